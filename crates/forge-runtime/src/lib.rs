@@ -1,0 +1,1 @@
+//! Workers: load, delegate, and run them with a model in the loop.

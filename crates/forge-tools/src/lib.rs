@@ -1,0 +1,1 @@
+//! What a model may call: tools, one executor, approvals, audit.

@@ -1,0 +1,1 @@
+//! Run a command confined by the kernel, and know exactly what was enforced.

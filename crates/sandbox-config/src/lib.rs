@@ -1,0 +1,1 @@
+//! Project and worker files: mounts, policy, and grants that only narrow.
