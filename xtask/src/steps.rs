@@ -1,0 +1,156 @@
+//! A run of several steps that goes on after a failure and ends with a table: what ran, what
+//! was skipped and why.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::table::Table;
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    /// Passed, with parts that could not be tried here.
+    Partly(String),
+    Failed(String),
+    Skipped(String),
+}
+
+impl From<Result<(), Failure>> for Outcome {
+    fn from(result: Result<(), Failure>) -> Self {
+        match result {
+            Ok(()) => Outcome::Passed,
+            Err(failure) => Outcome::Failed(failure.to_string()),
+        }
+    }
+}
+
+/// The steps so far.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Steps {
+    done: Vec<(String, Outcome, Duration)>,
+}
+
+impl Steps {
+    /// Does `work` and remembers how it ended.
+    pub(crate) fn run<O: Into<Outcome>>(&mut self, name: &str, work: impl FnOnce() -> O) {
+        println!("== {name}");
+        // What the step's programs write goes past our buffer.
+        let _ = std::io::stdout().flush();
+        let start = Instant::now();
+        let outcome = work().into();
+        if let Outcome::Failed(why) = &outcome {
+            println!("FAILED {name}: {why}");
+        }
+        self.done.push((name.to_owned(), outcome, start.elapsed()));
+    }
+
+    /// Prints the closing table; any failed step is a failure of the whole.
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        println!("\n{}", self.table());
+        let failed: Vec<&str> = self
+            .done
+            .iter()
+            .filter(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
+            .map(|(name, ..)| name.as_str())
+            .collect();
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("failed: {}", failed.join(", "))))
+        }
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(["step", "result", "time", "why"]);
+        for (name, outcome, time) in &self.done {
+            let (word, why) = match outcome {
+                Outcome::Passed => ("ok", ""),
+                Outcome::Partly(why) => ("ok, in part", why.as_str()),
+                Outcome::Failed(why) => ("FAILED", why.as_str()),
+                Outcome::Skipped(why) => ("skipped", why.as_str()),
+            };
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            table.row([
+                name.clone(),
+                word.to_owned(),
+                format!("{:.1} s", time.as_secs_f64()),
+                why,
+            ]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(outcomes: &[(&str, Outcome)]) -> Steps {
+        Steps {
+            done: outcomes
+                .iter()
+                .map(|(name, outcome)| {
+                    (
+                        (*name).to_owned(),
+                        outcome.clone(),
+                        Duration::from_millis(1_250),
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn the_closing_table_says_what_was_skipped_and_why() {
+        let steps = steps(&[
+            ("fmt", Outcome::Passed),
+            ("test-os", Outcome::Partly("root: not root".into())),
+            ("docs", Outcome::Failed("one\ntwo".into())),
+            ("deny", Outcome::Skipped("no cargo-deny".into())),
+        ]);
+        let expected = "\
+step     result       time   why
+fmt      ok           1.2 s
+test-os  ok, in part  1.2 s  root: not root
+docs     FAILED       1.2 s  one
+deny     skipped      1.2 s  no cargo-deny
+";
+        assert_eq!(steps.table().to_string(), expected);
+    }
+
+    #[test]
+    fn one_failed_step_fails_the_whole_and_is_named() {
+        let steps = steps(&[
+            ("fmt", Outcome::Passed),
+            ("docs", Outcome::Failed("x".into())),
+        ]);
+        assert_eq!(
+            steps.close().expect_err("docs failed").to_string(),
+            "failed: docs"
+        );
+    }
+
+    #[test]
+    fn skipped_and_partial_steps_do_not_fail() {
+        let steps = steps(&[
+            ("a", Outcome::Skipped("x".into())),
+            ("b", Outcome::Partly("y".into())),
+        ]);
+        assert!(steps.close().is_ok());
+    }
+
+    #[test]
+    fn a_failure_does_not_stop_the_next_step() {
+        let mut steps = Steps::default();
+        steps.run("first", || Outcome::Failed("no".into()));
+        let mut ran = false;
+        steps.run("second", || {
+            ran = true;
+            Outcome::Passed
+        });
+        assert!(ran);
+    }
+}

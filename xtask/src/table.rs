@@ -1,0 +1,65 @@
+//! Tables for people: columns as wide as their widest cell, the last one free.
+
+use std::fmt;
+
+/// A table with a header. Cells beyond the header's columns are not shown.
+#[derive(Debug)]
+pub(crate) struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
+        Table {
+            header: header.map(str::to_owned).to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.header.len();
+        let lines = || std::iter::once(&self.header).chain(&self.rows);
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| {
+                lines()
+                    .filter_map(|line| line.get(at))
+                    .map(|cell| cell.chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        for line in lines() {
+            let mut text = String::new();
+            for (cell, width) in line.iter().zip(&widths) {
+                text.push_str(&format!("{cell:width$}  "));
+            }
+            writeln!(out, "{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_end_without_blanks() {
+        let mut table = Table::new(["step", "result", "why"]);
+        table.row(["fmt".into(), "ok".into(), String::new()]);
+        table.row(["a longer name".into(), "skipped".into(), "no root".into()]);
+        let expected = "\
+step           result   why
+fmt            ok
+a longer name  skipped  no root
+";
+        assert_eq!(table.to_string(), expected);
+    }
+}

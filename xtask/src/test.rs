@@ -1,0 +1,118 @@
+//! `cargo xtask test`: every check of this repository, in one target directory. All cargo steps
+//! choose the same packages, features and profile, so that nothing is built twice.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Context, Failure};
+use crate::process;
+use crate::steps::{Outcome, Steps};
+use crate::tools;
+use crate::workspace;
+
+pub(crate) const ABOUT: &str =
+    "every check: format, clippy, deny, tests, docs, README, sandbox tests";
+
+/// What every cargo step is told to look at. The same words everywhere: another choice of
+/// packages would be another choice of features, and another build of everything.
+pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
+
+/// Rust sources that belong to no crate, so that `cargo fmt` does not see them: the launcher
+/// is compiled by os-sandbox's build script.
+const LAUNCHER: &str = "crates/os-sandbox/launcher";
+
+/// How deep a source directory may be.
+const MAX_DEPTH: usize = 8;
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    Failure::unless_empty(arguments)?;
+    let mut steps = Steps::default();
+    steps.run("format", format);
+    steps.run("clippy", clippy);
+    steps.run("deny", deny);
+    steps.run("tests", tests);
+    steps.run("cargo doc", cargo_doc);
+    steps.close()
+}
+
+fn format() -> Result<(), Failure> {
+    process::quiet(process::cargo().args(["fmt", "--all", "--check"]))?;
+    let sources = rust_sources(&workspace::root().join(LAUNCHER), MAX_DEPTH)?;
+    if sources.is_empty() {
+        return Ok(());
+    }
+    process::quiet(
+        process::command("rustfmt")
+            .args(["--check", "--edition", "2024"])
+            .args(sources),
+    )
+}
+
+fn clippy() -> Result<(), Failure> {
+    let mut cargo = process::cargo();
+    cargo
+        .arg("clippy")
+        .args(EVERYTHING)
+        .arg("--all-targets")
+        .args(["--", "-D", "warnings"]);
+    process::quiet(&mut cargo)
+}
+
+fn deny() -> Outcome {
+    let deny = match tools::cargo_deny() {
+        Ok(Some(deny)) => deny,
+        Ok(None) => {
+            return Outcome::Failed("there is no cargo-deny: run `cargo xtask setup`".into());
+        }
+        Err(failure) => return Outcome::Failed(failure.to_string()),
+    };
+    let mut command = process::command(deny);
+    command.args([
+        "--all-features",
+        "--locked",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    process::quiet(&mut command).into()
+}
+
+/// Unit, integration and documentation tests. Their output is shown: its summary lines are
+/// what a reader of the log looks for.
+fn tests() -> Result<(), Failure> {
+    process::shown(
+        process::cargo()
+            .arg("test")
+            .args(EVERYTHING)
+            .arg("--no-fail-fast"),
+    )
+}
+
+/// Through RUSTDOCFLAGS and not RUSTFLAGS: those would build every dependency again.
+fn cargo_doc() -> Result<(), Failure> {
+    let mut cargo = process::cargo();
+    cargo
+        .arg("doc")
+        .args(EVERYTHING)
+        .arg("--no-deps")
+        .env("RUSTDOCFLAGS", "-D warnings");
+    process::quiet(&mut cargo)
+}
+
+fn rust_sources(dir: &Path, depth: usize) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    if depth == 0 || !dir.is_dir() {
+        return Ok(found);
+    }
+    for entry in fs::read_dir(dir).context(dir.display())? {
+        let path = entry.context(dir.display())?.path();
+        if path.is_dir() {
+            found.extend(rust_sources(&path, depth - 1)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
