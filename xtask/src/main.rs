@@ -9,10 +9,14 @@
 
 use std::process::ExitCode;
 
+mod check_targets;
+mod docs;
 mod setup;
 mod test;
 
+mod checkout;
 mod failure;
+mod markdown;
 mod process;
 mod scratch;
 mod steps;
@@ -36,9 +40,19 @@ const COMMANDS: &[Command] = &[
         run: setup::run,
     },
     Command {
+        name: "docs",
+        about: docs::ABOUT,
+        run: docs::run,
+    },
+    Command {
         name: "test",
         about: test::ABOUT,
         run: test::run,
+    },
+    Command {
+        name: "check-targets",
+        about: check_targets::ABOUT,
+        run: check_targets::run,
     },
 ];
 

@@ -3,13 +3,18 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::failure::{Context, Failure};
 use crate::scratch::Scratch;
 use crate::workspace;
+
+/// How often a program with a time limit is looked at.
+const POLL: Duration = Duration::from_millis(20);
 
 /// `program`, to be started in the checkout without standard input.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
@@ -65,21 +70,48 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
 /// one file, which a pair of pipes could not do.
 pub(crate) fn captured(command: &mut Command) -> Result<(ExitStatus, String), Failure> {
     let scratch = Scratch::new()?;
-    let log = scratch.file("output");
-    let file = File::create(&log).context("creating a file for a program's output")?;
-    let twin = file
-        .try_clone()
-        .context("creating a file for a program's output")?;
+    let log = Log::create(&scratch)?;
+    let (out, err) = log.handles()?;
     let status = command
-        .stdout(file)
-        .stderr(twin)
+        .stdout(out)
+        .stderr(err)
         .status()
         .context(describe(command))?;
-    let mut bytes = Vec::new();
-    File::open(&log)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .context("reading a program's output")?;
-    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    Ok((status, log.text()?))
+}
+
+/// As [`captured`], ended after `limit_s` seconds together with whatever it started; then there
+/// is no exit code. A signal counts as the shell would: 128 and its number.
+pub(crate) fn watched(
+    command: &mut Command,
+    limit_s: u64,
+) -> Result<(Option<i32>, String), Failure> {
+    let scratch = Scratch::new()?;
+    let log = Log::create(&scratch)?;
+    let (out, err) = log.handles()?;
+    let mut child = command
+        .process_group(0)
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .context(describe(command))?;
+    let end = Instant::now() + Duration::from_secs(limit_s);
+    loop {
+        if let Some(status) = child.try_wait().context(describe(command))? {
+            let code = status
+                .code()
+                .or_else(|| status.signal().map(|signal| 128 + signal));
+            return Ok((code, log.text()?));
+        }
+        if Instant::now() >= end {
+            let group = format!("-{}", child.id());
+            // The group may be gone by now; waiting for our child tells.
+            let _ = quiet(self::command("kill").args(["-KILL", "--", &group]));
+            child.wait().context(describe(command))?;
+            return Ok((None, log.text()?));
+        }
+        thread::sleep(POLL);
+    }
 }
 
 /// The program's place in `PATH`.
@@ -114,4 +146,61 @@ fn describe(command: &Command) -> String {
         .map(|part| part.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// One file for both streams of a program. A file and not a pipe: a process left behind in the
+/// background would keep a pipe open.
+struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    fn create(scratch: &Scratch) -> Result<Self, Failure> {
+        let path = scratch.file("output");
+        let file = File::create(&path).context("a file for a program's output")?;
+        Ok(Log { path, file })
+    }
+
+    fn handles(&self) -> Result<(File, File), Failure> {
+        let twin = || {
+            self.file
+                .try_clone()
+                .context("a file for a program's output")
+        };
+        Ok((twin()?, twin()?))
+    }
+
+    fn text(&self) -> Result<String, Failure> {
+        let bytes = fs::read(&self.path).context("reading a program's output")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_streams_arrive_in_order_with_the_exit_code() {
+        let mut shell = command("sh");
+        shell.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
+        assert_eq!(
+            watched(&mut shell, 60).expect("sh runs"),
+            (Some(3), "one\ntwo\nthree\n".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let mut shell = command("sh");
+        shell.args(["-c", "echo started; sleep 600"]);
+        assert_eq!(watched(&mut shell, 0).expect("sh runs").0, None);
+    }
+
+    #[test]
+    fn a_failing_command_is_named() {
+        let error = quiet(command("sh").args(["-c", "exit 7"])).expect_err("exit 7");
+        assert_eq!(error.to_string(), "`sh -c exit 7`: exit status: 7");
+    }
 }

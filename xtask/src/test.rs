@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::docs;
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::steps::{Outcome, Steps};
@@ -32,6 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("deny", deny);
     steps.run("tests", tests);
     steps.run("cargo doc", cargo_doc);
+    steps.run("docs --check", || docs::run(&["--check".to_owned()]));
     steps.close()
 }
 

@@ -1,0 +1,177 @@
+//! A copy of what git knows of this checkout, as a reader's fresh clone would have it, but with
+//! today's contents. It lies in the target directory and is kept, so that the second run does
+//! not build forge again.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Context, Failure};
+use crate::process;
+use crate::workspace;
+
+/// How deep a directory tree may be.
+const MAX_DEPTH: usize = 32;
+
+/// Tracked files and new ones that are not ignored, relative to `root`.
+pub(crate) fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+    let list = process::output(process::command("git").current_dir(root).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    // A file deleted but not yet committed is still listed.
+    Ok(list
+        .split_terminator('\0')
+        .map(PathBuf::from)
+        .filter(|path| root.join(path).is_file())
+        .collect())
+}
+
+/// The copy: a checkout, and directories for what programs keep.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    checkout: PathBuf,
+    state: PathBuf,
+}
+
+/// Brings the copy in `dir` up to date. Unchanged files keep their times.
+pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
+    let checkout = dir.join("checkout");
+    let state = dir.join("state");
+    if state.exists() {
+        fs::remove_dir_all(&state).context(state.display())?;
+    }
+    for made in [&checkout, &state] {
+        fs::create_dir_all(made).context(made.display())?;
+    }
+    let files = files(root)?;
+    remove_others(&checkout, Path::new(""), &files, MAX_DEPTH)?;
+    for file in &files {
+        let (from, to) = (root.join(file), checkout.join(file));
+        let fresh = fs::read(&from).context(from.display())?;
+        if fs::read(&to).is_ok_and(|old| old == fresh) {
+            continue;
+        }
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).context(parent.display())?;
+        }
+        // Copies the permissions too: scripts stay executable.
+        fs::copy(&from, &to).context(to.display())?;
+    }
+    if !checkout.join(".git").exists() {
+        process::quiet(
+            process::command("git")
+                .current_dir(&checkout)
+                .args(["init", "--quiet"]),
+        )?;
+    }
+    Ok(Copy { checkout, state })
+}
+
+impl Copy {
+    /// Lets `command` run in the copy: the same target directory, the programs built there in
+    /// `PATH`, nothing kept from an earlier run.
+    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Failure> {
+        let target = workspace::target_dir();
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path =
+            env::join_paths(std::iter::once(target.join("release")).chain(env::split_paths(&path)))
+                .context("PATH")?;
+        command.current_dir(&self.checkout).env("PATH", path);
+        command
+            .env("CARGO_TARGET_DIR", target)
+            .env("CARGO_TERM_QUIET", "true");
+        for name in [
+            "XDG_STATE_HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "XDG_CACHE_HOME",
+        ] {
+            command.env(name, self.state.join(name));
+        }
+        Ok(())
+    }
+}
+
+fn remove_others(
+    top: &Path,
+    below: &Path,
+    keep: &BTreeSet<PathBuf>,
+    depth: usize,
+) -> Result<(), Failure> {
+    let dir = top.join(below);
+    if depth == 0 {
+        return fs::remove_dir_all(&dir).context(dir.display());
+    }
+    for entry in fs::read_dir(&dir).context(dir.display())? {
+        let entry = entry.context(dir.display())?;
+        let path = below.join(entry.file_name());
+        let is_dir = entry.file_type().context(dir.display())?.is_dir();
+        if path == Path::new(".git") || keep.contains(&path) {
+            continue;
+        } else if is_dir
+            && keep
+                .range(path.clone()..)
+                .next()
+                .is_some_and(|next| next.starts_with(&path))
+        {
+            remove_others(top, &path, keep, depth - 1)?;
+        } else if is_dir {
+            fs::remove_dir_all(entry.path()).context(entry.path().display())?;
+        } else {
+            fs::remove_file(entry.path()).context(entry.path().display())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_copy_has_what_git_lists_and_nothing_left_over() {
+        let scratch = Scratch::new().expect("a scratch directory");
+        let root = scratch.file("root");
+        for (file, text) in [
+            ("a/b.txt", "one"),
+            ("kept", "two"),
+            (".gitignore", "ignored\n"),
+            ("ignored", "x"),
+        ] {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().expect("below root")).expect("mkdir");
+            fs::write(path, text).expect("write");
+        }
+        process::quiet(
+            process::command("git")
+                .current_dir(&root)
+                .args(["init", "--quiet"]),
+        )
+        .expect("git init");
+
+        let dir = scratch.file("copy");
+        let made = copy(&root, &dir).expect("first copy");
+        fs::create_dir_all(made.checkout.join("junk/deep")).expect("mkdir");
+        fs::write(made.checkout.join("a/more"), "x").expect("write");
+        fs::write(made.checkout.join("kept"), "changed").expect("write");
+        fs::write(made.state.join("kept"), "x").expect("write");
+
+        let made = copy(&root, &dir).expect("second copy");
+        let seen = files(&made.checkout).expect("git in the copy");
+        let expected = [".gitignore", "a/b.txt", "kept"].map(PathBuf::from);
+        assert_eq!(seen, BTreeSet::from(expected));
+        assert_eq!(
+            fs::read_to_string(made.checkout.join("kept")).expect("read"),
+            "two"
+        );
+        assert!(!made.checkout.join("junk").exists());
+        assert!(!made.state.join("kept").exists());
+    }
+}

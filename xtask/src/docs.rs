@@ -1,0 +1,239 @@
+//! `cargo xtask docs`: keeps the pages true. Runs the README's commands in a copy of the
+//! checkout, follows the relative links, and writes (or with `--check` compares) the parts that
+//! are generated. How a page says what it expects: `docs/testing.md`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::checkout;
+use crate::failure::{Context, Failure};
+use crate::markdown::{self, Block, Shown};
+use crate::process;
+use crate::workspace;
+
+pub(crate) const ABOUT: &str =
+    "write generated pages (--check: compare), check links, run README commands";
+
+/// Generous: the first command also builds forge for release.
+const WATCHDOG_S: u64 = 900;
+
+const BEGIN: &str = "<!-- generated: cargo xtask help -->\n";
+const END: &str = "<!-- end of generated -->";
+
+/// Commands that would run this check inside itself, or the whole of which it is a step.
+const OURSELVES: [&str; 2] = ["cargo xtask ", ".ci/run"];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let check = match arguments {
+        [] => false,
+        [flag] if flag == "--check" => true,
+        _ => return Err(Failure::Usage("expected nothing or `--check`".into())),
+    };
+    generated(check)?;
+    let broken = broken_links()?;
+    for line in &broken {
+        println!("{line}");
+    }
+    let failed = run_readme()?;
+    match (broken.len(), failed) {
+        (0, 0) => Ok(()),
+        (links, commands) => Err(Failure::new(format!(
+            "{links} broken links, {commands} README commands not as written"
+        ))),
+    }
+}
+
+/// The one generated part so far: the list of commands in `docs/testing.md`.
+fn generated(check: bool) -> Result<(), Failure> {
+    let path = workspace::root().join("docs/testing.md");
+    let page = fs::read_to_string(&path).context(path.display())?;
+    let fresh = replace_generated(&page, &format!("```text\n{}```\n", crate::help()))
+        .ok_or_else(|| Failure::new("docs/testing.md: the marks of its generated part are gone"))?;
+    if fresh == page {
+        Ok(())
+    } else if check {
+        Err(Failure::new(
+            "docs/testing.md is out of date: run `cargo xtask docs`",
+        ))
+    } else {
+        println!("written: docs/testing.md");
+        fs::write(&path, fresh).context(path.display())
+    }
+}
+
+fn replace_generated(page: &str, text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{text}{END}{after}"))
+}
+
+/// Every relative link of a tracked page that leads nowhere.
+fn broken_links() -> Result<Vec<String>, Failure> {
+    let root = workspace::root();
+    let mut broken = Vec::new();
+    for page in checkout::files(&root)? {
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&page)).context(page.display())?;
+        for link in markdown::links(&text) {
+            if let Some(why) = broken_link(&root, &page, &text, &link.target) {
+                broken.push(format!(
+                    "{}:{}: {why}: {}",
+                    page.display(),
+                    link.line,
+                    link.target
+                ));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+fn broken_link(root: &Path, page: &Path, text: &str, target: &str) -> Option<&'static str> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let other;
+    let headings = if file.is_empty() {
+        text
+    } else {
+        let Some(path) = within(&page.parent().unwrap_or(Path::new("")).join(file)) else {
+            return Some("leads out of the repository");
+        };
+        let path = root.join(path);
+        if !path.exists() {
+            return Some("no such file");
+        }
+        if anchor.is_empty() || path.is_dir() {
+            return None;
+        }
+        other = fs::read_to_string(path).unwrap_or_default();
+        &other
+    };
+    let known = anchor.is_empty() || markdown::anchors(headings).contains(anchor);
+    if known { None } else { Some("no such heading") }
+}
+
+/// `path` without `..`, if it stays below where it starts.
+fn within(path: &Path) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !clean.pop() {
+                    return None;
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(clean)
+}
+
+/// Runs the README's commands and returns how many were not as written.
+fn run_readme() -> Result<usize, Failure> {
+    let root = workspace::root();
+    let readme = fs::read_to_string(root.join("README.md")).context("README.md")?;
+    let blocks = markdown::console_blocks(&readme).context("README.md")?;
+    let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
+    let mut failed = 0;
+    for block in &blocks {
+        for shown in &block.commands {
+            print!("README.md:{}: {} ", shown.line, first_line(&shown.command));
+            let _ = std::io::stdout().flush();
+            match verdict(block, shown, &copy)? {
+                Verdict::AsWritten => println!("... ok"),
+                Verdict::NotRun(reason) => println!("... not run: {reason}"),
+                Verdict::Otherwise { why, output } => {
+                    failed += 1;
+                    println!("... FAILED: {why}\n{output}");
+                }
+            }
+        }
+    }
+    Ok(failed)
+}
+
+enum Verdict {
+    AsWritten,
+    NotRun(String),
+    Otherwise { why: String, output: String },
+}
+
+fn verdict(block: &Block, shown: &Shown, copy: &checkout::Copy) -> Result<Verdict, Failure> {
+    if let Some(reason) = &block.not_run {
+        return Ok(Verdict::NotRun(reason.clone()));
+    }
+    if OURSELVES
+        .iter()
+        .any(|prefix| shown.command.starts_with(prefix))
+    {
+        return Ok(Verdict::NotRun("it would run this check again".into()));
+    }
+    let mut command = process::command("sh");
+    command.arg("-c").arg(&shown.command);
+    copy.enter(&mut command)?;
+    let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
+    let Some(code) = code else {
+        return Ok(Verdict::Otherwise {
+            why: format!("no end after {WATCHDOG_S} s"),
+            output,
+        });
+    };
+    if code != block.exit {
+        return Ok(Verdict::Otherwise {
+            why: format!("exit {code}, expected {}", block.exit),
+            output,
+        });
+    }
+    if let Some(line) = markdown::missing_line(&shown.output, &output) {
+        return Ok(Verdict::Otherwise {
+            why: format!("the output has no line `{line}`"),
+            output,
+        });
+    }
+    Ok(Verdict::AsWritten)
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generated_part_is_replaced_and_nothing_else() {
+        let page = format!("a\n{BEGIN}old\n{END}\nb\n");
+        assert_eq!(
+            replace_generated(&page, "new\n"),
+            Some(format!("a\n{BEGIN}new\n{END}\nb\n"))
+        );
+        assert_eq!(replace_generated("no marks", "new\n"), None);
+    }
+
+    #[test]
+    fn links_must_lead_somewhere_inside() {
+        let root = workspace::root();
+        let page = Path::new("xtask/page.md");
+        let text = "# Here\n";
+        for (target, expected) in [
+            ("https://example.org/x", None),
+            ("#here", None),
+            ("#there", Some("no such heading")),
+            ("Cargo.toml", None),
+            ("../xtask/./Cargo.toml", None),
+            ("missing.md", Some("no such file")),
+            ("../../outside", Some("leads out of the repository")),
+            ("/etc/passwd", Some("leads out of the repository")),
+        ] {
+            assert_eq!(broken_link(&root, page, text, target), expected, "{target}");
+        }
+    }
+}

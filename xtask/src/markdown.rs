@@ -1,0 +1,339 @@
+//! What `cargo xtask docs` reads out of a Markdown file: the commands of `console` blocks, the
+//! links, the headings. Line by line and no more of the language than these files use.
+
+use std::collections::BTreeSet;
+
+/// A fenced block marked `console`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The exit code that `<!-- exit: N -->` above the block asks of its commands; otherwise 0.
+    pub(crate) exit: i32,
+    /// The reason that `<!-- not run: … -->` above the block gives.
+    pub(crate) not_run: Option<String>,
+    pub(crate) commands: Vec<Shown>,
+}
+
+/// One command as shown to the reader.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Of the `$ ` line, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) command: String,
+    /// The output lines below it.
+    pub(crate) output: Vec<String>,
+}
+
+/// A link's target as written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) line: usize,
+    pub(crate) target: String,
+}
+
+/// The `console` blocks of a page. A directive that is not understood is an error with its
+/// line: a block that quietly expects something else would be worse.
+pub(crate) fn console_blocks(page: &str) -> Result<Vec<Block>, String> {
+    let mut blocks = Vec::new();
+    let mut exit = 0;
+    let mut not_run = None;
+    let mut lines = numbered(page);
+    while let Some((number, line)) = lines.next() {
+        let trimmed = line.trim();
+        if let Some(directive) = comment(trimmed) {
+            if let Some(code) = directive.strip_prefix("exit:") {
+                exit = code
+                    .trim()
+                    .parse()
+                    .map_err(|_| format!("line {number}: no exit code in `{trimmed}`"))?;
+            } else if let Some(reason) = directive.strip_prefix("not run:") {
+                not_run = Some(reason.trim().to_owned());
+            }
+            continue;
+        }
+        if trimmed.is_empty() {
+            continue;
+        }
+        if let Some(info) = fence(trimmed) {
+            let body: Vec<(usize, &str)> = lines
+                .by_ref()
+                .take_while(|(_, line)| fence(line.trim()) != Some(""))
+                .collect();
+            if info == "console" {
+                blocks.push(Block {
+                    exit,
+                    not_run: not_run.take(),
+                    commands: commands(&body),
+                });
+            }
+        }
+        exit = 0;
+        not_run = None;
+    }
+    Ok(blocks)
+}
+
+/// Links outside code, `[text](target)` and `[name]: target`.
+pub(crate) fn links(page: &str) -> Vec<Link> {
+    let mut found = Vec::new();
+    for (line, text) in prose(page) {
+        let text = without_code_spans(text);
+        if let Some((name, target)) = text.split_once("]: ")
+            && name.starts_with('[')
+            && !target.contains(' ')
+        {
+            found.push(Link {
+                line,
+                target: target.trim().to_owned(),
+            });
+        }
+        for (at, _) in text.match_indices("](") {
+            let rest = &text[at + 2..];
+            if let Some(end) = rest.find(')') {
+                let target = rest[..end].split_whitespace().next().unwrap_or_default();
+                found.push(Link {
+                    line,
+                    target: target.to_owned(),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// The anchors that a page's headings make.
+pub(crate) fn anchors(page: &str) -> BTreeSet<String> {
+    prose(page)
+        .filter(|(_, line)| line.starts_with('#'))
+        .map(|(_, line)| anchor(line.trim_start_matches('#').trim()))
+        .collect()
+}
+
+/// The first shown output line that `actual` does not have. Shown lines must occur in this
+/// order; lines between them may be left out, and `[..]` within one stands for anything.
+pub(crate) fn missing_line<'a>(shown: &'a [String], actual: &str) -> Option<&'a str> {
+    let mut actual = actual.lines();
+    shown
+        .iter()
+        .map(|line| line.trim_end())
+        .filter(|line| !line.is_empty() && !matches!(line.trim(), "..." | "…"))
+        .find(|wanted| !actual.any(|line| is_like(wanted, line.trim_end())))
+}
+
+fn is_like(pattern: &str, line: &str) -> bool {
+    let mut parts = pattern.split("[..]");
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
+        return false;
+    };
+    let mut open = false;
+    for part in parts {
+        open = part.is_empty();
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    // What follows the last wildcard must also end the line.
+    open || rest.is_empty()
+        || pattern
+            .rsplit("[..]")
+            .next()
+            .is_some_and(|last| pattern.contains("[..]") && line.ends_with(last))
+}
+
+fn commands(body: &[(usize, &str)]) -> Vec<Shown> {
+    let mut commands: Vec<Shown> = Vec::new();
+    let mut continued = false;
+    for (line, text) in body {
+        if let Some(command) = text.strip_prefix("$ ") {
+            commands.push(Shown {
+                line: *line,
+                command: command.to_owned(),
+                output: Vec::new(),
+            });
+        } else if let Some(last) = commands.last_mut() {
+            if continued {
+                last.command.push('\n');
+                last.command.push_str(text);
+            } else {
+                last.output.push((*text).to_owned());
+                continue;
+            }
+        }
+        continued = text.ends_with('\\');
+    }
+    commands
+}
+
+/// Lines outside fenced blocks.
+fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut inside = false;
+    numbered(page).filter(move |(_, line)| {
+        let is_fence = fence(line.trim()).is_some();
+        inside ^= is_fence;
+        !inside && !is_fence
+    })
+}
+
+fn numbered(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    page.lines().enumerate().map(|(at, line)| (at + 1, line))
+}
+
+fn fence(line: &str) -> Option<&str> {
+    line.strip_prefix("```").map(str::trim)
+}
+
+fn comment(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("<!--")?.strip_suffix("-->")?.trim())
+}
+
+fn without_code_spans(line: &str) -> String {
+    line.split('`').step_by(2).collect()
+}
+
+fn anchor(heading: &str) -> String {
+    heading
+        .chars()
+        .filter_map(|character| match character {
+            ' ' => Some('-'),
+            '-' | '_' => Some(character),
+            _ if character.is_alphanumeric() => Some(character.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "\
+# A page
+
+```console
+$ forge exec -- ls
+a
+b
+$ forge check \\
+    --format json
+```
+
+<!-- exit: 1 -->
+```console
+$ forge exec -- cat /etc/shadow
+cat: [..]: Permission denied
+```
+Text in between ends a directive.
+
+<!-- exit: 3 -->
+not a block
+```console
+$ true
+```
+<!-- not run: needs a key -->
+
+```console
+$ forge run --model live
+```
+```sh
+$ not a console block
+```
+";
+
+    #[test]
+    fn blocks_carry_commands_output_and_what_is_expected() {
+        let blocks = console_blocks(PAGE).expect("a valid page");
+        let seen: Vec<(i32, Option<&str>, Vec<&str>)> = blocks
+            .iter()
+            .map(|block| {
+                let commands = block
+                    .commands
+                    .iter()
+                    .map(|shown| shown.command.as_str())
+                    .collect();
+                (block.exit, block.not_run.as_deref(), commands)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (
+                    0,
+                    None,
+                    vec!["forge exec -- ls", "forge check \\\n    --format json"]
+                ),
+                (1, None, vec!["forge exec -- cat /etc/shadow"]),
+                (0, None, vec!["true"]),
+                (0, Some("needs a key"), vec!["forge run --model live"]),
+            ]
+        );
+        assert_eq!(blocks[0].commands[0].output, ["a", "b"]);
+        assert_eq!(blocks[0].commands[1].line, 7);
+    }
+
+    #[test]
+    fn an_exit_code_that_is_none_is_an_error() {
+        let error = console_blocks("<!-- exit: no -->\n").expect_err("no number");
+        assert_eq!(error, "line 1: no exit code in `<!-- exit: no -->`");
+    }
+
+    #[test]
+    fn shown_output_is_found_in_order_with_gaps_and_wildcards() {
+        let actual = "one\ntwo 2.4 ms end\nthree\n";
+        let missing = |shown: &[&str]| {
+            let shown: Vec<String> = shown.iter().map(|line| (*line).to_owned()).collect();
+            missing_line(&shown, actual).map(str::to_owned)
+        };
+        for good in [
+            &["one", "three"][..],
+            &["one", "…", "three"],
+            &["two [..] ms end"],
+            &["[..]end"],
+            &["two[..]"],
+            &["", "one"],
+            &[],
+        ] {
+            assert_eq!(missing(good), None, "{good:?}");
+        }
+        assert_eq!(missing(&["three", "one"]), Some("one".into()));
+        assert_eq!(missing(&["two"]), Some("two".into()));
+        assert_eq!(missing(&["two [..] ms"]), Some("two [..] ms".into()));
+        assert_eq!(missing(&["[..]x[..]"]), Some("[..]x[..]".into()));
+    }
+
+    #[test]
+    fn links_are_taken_from_prose_only() {
+        let page = "\
+See [the map](docs/architecture.md#the-map) and ![x](a.png \"title\").
+`[not](this)` but [`this`](one.md)
+```
+[nor](that)
+```
+[ref]: https://example.org
+";
+        let targets: Vec<(usize, String)> = links(page)
+            .into_iter()
+            .map(|link| (link.line, link.target))
+            .collect();
+        assert_eq!(
+            targets,
+            [
+                (1, "docs/architecture.md#the-map".into()),
+                (1, "a.png".into()),
+                (2, "one.md".into()),
+                (6, "https://example.org".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn headings_become_anchors() {
+        let page = "# A `first` heading: yes, really\n```\n# no\n```\n## Two_words-here\n";
+        assert_eq!(
+            anchors(page),
+            BTreeSet::from([
+                "a-first-heading-yes-really".to_owned(),
+                "two_words-here".to_owned()
+            ])
+        );
+    }
+}
