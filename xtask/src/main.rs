@@ -13,11 +13,13 @@ mod check_targets;
 mod docs;
 mod setup;
 mod test;
+mod test_os;
 
 mod checkout;
 mod failure;
 mod markdown;
 mod process;
+mod report;
 mod scratch;
 mod steps;
 mod table;
@@ -48,6 +50,11 @@ const COMMANDS: &[Command] = &[
         name: "test",
         about: test::ABOUT,
         run: test::run,
+    },
+    Command {
+        name: "test-os",
+        about: test_os::ABOUT,
+        run: test_os::run,
     },
     Command {
         name: "check-targets",

@@ -8,6 +8,7 @@ use crate::docs;
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::steps::{Outcome, Steps};
+use crate::test_os;
 use crate::tools;
 use crate::workspace;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("tests", tests);
     steps.run("cargo doc", cargo_doc);
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
+    steps.run("test-os", test_os::outcome);
     steps.close()
 }
 

@@ -1,0 +1,325 @@
+//! `cargo xtask test-os`: the sandbox tests against this kernel. Asks os-sandbox what this host
+//! supports, runs the test program once per user, and holds the two against each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Context, Failure};
+use crate::process;
+use crate::report::{self, Run, Support};
+use crate::scratch::Scratch;
+use crate::steps::Outcome;
+use crate::test::EVERYTHING;
+use crate::workspace;
+
+pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user";
+
+/// An ordinary user that owns nothing: nobody, by number, since names differ.
+const ORDINARY: u32 = 65534;
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    Failure::unless_empty(arguments)?;
+    match outcome() {
+        Outcome::Failed(why) => Err(Failure::new(why)),
+        Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
+    }
+}
+
+/// The command as a step of `cargo xtask test`.
+pub(crate) fn outcome() -> Outcome {
+    match all_users() {
+        Ok(Coverage {
+            nothing: true,
+            left_out,
+        }) => Outcome::Skipped(left_out.join("; ")),
+        Ok(Coverage { left_out, .. }) if left_out.is_empty() => Outcome::Passed,
+        Ok(Coverage { left_out, .. }) => Outcome::Partly(left_out.join("; ")),
+        Err(failure) => Outcome::Failed(failure.to_string()),
+    }
+}
+
+/// What could not be tried here.
+struct Coverage {
+    left_out: Vec<String>,
+    /// No mechanism works here, for anybody.
+    nothing: bool,
+}
+
+fn all_users() -> Result<Coverage, Failure> {
+    let stage = Stage::build()?;
+    let mut left_out = Vec::new();
+    let users = if process::is_root() {
+        vec![
+            User {
+                name: "root",
+                uid: None,
+            },
+            User {
+                name: "ordinary user",
+                uid: Some(ORDINARY),
+            },
+        ]
+    } else {
+        left_out.push("as root: not run, we are not root".to_owned());
+        vec![User {
+            name: "ordinary user",
+            uid: None,
+        }]
+    };
+    let mut runs = Vec::new();
+    let mut failed = Vec::new();
+    for user in &users {
+        println!("\n-- as {}", user.name);
+        let (run, result) = stage.run(user)?;
+        if let Err(failure) = result {
+            failed.push(format!("{}: {failure}", user.name));
+        }
+        for (mechanism, why_not) in &run.support {
+            if let Some(why) = why_not {
+                left_out.push(format!("{mechanism} as {}: {why}", user.name));
+            }
+        }
+        runs.push(run);
+    }
+    println!("\n{}", report::matrix(&runs));
+    failed.extend(report::complaints(&runs));
+    for line in left_out
+        .iter()
+        .map(|line| format!("skipped: {line}"))
+        .chain(failed.iter().cloned())
+    {
+        println!("{line}");
+    }
+    match failed.first() {
+        None => Ok(Coverage {
+            nothing: runs
+                .iter()
+                .all(|run| run.support.values().all(Option::is_some)),
+            left_out,
+        }),
+        Some(first) => Err(Failure::new(first)),
+    }
+}
+
+struct User {
+    name: &'static str,
+    /// `None`: whoever we are.
+    uid: Option<u32>,
+}
+
+/// The test program and its helpers, where every user can reach them: a checkout below
+/// somebody's home cannot be entered by an ordinary user.
+struct Stage {
+    scratch: Scratch,
+    tests: PathBuf,
+    support: PathBuf,
+}
+
+impl Stage {
+    /// Builds with the words that `cargo xtask test` uses, so that nothing is built twice.
+    fn build() -> Result<Self, Failure> {
+        let mut cargo = process::cargo();
+        cargo
+            .arg("test")
+            .args(EVERYTHING)
+            .args(["--no-run", "--message-format=json-render-diagnostics"]);
+        let programs = programs(&process::output(&mut cargo)?);
+        let scratch = Scratch::new()?;
+        open_to_all(scratch.path())?;
+        let stage = |package: &str, name: &str| {
+            let program = programs
+                .get(&(package.to_owned(), name.to_owned()))
+                .ok_or_else(|| Failure::new(format!("{package} has no program `{name}`")))?;
+            staged(&scratch, program)
+        };
+        let (tests, support) = (stage("os-sandbox", "os")?, stage("xtask", "support")?);
+        // The tests find their helpers as in the target directory: beside themselves.
+        for ((package, _), program) in &programs {
+            if package == "os-sandbox" {
+                staged(&scratch, program)?;
+            }
+        }
+        Ok(Stage {
+            scratch,
+            tests,
+            support,
+        })
+    }
+
+    fn run(&self, user: &User) -> Result<(Run, Result<(), Failure>), Failure> {
+        let home = self.scratch.file(user.name);
+        fs::create_dir(&home).context(home.display())?;
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;
+        if let Some(uid) = user.uid {
+            chown(&home, Some(uid), Some(uid)).context(home.display())?;
+        }
+        let table = process::output(&mut user.command(&self.support, &home))?;
+        let (text, support) = support(&table)?;
+        println!("{text}");
+
+        let report = home.join("report.jsonl");
+        let mut tests = user.command(&self.tests, &home);
+        let result = process::shown(tests.env("FORGE_TEST_OS_REPORT", &report));
+        let text = fs::read_to_string(&report)
+            .context("the sandbox tests wrote no report (FORGE_TEST_OS_REPORT)")?;
+        let records = report::parse(&text).context("the sandbox tests' report")?;
+        Ok((
+            Run {
+                user: user.name.to_owned(),
+                support,
+                records,
+            },
+            result,
+        ))
+    }
+}
+
+impl User {
+    fn command(&self, program: &Path, home: &Path) -> Command {
+        let mut command = match self.uid {
+            None => process::command(program),
+            Some(uid) => {
+                let mut command = process::command("setpriv");
+                command
+                    .arg(format!("--reuid={uid}"))
+                    .arg(format!("--regid={uid}"));
+                command.args(["--clear-groups", "--"]).arg(program);
+                command
+            }
+        };
+        command.current_dir(home).env("TMPDIR", home);
+        if self.uid.is_some() {
+            command.env("HOME", home);
+        }
+        for name in [
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_STATE_HOME",
+            "XDG_RUNTIME_DIR",
+        ] {
+            command.env(name, home.join(name));
+        }
+        command
+    }
+}
+
+/// Copies `program` to the place in the stage that it has in the target directory.
+fn staged(scratch: &Scratch, program: &Path) -> Result<PathBuf, Failure> {
+    let inside = program
+        .strip_prefix(workspace::target_dir())
+        .context(program.display())?;
+    let place = scratch.path().join(inside);
+    let mut dir = scratch.path().to_owned();
+    for component in inside.parent().into_iter().flat_map(Path::components) {
+        dir.push(component);
+        if !dir.exists() {
+            fs::create_dir(&dir).context(dir.display())?;
+            open_to_all(&dir)?;
+        }
+    }
+    if !place.exists() {
+        fs::copy(program, &place).context(place.display())?;
+        open_to_all(&place)?;
+    }
+    Ok(place)
+}
+
+fn open_to_all(path: &Path) -> Result<(), Failure> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context(path.display())
+}
+
+/// The programs in cargo's messages, by package and name.
+fn programs(messages: &str) -> BTreeMap<(String, String), PathBuf> {
+    let mut found = BTreeMap::new();
+    for line in messages.lines() {
+        let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        let (Some(executable), Some(name), Some(manifest)) = (
+            message["executable"].as_str(),
+            message["target"]["name"].as_str(),
+            message["manifest_path"].as_str(),
+        ) else {
+            continue;
+        };
+        let package = Path::new(manifest)
+            .parent()
+            .and_then(Path::file_name)
+            .unwrap_or_default();
+        found.insert(
+            (package.to_string_lossy().into_owned(), name.to_owned()),
+            PathBuf::from(executable),
+        );
+    }
+    found
+}
+
+/// Splits what the program `support` prints: a table for people, a form feed, and for each
+/// mechanism a line `name TAB reason`, without a reason where it can be used.
+fn support(text: &str) -> Result<(String, Support), Failure> {
+    let (table, lines) = text
+        .split_once('\u{c}')
+        .ok_or_else(|| Failure::new("the support table has no end"))?;
+    let support: Support = lines
+        .trim()
+        .lines()
+        .map(|line| {
+            let (name, why) = line.split_once('\t').unwrap_or((line, ""));
+            (
+                name.to_owned(),
+                Some(why.to_owned()).filter(|why| !why.is_empty()),
+            )
+        })
+        .collect();
+    if support.is_empty() {
+        Err(Failure::new("the support table names no mechanism"))
+    } else {
+        Ok((table.to_owned(), support))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_by_package_and_name() {
+        let messages = r#"
+{"reason":"compiler-artifact","manifest_path":"/r/crates/os-sandbox/Cargo.toml","target":{"kind":["test"],"name":"os"},"executable":"/t/debug/deps/os-1"}
+{"reason":"compiler-artifact","manifest_path":"/r/crates/os-sandbox/Cargo.toml","target":{"kind":["lib"],"name":"os_sandbox"},"executable":null}
+{"reason":"build-finished","success":true}
+not json
+"#;
+        let expected = BTreeMap::from([(
+            ("os-sandbox".into(), "os".into()),
+            PathBuf::from("/t/debug/deps/os-1"),
+        )]);
+        assert_eq!(programs(messages), expected);
+    }
+
+    #[test]
+    fn the_support_table_is_for_people_and_for_us() {
+        let (table, support) =
+            support("landlock yes\nbwrap no\n\u{c}\nlandlock\nbubblewrap\tno user namespaces\n")
+                .expect("a table");
+        assert_eq!(table, "landlock yes\nbwrap no\n");
+        let expected = [
+            (
+                "bubblewrap".to_owned(),
+                Some("no user namespaces".to_owned()),
+            ),
+            ("landlock".to_owned(), None),
+        ];
+        assert_eq!(support, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_support_table_without_mechanisms_is_an_error() {
+        for text in ["", "a table", "a table\n\u{c}\n"] {
+            assert!(support(text).is_err(), "{text:?}");
+        }
+    }
+}
