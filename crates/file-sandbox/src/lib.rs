@@ -1,1 +1,75 @@
 //! Files through directory handles: mounts, modes and limits that no path can talk its way around.
+//!
+//! For programs that let somebody else (a language model, a plugin, a user) name files. Paths are
+//! not checked and then used: every name is looked up on an open directory, so that what was
+//! decided on is what is opened.
+//!
+//! # Terms
+//! - A **mount** shows one directory of the host at a place in the sandbox, with a **mode** (`ro`
+//!   or `rw`) and **limits** (suffixes, size, hard links). The longest target wins.
+//! - A **sandbox path** names a place below the sandbox's own `/`. It cannot climb.
+//! - A **root** is the target of a mount. It can be neither written nor deleted itself.
+//! - An **escape** is a link that leads out of every mount. It is refused, whatever it points to.
+//! - **Protected** names can be read but not changed; **hidden** ones are as if absent.
+//!
+//! # Allowed and denied
+//! ```
+//! use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath, WriteOptions};
+//!
+//! # let host = tempfile::tempdir()?;
+//! let mount = Mount::open_ambient(
+//!     SandboxPath::parse("/notes")?,
+//!     host.path(),
+//!     Mode::ReadWrite,
+//!     cap_std::ambient_authority(),
+//! )?;
+//! let files = FileSandbox::new(vec![mount])?;
+//!
+//! files.write(&SandboxPath::parse("notes/a.md")?, "Hello 世界", WriteOptions::new())?;
+//!
+//! # #[cfg(unix)]
+//! std::os::unix::fs::symlink("/etc", host.path().join("etc"))?;
+//! let denied = files.read(&SandboxPath::parse("notes/etc/passwd")?, Default::default());
+//! assert_eq!(denied.unwrap_err().kind(), ErrorKind::Escape);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it does not protect
+//! Nothing here binds a program that is started with the same directories: that is the operating
+//! system's part. Somebody who may move directories of a mount out of it while an operation runs
+//! takes the open handle along.
+
+#![forbid(unsafe_code)]
+
+mod mode;
+mod path;
+
+mod limits;
+mod mount;
+mod rules;
+
+mod sandbox;
+
+mod restrict;
+
+mod ops;
+
+mod error;
+
+mod escape;
+mod glob;
+mod host;
+mod nearest;
+mod resolve;
+
+pub use error::{Error, ErrorKind};
+pub use limits::{HardLinks, Limits};
+pub use mode::{Mode, ParseModeError};
+pub use mount::Mount;
+pub use ops::{
+    Entry, EntryKind, ListOptions, Listing, ReadOptions, Skipped, Stat, Text, TotalChars,
+    WriteOptions, Written,
+};
+pub use path::SandboxPath;
+pub use restrict::Restriction;
+pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};

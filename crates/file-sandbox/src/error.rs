@@ -1,0 +1,487 @@
+//! The one error of this crate: a stable kind for programs, a text for the model.
+//!
+//! All texts stand in this file. They show paths as they were asked for and roots as the sandbox
+//! names them, never a path of the host. The sentences are those of the design documents, and the
+//! line after the sentence says what is allowed instead.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use crate::escape;
+use crate::path::PATH_MAX_BYTES;
+
+/// Why an operation was refused or failed. `Display` is the text for a model.
+///
+/// ```
+/// use file_sandbox::{ErrorKind, SandboxPath};
+///
+/// let error = SandboxPath::parse("~/notes").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidPath);
+/// assert_eq!(error.kind().code(), "INVALID_PATH");
+/// assert_eq!(error.path(), "~/notes");
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: String,
+    reason: Reason,
+}
+
+/// The kinds of errors, each with a stable code.
+///
+/// ```
+/// assert_eq!(file_sandbox::ErrorKind::ReadOnly.code(), "READ_ONLY");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Nothing of this name is there, or it is hidden.
+    NotFound,
+    /// The text is no path, no pattern or no place for a mount.
+    InvalidPath,
+    /// No mount covers the path.
+    OutsideSandbox,
+    /// The place may be read but not changed: by mode, by a protected name, as a root, or as a
+    /// file with further hard links.
+    ReadOnly,
+    /// The mount allows other suffixes only.
+    SuffixNotAllowed,
+    /// Larger than the mount or the caller allows.
+    TooLarge,
+    /// The object is of the wrong type for the operation: a directory or a special file where a
+    /// file is due, or the reverse.
+    NotAFile,
+    /// The file holds no text.
+    NotText,
+    /// A link leads out of the sandbox.
+    Escape,
+    /// Something of this name is there already.
+    Exists,
+    /// Too many links on the way.
+    Loop,
+    /// A name above 255 bytes or a path above 4096.
+    NameTooLong,
+    /// The file changed since the caller saw it.
+    Stale,
+    /// The text to replace was not found.
+    NoMatch,
+    /// The text to replace was found more than once.
+    NotUnique,
+    /// The mount's quota is used up.
+    Quota,
+    /// A narrower sandbox asked for more than its parent has.
+    PermissionEscalation,
+    /// The system failed or refused.
+    Io,
+}
+
+impl ErrorKind {
+    /// The stable code, such as `NOT_FOUND`.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NotFound => "NOT_FOUND",
+            Self::InvalidPath => "INVALID_PATH",
+            Self::OutsideSandbox => "OUTSIDE_SANDBOX",
+            Self::ReadOnly => "READ_ONLY",
+            Self::SuffixNotAllowed => "SUFFIX_NOT_ALLOWED",
+            Self::TooLarge => "TOO_LARGE",
+            Self::NotAFile => "NOT_A_FILE",
+            Self::NotText => "NOT_TEXT",
+            Self::Escape => "ESCAPE",
+            Self::Exists => "EXISTS",
+            Self::Loop => "LOOP",
+            Self::NameTooLong => "NAME_TOO_LONG",
+            Self::Stale => "STALE",
+            Self::NoMatch => "NO_MATCH",
+            Self::NotUnique => "NOT_UNIQUE",
+            Self::Quota => "QUOTA",
+            Self::PermissionEscalation => "PERMISSION_ESCALATION",
+            Self::Io => "IO",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl Error {
+    pub(crate) fn new(path: impl Into<String>, reason: Reason) -> Self {
+        let mut path = path.into();
+        if path.len() > PATH_MAX_BYTES {
+            path.truncate(path.floor_char_boundary(PATH_MAX_BYTES));
+        }
+        Self(Box::new(Inner { path, reason }))
+    }
+
+    /// The kind, for programs.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.reason.kind()
+    }
+
+    /// The path as it was asked for.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// What is allowed instead or what to try: the lines after the first one.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        self.0.reason.hint()
+    }
+
+    /// Names the readable roots in an error that arose before the sandbox was known.
+    pub(crate) fn with_readable(mut self, roots: impl FnOnce() -> Vec<String>) -> Self {
+        if let Reason::Outside { readable } = &mut self.0.reason
+            && readable.is_none()
+        {
+            *readable = Some(roots());
+        }
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = escape::for_display(&self.0.path);
+        self.0.reason.sentence(&path, f)?;
+        match self.hint() {
+            Some(hint) => write!(f, "\n{hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.reason {
+            Reason::Io { source, .. }
+            | Reason::Mount {
+                source: Some(source),
+                ..
+            } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// What was tried, as the word of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Access,
+    Read,
+    Write,
+    Delete,
+    List,
+}
+
+impl Verb {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Read => "read",
+            Self::Write => "write to",
+            Self::Delete => "delete",
+            Self::List => "list",
+        }
+    }
+}
+
+/// What a text lacks to be a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidPath {
+    Empty,
+    Nul,
+    Tilde,
+    Drive,
+    Backslash,
+    Absolute,
+    DotDot,
+    Reserved,
+}
+
+impl InvalidPath {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Empty => "it is empty",
+            Self::Nul => "it contains a NUL character",
+            Self::Tilde => "'~' is not expanded here",
+            Self::Drive => "it starts with a drive letter",
+            Self::Backslash => "it contains a backslash; names are separated by '/'",
+            Self::Absolute => "it is not relative",
+            Self::DotDot => "'..' is not allowed here",
+            Self::Reserved => "the name is reserved for temporary files",
+        }
+    }
+}
+
+/// Everything that a text needs to be written.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    Outside {
+        readable: Option<Vec<String>>,
+    },
+    ReadOnly {
+        verb: Verb,
+        writable: Vec<String>,
+    },
+    Protected {
+        verb: Verb,
+        name: String,
+    },
+    IsRoot {
+        verb: Verb,
+    },
+    HardLinks {
+        verb: Verb,
+        links: u64,
+    },
+    Suffix {
+        allowed: Vec<String>,
+    },
+    TooLarge {
+        verb: Verb,
+        bytes: u64,
+        limit: u64,
+    },
+    NotFound {
+        nearest: Vec<String>,
+    },
+    Invalid(InvalidPath),
+    Pattern {
+        why: &'static str,
+    },
+    WrongType {
+        verb: Verb,
+        found: &'static str,
+        hint: Option<&'static str>,
+    },
+    NotText,
+    Escape {
+        readable: Vec<String>,
+    },
+    Exists,
+    Loop,
+    NameTooLong {
+        bytes: usize,
+        limit: usize,
+    },
+    Upgrade,
+    ChildMode {
+        place: String,
+    },
+    ChildLacks {
+        place: String,
+        available: Vec<String>,
+    },
+    ChildLink {
+        place: String,
+    },
+    Mount {
+        why: &'static str,
+        source: Option<io::Error>,
+    },
+    MountOverlap {
+        other: String,
+    },
+    Ownership,
+    Changed {
+        verb: Verb,
+    },
+    Io {
+        verb: Verb,
+        source: io::Error,
+    },
+}
+
+impl Reason {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Outside { .. } => ErrorKind::OutsideSandbox,
+            Self::ReadOnly { .. } | Self::Protected { .. } | Self::IsRoot { .. } => {
+                ErrorKind::ReadOnly
+            }
+            // Another name of the file may lie outside, so reading it is an escape.
+            Self::HardLinks {
+                verb: Verb::Read, ..
+            } => ErrorKind::Escape,
+            Self::HardLinks { .. } => ErrorKind::ReadOnly,
+            Self::Suffix { .. } => ErrorKind::SuffixNotAllowed,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Invalid(_)
+            | Self::Pattern { .. }
+            | Self::Mount { .. }
+            | Self::MountOverlap { .. } => ErrorKind::InvalidPath,
+            Self::WrongType { .. } => ErrorKind::NotAFile,
+            Self::NotText => ErrorKind::NotText,
+            Self::Escape { .. } => ErrorKind::Escape,
+            Self::Exists => ErrorKind::Exists,
+            Self::Loop => ErrorKind::Loop,
+            Self::NameTooLong { .. } => ErrorKind::NameTooLong,
+            Self::Upgrade
+            | Self::ChildMode { .. }
+            | Self::ChildLacks { .. }
+            | Self::ChildLink { .. } => ErrorKind::PermissionEscalation,
+            Self::Ownership | Self::Changed { .. } | Self::Io { .. } => ErrorKind::Io,
+        }
+    }
+
+    fn sentence(&self, path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outside { .. } => write!(f, "Cannot access '{path}': path is outside sandbox."),
+            Self::ReadOnly { verb, .. } => {
+                write!(f, "Cannot {} '{path}': path is read-only.", verb.words())
+            }
+            Self::Protected { verb, name } => write!(
+                f,
+                "Cannot {} '{path}': path is read-only, because '{name}' is a protected name.",
+                verb.words()
+            ),
+            Self::IsRoot { verb } => write!(
+                f,
+                "Cannot {} '{path}': it is a root of the sandbox.",
+                verb.words()
+            ),
+            Self::HardLinks { verb, links } => write!(
+                f,
+                "Cannot {} '{path}': the file has {links} hard links, and another of its names may be outside sandbox.",
+                verb.words()
+            ),
+            Self::Suffix { .. } => write!(f, "Cannot access '{path}': suffix not allowed."),
+            Self::TooLarge { verb, bytes, .. } => {
+                write!(
+                    f,
+                    "Cannot {} '{path}': file too large ({bytes} bytes).",
+                    verb.words()
+                )
+            }
+            Self::NotFound { .. } => write!(f, "File not found: {path}"),
+            Self::Invalid(why) => write!(f, "Invalid path '{path}': {}.", why.words()),
+            Self::Pattern { why } => write!(f, "Invalid pattern '{path}': {why}."),
+            Self::WrongType { verb, found, .. } => {
+                write!(f, "Cannot {} '{path}': it is {found}.", verb.words())
+            }
+            Self::NotText => write!(f, "Cannot read '{path}': not a text file."),
+            Self::Escape { .. } => {
+                write!(f, "Cannot access '{path}': a link leads outside sandbox.")
+            }
+            Self::Exists => write!(f, "Cannot create '{path}': it already exists."),
+            Self::Loop => write!(f, "Cannot access '{path}': too many links."),
+            Self::NameTooLong { bytes, limit } => {
+                let what = if *limit < PATH_MAX_BYTES {
+                    "name"
+                } else {
+                    "path"
+                };
+                write!(
+                    f,
+                    "Cannot access '{}': {what} too long ({bytes} bytes).",
+                    clip(path)
+                )
+            }
+            Self::Upgrade => f.write_str("Cannot upgrade read-only sandbox to read-write"),
+            Self::ChildMode { place } => {
+                write!(
+                    f,
+                    "Child requests 'rw' on '{place}' but parent only has 'ro'"
+                )
+            }
+            Self::ChildLacks { place, .. } => {
+                write!(f, "Child requests '{place}' but parent doesn't have it")
+            }
+            Self::ChildLink { place } => {
+                write!(f, "Child requests '{place}' but a link is on the way")
+            }
+            Self::Mount { why, .. } => write!(f, "Cannot mount '{path}': {why}."),
+            Self::MountOverlap { other } => write!(
+                f,
+                "Cannot mount '{path}': its directory is also reached as '{other}', with other rules."
+            ),
+            Self::Ownership => write!(
+                f,
+                "Cannot write to '{path}': it belongs to another user, and a new file could not be given back."
+            ),
+            Self::Changed { verb } => write!(
+                f,
+                "Cannot {} '{path}': it was exchanged while being opened.",
+                verb.words()
+            ),
+            Self::Io { verb, source } => {
+                write!(f, "Cannot {} '{path}': {}.", verb.words(), io_words(source))
+            }
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Outside { readable } => readable.as_deref().map(readable_paths),
+            Self::Escape { readable } => Some(readable_paths(readable)),
+            Self::ReadOnly { writable, .. } => Some(format!("Writable paths: {}", list(writable))),
+            Self::Suffix { allowed } => Some(format!("Allowed suffixes: {}", list(allowed))),
+            Self::TooLarge { limit, .. } => Some(format!("Maximum allowed: {limit} bytes")),
+            Self::NameTooLong { limit, .. } => Some(format!("Maximum allowed: {limit} bytes")),
+            Self::NotFound { nearest } if nearest.is_empty() => None,
+            Self::NotFound { nearest } => {
+                Some(format!("Nearest existing names: {}", nearest.join(", ")))
+            }
+            Self::WrongType { hint, .. } => hint.map(str::to_owned),
+            Self::NotText => Some("Pass binary files as attachments instead.".to_owned()),
+            Self::ChildLacks { available, .. } => Some(format!("Available: {}", list(available))),
+            Self::ChildLink { .. } => Some("Name the directory that it leads to.".to_owned()),
+            Self::Protected { .. }
+            | Self::IsRoot { .. }
+            | Self::HardLinks { .. }
+            | Self::Invalid(_)
+            | Self::Pattern { .. }
+            | Self::Exists
+            | Self::Loop
+            | Self::Upgrade
+            | Self::ChildMode { .. }
+            | Self::Mount { .. }
+            | Self::MountOverlap { .. }
+            | Self::Ownership
+            | Self::Changed { .. }
+            | Self::Io { .. } => None,
+        }
+    }
+}
+
+fn readable_paths(roots: &[String]) -> String {
+    format!("Readable paths: {}", list(roots))
+}
+
+fn list(items: &[String]) -> Cow<'static, str> {
+    if items.is_empty() {
+        Cow::Borrowed("none")
+    } else {
+        Cow::Owned(items.join(", "))
+    }
+}
+
+/// A path that is too long is not worth its length in the text either.
+fn clip(path: &str) -> Cow<'_, str> {
+    const KEPT: usize = 80;
+    if path.len() <= KEPT {
+        return Cow::Borrowed(path);
+    }
+    Cow::Owned(format!("{}…", &path[..path.floor_char_boundary(KEPT)]))
+}
+
+/// The words of the error's kind: a message from elsewhere could carry a path of the host.
+fn io_words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) if error.kind().to_string().starts_with("uncategorized") => {
+            format!("system error {code}")
+        }
+        _ => error.kind().to_string(),
+    }
+}

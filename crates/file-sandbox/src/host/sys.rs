@@ -1,0 +1,239 @@
+//! System calls on a directory handle and one name. Nothing here follows a link.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+#[cfg(target_os = "linux")]
+#[path = "sys_linux.rs"]
+mod os;
+#[cfg(not(target_os = "linux"))]
+#[path = "sys_other.rs"]
+mod os;
+
+pub(crate) use os::{open_beneath, open_dir_beneath};
+
+/// What lies at a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) kind: Kind,
+    pub(crate) size: u64,
+    pub(crate) mode: u32,
+    pub(crate) links: u64,
+    pub(crate) owner: (u32, u32),
+    pub(crate) modified: Option<SystemTime>,
+    pub(crate) id: Id,
+}
+
+/// Device and inode: the same object under whatever name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Id(u64, u64);
+
+/// The type of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Link,
+    Pipe,
+    Socket,
+    Device,
+    Unknown,
+}
+
+impl Kind {
+    /// For "it is …".
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::File => "a file, not a directory",
+            Self::Directory => "a directory",
+            Self::Link => "a link",
+            Self::Pipe => "a pipe, not a file",
+            Self::Socket => "a socket, not a file",
+            Self::Device => "a device, not a file",
+            Self::Unknown => "no regular file",
+        }
+    }
+
+    fn from_type(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Pipe,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice => Self::Device,
+            FileType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// Opens the directory `name`; `ENOTDIR` or `ELOOP` if it is a link.
+pub(crate) fn open_dir(at: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = os::STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(at, plain(name)?, flags, Mode::empty())
+}
+
+/// Flags that open a file for reading and can neither block nor take a terminal.
+pub(crate) const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Opens the file `name` for reading; `ELOOP` if it is a link.
+pub(crate) fn open_file(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
+    fs::openat(at, plain(name)?, READ, Mode::empty()).map(File::from)
+}
+
+/// The names in a directory and, where the system tells, what they are.
+pub(crate) fn entries(
+    at: impl AsFd,
+) -> Result<impl Iterator<Item = Result<(OsString, Option<Kind>), Errno>>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = fs::openat(at, c".", flags, Mode::empty())?;
+    let entries = fs::Dir::new(own)?;
+    Ok(entries.filter_map(|entry| {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            return None;
+        }
+        let kind = match Kind::from_type(entry.file_type()) {
+            Kind::Unknown => None,
+            kind => Some(kind),
+        };
+        Some(Ok((OsString::from_vec(name.to_vec()), kind)))
+    }))
+}
+
+pub(crate) fn meta(at: impl AsFd, name: &OsStr) -> Result<Meta, Errno> {
+    fs::statat(at, plain(name)?, AtFlags::SYMLINK_NOFOLLOW).map(|stat| from_stat(&stat))
+}
+
+pub(crate) fn meta_of(open: impl AsFd) -> Result<Meta, Errno> {
+    fs::fstat(open).map(|stat| from_stat(&stat))
+}
+
+pub(crate) fn read_link(at: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
+    let text = fs::readlinkat(at, plain(name)?, Vec::new())?;
+    Ok(OsString::from_vec(text.into_bytes()))
+}
+
+/// Whether an ordinary open for writing would be refused, by mode or by mount.
+pub(crate) fn refuses_write(at: impl AsFd, name: &OsStr) -> Option<Errno> {
+    let answer = fs::accessat(at, plain(name).ok()?, Access::WRITE_OK, AtFlags::EACCESS);
+    // Systems without faccessat2(2) answer otherwise; then the rename decides alone.
+    answer
+        .err()
+        .filter(|e| [Errno::ACCESS, Errno::ROFS].contains(e))
+}
+
+pub(crate) fn create_dir(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    fs::mkdirat(at, plain(name)?, Mode::from_raw_mode(0o777))
+}
+
+/// Creates the file `name`, which must not exist. The umask applies.
+pub(crate) fn create_file(at: impl AsFd, name: &OsStr, mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    fs::openat(at, plain(name)?, flags, raw_mode(mode)).map(File::from)
+}
+
+pub(crate) fn set_mode(file: impl AsFd, mode: u32) -> Result<(), Errno> {
+    fs::fchmod(file, raw_mode(mode))
+}
+
+pub(crate) fn set_owner(file: impl AsFd, owner: (u32, u32)) -> Result<(), Errno> {
+    let (user, group) = owner;
+    let user = rustix::fs::Uid::from_raw(user);
+    let group = rustix::fs::Gid::from_raw(group);
+    fs::fchown(file, Some(user), Some(group))
+}
+
+/// Moves `from` over `to` in the same directory.
+pub(crate) fn replace(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    let at = at.as_fd();
+    fs::renameat(at, plain(from)?, at, plain(to)?)
+}
+
+/// Moves `from` to `to`, which must not exist. `link(2)` does the same where the file system
+/// has no `RENAME_NOREPLACE`.
+pub(crate) fn place_new(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    let at = at.as_fd();
+    match os::rename_new(at, plain(from)?, plain(to)?) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+            fs::linkat(at, plain(from)?, at, plain(to)?, AtFlags::empty())?;
+            fs::unlinkat(at, plain(from)?, AtFlags::empty())
+        }
+        answer => answer,
+    }
+}
+
+pub(crate) fn remove_file(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    fs::unlinkat(at, plain(name)?, AtFlags::empty())
+}
+
+pub(crate) fn remove_dir(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    fs::unlinkat(at, plain(name)?, AtFlags::REMOVEDIR)
+}
+
+/// Makes a rename last through a power cut: `fsync(2)` asks for one on the directory too.
+pub(crate) fn sync_dir(at: impl AsFd) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = fs::openat(at, c".", flags, Mode::empty())?;
+    Ok(fs::fsync(own)?)
+}
+
+/// The last line of defence: whatever the callers did, only one plain name goes to the system.
+fn plain(name: &OsStr) -> Result<&OsStr, Errno> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
+        return Err(Errno::INVAL);
+    }
+    Ok(name)
+}
+
+fn raw_mode(mode: u32) -> Mode {
+    Mode::from_bits_truncate(mode as rustix::fs::RawMode)
+}
+
+#[expect(
+    clippy::unnecessary_cast,
+    reason = "the widths of these fields differ between systems"
+)]
+fn from_stat(stat: &Stat) -> Meta {
+    Meta {
+        kind: Kind::from_type(FileType::from_raw_mode(stat.st_mode)),
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mode: (stat.st_mode as u32) & 0o7777,
+        links: stat.st_nlink as u64,
+        owner: (stat.st_uid, stat.st_gid),
+        modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+        id: Id(stat.st_dev as u64, stat.st_ino as u64),
+    }
+}
+
+fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let part = Duration::from_nanos(u64::try_from(nanos).ok()?);
+    let base = if seconds >= 0 {
+        UNIX_EPOCH.checked_add(whole)
+    } else {
+        UNIX_EPOCH.checked_sub(whole)
+    };
+    base?.checked_add(part)
+}

@@ -1,0 +1,36 @@
+//! What only Linux has: `O_PATH`, `openat2(2)` and `renameat2(2)`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{self, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// A directory on the way is only passed through: `O_PATH` asks for no read permission.
+pub(super) const STEP: OFlags = OFlags::PATH;
+
+/// No link of any kind on the way, so the object lies exactly where the path says.
+const STRICT: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// Opens a file below `root` by a path of plain names. Any error means: take the walk, which also
+/// knows why.
+pub(crate) fn open_beneath(root: impl AsFd, path: &Path) -> Option<File> {
+    fs::openat2(root, path, super::READ, Mode::empty(), STRICT)
+        .ok()
+        .map(File::from)
+}
+
+/// Opens a directory below `root` by a path of plain names, to pass through it.
+pub(crate) fn open_dir_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> {
+    let flags = STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
+}
+
+pub(super) fn rename_new(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    let at = at.as_fd();
+    fs::renameat_with(at, from, at, to, RenameFlags::NOREPLACE)
+}

@@ -1,0 +1,304 @@
+//! From the root of a mount to an object, name by name, links read and never followed.
+//!
+//! Decide and open are one step: every name is looked up on the handle of the directory that the
+//! names before it led to, so a directory exchanged for a link in between changes nothing. A link's
+//! text is put in front of the names still to go. Its `..` starts again from the root with the
+//! real names so far, so that one handle is enough however deep the tree, and climbing above the
+//! root is seen by counting, not by asking the system.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::sys::{self, Id, Kind, Meta};
+
+/// Where a walk begins, and which directories below belong to other mounts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tree<'r> {
+    pub(crate) root: BorrowedFd<'r>,
+    pub(crate) nested: &'r [Nested],
+}
+
+/// A mount whose target lies below that of another one.
+#[derive(Clone, Debug)]
+pub(crate) struct Nested {
+    /// Its target, as names below the outer mount.
+    pub(crate) names: Vec<OsString>,
+    pub(crate) id: Id,
+    /// Its place in the sandbox's table.
+    pub(crate) mount: usize,
+}
+
+/// Whether a link at the last name is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    Follow,
+    Keep,
+}
+
+/// What a walk may cost: links as in Linux (`MAXSYMLINKS`, `path_resolution(7)`), names beyond
+/// any path that fits.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    links: u32,
+    names: u32,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self {
+            links: 40,
+            names: 16_384,
+        }
+    }
+
+    fn link(&mut self) -> Result<(), Stop> {
+        self.links = self.links.checked_sub(1).ok_or(Stop::Loop)?;
+        Ok(())
+    }
+
+    fn name(&mut self) -> Result<(), Stop> {
+        self.names = self.names.checked_sub(1).ok_or(Stop::Loop)?;
+        Ok(())
+    }
+}
+
+/// The end of a walk and the real names that lead there.
+#[derive(Debug)]
+pub(crate) struct Walked<'r> {
+    pub(crate) real: Vec<OsString>,
+    pub(crate) found: Found<'r>,
+}
+
+/// What a walk found.
+#[derive(Debug)]
+pub(crate) enum Found<'r> {
+    /// The root of the mount.
+    Root,
+    /// An object: at the last of the real names, in `parent`.
+    Entry { parent: Handle<'r>, meta: Meta },
+    /// Nothing: `rest`, at least one name, is missing in `parent`. The real names include it.
+    Missing {
+        parent: Handle<'r>,
+        rest: Vec<OsString>,
+    },
+}
+
+/// Why a walk ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Escape,
+    Loop,
+    /// A name on the way is no directory.
+    NotADirectory,
+    /// A link's text climbs out of a directory that does not exist.
+    Broken,
+    /// An absolute link: only the sandbox knows whether that place lies in a mount.
+    Absolute {
+        text: PathBuf,
+        rest: Vec<OsString>,
+    },
+    /// A name that belongs to another mount.
+    Enters {
+        mount: usize,
+        rest: Vec<OsString>,
+    },
+    System(Errno),
+}
+
+impl From<Errno> for Stop {
+    fn from(error: Errno) -> Self {
+        Self::System(error)
+    }
+}
+
+/// A directory handle, borrowed or our own.
+#[derive(Debug)]
+pub(crate) enum Handle<'r> {
+    Root(BorrowedFd<'r>),
+    Own(OwnedFd),
+}
+
+impl AsFd for Handle<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(fd) => *fd,
+            Self::Own(fd) => fd.as_fd(),
+        }
+    }
+}
+
+/// Walks `names` from the root of `tree`.
+pub(crate) fn walk<'r>(
+    tree: Tree<'r>,
+    names: Vec<OsString>,
+    last: Last,
+    budget: &mut Budget,
+) -> Result<Walked<'r>, Stop> {
+    let mut walk = Walk {
+        tree,
+        at: Handle::Root(tree.root),
+        real: Vec::with_capacity(names.len()),
+        pending: names.into(),
+    };
+    walk.skip_ahead();
+    walk.run(last, budget)
+}
+
+struct Walk<'r> {
+    tree: Tree<'r>,
+    at: Handle<'r>,
+    real: Vec<OsString>,
+    pending: VecDeque<OsString>,
+}
+
+impl<'r> Walk<'r> {
+    /// Lets the kernel walk all names but the last, if no link is among them.
+    fn skip_ahead(&mut self) {
+        if self.pending.len() < 2 || !self.tree.nested.is_empty() {
+            return;
+        }
+        let way = self.pending.len() - 1;
+        let path: PathBuf = self.pending.iter().take(way).collect();
+        if let Some(dir) = sys::open_dir_beneath(self.tree.root, &path) {
+            self.at = Handle::Own(dir);
+            self.real.extend(self.pending.drain(..way));
+        }
+    }
+
+    fn run(mut self, last: Last, budget: &mut Budget) -> Result<Walked<'r>, Stop> {
+        while let Some(name) = self.pending.pop_front() {
+            budget.name()?;
+            if name == ".." {
+                self.climb()?;
+                continue;
+            }
+            self.enters_by_name(&name)?;
+            if !self.pending.is_empty() {
+                match sys::open_dir(&self.at, &name) {
+                    Ok(dir) => self.step_into(name, dir)?,
+                    Err(Errno::NOENT) => return self.missing(name),
+                    Err(Errno::NOTDIR | Errno::LOOP) => self.expand(&name, budget)?,
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            let meta = match sys::meta(&self.at, &name) {
+                Ok(meta) => meta,
+                Err(Errno::NOENT) => return self.missing(name),
+                Err(error) => return Err(error.into()),
+            };
+            if meta.kind == Kind::Link && last == Last::Follow {
+                self.expand(&name, budget)?;
+                continue;
+            }
+            self.enters_by_id(meta.id)?;
+            self.real.push(name);
+            let found = Found::Entry {
+                parent: self.at,
+                meta,
+            };
+            return Ok(Walked {
+                real: self.real,
+                found,
+            });
+        }
+        Ok(Walked {
+            real: self.real,
+            found: Found::Root,
+        })
+    }
+
+    fn climb(&mut self) -> Result<(), Stop> {
+        self.real.pop().ok_or(Stop::Escape)?;
+        let rest = std::mem::take(&mut self.pending);
+        self.pending = self.real.drain(..).chain(rest).collect();
+        self.at = Handle::Root(self.tree.root);
+        Ok(())
+    }
+
+    fn step_into(&mut self, name: OsString, dir: OwnedFd) -> Result<(), Stop> {
+        if !self.tree.nested.is_empty() {
+            self.enters_by_id(sys::meta_of(&dir)?.id)?;
+        }
+        self.at = Handle::Own(dir);
+        self.real.push(name);
+        Ok(())
+    }
+
+    /// Puts a link's text in front of what is still to go.
+    fn expand(&mut self, name: &OsStr, budget: &mut Budget) -> Result<(), Stop> {
+        budget.link()?;
+        let text = match sys::read_link(&self.at, name) {
+            Ok(text) => text,
+            Err(Errno::INVAL) => return Err(Stop::NotADirectory),
+            Err(error) => return Err(error.into()),
+        };
+        if text.as_bytes().starts_with(b"/") {
+            return Err(Stop::Absolute {
+                text: text.into(),
+                rest: self.pending.drain(..).collect(),
+            });
+        }
+        // Slashes at the end go away with the empty names: see the trap in `path.rs`.
+        let names = text
+            .as_bytes()
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty() && *name != b".");
+        let rest = std::mem::take(&mut self.pending);
+        self.pending = names
+            .map(|name| OsStr::from_bytes(name).to_owned())
+            .chain(rest)
+            .collect();
+        Ok(())
+    }
+
+    fn missing(mut self, name: OsString) -> Result<Walked<'r>, Stop> {
+        let mut rest = vec![name];
+        rest.extend(self.pending);
+        if rest.iter().any(|name| name == "..") {
+            return Err(Stop::Broken);
+        }
+        self.real.extend(rest.iter().cloned());
+        let found = Found::Missing {
+            parent: self.at,
+            rest,
+        };
+        Ok(Walked {
+            real: self.real,
+            found,
+        })
+    }
+
+    /// A link may lead to the place below this mount that another mount covers.
+    fn enters_by_name(&mut self, name: &OsStr) -> Result<(), Stop> {
+        let covers = |nested: &&Nested| {
+            nested.names.len() == self.real.len() + 1
+                && nested.names.last().is_some_and(|last| last == name)
+                && nested.names.starts_with(&self.real)
+        };
+        match self.tree.nested.iter().find(covers) {
+            Some(nested) => Err(self.enter(nested.mount)),
+            None => Ok(()),
+        }
+    }
+
+    /// The same directory under another spelling, on a file system that folds case.
+    fn enters_by_id(&mut self, id: Id) -> Result<(), Stop> {
+        match self.tree.nested.iter().find(|nested| nested.id == id) {
+            Some(nested) => Err(self.enter(nested.mount)),
+            None => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, mount: usize) -> Stop {
+        Stop::Enters {
+            mount,
+            rest: self.pending.drain(..).collect(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Limits of a mount: which files, how large, and what to make of hard links.
+//!
+//! They bind the file operations only. A program that the same mount was given to does not know
+//! them (F004-27).
+
+/// Limits of one mount. The default is none, but hard links are not written to.
+///
+/// ```
+/// use file_sandbox::Limits;
+///
+/// let limits = Limits::new().suffixes([".md", "pdf"]).max_file_bytes(1_000_000);
+/// assert!(limits.allows_name("Report.MD"));
+/// assert!(!limits.allows_name("report.md.exe"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    suffixes: Option<Vec<String>>,
+    max_file_bytes: Option<u64>,
+    hard_links: HardLinks,
+}
+
+/// What to do with a file that has further names (`st_nlink` above 1): one of them may lie
+/// outside, so its content may not be the sandbox's own.
+///
+/// ```
+/// use file_sandbox::{HardLinks, Limits};
+///
+/// let limits = Limits::new().hard_links(HardLinks::Deny);
+/// assert_eq!(limits.hard_link_policy(), HardLinks::Deny);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HardLinks {
+    /// Read and written. A write replaces this name only; the other names keep the old content.
+    Allow,
+    /// Read, but writes are refused with the reason.
+    #[default]
+    ReadOnly,
+    /// Neither read nor written.
+    Deny,
+}
+
+impl Limits {
+    /// No limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows only files whose name ends in one of these, in any case. An empty list allows none.
+    #[must_use]
+    pub fn suffixes<I, S>(mut self, suffixes: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        self.suffixes = Some(suffixes.into_iter().map(|s| with_dot(s.as_ref())).collect());
+        self
+    }
+
+    /// Refuses to read or write files above this size, in bytes.
+    #[must_use]
+    pub fn max_file_bytes(mut self, max: u64) -> Self {
+        self.max_file_bytes = Some(max);
+        self
+    }
+
+    /// Chooses what happens with hard links.
+    #[must_use]
+    pub fn hard_links(mut self, policy: HardLinks) -> Self {
+        self.hard_links = policy;
+        self
+    }
+
+    /// The suffixes allowed, with their dots; `None` when all are.
+    #[must_use]
+    pub fn allowed_suffixes(&self) -> Option<&[String]> {
+        self.suffixes.as_deref()
+    }
+
+    /// The largest file allowed, in bytes; `None` when there is no limit.
+    #[must_use]
+    pub fn file_byte_limit(&self) -> Option<u64> {
+        self.max_file_bytes
+    }
+
+    /// What happens with hard links.
+    #[must_use]
+    pub fn hard_link_policy(&self) -> HardLinks {
+        self.hard_links
+    }
+
+    /// Whether a file of this name is allowed. A name that is a suffix and nothing else
+    /// (`.md`) has no suffix.
+    #[must_use]
+    pub fn allows_name(&self, name: &str) -> bool {
+        let Some(suffixes) = &self.suffixes else {
+            return true;
+        };
+        let name = name.to_lowercase();
+        suffixes.iter().any(|suffix| {
+            let suffix = suffix.to_lowercase();
+            name.len() > suffix.len() && name.ends_with(&suffix)
+        })
+    }
+}
+
+fn with_dot(suffix: &str) -> String {
+    if suffix.starts_with('.') {
+        suffix.to_owned()
+    } else {
+        format!(".{suffix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_end_the_name() {
+        let limits = Limits::new().suffixes([".md", "tar.gz"]);
+        let rows = [
+            ("a.md", true),
+            ("A.MD", true),
+            ("a.b.md", true),
+            ("a.tar.gz", true),
+            ("a.gz", false),
+            ("a.md.exe", false),
+            ("a.md ", false),
+            ("md", false),
+            (".md", false),
+            ("amd", false),
+            ("", false),
+        ];
+        for (name, allowed) in rows {
+            assert_eq!(limits.allows_name(name), allowed, "{name:?}");
+        }
+        assert!(Limits::new().allows_name("anything"));
+        assert!(!Limits::new().suffixes::<_, &str>([]).allows_name("a.md"));
+    }
+}

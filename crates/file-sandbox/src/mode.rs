@@ -1,0 +1,66 @@
+//! What a mount lets its user do.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Reading only, or reading and writing. `ReadOnly` is the smaller one.
+///
+/// ```
+/// use file_sandbox::Mode;
+///
+/// assert!(Mode::ReadOnly < Mode::ReadWrite);
+/// assert_eq!("rw".parse(), Ok(Mode::ReadWrite));
+/// assert_eq!(Mode::ReadOnly.to_string(), "ro");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// `ro`: read, list and stat.
+    ReadOnly,
+    /// `rw`: also write, create and delete.
+    ReadWrite,
+}
+
+impl Mode {
+    /// The words of configuration files: `ro` and `rw`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "ro",
+            Self::ReadWrite => "rw",
+        }
+    }
+
+    /// Whether writing is allowed.
+    #[must_use]
+    pub const fn can_write(self) -> bool {
+        matches!(self, Self::ReadWrite)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ParseModeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseModeError> {
+        match text {
+            "ro" => Ok(Self::ReadOnly),
+            "rw" => Ok(Self::ReadWrite),
+            _ => Err(ParseModeError(())),
+        }
+    }
+}
+
+/// A mode that is neither `ro` nor `rw`.
+///
+/// ```
+/// let error = "host".parse::<file_sandbox::Mode>().unwrap_err();
+/// assert_eq!(error.to_string(), "a mode is 'ro' or 'rw'");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a mode is 'ro' or 'rw'")]
+pub struct ParseModeError(());

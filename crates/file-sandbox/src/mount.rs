@@ -1,0 +1,269 @@
+//! A mount: a directory handle, where it appears, and what may be done below it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::AmbientAuthority;
+use cap_std::fs::Dir;
+
+use crate::error::{Error, Reason};
+use crate::host::sys::{self, Id};
+use crate::limits::Limits;
+use crate::mode::Mode;
+use crate::path::SandboxPath;
+use crate::rules::NameRules;
+
+/// One directory of the host, shown at a place in the sandbox.
+///
+/// The authority is the handle: no path that is asked for later can widen it.
+///
+/// ```
+/// use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
+///
+/// # let host = tempfile::tempdir()?;
+/// let mount = Mount::open_ambient(
+///     SandboxPath::parse("/data")?,
+///     host.path(),
+///     Mode::ReadWrite,
+///     cap_std::ambient_authority(),
+/// )?
+/// .with_limits(Limits::new().max_file_bytes(1 << 20))
+/// .protect([".git/hooks", "*.pem"])?
+/// .hide([".env*"])?;
+/// let files = FileSandbox::new(vec![mount])?;
+///
+/// let denied = files.write_bytes(&SandboxPath::parse("/data/key.pem")?, b"x", Default::default());
+/// assert_eq!(denied.unwrap_err().kind(), file_sandbox::ErrorKind::ReadOnly);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Mount {
+    target: SandboxPath,
+    pub(crate) dir: Arc<Dir>,
+    mode: Mode,
+    limits: Limits,
+    pub(crate) protected: NameRules,
+    pub(crate) hidden: NameRules,
+    /// Where `dir` lies below the directory that the name rules are written for.
+    pub(crate) base: Vec<OsString>,
+    /// The host's spellings of `dir`, for reading absolute links. Never shown.
+    hosts: Vec<PathBuf>,
+}
+
+impl Mount {
+    /// A mount of an open directory. Absolute links in it are refused, because nobody said where
+    /// the directory lies.
+    #[must_use]
+    pub fn new(target: SandboxPath, dir: Dir, mode: Mode) -> Self {
+        Self {
+            target,
+            dir: Arc::new(dir),
+            mode,
+            limits: Limits::new(),
+            protected: NameRules::default(),
+            hidden: NameRules::default(),
+            base: Vec::new(),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// Opens a directory of the host and mounts it. Links in `host` itself are followed: it is the
+    /// operator's word.
+    ///
+    /// # Errors
+    /// `INVALID_PATH` if it cannot be opened, is no directory, or is one of `/`, `/proc`, `/sys`,
+    /// `/dev` and what lies below the last three (but `/dev/shm`): their files are doors, not data.
+    pub fn open_ambient(
+        target: SandboxPath,
+        host: &Path,
+        mode: Mode,
+        authority: AmbientAuthority,
+    ) -> Result<Self, Error> {
+        let failed = |source| {
+            let why = match std::io::Error::kind(&source) {
+                std::io::ErrorKind::NotFound => "its directory does not exist",
+                std::io::ErrorKind::NotADirectory => "it is not a directory",
+                std::io::ErrorKind::PermissionDenied => "its directory may not be opened",
+                _ => "its directory cannot be opened",
+            };
+            let source = Some(source);
+            Error::new(target.asked(), Reason::Mount { why, source })
+        };
+        let real = host.canonicalize().map_err(failed)?;
+        if is_door(&real) {
+            let why = "the directory gives access to the system itself";
+            return Err(Error::new(
+                target.asked(),
+                Reason::Mount { why, source: None },
+            ));
+        }
+        let dir = Dir::open_ambient_dir(&real, authority).map_err(failed)?;
+        let mut hosts = vec![real];
+        if host.is_absolute() && !hosts.iter().any(|known| known == host) {
+            hosts.push(host.to_owned());
+        }
+        Ok(Self {
+            hosts,
+            ..Self::new(target, dir, mode)
+        })
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Protects names: they are read, but never written, created or deleted, nor is anything below
+    /// them. `.git/hooks` and `*.pem` count at any depth, `/.bashrc` at the top only; case does
+    /// not matter.
+    ///
+    /// # Errors
+    /// `INVALID_PATH` for a pattern that cannot be read.
+    pub fn protect<I, S>(mut self, patterns: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        add(&mut self.protected, patterns)?;
+        Ok(self)
+    }
+
+    /// Hides names: they and everything below them are as if absent, and cannot be created.
+    /// Patterns are those of [`protect`](Self::protect).
+    ///
+    /// # Errors
+    /// `INVALID_PATH` for a pattern that cannot be read.
+    pub fn hide<I, S>(mut self, patterns: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        add(&mut self.hidden, patterns)?;
+        Ok(self)
+    }
+
+    /// Where the directory appears.
+    #[must_use]
+    pub fn target(&self) -> &SandboxPath {
+        &self.target
+    }
+
+    /// What may be done below it.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The patterns of protected names, as they were given.
+    pub fn protected_names(&self) -> impl Iterator<Item = &str> {
+        self.protected.texts()
+    }
+
+    /// The patterns of hidden names, as they were given.
+    pub fn hidden_names(&self) -> impl Iterator<Item = &str> {
+        self.hidden.texts()
+    }
+
+    /// Where the directory lies on the host, if it was opened by path. For whoever starts programs
+    /// on it; not for a model.
+    #[must_use]
+    pub fn host(&self) -> Option<&Path> {
+        self.hosts.first().map(PathBuf::as_path)
+    }
+
+    pub(crate) fn read_only(mut self) -> Self {
+        self.mode = Mode::ReadOnly;
+        self
+    }
+
+    /// The same mount from a directory below it.
+    pub(crate) fn narrowed(&self, target: SandboxPath, dir: Dir, below: &[OsString]) -> Self {
+        let under = |host: &PathBuf| host.components().chain(names(below)).collect();
+        Self {
+            target,
+            dir: Arc::new(dir),
+            base: self.base.iter().chain(below).cloned().collect(),
+            hosts: self.hosts.iter().map(under).collect(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn id(&self) -> Result<Id, Error> {
+        sys::meta_of(&*self.dir)
+            .map(|meta| meta.id)
+            .map_err(|errno| {
+                let why = "its directory cannot be looked at";
+                let source = Some(errno.into());
+                Error::new(self.target.asked(), Reason::Mount { why, source })
+            })
+    }
+
+    /// The names below this mount that an absolute path of the host stands for. Only the simple
+    /// case: plain names below a spelling that we know.
+    pub(crate) fn names_of_host(&self, path: &Path) -> Option<Vec<OsString>> {
+        let below = self
+            .hosts
+            .iter()
+            .find_map(|host| path.strip_prefix(host).ok())?;
+        below
+            .components()
+            .map(|component| match component {
+                Component::Normal(name) => Some(name.to_owned()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether two mounts of one directory would treat it alike.
+    pub(crate) fn same_rules(&self, other: &Self) -> bool {
+        self.mode == other.mode
+            && self.limits == other.limits
+            && self.protected == other.protected
+            && self.hidden == other.hidden
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount")
+            .field("target", &self.target)
+            .field("mode", &self.mode)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+fn add<I, S>(rules: &mut NameRules, patterns: I) -> Result<(), Error>
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<str>,
+{
+    for pattern in patterns {
+        let text = pattern.as_ref();
+        rules
+            .add(text)
+            .map_err(|why| Error::new(text, Reason::Pattern { why }))?;
+    }
+    Ok(())
+}
+
+fn names(names: &[OsString]) -> impl Iterator<Item = Component<'_>> {
+    names.iter().map(|name| Component::Normal(name))
+}
+
+/// `proc(5)`, `sysfs(5)` and devices: reading there is acting, and `/` holds them all.
+fn is_door(real: &Path) -> bool {
+    let doors = ["/proc", "/sys", "/dev"];
+    let in_door = doors.iter().any(|door| real.starts_with(door));
+    real.parent().is_none() || (in_door && !real.starts_with("/dev/shm"))
+}

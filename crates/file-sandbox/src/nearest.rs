@@ -1,0 +1,62 @@
+//! The names that come nearest to one that is missing. Suggested, never used silently.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
+
+use crate::escape;
+use crate::host::sys;
+
+/// Entries looked at; in a larger directory the suggestion may miss the best name.
+const MAX_ENTRIES: usize = 2_000;
+const MAX_SUGGESTED: usize = 3;
+
+/// At most three names in `dir`, the nearest first.
+pub(crate) fn names(
+    dir: impl AsFd,
+    missing: &OsStr,
+    visible: impl Fn(&OsString) -> bool,
+) -> Vec<String> {
+    let Ok(entries) = sys::entries(dir) else {
+        return Vec::new();
+    };
+    let asked = escape::spell(missing).to_lowercase();
+    let mut scored: Vec<(u32, String)> = entries
+        .take(MAX_ENTRIES)
+        .filter_map(Result::ok)
+        .filter(|(name, _)| visible(name))
+        .map(|(name, _)| {
+            let name = escape::spell(&name).into_owned();
+            (distance(&asked, &name.to_lowercase()), name)
+        })
+        .collect();
+    scored.sort();
+    scored
+        .into_iter()
+        .take(MAX_SUGGESTED)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// In thousandths, 0 for the same name in another case. A shared stem counts as near: the
+/// extension is what is guessed wrong most often.
+fn distance(asked: &str, name: &str) -> u32 {
+    let whole = strsim::normalized_damerau_levenshtein(asked, name);
+    let stems = strsim::normalized_damerau_levenshtein(stem(asked), stem(name)) * 0.9;
+    thousandths(1.0 - whole.max(stems))
+}
+
+fn stem(name: &str) -> &str {
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value lies between 0 and 1000"
+)]
+fn thousandths(part: f64) -> u32 {
+    (part.clamp(0.0, 1.0) * 1000.0) as u32
+}

@@ -1,0 +1,123 @@
+//! What is at a place: nothing is opened to find out.
+
+use std::time::SystemTime;
+
+use crate::error::{Error, ErrorKind, Verb};
+use crate::host::sys::{self, Kind, Meta};
+use crate::host::{Found, Last};
+use crate::ops::EntryKind;
+use crate::path::SandboxPath;
+use crate::resolve::Place;
+use crate::sandbox::FileSandbox;
+
+/// Facts about an object. Of a link they are its target's; of one that leads nowhere, its own.
+///
+/// ```
+/// # use file_sandbox::{EntryKind, FileSandbox, Mode, Mount, SandboxPath};
+/// # let host = tempfile::tempdir()?;
+/// # let authority = cap_std::ambient_authority();
+/// # let target = SandboxPath::parse("/data")?;
+/// # let mount = Mount::open_ambient(target, host.path(), Mode::ReadWrite, authority)?;
+/// # let files = FileSandbox::new(vec![mount])?;
+/// let path = SandboxPath::parse("/data/a.txt")?;
+/// files.write(&path, "hello", Default::default())?;
+/// let stat = files.stat(&path)?;
+/// assert_eq!((stat.kind, stat.size), (EntryKind::File, 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The type.
+    pub kind: EntryKind,
+    /// The size in bytes.
+    pub size: u64,
+    /// When the content last changed.
+    pub modified: Option<SystemTime>,
+    /// Permission bits, such as `0o644`.
+    pub unix_mode: Option<u32>,
+    /// How many names the object has.
+    pub hard_links: u64,
+    /// Whether the name asked for is a link.
+    pub is_link: bool,
+}
+
+impl FileSandbox {
+    /// Facts about a file or directory, also about a special file.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `ESCAPE` for a link out, and those of finding the place.
+    pub fn stat(&self, path: &SandboxPath) -> Result<Stat, Error> {
+        let spot = match self.locate(path, Last::Keep, Verb::Access)? {
+            Place::Virtual(_) => return Ok(virtual_directory()),
+            Place::In(spot) => spot,
+        };
+        let meta = match &spot.found {
+            Found::Root => {
+                let meta = sys::meta_of(&*spot.mount.dir);
+                meta.map_err(|errno| self.system(path, Verb::Access, errno))?
+            }
+            Found::Missing { .. } => return Err(self.missing(path, &spot)),
+            Found::Entry { meta, .. } => *meta,
+        };
+        if meta.kind != Kind::Link {
+            return Ok(stat_of(&meta, false));
+        }
+        match self.locate(path, Last::Follow, Verb::Access) {
+            Ok(Place::Virtual(_)) => Ok(virtual_directory()),
+            Ok(Place::In(spot)) => match &spot.found {
+                Found::Root => {
+                    let meta = sys::meta_of(&*spot.mount.dir);
+                    let meta = meta.map_err(|errno| self.system(path, Verb::Access, errno))?;
+                    Ok(stat_of(&meta, true))
+                }
+                Found::Entry { meta, .. } => Ok(stat_of(meta, true)),
+                Found::Missing { .. } => Ok(stat_of(&meta, true)),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(stat_of(&meta, true)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether something is there. A link that leads nowhere is nothing; a directory is something.
+    ///
+    /// # Errors
+    /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the answer is not this sandbox's to give; `IO` if
+    /// the system does not tell.
+    pub fn exists(&self, path: &SandboxPath) -> Result<bool, Error> {
+        match self.locate(path, Last::Follow, Verb::Access) {
+            Ok(Place::Virtual(_)) => Ok(true),
+            Ok(Place::In(spot)) => match spot.found {
+                Found::Root | Found::Entry { .. } => Ok(true),
+                Found::Missing { .. } => Ok(false),
+            },
+            Err(error) => match error.kind() {
+                // `NOT_A_FILE` is a name below a file here.
+                ErrorKind::NotFound | ErrorKind::NotAFile => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+fn stat_of(meta: &Meta, is_link: bool) -> Stat {
+    Stat {
+        kind: EntryKind::of(meta.kind),
+        size: meta.size,
+        modified: meta.modified,
+        unix_mode: Some(meta.mode),
+        hard_links: meta.links,
+        is_link,
+    }
+}
+
+fn virtual_directory() -> Stat {
+    Stat {
+        kind: EntryKind::Directory,
+        size: 0,
+        modified: None,
+        unix_mode: None,
+        hard_links: 1,
+        is_link: false,
+    }
+}

@@ -1,0 +1,426 @@
+//! From a path to an object: which mount, through which links, and whether its names allow it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use crate::error::{Error, InvalidPath, Reason, Verb};
+use crate::escape;
+use crate::host::sys::{self, Kind, Meta};
+use crate::host::{Budget, Found, Handle, Last, Stop, Tree, walk};
+use crate::limits::HardLinks;
+use crate::mount::Mount;
+use crate::nearest;
+use crate::path::SandboxPath;
+use crate::rules::TEMP_PREFIX;
+use crate::sandbox::{FileSandbox, wrong_type};
+
+/// What a path leads to.
+pub(crate) enum Place<'s> {
+    /// A directory that no mount covers, on the way to one.
+    Virtual(SandboxPath),
+    In(Spot<'s>),
+}
+
+/// A place in a mount, with the links resolved and its names allowed.
+pub(crate) struct Spot<'s> {
+    pub(crate) mount: &'s Mount,
+    pub(crate) index: usize,
+    /// The names below the mount, none of them a link but perhaps the last.
+    pub(crate) real: Vec<OsString>,
+    pub(crate) found: Found<'s>,
+}
+
+impl Spot<'_> {
+    /// Where it really lies in the sandbox.
+    pub(crate) fn path(&self) -> SandboxPath {
+        path_in(self.mount, &self.real)
+    }
+}
+
+pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {
+    names.iter().fold(mount.target().clone(), |path, name| {
+        path.child(&escape::spell(name))
+    })
+}
+
+/// The names of `path` below `above`; `None` if it is not there.
+pub(crate) fn names_below(path: &SandboxPath, above: &SandboxPath) -> Option<Vec<OsString>> {
+    path.below(above)?
+        .split('/')
+        .filter(|name| !name.is_empty())
+        .map(|name| escape::to_os(name).map(|name| name.into_owned()))
+        .collect()
+}
+
+impl FileSandbox {
+    /// Finds what `path` leads to.
+    ///
+    /// # Errors
+    /// `OUTSIDE_SANDBOX`, `ESCAPE`, `LOOP` and so on; `NOT_FOUND` for hidden names only: what is
+    /// merely missing is found as missing.
+    pub(crate) fn locate(
+        &self,
+        path: &SandboxPath,
+        last: Last,
+        verb: Verb,
+    ) -> Result<Place<'_>, Error> {
+        let Some((index, names)) = self.enter(path) else {
+            if self.table.is_virtual(path) {
+                return Ok(Place::Virtual(path.clone()));
+            }
+            return Err(self.outside(path));
+        };
+        if hidden_by(&self.table.mounts[index], &names).is_some() {
+            return Err(not_found(path, Vec::new()));
+        }
+        let spot = self.walk_mounts(path, index, names, last, verb)?;
+        // A root may be shown below a directory that the outer mount does not have.
+        if matches!(spot.found, Found::Missing { .. }) && self.table.is_virtual(&spot.path()) {
+            return Ok(Place::Virtual(spot.path()));
+        }
+        Ok(Place::In(spot))
+    }
+
+    /// Like `locate`, for an operation that changes what it finds.
+    pub(crate) fn locate_for_change(
+        &self,
+        path: &SandboxPath,
+        last: Last,
+        verb: Verb,
+    ) -> Result<Spot<'_>, Error> {
+        let Some((index, names)) = self.enter(path) else {
+            return Err(if self.table.is_virtual(path) {
+                Error::new(path.asked(), Reason::IsRoot { verb })
+            } else {
+                self.outside(path)
+            });
+        };
+        self.check_changeable(path, index, &names, verb)?;
+        let spot = self.walk_mounts(path, index, names, last, verb)?;
+        self.check_changeable(path, spot.index, &spot.real, verb)?;
+        Ok(spot)
+    }
+
+    /// Opens a regular file for reading and has looked at the open file itself.
+    pub(crate) fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
+        if let Some(opened) = self.open_without_links(path)? {
+            return Ok(opened);
+        }
+        let spot = match self.locate(path, Last::Follow, Verb::Read)? {
+            Place::Virtual(_) => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
+            Place::In(spot) => spot,
+        };
+        let Found::Entry { parent, meta } = &spot.found else {
+            return Err(match spot.found {
+                Found::Missing { .. } => {
+                    self.check_suffix(path, &spot)?;
+                    self.missing(path, &spot)
+                }
+                Found::Root | Found::Entry { .. } => wrong_type(path, Verb::Read, Kind::Directory),
+            });
+        };
+        // Before the open, because opening a device can already do something.
+        if meta.kind != Kind::File {
+            return Err(wrong_type(path, Verb::Read, meta.kind));
+        }
+        self.check_suffix(path, &spot)?;
+        let file = match spot.real.last() {
+            Some(name) => sys::open_file(parent, name),
+            None => Err(Errno::ISDIR),
+        };
+        let file = file.map_err(|errno| self.system(path, Verb::Read, errno))?;
+        self.check_opened(path, spot, file)
+    }
+
+    /// The same in one system call, where no link is on the way.
+    fn open_without_links(&self, path: &SandboxPath) -> Result<Option<Opened<'_>>, Error> {
+        let Some((index, names)) = self.enter(path) else {
+            return Ok(None);
+        };
+        let mount = &self.table.mounts[index];
+        let plain = !names.is_empty() && self.table.nested[index].is_empty();
+        if !plain || hidden_by(mount, &names).is_some() {
+            return Ok(None);
+        }
+        let way: PathBuf = names.iter().collect();
+        let Some(file) = sys::open_beneath(&*mount.dir, &way) else {
+            return Ok(None);
+        };
+        let spot = Spot {
+            mount,
+            index,
+            real: names,
+            found: Found::Root,
+        };
+        self.check_opened(path, spot, file).map(Some)
+    }
+
+    /// The checks that only an open file can answer.
+    fn check_opened<'s>(
+        &self,
+        path: &SandboxPath,
+        spot: Spot<'s>,
+        file: File,
+    ) -> Result<Opened<'s>, Error> {
+        let meta = sys::meta_of(&file).map_err(|errno| self.system(path, Verb::Read, errno))?;
+        if meta.kind != Kind::File {
+            return Err(wrong_type(path, Verb::Read, meta.kind));
+        }
+        self.check_suffix(path, &spot)?;
+        self.check_links_for_read(path, &spot, &meta)?;
+        check_size(path, spot.mount, Verb::Read, meta.size)?;
+        Ok(Opened {
+            file,
+            meta,
+            mount: spot.mount,
+        })
+    }
+
+    /// The mount that covers a path and the names below it.
+    fn enter(&self, path: &SandboxPath) -> Option<(usize, Vec<OsString>)> {
+        let index = self.table.mount_of(path)?;
+        let names = names_below(path, self.table.mounts[index].target())?;
+        Some((index, names))
+    }
+
+    /// Walks from mount to mount, as links lead, on one budget.
+    fn walk_mounts(
+        &self,
+        path: &SandboxPath,
+        mut index: usize,
+        mut names: Vec<OsString>,
+        last: Last,
+        verb: Verb,
+    ) -> Result<Spot<'_>, Error> {
+        let mut budget = Budget::new();
+        // Every turn but the last costs a link or enters a deeper mount, and the budget ends.
+        loop {
+            let mount = &self.table.mounts[index];
+            let tree = Tree {
+                root: mount.dir.as_fd(),
+                nested: &self.table.nested[index],
+            };
+            match walk(tree, names, last, &mut budget) {
+                Ok(walked) => {
+                    if hidden_by(mount, &walked.real).is_some() {
+                        return Err(not_found(path, Vec::new()));
+                    }
+                    return Ok(Spot {
+                        mount,
+                        index,
+                        real: walked.real,
+                        found: walked.found,
+                    });
+                }
+                Err(Stop::Absolute { text, rest }) => {
+                    let Some((target, mut way)) = self.table.by_host(&text) else {
+                        return Err(self.escape(path));
+                    };
+                    way.extend(rest);
+                    (index, names) = (target, way);
+                }
+                Err(Stop::Enters { mount, rest }) => (index, names) = (mount, rest),
+                Err(Stop::Escape) => return Err(self.escape(path)),
+                Err(Stop::Loop) => return Err(Error::new(path.asked(), Reason::Loop)),
+                Err(Stop::Broken) => return Err(not_found(path, Vec::new())),
+                Err(Stop::NotADirectory) => {
+                    let found = "below a file, not a directory";
+                    let reason = Reason::WrongType {
+                        verb,
+                        found,
+                        hint: None,
+                    };
+                    return Err(Error::new(path.asked(), reason));
+                }
+                Err(Stop::System(errno)) => return Err(self.system(path, verb, errno)),
+            }
+        }
+    }
+
+    fn check_changeable(
+        &self,
+        path: &SandboxPath,
+        index: usize,
+        names: &[OsString],
+        verb: Verb,
+    ) -> Result<(), Error> {
+        let mount = &self.table.mounts[index];
+        if !mount.mode().can_write() {
+            let writable = self.writable_roots();
+            return Err(Error::new(
+                path.asked(),
+                Reason::ReadOnly { verb, writable },
+            ));
+        }
+        if is_temp(names) {
+            return Err(Error::new(
+                path.asked(),
+                Reason::Invalid(InvalidPath::Reserved),
+            ));
+        }
+        let full = with_base(mount, names);
+        if verb == Verb::Delete && mount.hidden.matching(&full).is_some() {
+            return Err(not_found(path, Vec::new()));
+        }
+        match mount
+            .protected
+            .matching(&full)
+            .or_else(|| mount.hidden.matching(&full))
+        {
+            Some(name) => {
+                let name = name.to_owned();
+                Err(Error::new(path.asked(), Reason::Protected { verb, name }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Both names count: the one asked for, and that of the file it leads to.
+    pub(crate) fn check_suffix(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
+        let limits = spot.mount.limits();
+        let Some(allowed) = limits.allowed_suffixes() else {
+            return Ok(());
+        };
+        let real = spot.real.last().map(|name| name.to_string_lossy());
+        let names = [path.file_name(), real.as_deref()];
+        if names
+            .into_iter()
+            .flatten()
+            .all(|name| limits.allows_name(name))
+        {
+            return Ok(());
+        }
+        let allowed = allowed.to_vec();
+        Err(Error::new(path.asked(), Reason::Suffix { allowed }))
+    }
+
+    pub(crate) fn check_links_for_read(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        meta: &Meta,
+    ) -> Result<(), Error> {
+        match spot.mount.limits().hard_link_policy() {
+            HardLinks::Deny => check_links(path, Verb::Read, meta),
+            HardLinks::Allow | HardLinks::ReadOnly => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_links_for_write(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        meta: &Meta,
+    ) -> Result<(), Error> {
+        match spot.mount.limits().hard_link_policy() {
+            HardLinks::Deny | HardLinks::ReadOnly => check_links(path, Verb::Write, meta),
+            HardLinks::Allow => Ok(()),
+        }
+    }
+
+    /// "Not found" with the names that come nearest.
+    pub(crate) fn missing(&self, path: &SandboxPath, spot: &Spot<'_>) -> Error {
+        let Found::Missing { parent, rest } = &spot.found else {
+            return not_found(path, Vec::new());
+        };
+        let there = &spot.real[..spot.real.len() - rest.len()];
+        let place = path_in(spot.mount, there);
+        let visible = |name: &OsString| {
+            let mut names = there.to_vec();
+            names.push(name.clone());
+            hidden_by(spot.mount, &names).is_none()
+        };
+        let names = nearest::names(parent, &rest[0], visible);
+        let nearest = names
+            .iter()
+            .map(|name| place.child(name).as_str().to_owned());
+        not_found(path, nearest.collect())
+    }
+
+    pub(crate) fn outside(&self, path: &SandboxPath) -> Error {
+        let readable = Some(self.readable_roots());
+        Error::new(path.asked(), Reason::Outside { readable })
+    }
+
+    fn escape(&self, path: &SandboxPath) -> Error {
+        let readable = self.readable_roots();
+        Error::new(path.asked(), Reason::Escape { readable })
+    }
+
+    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, errno: Errno) -> Error {
+        let reason = match errno {
+            Errno::NOENT => return not_found(path, Vec::new()),
+            Errno::NAMETOOLONG => Reason::NameTooLong {
+                bytes: path.asked().len(),
+                limit: crate::path::PATH_MAX_BYTES,
+            },
+            Errno::EXIST => Reason::Exists,
+            // Only an exchange since the look can bring these: nothing else is opened here.
+            Errno::LOOP | Errno::NXIO => Reason::Changed { verb },
+            errno => Reason::Io {
+                verb,
+                source: errno.into(),
+            },
+        };
+        Error::new(path.asked(), reason)
+    }
+}
+
+/// An open regular file that may be read.
+pub(crate) struct Opened<'s> {
+    pub(crate) file: File,
+    pub(crate) meta: Meta,
+    pub(crate) mount: &'s Mount,
+}
+
+pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
+    Error::new(path.asked(), Reason::NotFound { nearest })
+}
+
+pub(crate) fn check_size(
+    path: &SandboxPath,
+    mount: &Mount,
+    verb: Verb,
+    bytes: u64,
+) -> Result<(), Error> {
+    match mount.limits().file_byte_limit() {
+        Some(limit) if bytes > limit => Err(Error::new(
+            path.asked(),
+            Reason::TooLarge { verb, bytes, limit },
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The rule that hides a place in a mount.
+pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<&'m str> {
+    if is_temp(names) {
+        return Some(TEMP_PREFIX);
+    }
+    mount.hidden.matching(&with_base(mount, names))
+}
+
+pub(crate) fn open_root(mount: &Mount) -> Handle<'_> {
+    Handle::Root(mount.dir.as_fd())
+}
+
+fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error> {
+    if meta.links <= 1 {
+        return Ok(());
+    }
+    let links = meta.links;
+    Err(Error::new(path.asked(), Reason::HardLinks { verb, links }))
+}
+
+fn is_temp(names: &[OsString]) -> bool {
+    let ours = |name: &OsString| name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes());
+    names.iter().any(ours)
+}
+
+fn with_base(mount: &Mount, names: &[OsString]) -> Vec<OsString> {
+    mount.base.iter().chain(names).cloned().collect()
+}

@@ -1,0 +1,220 @@
+//! A narrower sandbox out of a wider one. There is no way back up.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
+use cap_std::fs::Dir;
+
+use crate::error::{Error, Reason, Verb};
+use crate::host::sys::{self, Kind};
+use crate::host::{Budget, Found, Last, Tree, walk};
+use crate::mode::Mode;
+use crate::mount::Mount;
+use crate::path::SandboxPath;
+use crate::resolve::{hidden_by, names_below, not_found};
+use crate::sandbox::{FileSandbox, Table, wrong_type};
+
+/// What a child may keep of its parent's sandbox. Without any call: all of it.
+///
+/// ```
+/// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, Restriction, SandboxPath};
+///
+/// # let host = tempfile::tempdir()?;
+/// # let authority = cap_std::ambient_authority();
+/// let data = SandboxPath::parse("/data")?;
+/// let mount = Mount::open_ambient(data.clone(), host.path(), Mode::ReadOnly, authority)?;
+/// let parent = FileSandbox::new(vec![mount])?;
+///
+/// let child = parent.restrict(&Restriction::new().keep(data.clone()))?;
+/// assert_eq!(child.readable_roots(), ["/data"]);
+///
+/// let denied = parent.restrict(&Restriction::new().keep_as(data, Mode::ReadWrite)).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::PermissionEscalation);
+/// assert_eq!(denied.to_string(), "Child requests 'rw' on 'data' but parent only has 'ro'");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    places: Option<Vec<(SandboxPath, Option<Mode>)>>,
+    read_only: Option<bool>,
+}
+
+impl Restriction {
+    /// No restriction yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps nothing but the places named by further calls.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            places: Some(Vec::new()),
+            read_only: None,
+        }
+    }
+
+    /// Keeps this root or directory, with the mode that it has, and drops what is kept by no call.
+    /// Its name stays: `/src/a` is still `/src/a`.
+    #[must_use]
+    pub fn keep(self, place: SandboxPath) -> Self {
+        self.push(place, None)
+    }
+
+    /// Like [`keep`](Self::keep), with a mode, which must not exceed the one it has.
+    #[must_use]
+    pub fn keep_as(self, place: SandboxPath, mode: Mode) -> Self {
+        self.push(place, Some(mode))
+    }
+
+    /// `true` makes everything read-only. `false` insists that nothing is read-only already.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = Some(read_only);
+        self
+    }
+
+    fn push(mut self, place: SandboxPath, mode: Option<Mode>) -> Self {
+        self.places.get_or_insert_default().push((place, mode));
+        self
+    }
+}
+
+impl FileSandbox {
+    /// A sandbox that can do no more than this one, which stays as it is.
+    ///
+    /// # Errors
+    /// `PERMISSION_ESCALATION` if more is asked for than there is, or if a link is on the way to a
+    /// directory that is to become a root; `NOT_FOUND` and `NOT_A_FILE` if it is none.
+    pub fn restrict(&self, to: &Restriction) -> Result<Self, Error> {
+        let mut mounts: Vec<Mount> = Vec::new();
+        match &to.places {
+            None => mounts.extend(self.table.mounts.iter().cloned()),
+            Some(places) => {
+                for (place, mode) in places {
+                    for mount in self.kept(place, *mode)? {
+                        merge(&mut mounts, mount);
+                    }
+                }
+            }
+        }
+        match to.read_only {
+            Some(false) if mounts.iter().any(|mount| !mount.mode().can_write()) => {
+                return Err(Error::new("/", Reason::Upgrade));
+            }
+            Some(true) => mounts = mounts.into_iter().map(Mount::read_only).collect(),
+            Some(false) | None => {}
+        }
+        Table::new(mounts, self.table.style).map(Self::from_table)
+    }
+
+    /// The mounts that make up one place: the one that covers it and those below it.
+    fn kept(&self, place: &SandboxPath, mode: Option<Mode>) -> Result<Vec<Mount>, Error> {
+        let table = &self.table;
+        let mut kept = Vec::new();
+        if let Some(index) = table.mount_of(place) {
+            kept.push(self.subtree(index, place)?);
+        }
+        let below = |mount: &&Mount| mount.target() != place && mount.target().starts_with(place);
+        kept.extend(table.mounts.iter().filter(below).cloned());
+        if kept.is_empty() {
+            let available = table
+                .mounts
+                .iter()
+                .map(|mount| name_of(mount.target()))
+                .collect();
+            let place = name_of(place);
+            return Err(Error::new(
+                &*place,
+                Reason::ChildLacks {
+                    place: place.clone(),
+                    available,
+                },
+            ));
+        }
+        match mode {
+            Some(Mode::ReadWrite) if kept.iter().any(|mount| !mount.mode().can_write()) => {
+                let place_name = name_of(place);
+                Err(Error::new(
+                    place.asked(),
+                    Reason::ChildMode { place: place_name },
+                ))
+            }
+            Some(Mode::ReadOnly) => Ok(kept.into_iter().map(Mount::read_only).collect()),
+            Some(Mode::ReadWrite) | None => Ok(kept),
+        }
+    }
+
+    /// A directory below a mount as a mount of its own. Links are refused, so that what is granted
+    /// is what was named.
+    fn subtree(&self, index: usize, place: &SandboxPath) -> Result<Mount, Error> {
+        let mount = &self.table.mounts[index];
+        let names = names_below(place, mount.target()).unwrap_or_default();
+        if names.is_empty() {
+            return Ok(mount.clone());
+        }
+        if hidden_by(mount, &names).is_some() {
+            return Err(not_found(place, Vec::new()));
+        }
+        let dir = self.open_subtree(index, place, &names)?;
+        Ok(mount.narrowed(
+            SandboxPath::from_normal(place.as_str().to_owned()),
+            dir,
+            &names,
+        ))
+    }
+
+    fn open_subtree(
+        &self,
+        index: usize,
+        place: &SandboxPath,
+        names: &[OsString],
+    ) -> Result<Dir, Error> {
+        let link = || {
+            let place_name = name_of(place);
+            Error::new(place.asked(), Reason::ChildLink { place: place_name })
+        };
+        let tree = Tree {
+            root: self.table.mounts[index].dir.as_fd(),
+            nested: &self.table.nested[index],
+        };
+        let walked = walk(tree, names.to_vec(), Last::Keep, &mut Budget::new());
+        let walked = walked.map_err(|_| link())?;
+        if walked.real != names {
+            return Err(link());
+        }
+        match (&walked.found, names.last()) {
+            (Found::Missing { .. }, _) => Err(not_found(place, Vec::new())),
+            (Found::Entry { parent, meta }, Some(name)) => match meta.kind {
+                Kind::Directory => sys::open_dir(parent, name)
+                    .map(|dir| Dir::from_std_file(File::from(dir)))
+                    .map_err(|errno| self.system(place, Verb::Access, errno)),
+                Kind::Link => Err(link()),
+                other => Err(wrong_type(place, Verb::List, other)),
+            },
+            (Found::Root | Found::Entry { .. }, _) => Err(link()),
+        }
+    }
+}
+
+/// A place named twice gets the smaller mode.
+fn merge(mounts: &mut Vec<Mount>, new: Mount) {
+    match mounts
+        .iter_mut()
+        .find(|known| known.target() == new.target())
+    {
+        Some(known) if new.mode() < known.mode() => *known = new,
+        Some(_) => {}
+        None => mounts.push(new),
+    }
+}
+
+/// `data` for `/data`: declarations name roots without the slash.
+fn name_of(place: &SandboxPath) -> String {
+    match place.as_str() {
+        "/" => "/".to_owned(),
+        path => path[1..].to_owned(),
+    }
+}

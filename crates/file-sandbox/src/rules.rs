@@ -1,0 +1,111 @@
+//! Names below a mount that are protected or hidden.
+//!
+//! Rules are matched on where the opened object really lies, so that no link gets around them
+//! (CVE-2026-25724), and blind to case, because the file system may be (CVE-2025-59944). A name
+//! counts with everything below it, and whether or not it exists yet (CVE-2026-25725).
+
+use std::ffi::OsString;
+
+use crate::glob::Glob;
+
+/// Name patterns, matched against paths below a mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NameRules {
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    text: String,
+    glob: Glob,
+}
+
+/// Our temporary files: neither seen nor touched through the sandbox.
+pub(crate) const TEMP_PREFIX: &str = ".forge-tmp-";
+
+impl NameRules {
+    /// Adds a pattern: `.git/hooks` and `*.pem` at any depth, `/.bashrc` at the top only.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), &'static str> {
+        let folded = fold(text);
+        let glob = match folded.strip_prefix('/') {
+            Some(anchored) => Glob::parse(anchored)?,
+            None => Glob::parse(&folded)?.anywhere()?,
+        };
+        self.rules.push(Rule {
+            text: text.to_owned(),
+            glob,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.text.as_str())
+    }
+
+    /// The first rule that one of these names, or the way to it, falls under.
+    pub(crate) fn matching(&self, names: &[OsString]) -> Option<&str> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let names: Vec<String> = names.iter().map(|n| fold(&n.to_string_lossy())).collect();
+        let hit = |rule: &&Rule| {
+            let mut state = rule.glob.start();
+            names.iter().any(|name| {
+                state = rule.glob.step(&state, name);
+                rule.glob.accepts(&state)
+            })
+        };
+        self.rules.iter().find(hit).map(|rule| rule.text.as_str())
+    }
+}
+
+/// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
+/// ignores some invisible characters (CVE-2014-9390).
+fn fold(name: &str) -> String {
+    name.chars()
+        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let mut rules = NameRules::default();
+        for text in [
+            ".git/hooks",
+            ".git/modules/*/hooks",
+            ".env*",
+            "*.pem",
+            "/.bashrc",
+        ] {
+            rules.add(text).expect(text);
+        }
+        let rows = [
+            (".git/hooks", Some(".git/hooks")),
+            (".git/hooks/pre-commit", Some(".git/hooks")),
+            ("sub/.git/hooks/x", Some(".git/hooks")),
+            (".GIT/Hooks/x", Some(".git/hooks")),
+            (".g\u{200c}it/hooks/x", Some(".git/hooks")),
+            (".git/modules/a/hooks/x", Some(".git/modules/*/hooks")),
+            (".git/config", None),
+            ("git/hooks", None),
+            (".git", None),
+            (".env", Some(".env*")),
+            ("a/.ENV.local/x", Some(".env*")),
+            ("a.env", None),
+            ("key.pem", Some("*.pem")),
+            ("key.pem.txt", None),
+            (".bashrc", Some("/.bashrc")),
+            ("home/.bashrc", None),
+            ("", None),
+        ];
+        for (path, rule) in rows {
+            let names: Vec<OsString> = path.split('/').map(OsString::from).collect();
+            assert_eq!(rules.matching(&names), rule, "{path}");
+        }
+    }
+}

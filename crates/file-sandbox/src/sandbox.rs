@@ -1,0 +1,434 @@
+//! `FileSandbox`: the table of mounts and the questions that can be asked of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Reason, Verb};
+use crate::host::sys::{Id, Kind};
+use crate::host::{Found, Last, Nested};
+use crate::mode::Mode;
+use crate::mount::Mount;
+use crate::path::SandboxPath;
+use crate::resolve::{Place, Spot, names_below};
+
+/// Files below some mounts, and nothing else.
+///
+/// A clone is cheap and means the same sandbox. All operations take `&self` and may run at once.
+///
+/// ```
+/// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+///
+/// # let host = tempfile::tempdir()?;
+/// let mount = Mount::open_ambient(
+///     SandboxPath::parse("/data")?,
+///     host.path(),
+///     Mode::ReadOnly,
+///     cap_std::ambient_authority(),
+/// )?;
+/// let files = FileSandbox::new(vec![mount])?;
+///
+/// assert!(files.can_read(&SandboxPath::parse("/data/a.md")?));
+/// let denied = files.read(&SandboxPath::parse("/etc/passwd")?, Default::default()).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::OutsideSandbox);
+/// assert_eq!(
+///     denied.to_string(),
+///     "Cannot access '/etc/passwd': path is outside sandbox.\nReadable paths: /data",
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileSandbox {
+    pub(crate) table: Arc<Table>,
+}
+
+/// The mounts, sorted by target. Nothing in here ever changes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) mounts: Vec<Mount>,
+    /// For each mount, those whose target lies below its own.
+    pub(crate) nested: Vec<Vec<Nested>>,
+    pub(crate) ids: Vec<Id>,
+    pub(crate) style: RootStyle,
+}
+
+/// How messages show the roots of a sandbox.
+///
+/// ```
+/// use file_sandbox::{FileSandbox, RootStyle};
+///
+/// let files = FileSandbox::builder().root_style(RootStyle::Relative).build()?;
+/// assert!(files.readable_roots().is_empty());
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RootStyle {
+    /// `/data`
+    #[default]
+    Absolute,
+    /// `./data`, as projects with named paths write them.
+    Relative,
+}
+
+/// Collects mounts for a [`FileSandbox`].
+///
+/// ```
+/// use file_sandbox::{FileSandbox, Mode, Mount, RootStyle, SandboxPath};
+///
+/// # let host = tempfile::tempdir()?;
+/// # let authority = cap_std::ambient_authority();
+/// let target = SandboxPath::parse("portfolio")?;
+/// let files = FileSandbox::builder()
+///     .mount(Mount::open_ambient(target, host.path(), Mode::ReadWrite, authority)?)
+///     .root_style(RootStyle::Relative)
+///     .build()?;
+/// assert_eq!(files.writable_roots(), ["./portfolio"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct FileSandboxBuilder {
+    mounts: Vec<Mount>,
+    style: RootStyle,
+}
+
+impl FileSandboxBuilder {
+    /// Adds a mount.
+    pub fn mount(mut self, mount: Mount) -> Self {
+        self.mounts.push(mount);
+        self
+    }
+
+    /// Chooses how messages show the roots.
+    pub fn root_style(mut self, style: RootStyle) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// The sandbox. One without mounts is fine: everything is outside of it.
+    ///
+    /// # Errors
+    /// `INVALID_PATH` for two mounts of one target, and for one directory under two targets with
+    /// different rules, also if one directory contains the other: the weaker rules would win.
+    pub fn build(self) -> Result<FileSandbox, Error> {
+        let table = Table::new(self.mounts, self.style)?;
+        table.refuse_overlaps()?;
+        Ok(FileSandbox::from_table(table))
+    }
+}
+
+impl FileSandbox {
+    /// Starts a sandbox without mounts.
+    pub fn builder() -> FileSandboxBuilder {
+        FileSandboxBuilder::default()
+    }
+
+    /// A sandbox of these mounts, whose roots are shown as `/data`.
+    ///
+    /// # Errors
+    /// Those of [`FileSandboxBuilder::build`].
+    pub fn new(mounts: Vec<Mount>) -> Result<Self, Error> {
+        FileSandboxBuilder {
+            mounts,
+            style: RootStyle::default(),
+        }
+        .build()
+    }
+
+    pub(crate) fn from_table(table: Table) -> Self {
+        Self {
+            table: Arc::new(table),
+        }
+    }
+
+    /// Parses a path as [`SandboxPath::parse`] does; an error also names the readable paths.
+    ///
+    /// # Errors
+    /// Those of [`SandboxPath::parse`].
+    pub fn path(&self, text: &str) -> Result<SandboxPath, Error> {
+        SandboxPath::parse(text).map_err(|error| error.with_readable(|| self.readable_roots()))
+    }
+
+    /// Whether the file or directory may be read, or could be if it existed. Never fails: whatever
+    /// cannot be read, is not.
+    #[must_use]
+    pub fn can_read(&self, path: &SandboxPath) -> bool {
+        self.resolve(path).is_ok()
+    }
+
+    /// Whether the file may be written or created, or something in the directory.
+    #[must_use]
+    pub fn can_write(&self, path: &SandboxPath) -> bool {
+        match self.locate_for_change(path, Last::Follow, Verb::Write) {
+            Ok(spot) => self.check_writable_object(path, &spot).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Where a path really leads, through all links. The object need not exist.
+    ///
+    /// # Errors
+    /// Those of reading, but not `NOT_FOUND` for what is missing and not hidden.
+    pub fn resolve(&self, path: &SandboxPath) -> Result<Resolved, Error> {
+        let spot = match self.locate(path, Last::Follow, Verb::Access)? {
+            Place::Virtual(_) => {
+                return Ok(Resolved {
+                    path: path.clone(),
+                    mode: Mode::ReadOnly,
+                    exists: true,
+                    host: None,
+                });
+            }
+            Place::In(spot) => spot,
+        };
+        let exists = match &spot.found {
+            Found::Root => true,
+            Found::Missing { .. } => false,
+            Found::Entry { meta, .. } => {
+                match meta.kind {
+                    Kind::File => {
+                        self.check_suffix(path, &spot)?;
+                        self.check_links_for_read(path, &spot, meta)?;
+                    }
+                    Kind::Directory => {}
+                    other => return Err(wrong_type(path, Verb::Access, other)),
+                }
+                true
+            }
+        };
+        if !exists {
+            self.check_suffix(path, &spot)?;
+        }
+        Ok(Resolved {
+            host: spot.mount.host().map(|host| {
+                let mut host = host.to_owned();
+                host.extend(&spot.real);
+                host
+            }),
+            mode: spot.mount.mode(),
+            path: spot.path(),
+            exists,
+        })
+    }
+
+    /// The mode of the mount that covers a path; `None` outside every mount. Looks at no file.
+    #[must_use]
+    pub fn mode_at(&self, path: &SandboxPath) -> Option<Mode> {
+        self.table
+            .mount_of(path)
+            .map(|i| self.table.mounts[i].mode())
+    }
+
+    /// The mounts, sorted by target.
+    #[must_use]
+    pub fn mounts(&self) -> &[Mount] {
+        &self.table.mounts
+    }
+
+    /// The roots that may be read, as messages show them.
+    #[must_use]
+    pub fn readable_roots(&self) -> Vec<String> {
+        self.table.roots(Mode::ReadOnly)
+    }
+
+    /// The roots that may be written to, as messages show them.
+    #[must_use]
+    pub fn writable_roots(&self) -> Vec<String> {
+        self.table.roots(Mode::ReadWrite)
+    }
+
+    /// Whether a text is an absolute path that some mount covers. Never fails, looks at no file.
+    #[must_use]
+    pub fn is_valid_path(&self, text: &str) -> bool {
+        text.starts_with('/')
+            && SandboxPath::parse(text).is_ok_and(|path| self.table.mount_of(&path).is_some())
+    }
+
+    /// The sandbox path of an absolute path of the host, by text alone: models copy such paths
+    /// from the output of commands. `None` if it lies in no mount that was opened by path.
+    #[must_use]
+    pub fn path_of_host(&self, host: &Path) -> Option<SandboxPath> {
+        let (mount, names) = self.table.by_host(host)?;
+        let path = self.table.mounts[mount].target();
+        Some(names.iter().fold(path.clone(), |path, name| {
+            path.child(&crate::escape::spell(name))
+        }))
+    }
+}
+
+/// Where a path leads.
+///
+/// ```
+/// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+/// # let host = tempfile::tempdir()?;
+/// # let authority = cap_std::ambient_authority();
+/// # let target = SandboxPath::parse("/data")?;
+/// # let mount = Mount::open_ambient(target, host.path(), Mode::ReadOnly, authority)?;
+/// let files = FileSandbox::new(vec![mount])?;
+/// let resolved = files.resolve(&SandboxPath::parse("data/x/../new.md")?)?;
+/// assert_eq!(resolved.path().as_str(), "/data/new.md");
+/// assert_eq!(resolved.mode(), Mode::ReadOnly);
+/// assert!(!resolved.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    path: SandboxPath,
+    mode: Mode,
+    exists: bool,
+    host: Option<PathBuf>,
+}
+
+impl Resolved {
+    /// The place, with all links resolved.
+    #[must_use]
+    pub fn path(&self) -> &SandboxPath {
+        &self.path
+    }
+
+    /// The mode of the mount it lies in.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether something was there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// Where it lies on the host, if the mount was opened by path. Good for telling a person and
+    /// for nothing else: whoever opens it by path has left the sandbox.
+    #[must_use]
+    pub fn host(&self) -> Option<&Path> {
+        self.host.as_deref()
+    }
+}
+
+impl Table {
+    pub(crate) fn new(mut mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
+        mounts.sort_by(|a, b| a.target().cmp(b.target()));
+        let ids = mounts
+            .iter()
+            .map(Mount::id)
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(twin) = mounts
+            .windows(2)
+            .find(|two| two[0].target() == two[1].target())
+        {
+            let why = "this place is taken by another one";
+            let reason = Reason::Mount { why, source: None };
+            return Err(Error::new(twin[1].target().asked(), reason));
+        }
+        let nested_below = |outer: &Mount| {
+            let inner = |(mount, inner): (usize, &Mount)| {
+                let names = names_below(inner.target(), outer.target())?;
+                let id = ids[mount];
+                (!names.is_empty()).then_some(Nested { names, id, mount })
+            };
+            mounts.iter().enumerate().filter_map(inner).collect()
+        };
+        let nested = mounts.iter().map(nested_below).collect();
+        Ok(Self {
+            mounts,
+            nested,
+            ids,
+            style,
+        })
+    }
+
+    /// The mount that covers a path: the one with the longest target.
+    pub(crate) fn mount_of(&self, path: &SandboxPath) -> Option<usize> {
+        let covers = |i: &usize| path.starts_with(self.mounts[*i].target());
+        (0..self.mounts.len())
+            .filter(covers)
+            .max_by_key(|i| self.mounts[*i].target().components().count())
+    }
+
+    /// The mount, and the names in it, that an absolute path of the host stands for.
+    pub(crate) fn by_host(&self, host: &Path) -> Option<(usize, Vec<OsString>)> {
+        self.mounts
+            .iter()
+            .enumerate()
+            .filter_map(|(i, mount)| Some((i, mount.names_of_host(host)?)))
+            .min_by_key(|(_, names)| names.len())
+    }
+
+    /// Whether a path is no mount's, but on the way to one: a directory that is only shown.
+    pub(crate) fn is_virtual(&self, path: &SandboxPath) -> bool {
+        self.mounts
+            .iter()
+            .any(|mount| mount.target().starts_with(path))
+            || (path.is_root() && self.mounts.is_empty())
+    }
+
+    pub(crate) fn roots(&self, at_least: Mode) -> Vec<String> {
+        self.mounts
+            .iter()
+            .filter(|mount| mount.mode() >= at_least)
+            .map(|mount| self.show_root(mount.target()))
+            .collect()
+    }
+
+    fn show_root(&self, target: &SandboxPath) -> String {
+        match self.style {
+            RootStyle::Absolute => target.as_str().to_owned(),
+            RootStyle::Relative if target.is_root() => ".".to_owned(),
+            RootStyle::Relative => format!(".{}", target.as_str()),
+        }
+    }
+
+    /// One directory, two sets of rules: refused, unless the outer mount leads into the inner one
+    /// at exactly that place.
+    fn refuse_overlaps(&self) -> Result<(), Error> {
+        for (i, a) in self.mounts.iter().enumerate() {
+            for (j, b) in self.mounts.iter().enumerate() {
+                if i == j || a.same_rules(b) {
+                    continue;
+                }
+                let shared = self.ids[i] == self.ids[j] || contains_elsewhere(a, b);
+                if shared {
+                    let other = self.show_root(a.target());
+                    return Err(Error::new(
+                        b.target().asked(),
+                        Reason::MountOverlap { other },
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `inner`'s directory lies below that of `outer`, but not where its target says.
+fn contains_elsewhere(outer: &Mount, inner: &Mount) -> bool {
+    let Some(names) = inner.host().and_then(|host| outer.names_of_host(host)) else {
+        return false;
+    };
+    names_below(inner.target(), outer.target()).as_ref() != Some(&names)
+}
+
+pub(crate) fn wrong_type(path: &SandboxPath, verb: Verb, found: Kind) -> Error {
+    let hint = match (verb, found) {
+        (Verb::Read, Kind::Directory) => Some("List it instead."),
+        (Verb::List, Kind::File) => Some("Read it instead."),
+        _ => None,
+    };
+    let found = found.words();
+    Error::new(path.asked(), Reason::WrongType { verb, found, hint })
+}
+
+impl FileSandbox {
+    /// What a write to the place of `spot` would meet.
+    fn check_writable_object(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
+        match &spot.found {
+            Found::Root | Found::Missing { .. } => Ok(()),
+            Found::Entry { meta, .. } => match meta.kind {
+                Kind::File => self.check_links_for_write(path, spot, meta),
+                Kind::Directory => Ok(()),
+                other => Err(wrong_type(path, Verb::Write, other)),
+            },
+        }
+    }
+}
