@@ -9,6 +9,7 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod check_targets;
 mod docs;
 mod setup;
@@ -42,11 +43,6 @@ const COMMANDS: &[Command] = &[
         run: setup::run,
     },
     Command {
-        name: "docs",
-        about: docs::ABOUT,
-        run: docs::run,
-    },
-    Command {
         name: "test",
         about: test::ABOUT,
         run: test::run,
@@ -55,6 +51,16 @@ const COMMANDS: &[Command] = &[
         name: "test-os",
         about: test_os::ABOUT,
         run: test_os::run,
+    },
+    Command {
+        name: "bench",
+        about: bench::ABOUT,
+        run: bench::run,
+    },
+    Command {
+        name: "docs",
+        about: docs::ABOUT,
+        run: docs::run,
     },
     Command {
         name: "check-targets",

@@ -1,0 +1,100 @@
+//! Reading through `FileSandbox` beside std.
+
+use std::error::Error;
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use file_sandbox::{FileSandbox, Mode, Mount, ReadOptions, SandboxPath};
+
+use crate::compare::{Measure, Outcome, medians};
+
+const ROUNDS: usize = 60;
+const BATCH: u32 = 500;
+
+pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let mount = Mount::open_ambient(
+        SandboxPath::parse("/data")?,
+        dir.path(),
+        Mode::ReadOnly,
+        ambient_authority(),
+    )?;
+    let files = FileSandbox::new(vec![mount])?;
+    Ok(vec![read(dir.path(), &files)?, open(dir.path(), &files)?])
+}
+
+fn read(dir: &Path, files: &FileSandbox) -> Result<Measure, Box<dyn Error>> {
+    let host = dir.join("a.txt");
+    fs::write(&host, "0123456789abcde\n".repeat(64))?;
+    let path = SandboxPath::parse("/data/a.txt")?;
+    let [ours, other] = medians(
+        ROUNDS,
+        BATCH,
+        [
+            Box::new(|| {
+                black_box(files.read(&path, ReadOptions::new())?);
+                Ok(())
+            }),
+            Box::new(|| {
+                black_box(fs::read_to_string(&host)?);
+                Ok(())
+            }),
+        ],
+    )?;
+    Ok(Measure {
+        name: "FileSandbox::read, 1 KiB",
+        outcome: Outcome::Ratio {
+            ours,
+            other,
+            other_name: "std::fs::read_to_string",
+            target: Some(1.2),
+        },
+    })
+}
+
+/// Opening alone has no name in the interface: reading an empty file is opening and one read.
+#[cfg(target_os = "linux")]
+fn open(dir: &Path, files: &FileSandbox) -> Result<Measure, Box<dyn Error>> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+
+    fs::write(dir.join("empty"), "")?;
+    let path = SandboxPath::parse("/data/empty")?;
+    let root = fs::File::open(dir)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let [ours, other] = medians(
+        ROUNDS,
+        BATCH,
+        [
+            Box::new(|| {
+                black_box(files.read_bytes(&path, 16)?);
+                Ok(())
+            }),
+            Box::new(|| {
+                let file = openat2(&root, "empty", flags, Mode::empty(), resolve)?;
+                black_box(fstat(&file)?);
+                black_box(rustix::io::read(&file, &mut [0; 16])?);
+                Ok(())
+            }),
+        ],
+    )?;
+    Ok(Measure {
+        name: "FileSandbox::read_bytes, empty",
+        outcome: Outcome::Ratio {
+            ours,
+            other,
+            other_name: "openat2 + fstat + read",
+            target: Some(1.1),
+        },
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_: &Path, _: &FileSandbox) -> Result<Measure, Box<dyn Error>> {
+    Ok(Measure {
+        name: "FileSandbox::read_bytes, empty",
+        outcome: Outcome::NotHere("openat2 is Linux".to_owned()),
+    })
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask bench`: runs `benches/ratios`, built for release.
+
+use crate::failure::Failure;
+use crate::process;
+use crate::table::Table;
+
+pub(crate) const ABOUT: &str =
+    "what the sandboxes cost, as ratios measured in one run, beside the targets";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    Failure::unless_empty(arguments)?;
+    let mut cargo = process::cargo();
+    cargo.args([
+        "bench",
+        "--quiet",
+        "--locked",
+        "--package",
+        "xtask",
+        "--bench",
+        "ratios",
+    ]);
+    println!("{}", table(&process::output(&mut cargo)?));
+    Ok(())
+}
+
+fn table(lines: &str) -> Table {
+    let mut table = Table::new([
+        "measure",
+        "median",
+        "compared with",
+        "median",
+        "ratio",
+        "target",
+        "",
+    ]);
+    for line in lines.lines() {
+        table.row(line.split('\t').map(str::to_owned));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_with_tabs_between_become_a_table() {
+        let expected = "\
+measure  median  compared with  median  ratio  target
+read     2 µs    std            1 µs    2.00   <= 1.2  ABOVE
+";
+        assert_eq!(
+            table("read\t2 µs\tstd\t1 µs\t2.00\t<= 1.2\tABOVE\n").to_string(),
+            expected
+        );
+    }
+}
