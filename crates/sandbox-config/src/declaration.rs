@@ -1,0 +1,199 @@
+//! What a worker says it needs. A declaration is a wish: nothing in it gives anything, only
+//! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the
+//! parent holds. So anybody may build one.
+
+use crate::limits::Limits;
+use crate::mount::{Mode, NetworkAccess};
+use crate::shell::RuleList;
+use crate::text::Span;
+use crate::verdict::{Operation, Verdict};
+
+/// What a worker declares. What it does not declare it does not get, except limits, tools and
+/// approval, which pass down as they are.
+///
+/// ```
+/// use sandbox_config::{Declaration, Mode, ZoneDeclaration};
+/// let wish = Declaration::zones([ZoneDeclaration::new("data", Mode::ReadOnly)]);
+/// assert_eq!(wish.zone_names().collect::<Vec<_>>(), ["data"]);
+/// assert!(Declaration::undeclared().is_undeclared());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    pub(crate) mounts: MountWish,
+    pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
+    pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) limits: Limits,
+}
+
+/// The `sandbox` key of a worker.
+#[derive(Clone, Debug)]
+pub(crate) enum MountWish {
+    /// Absent: the project's front-end decides.
+    Undeclared,
+    /// `none`, or an empty list.
+    Nothing,
+    /// `inherit`.
+    Inherit,
+    Zones(Vec<ZoneDeclaration>),
+}
+
+impl Declaration {
+    fn new(mounts: MountWish) -> Declaration {
+        Declaration {
+            mounts,
+            network: None,
+            shell: None,
+            tools: None,
+            limits: Limits::UNLIMITED,
+        }
+    }
+
+    /// A worker without a `sandbox` key.
+    #[must_use]
+    pub fn undeclared() -> Declaration {
+        Declaration::new(MountWish::Undeclared)
+    }
+
+    /// `sandbox: none`: a pure function.
+    #[must_use]
+    pub fn none() -> Declaration {
+        Declaration::new(MountWish::Nothing)
+    }
+
+    /// `sandbox: inherit`: all mounts of the parent.
+    #[must_use]
+    pub fn inherit() -> Declaration {
+        Declaration::new(MountWish::Inherit)
+    }
+
+    /// `sandbox: {zones: […]}`. An empty list is `none`.
+    #[must_use]
+    pub fn zones(zones: impl IntoIterator<Item = ZoneDeclaration>) -> Declaration {
+        let zones: Vec<_> = zones.into_iter().collect();
+        if zones.is_empty() {
+            return Declaration::none();
+        }
+        Declaration::new(MountWish::Zones(zones))
+    }
+
+    /// Ask for the network.
+    #[must_use]
+    pub fn with_network(mut self, access: NetworkAccess) -> Declaration {
+        self.network = Some((access, None));
+        self
+    }
+
+    /// Ask for the shell under the parent's rules.
+    #[must_use]
+    pub fn with_shell(mut self) -> Declaration {
+        self.shell = Some((None, None));
+        self
+    }
+
+    /// Ask for no tools but these.
+    #[must_use]
+    pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Declaration {
+        self.tools = Some(tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Ask for at most these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Declaration {
+        self.limits = limits;
+        self
+    }
+
+    /// No `sandbox` key.
+    #[must_use]
+    pub fn is_undeclared(&self) -> bool {
+        matches!(self.mounts, MountWish::Undeclared)
+    }
+
+    /// The zones named, in file order.
+    pub fn zone_names(&self) -> impl Iterator<Item = &str> {
+        let zones: &[ZoneDeclaration] = match &self.mounts {
+            MountWish::Zones(zones) => zones,
+            MountWish::Undeclared | MountWish::Nothing | MountWish::Inherit => &[],
+        };
+        zones.iter().map(|zone| zone.name.as_str())
+    }
+}
+
+/// One zone that a worker asks for.
+///
+/// ```
+/// use sandbox_config::{Mode, Operation, Verdict, ZoneDeclaration};
+/// let wish = ZoneDeclaration::new("data", Mode::ReadWrite)
+///     .approval(Operation::Delete, Verdict::Block)
+///     .held_only();
+/// assert_eq!(wish.name(), "data");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ZoneDeclaration {
+    pub(crate) name: String,
+    pub(crate) name_span: Option<Span>,
+    pub(crate) mode: Mode,
+    /// Where `mode` stands; none: it was left out.
+    pub(crate) mode_span: Option<Span>,
+    pub(crate) usable: bool,
+    pub(crate) approval: Vec<(Operation, Verdict, Option<Span>)>,
+    pub(crate) suffixes: Option<(Vec<String>, Option<Span>)>,
+    pub(crate) max_file_bytes: Option<u64>,
+}
+
+impl ZoneDeclaration {
+    /// Ask for a zone.
+    #[must_use]
+    pub fn new(name: impl Into<String>, mode: Mode) -> ZoneDeclaration {
+        ZoneDeclaration {
+            name: name.into(),
+            name_span: None,
+            mode,
+            mode_span: None,
+            usable: true,
+            approval: Vec::new(),
+            suffixes: None,
+            max_file_bytes: None,
+        }
+    }
+
+    /// The zone's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// State consent for one operation.
+    #[must_use]
+    pub fn approval(mut self, operation: Operation, verdict: Verdict) -> ZoneDeclaration {
+        self.approval.push((operation, verdict, None));
+        self
+    }
+
+    /// `use: false`: hold it to pass it on, without touching it.
+    #[must_use]
+    pub fn held_only(mut self) -> ZoneDeclaration {
+        self.usable = false;
+        self
+    }
+
+    /// Only files with these suffixes.
+    #[must_use]
+    pub fn suffixes(
+        mut self,
+        suffixes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> ZoneDeclaration {
+        let lower = suffixes.into_iter().map(|s| s.into().to_lowercase());
+        self.suffixes = Some((lower.collect(), None));
+        self
+    }
+
+    /// No file above this size.
+    #[must_use]
+    pub fn max_file_bytes(mut self, bytes: u64) -> ZoneDeclaration {
+        self.max_file_bytes = Some(bytes);
+        self
+    }
+}

@@ -1,0 +1,514 @@
+//! Mistakes with their place: code, file, line, column, caret, and what to write instead.
+//! The shape is the one rustc made familiar; the texts are ours, and tests hold them.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::text::Span;
+
+/// The closed list of codes. Programs match on them; people look them up.
+///
+/// ```
+/// use sandbox_config::Code;
+/// assert_eq!(Code::UnknownKey.as_str(), "config.unknown_key");
+/// assert!(Code::ALL.contains(&Code::UnknownKey));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    /// The text is not YAML.
+    Syntax,
+    /// Too deep, too many values, too many mistakes.
+    TooComplex,
+    /// The file cannot be read: absent, a directory, a FIFO, no permission.
+    Unreadable,
+    /// The file is larger than the cap.
+    TooLarge,
+    /// The file is not UTF-8.
+    NotUtf8,
+    /// The file holds no keys.
+    Empty,
+    /// Two project files in one directory.
+    TwoFiles,
+    /// A key that nobody knows.
+    UnknownKey,
+    /// Another tool's spelling of a restriction.
+    ForeignKey,
+    /// A documented key that has no effect yet.
+    NotYet,
+    /// The same key twice in one mapping.
+    DuplicateKey,
+    /// A required key is absent.
+    MissingKey,
+    /// A value of another type than the key takes.
+    WrongType,
+    /// A value outside of the key's list or range.
+    BadValue,
+    /// More than one front-end, or keys of one in another.
+    FrontEnd,
+    /// A mount name that cannot be used.
+    MountName,
+    /// A host path that leaves where it must stay, or is a link.
+    HostPath,
+    /// Two mounts that share host files.
+    Overlap,
+    /// A worker names a zone that the project does not have.
+    UnknownZone,
+    /// A widening key that nobody has agreed to.
+    Untrusted,
+    /// A worker file without closing `---`.
+    FrontMatter,
+    /// A worker that does not exist.
+    UnknownWorker,
+    /// Two workers with one name.
+    TwoWorkers,
+    /// A worker's name is not its file's.
+    FileName,
+    /// A worker asks for more than its parent holds.
+    ExceedsParent,
+    /// A rule's own example contradicts the rule.
+    ExampleFailed,
+    /// A pattern that cannot be read.
+    BadPattern,
+    /// A key without effect beside another.
+    NoEffect,
+    /// Another spelling of a word, read as ours.
+    Alias,
+}
+
+impl Code {
+    /// Every code, in the order of this list.
+    pub const ALL: &'static [Code] = &[
+        Code::Syntax,
+        Code::TooComplex,
+        Code::Unreadable,
+        Code::TooLarge,
+        Code::NotUtf8,
+        Code::Empty,
+        Code::TwoFiles,
+        Code::UnknownKey,
+        Code::ForeignKey,
+        Code::NotYet,
+        Code::DuplicateKey,
+        Code::MissingKey,
+        Code::WrongType,
+        Code::BadValue,
+        Code::FrontEnd,
+        Code::MountName,
+        Code::HostPath,
+        Code::Overlap,
+        Code::UnknownZone,
+        Code::Untrusted,
+        Code::FrontMatter,
+        Code::UnknownWorker,
+        Code::TwoWorkers,
+        Code::FileName,
+        Code::ExceedsParent,
+        Code::ExampleFailed,
+        Code::BadPattern,
+        Code::NoEffect,
+        Code::Alias,
+    ];
+
+    /// The stable spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::Syntax => "config.syntax",
+            Code::TooComplex => "config.too_complex",
+            Code::Unreadable => "config.unreadable",
+            Code::TooLarge => "config.too_large",
+            Code::NotUtf8 => "config.not_utf8",
+            Code::Empty => "config.empty",
+            Code::TwoFiles => "config.two_files",
+            Code::UnknownKey => "config.unknown_key",
+            Code::ForeignKey => "config.foreign_key",
+            Code::NotYet => "config.not_yet",
+            Code::DuplicateKey => "config.duplicate_key",
+            Code::MissingKey => "config.missing_key",
+            Code::WrongType => "config.wrong_type",
+            Code::BadValue => "config.bad_value",
+            Code::FrontEnd => "config.front_end",
+            Code::MountName => "config.mount_name",
+            Code::HostPath => "config.host_path",
+            Code::Overlap => "config.overlap",
+            Code::UnknownZone => "config.unknown_zone",
+            Code::Untrusted => "config.untrusted",
+            Code::FrontMatter => "worker.front_matter",
+            Code::UnknownWorker => "worker.unknown",
+            Code::TwoWorkers => "worker.two_files",
+            Code::FileName => "worker.file_name",
+            Code::ExceedsParent => "worker.exceeds_parent",
+            Code::ExampleFailed => "rule.example_failed",
+            Code::BadPattern => "rule.bad_pattern",
+            Code::NoEffect => "config.no_effect",
+            Code::Alias => "config.alias",
+        }
+    }
+}
+
+/// One mistake or warning.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "sandbox:\n  zonse: {}\n").unwrap();
+/// use sandbox_config::{load, Sources};
+/// let mistakes = load(&Sources::new(dir.path())).unwrap_err();
+/// let first = mistakes.iter().next().unwrap();
+/// assert_eq!((first.line(), first.column()), (Some(2), Some(3)));
+/// assert_eq!(first.help_text(), Some("did you mean `zones`?"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    code: Code,
+    error: bool,
+    message: String,
+    at: Option<Span>,
+    label: Option<String>,
+    file: Option<String>,
+    related: Vec<(Span, String)>,
+    notes: Vec<String>,
+    help: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            code,
+            error: true,
+            message: message.into(),
+            at: None,
+            label: None,
+            file: None,
+            related: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+        }
+    }
+
+    pub(crate) fn warning(code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            error: false,
+            ..Diagnostic::error(code, message)
+        }
+    }
+
+    pub(crate) fn at(mut self, span: &Span) -> Diagnostic {
+        self.at = Some(span.clone());
+        self
+    }
+
+    /// For a mistake that has a file and no place in it.
+    pub(crate) fn in_file(mut self, shown: &str) -> Diagnostic {
+        self.file = Some(shown.to_owned());
+        self
+    }
+
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
+        self.label = Some(label.into());
+        self
+    }
+
+    pub(crate) fn related(mut self, span: &Span, note: impl Into<String>) -> Diagnostic {
+        self.related.push((span.clone(), note.into()));
+        self
+    }
+
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Diagnostic {
+        self.notes.push(note.into());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn has_help(&self) -> bool {
+        self.help.is_some()
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// An error stops the load; a warning does not.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.error
+    }
+
+    /// What is wrong, on one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The file as shown, or the name of the variable or flag.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        match (&self.at, &self.file) {
+            (Some(span), _) => Some(&span.text.name),
+            (None, file) => file.as_deref(),
+        }
+    }
+
+    /// The file on disk, where there is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.at.as_ref().and_then(|span| span.text.path.as_deref())
+    }
+
+    /// Line, from 1.
+    #[must_use]
+    pub fn line(&self) -> Option<u32> {
+        self.at.as_ref().map(|span| span.line)
+    }
+
+    /// Column in characters, from 1.
+    #[must_use]
+    pub fn column(&self) -> Option<u32> {
+        self.at.as_ref().map(|span| span.column)
+    }
+
+    /// What to write instead.
+    #[must_use]
+    pub fn help_text(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// `{"code","message","file","line","column","help"}`; absent parts are null.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "code": self.code.as_str(),
+            "message": self.message,
+            "file": self.file(),
+            "line": self.line(),
+            "column": self.column(),
+            "help": self.help,
+        })
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = if self.error { "error" } else { "warning" };
+        write!(
+            f,
+            "{severity}[{}]: {}",
+            self.code.as_str(),
+            visible(&self.message)
+        )?;
+        let gutter = self
+            .at
+            .as_ref()
+            .map_or(1, |span| span.line.to_string().len());
+        let pad = " ".repeat(gutter);
+        if let Some(span) = &self.at {
+            write!(
+                f,
+                "\n {pad}--> {}:{}:{}",
+                visible(&span.text.name),
+                span.line,
+                span.column
+            )?;
+            let (line, before) = window(span);
+            let carets = "^".repeat(span.width.min(60) as usize);
+            write!(f, "\n {pad} |\n {} | {line}", span.line)?;
+            write!(f, "\n {pad} | {}{carets}", " ".repeat(before))?;
+            if let Some(label) = &self.label {
+                write!(f, " {}", visible(label))?;
+            }
+        } else if let Some(file) = &self.file {
+            write!(f, "\n {pad}--> {}", visible(file))?;
+        }
+        for (span, note) in &self.related {
+            write!(
+                f,
+                "\n {pad}::: {}:{}:{}   {}",
+                visible(&span.text.name),
+                span.line,
+                span.column,
+                visible(note)
+            )?;
+        }
+        for note in &self.notes {
+            write!(f, "\n {pad} = note: {}", visible(note))?;
+        }
+        if let Some(help) = &self.help {
+            for (i, line) in help.lines().enumerate() {
+                let lead = if i == 0 { "= help:" } else { "       " };
+                write!(f, "\n {pad} {lead} {}", visible(line))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All mistakes of one load; never empty.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "a: 1\nb: 2\n").unwrap();
+/// use sandbox_config::{load, Sources};
+/// let mistakes = load(&Sources::new(dir.path())).unwrap_err();
+/// assert_eq!(mistakes.iter().count(), 2);
+/// assert_eq!(mistakes.to_json()["error"]["line"], 1);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Diagnostics {
+    first: Box<Diagnostic>,
+    rest: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// `None` if the list holds no error; warnings may come along with errors. Errors come first
+    /// in `to_json`, file order is kept otherwise.
+    pub(crate) fn from_list(list: Vec<Diagnostic>) -> Option<Diagnostics> {
+        let first_error = list.iter().position(Diagnostic::is_error)?;
+        let mut list = list;
+        let first = list.remove(first_error);
+        Some(Diagnostics {
+            first: Box::new(first),
+            rest: list,
+        })
+    }
+
+    /// All of them, the first error first.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        std::iter::once(&*self.first).chain(&self.rest)
+    }
+
+    /// `{"error": {…}, "errors": [{…}, …]}`: the first mistake where every command puts it, and
+    /// all of them beside it.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "error": self.first.to_json(),
+            "errors": self.iter().map(Diagnostic::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(crate) fn into_list(self) -> Vec<Diagnostic> {
+        let mut list = vec![*self.first];
+        list.extend(self.rest);
+        list
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(first: Diagnostic) -> Diagnostics {
+        Diagnostics {
+            first: Box::new(first),
+            rest: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diagnostic) in self.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n\n")?;
+            }
+            diagnostic.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// " (did you mean `x`?)" material: the nearest of the candidates, if near enough to be a typo.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // A foreign word of any length must not cost a quadratic comparison.
+    if word.len() > 64 {
+        return None;
+    }
+    let lower = word.to_lowercase();
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let distance = strsim::osa_distance(&lower, &candidate.to_lowercase());
+            let near = match candidate.chars().count() {
+                0..=3 => 1,
+                4..=7 => 2,
+                _ => 3,
+            };
+            (distance <= near).then_some((distance, candidate))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Control characters and text direction marks written out, so that a file cannot draw on the
+/// reader's terminal.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let hidden = c.is_control()
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}');
+            let escaped = hidden.then(|| c.escape_default());
+            let plain = (!hidden).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+/// The part of the line around the caret, and how many characters of it stand before the caret.
+fn window(span: &Span) -> (String, usize) {
+    const BEFORE: usize = 80;
+    const TOTAL: usize = 160;
+    let column = span.column.saturating_sub(1) as usize;
+    let start = column.saturating_sub(BEFORE);
+    let shown = span
+        .text
+        .line(span.line)
+        .chars()
+        .skip(start)
+        .take(TOTAL)
+        .map(|c| if c == '\t' { ' ' } else { c })
+        // One character stays one column wide, or the caret would point elsewhere.
+        .map(|c| {
+            if visible(c.encode_utf8(&mut [0; 4])).chars().count() == 1 {
+                c
+            } else {
+                '\u{fffd}'
+            }
+        })
+        .collect::<String>();
+    (shown.trim_end().to_owned(), column - start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_listed() {
+        let mut seen: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn nearest_is_a_typo_and_not_a_guess() {
+        let keys = ["zones", "mode", "root"];
+        assert_eq!(nearest("zonse", keys), Some("zones"));
+        assert_eq!(nearest("mdoe", keys), Some("mode"));
+        assert_eq!(nearest("kubernetes", keys), None);
+        assert_eq!(nearest("", keys), None);
+    }
+
+    #[test]
+    fn a_message_cannot_draw_on_the_terminal() {
+        assert_eq!(visible("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
+    }
+}

@@ -1,0 +1,62 @@
+//! Finding the project file: walk up from the start, and stop at a file-system boundary, below
+//! the home directory, or just above a `.git`.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::{Code, Diagnostic};
+
+/// In the order in which messages name them; they are read the same way (behaviour C5).
+pub(crate) const PROJECT_FILES: [&str; 4] = [
+    "golem-forge.config.yaml",
+    "golem-forge.config.yml",
+    "program.yaml",
+    "program.yml",
+];
+
+/// More directories than any path has.
+const MAX_DEPTH: usize = 4096;
+
+/// The project file above `start` (canonical), if there is one.
+pub(crate) fn discover(
+    start: &Path,
+    home: Option<&Path>,
+    show: impl Fn(&Path) -> String,
+) -> Result<Option<PathBuf>, Box<Diagnostic>> {
+    let device = std::fs::metadata(start).map(|metadata| metadata.dev()).ok();
+    for (step, dir) in start.ancestors().take(MAX_DEPTH).enumerate() {
+        let crossed = std::fs::metadata(dir).map(|metadata| metadata.dev()).ok() != device;
+        // The home directory is searched only by who starts there: a file in it would otherwise
+        // govern everything below.
+        if step > 0 && (crossed || home == Some(dir)) {
+            return Ok(None);
+        }
+        let found: Vec<PathBuf> = PROJECT_FILES
+            .iter()
+            .map(|name| dir.join(name))
+            .filter(|path| std::fs::symlink_metadata(path).is_ok())
+            .collect();
+        match found.as_slice() {
+            [] => {}
+            [file] => return Ok(Some(file.clone())),
+            [first, second, ..] => {
+                return Err(Box::new(
+                    Diagnostic::error(
+                        Code::TwoFiles,
+                        format!(
+                            "two project files in one directory: {} and {}",
+                            show(first),
+                            show(second)
+                        ),
+                    )
+                    .in_file(&show(first))
+                    .help("keep one, or name it with --config"),
+                ));
+            }
+        }
+        if std::fs::symlink_metadata(dir.join(".git")).is_ok() {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,215 @@
+//! A worker asked for more than its parent holds. Two renderings: a person reads config words and
+//! places; a model reads neither.
+
+use std::fmt;
+
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::mount::Mode;
+use crate::text::{Origin, Span};
+use crate::verdict::{Operation, Verdict};
+
+/// Every point in which a declaration exceeds the parent; never empty.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "sandbox: { zones: { data: { path: data, mode: ro } } }\n").unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::{Declaration, Mode, ZoneDeclaration};
+/// let wish = Declaration::zones([ZoneDeclaration::new("data", Mode::ReadWrite)]);
+/// let refused = project.ceiling().child(&wish).unwrap_err();
+/// assert_eq!(refused.to_string(), "Child requests 'rw' on 'data' but parent only has 'ro'");
+/// assert!(refused.for_person().contains("golem-forge.config.yaml:1:"));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Escalation {
+    violations: Vec<Violation>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Violation {
+    Mode {
+        zone: String,
+        at: Option<Span>,
+        /// `mode` was left out, which means rw.
+        implied: bool,
+        parent: Origin,
+    },
+    Missing {
+        zone: String,
+        at: Option<Span>,
+        available: Vec<(String, Mode)>,
+    },
+    Approval {
+        zone: String,
+        operation: Operation,
+        wanted: Verdict,
+        held: Verdict,
+        at: Option<Span>,
+    },
+    Suffixes {
+        zone: String,
+        at: Option<Span>,
+        held: Vec<String>,
+    },
+    Network {
+        at: Option<Span>,
+    },
+    Shell {
+        at: Option<Span>,
+    },
+}
+
+impl Escalation {
+    pub(crate) fn from_list(violations: Vec<Violation>) -> Option<Escalation> {
+        (!violations.is_empty()).then_some(Escalation { violations })
+    }
+
+    /// With config words, places and what to write instead.
+    #[must_use]
+    pub fn for_person(&self) -> String {
+        let parts: Vec<String> = self
+            .diagnostics_list()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        parts.join("\n\n")
+    }
+
+    /// For the model that made the call: no config words, no host paths.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        let parts: Vec<String> = self.violations.iter().map(Violation::for_model).collect();
+        parts.join("\n")
+    }
+
+    /// As mistakes, for `forge check`.
+    #[must_use]
+    pub fn diagnostics(&self) -> Option<Diagnostics> {
+        Diagnostics::from_list(self.diagnostics_list())
+    }
+
+    pub(crate) fn diagnostics_list(&self) -> Vec<Diagnostic> {
+        self.violations.iter().map(Violation::diagnostic).collect()
+    }
+}
+
+impl fmt::Display for Escalation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, violation) in self.violations.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&violation.sentence())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Escalation {}
+
+impl Violation {
+    /// Seed 000's sentences.
+    fn sentence(&self) -> String {
+        match self {
+            Violation::Mode { zone, .. } => {
+                format!("Child requests 'rw' on '{zone}' but parent only has 'ro'")
+            }
+            Violation::Missing { zone, .. } => {
+                format!("Child requests zone '{zone}' but parent doesn't have it")
+            }
+            Violation::Approval {
+                zone,
+                operation,
+                wanted,
+                held,
+                ..
+            } => format!(
+                "Child requests '{wanted}' for {operation} on '{zone}' but parent only has '{held}'"
+            ),
+            Violation::Suffixes { zone, .. } => {
+                format!("Child requests suffixes on '{zone}' that parent doesn't have")
+            }
+            Violation::Network { .. } => {
+                "Child requests network access but parent doesn't have it".to_owned()
+            }
+            Violation::Shell { .. } => {
+                "Child requests the shell but parent doesn't have it".to_owned()
+            }
+        }
+    }
+
+    fn for_model(&self) -> String {
+        match self {
+            Violation::Missing {
+                zone, available, ..
+            } => format!(
+                "Child requests '{zone}' but parent doesn't have it\nAvailable: {}",
+                names(available)
+            ),
+            Violation::Suffixes { held, .. } => {
+                format!("{}\nAllowed suffixes: {}", self.sentence(), held.join(", "))
+            }
+            Violation::Mode { .. }
+            | Violation::Approval { .. }
+            | Violation::Network { .. }
+            | Violation::Shell { .. } => self.sentence(),
+        }
+    }
+
+    fn diagnostic(&self) -> Diagnostic {
+        let diagnostic = Diagnostic::error(Code::ExceedsParent, self.sentence());
+        match self {
+            Violation::Mode {
+                zone,
+                at,
+                implied,
+                parent,
+            } => {
+                let diagnostic = place(diagnostic, at);
+                let diagnostic = match parent.name() {
+                    Some(_) => diagnostic.note(format!("zone '{zone}' is ro at {parent}")),
+                    None => diagnostic,
+                };
+                if *implied {
+                    diagnostic.help(
+                        "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
+                    )
+                } else {
+                    diagnostic.help("declare `mode: ro`, or make the zone rw in the project config")
+                }
+            }
+            Violation::Missing { at, available, .. } => {
+                place(diagnostic, at).note(format!("Available zones: {}", names(available)))
+            }
+            Violation::Approval { held, at, .. } => place(diagnostic, at).help(format!(
+                "a worker can only be stricter: leave the key out or write `{held}`"
+            )),
+            Violation::Suffixes { at, held, .. } => {
+                place(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
+            }
+            Violation::Network { at } => {
+                place(diagnostic, at).help("write `network: false`, or give the caller the network")
+            }
+            Violation::Shell { at } => place(diagnostic, at).help(
+                "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
+            ),
+        }
+    }
+}
+
+fn place(diagnostic: Diagnostic, at: &Option<Span>) -> Diagnostic {
+    match at {
+        Some(span) => diagnostic.at(span),
+        None => diagnostic,
+    }
+}
+
+fn names(available: &[(String, Mode)]) -> String {
+    if available.is_empty() {
+        return "none".to_owned();
+    }
+    let names: Vec<&str> = available.iter().map(|(name, _)| name.as_str()).collect();
+    names.join(", ")
+}

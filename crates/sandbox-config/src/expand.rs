@@ -1,0 +1,87 @@
+//! `${VAR}`, `${VAR:-default}` and a leading `~` in host paths; nothing else is expanded.
+//! Variables first, then `~` (decisions 20).
+
+use std::path::Path;
+
+/// Expand a host path as written in a config file.
+pub(crate) fn expand(
+    text: &str,
+    env: &[(String, String)],
+    home: Option<&Path>,
+) -> Result<String, String> {
+    let with_variables = variables(text, env)?;
+    let rest = match with_variables.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+        Some(_) => return Err("`~user` is not expanded; write the path out".into()),
+        None => return Ok(with_variables),
+    };
+    let home = home.ok_or("`~` needs a home directory, and none is known")?;
+    let home = home.to_str().ok_or("the home directory is not UTF-8")?;
+    Ok(format!("{home}{rest}"))
+}
+
+fn variables(text: &str, env: &[(String, String)]) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        out.push_str(&rest[..start]);
+        let body = &rest[start + 2..];
+        let end = body.find('}').ok_or("`${` without `}`")?;
+        let (name, default) = match body[..end].split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (&body[..end], None),
+        };
+        if name.is_empty() || !name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()) {
+            return Err(format!("`${{{name}}}` is not a variable's name"));
+        }
+        // As in sh: `:-` covers a variable that is set to nothing, too.
+        let value = env
+            .iter()
+            .rev()
+            .find(|(key, value)| key == name && !(value.is_empty() && default.is_some()))
+            .map(|(_, value)| value.as_str())
+            .or(default);
+        let Some(value) = value else {
+            return Err(format!("the variable `{name}` is not set"));
+        };
+        out.push_str(value);
+        rest = &body[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_then_tilde() {
+        let env = [
+            ("A".to_owned(), "/a".to_owned()),
+            ("EMPTY".to_owned(), String::new()),
+            ("TILDE".to_owned(), "~/t".to_owned()),
+        ];
+        let home = Some(Path::new("/home/u"));
+        for (text, expected) in [
+            ("${A}/x", Ok("/a/x")),
+            ("${B:-~/.b}/x", Ok("/home/u/.b/x")),
+            ("${EMPTY:-d}", Ok("d")),
+            ("${TILDE}", Ok("/home/u/t")),
+            ("~", Ok("/home/u")),
+            ("x/~", Ok("x/~")),
+            ("$A", Ok("$A")),
+            ("${B}", Err("the variable `B` is not set")),
+            ("${A", Err("`${` without `}`")),
+            ("${}", Err("`${}` is not a variable's name")),
+            (
+                "~root/x",
+                Err("`~user` is not expanded; write the path out"),
+            ),
+        ] {
+            let got = expand(text, &env, home);
+            assert_eq!(got.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+        assert!(expand("~/x", &env, None).is_err());
+    }
+}

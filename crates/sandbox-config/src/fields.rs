@@ -1,0 +1,370 @@
+//! The walk over a tree: typed reads that note what is wrong and go on.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::keys::Keys;
+use crate::text::Span;
+use crate::yaml::{Entry, Node, Value};
+
+/// What a walk finds wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    list: Vec<Diagnostic>,
+    left_out: usize,
+}
+
+/// A file full of mistakes tells no more after this many.
+const MAX_REPORTS: usize = 200;
+
+impl Reports {
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        if self.list.len() < MAX_REPORTS {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    pub(crate) fn extend(&mut self, list: impl IntoIterator<Item = Diagnostic>) {
+        for diagnostic in list {
+            self.add(diagnostic);
+        }
+    }
+
+    /// Warnings if there is no error, everything otherwise.
+    pub(crate) fn finish(mut self) -> Result<Vec<Diagnostic>, Diagnostics> {
+        if self.left_out > 0 {
+            let text = format!("{} more are not shown", self.left_out);
+            self.list.push(Diagnostic::error(Code::TooComplex, text));
+        }
+        match Diagnostics::from_list(self.list.clone()) {
+            Some(diagnostics) => Err(diagnostics),
+            None => Ok(self.list),
+        }
+    }
+}
+
+/// The entries of a mapping whose keys are known.
+#[derive(Debug)]
+pub(crate) struct Fields<'n> {
+    /// `sandbox.zones.data`; empty at the top.
+    pub(crate) path: String,
+    pub(crate) span: Span,
+    entries: BTreeMap<&'static str, &'n Entry>,
+}
+
+impl<'n> Fields<'n> {
+    /// Check a mapping's keys. `None`: it is no mapping (and that has been noted).
+    pub(crate) fn open(
+        reports: &mut Reports,
+        node: &'n Node,
+        path: &str,
+        keys: &'static Keys,
+    ) -> Option<Fields<'n>> {
+        let entries = mapping(reports, node, path)?;
+        let mut fields = Fields {
+            path: path.to_owned(),
+            span: node.span.clone(),
+            entries: BTreeMap::new(),
+        };
+        for entry in entries {
+            fields.take(reports, entry, keys);
+        }
+        Some(fields)
+    }
+
+    fn take(&mut self, reports: &mut Reports, entry: &'n Entry, keys: &'static Keys) {
+        let key = entry.key.as_str();
+        let known = keys
+            .list
+            .iter()
+            .find(|known| known.name == key || known.aliases.contains(&key));
+        if let Some(known) = known.filter(|known| known.now) {
+            match self.entries.insert(known.name, entry) {
+                None => {}
+                Some(first) => reports.add(twice(entry, first)),
+            }
+            return;
+        }
+        if known.is_some() {
+            let dotted = self.dotted(key);
+            reports.add(
+                Diagnostic::error(Code::NotYet, format!("`{dotted}` has no effect yet"))
+                    .at(&entry.key_span)
+                    .help("remove it: a key that does nothing would promise what is not kept"),
+            );
+            return;
+        }
+        if key.starts_with("x-") {
+            return;
+        }
+        if let Some((_, help)) = keys.foreign.iter().find(|(foreign, _)| *foreign == key) {
+            reports.add(
+                Diagnostic::error(Code::ForeignKey, format!("`{key}` is not a forge key here"))
+                    .at(&entry.key_span)
+                    .help(*help),
+            );
+            return;
+        }
+        let accepted: Vec<&str> = keys
+            .list
+            .iter()
+            .filter(|known| known.now)
+            .map(|known| known.name)
+            .collect();
+        let verb = if keys.plural.ends_with("have") || keys.plural.ends_with("has") {
+            ":"
+        } else {
+            " have:"
+        };
+        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"))
+            .at(&entry.key_span)
+            .label(format!("{}{verb} {}", keys.plural, accepted.join(", ")));
+        reports.add(match nearest(key, accepted.iter().copied()) {
+            Some(near) => unknown.help(format!("did you mean `{near}`?")),
+            None => unknown,
+        });
+    }
+
+    pub(crate) fn get(&self, key: &'static str) -> Option<&'n Entry> {
+        self.entries.get(key).copied()
+    }
+
+    /// `sandbox.zones.data` + `path`.
+    pub(crate) fn dotted(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    /// Note that a required key is absent.
+    pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
+        let dotted = self.dotted(key);
+        let missing =
+            Diagnostic::error(Code::MissingKey, format!("`{dotted}` is missing")).at(&self.span);
+        reports.add(if help.is_empty() {
+            missing
+        } else {
+            missing.help(help)
+        });
+    }
+
+    pub(crate) fn string(&self, reports: &mut Reports, key: &'static str) -> Option<&'n str> {
+        let entry = self.get(key)?;
+        string(reports, &entry.node, &self.dotted(key))
+    }
+
+    pub(crate) fn boolean(&self, reports: &mut Reports, key: &'static str) -> Option<bool> {
+        let entry = self.get(key)?;
+        boolean(reports, &entry.node, &self.dotted(key))
+    }
+
+    /// A whole number of at least 1.
+    pub(crate) fn count(&self, reports: &mut Reports, key: &'static str) -> Option<u64> {
+        let entry = self.get(key)?;
+        count(reports, &entry.node, &self.dotted(key))
+    }
+
+    /// One of a list of words.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        reports: &mut Reports,
+        key: &'static str,
+        words: &[(&'static str, T)],
+    ) -> Option<T> {
+        let entry = self.get(key)?;
+        word(reports, &entry.node, &self.dotted(key), words)
+    }
+
+    /// A list of strings with their places.
+    pub(crate) fn strings(
+        &self,
+        reports: &mut Reports,
+        key: &'static str,
+    ) -> Option<Vec<(&'n str, &'n Node)>> {
+        let entry = self.get(key)?;
+        strings(reports, &entry.node, &self.dotted(key))
+    }
+}
+
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// The entries of a mapping; an empty value is an empty mapping.
+pub(crate) fn mapping<'n>(
+    reports: &mut Reports,
+    node: &'n Node,
+    path: &str,
+) -> Option<&'n [Entry]> {
+    match &node.value {
+        Value::Map(entries) => Some(entries),
+        Value::Null => Some(&[]),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::List(_) => {
+            reports.add(wrong_type(node, path, "a mapping"));
+            None
+        }
+    }
+}
+
+/// The entries of a mapping with free keys (zone names, tools), each key once.
+pub(crate) fn free_mapping<'n>(
+    reports: &mut Reports,
+    node: &'n Node,
+    path: &str,
+) -> Option<Vec<&'n Entry>> {
+    let entries = mapping(reports, node, path)?;
+    let mut first: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut list = Vec::new();
+    for entry in entries {
+        match first.insert(&entry.key, entry) {
+            None => list.push(entry),
+            Some(earlier) => reports.add(twice(entry, earlier)),
+        }
+    }
+    Some(list)
+}
+
+fn twice(entry: &Entry, first: &Entry) -> Diagnostic {
+    Diagnostic::error(
+        Code::DuplicateKey,
+        format!("`{}` stands here a second time", entry.key),
+    )
+    .at(&entry.key_span)
+    .related(&first.key_span, "the first one")
+    .help("remove one of them: which one holds must not depend on the order")
+}
+
+pub(crate) fn string<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Option<&'n str> {
+    match &node.value {
+        Value::Str(text) => Some(text),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
+            reports.add(wrong_type(node, path, "a string").help("put it in quotes"));
+            None
+        }
+        Value::Null | Value::List(_) | Value::Map(_) => {
+            reports.add(wrong_type(node, path, "a string"));
+            None
+        }
+    }
+}
+
+pub(crate) fn boolean(reports: &mut Reports, node: &Node, path: &str) -> Option<bool> {
+    match &node.value {
+        Value::Bool(value) => Some(*value),
+        Value::Str(word) if matches!(word.as_str(), "yes" | "no" | "on" | "off") => {
+            let meant = matches!(word.as_str(), "yes" | "on");
+            reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
+            None
+        }
+        Value::Null
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::List(_)
+        | Value::Map(_) => {
+            reports.add(wrong_type(node, path, "true or false"));
+            None
+        }
+    }
+}
+
+pub(crate) fn count(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+    /// Up to here every whole number has an exact f64.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let number = match &node.value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        // `1e7`: written as a float, meant as a count.
+        Value::Float(number) if number.fract() == 0.0 && (0.0..EXACT).contains(number) => {
+            Some(*number as u64)
+        }
+        Value::Float(_) => None,
+        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => {
+            reports.add(wrong_type(node, path, "a whole number above 0"));
+            return None;
+        }
+    };
+    let positive = number.filter(|number| *number > 0);
+    if positive.is_none() {
+        reports.add(
+            Diagnostic::error(
+                Code::BadValue,
+                format!("`{path}` must be a whole number above 0"),
+            )
+            .at(&node.span),
+        );
+    }
+    positive
+}
+
+pub(crate) fn word<T: Copy>(
+    reports: &mut Reports,
+    node: &Node,
+    path: &str,
+    words: &[(&'static str, T)],
+) -> Option<T> {
+    let text = string(reports, node, path)?;
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        return Some(*value);
+    }
+    let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let bad = Diagnostic::error(
+        Code::BadValue,
+        format!("`{text}` is not a value of `{path}`"),
+    )
+    .at(&node.span)
+    .label(format!("allowed: {}", allowed.join(", ")));
+    reports.add(match nearest(text, allowed.iter().copied()) {
+        Some(near) => bad.help(format!("did you mean `{near}`?")),
+        None => bad,
+    });
+    None
+}
+
+pub(crate) fn list<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Option<&'n [Node]> {
+    match &node.value {
+        Value::List(items) => Some(items),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::Map(_) => {
+            let wrong = wrong_type(node, path, "a list");
+            reports.add(match &node.value {
+                Value::Str(text) => wrong.help(format!("write `[{text}]`")),
+                _ => wrong,
+            });
+            None
+        }
+    }
+}
+
+pub(crate) fn strings<'n>(
+    reports: &mut Reports,
+    node: &'n Node,
+    path: &str,
+) -> Option<Vec<(&'n str, &'n Node)>> {
+    let items = list(reports, node, path)?;
+    let read = items
+        .iter()
+        .filter_map(|item| Some((string(reports, item, path)?, item)))
+        .collect();
+    Some(read)
+}
+
+pub(crate) fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic {
+    let subject = if path.is_empty() {
+        "the file".to_owned()
+    } else {
+        format!("`{path}`")
+    };
+    Diagnostic::error(
+        Code::WrongType,
+        format!("{subject} must be {expected}, not {}", node.kind()),
+    )
+    .at(&node.span)
+}

@@ -1,0 +1,375 @@
+//! What a worker holds. Private fields, and two ways to come by one: the project's ceiling, and
+//! [`Grant::child`], which is a meet. So whoever holds a grant holds at most what the project
+//! gave, whatever the workers on the way declared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::escalation::{Escalation, Violation};
+use crate::limits::Limits;
+use crate::mount::{Mode, Mount, NetworkAccess};
+use crate::shell::ShellRules;
+use crate::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+
+/// The rights of a worker.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, Declaration, Mode, Sources, ZoneDeclaration};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// // Allowed: less than the parent.
+/// let wish = Declaration::zones([ZoneDeclaration::new("workspace", Mode::ReadOnly)]);
+/// let child = project.ceiling().child(&wish).unwrap();
+/// assert_eq!(child.mount_access("workspace"), Some(Mode::ReadOnly));
+/// assert_eq!(child.mount_access("cache"), None);
+/// // Denied: back to what the parent no longer has.
+/// let more = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadOnly)]);
+/// assert!(child.child(&more).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) network: NetworkAccess,
+    pub(crate) shell: Option<ShellRules>,
+    pub(crate) environment: Environment,
+    pub(crate) limits: Limits,
+    pub(crate) approval: Approval,
+    pub(crate) require_os_sandbox: bool,
+    pub(crate) tools: Option<BTreeSet<String>>,
+    pub(crate) protect: Vec<String>,
+    pub(crate) hide: Vec<String>,
+    /// What a called worker without a `sandbox` key gets (behaviour C2).
+    pub(crate) undeclared: Undeclared,
+}
+
+/// The answer to a worker that declares nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undeclared {
+    Nothing,
+    Inherit,
+}
+
+/// `shell.env`: what commands get beside forge's own PATH, HOME and TMPDIR.
+///
+/// ```
+/// use sandbox_config::Grant;
+/// let environment = Grant::empty().environment().clone();
+/// assert!(environment.pass().is_empty() && environment.set().is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    pub(crate) pass: Vec<String>,
+    pub(crate) set: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// Variables handed on from forge's own environment.
+    #[must_use]
+    pub fn pass(&self) -> &[String] {
+        &self.pass
+    }
+
+    /// Variables with a fixed value.
+    #[must_use]
+    pub fn set(&self) -> &BTreeMap<String, String> {
+        &self.set
+    }
+}
+
+impl Grant {
+    /// Nothing at all: a pure function, or a server whose config does not validate.
+    #[must_use]
+    pub fn empty() -> Grant {
+        Grant {
+            mounts: Vec::new(),
+            network: NetworkAccess::Denied,
+            shell: None,
+            environment: Environment::default(),
+            limits: Limits::default(),
+            approval: Approval::default(),
+            require_os_sandbox: false,
+            tools: None,
+            protect: Vec::new(),
+            hide: Vec::new(),
+            undeclared: Undeclared::Nothing,
+        }
+    }
+
+    /// The only way down: what this grant and the declaration have in common.
+    ///
+    /// # Errors
+    /// The declaration asks for more than this grant holds; nothing is clipped silently.
+    pub fn child(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
+        let undeclared = match self.undeclared {
+            Undeclared::Nothing => Vec::new(),
+            Undeclared::Inherit => self.mounts.clone(),
+        };
+        self.meet(declaration, undeclared, NetworkAccess::Denied, None)
+    }
+
+    /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
+    pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
+        if declaration.is_undeclared() {
+            let mounts = self.mounts.clone();
+            return self.meet(declaration, mounts, self.network, self.shell.clone());
+        }
+        self.child(declaration)
+    }
+
+    /// `undeclared_*`: what holds for the parts that the declaration leaves out; the caller takes
+    /// them from this grant.
+    fn meet(
+        &self,
+        declaration: &Declaration,
+        undeclared_mounts: Vec<Mount>,
+        undeclared_network: NetworkAccess,
+        undeclared_shell: Option<ShellRules>,
+    ) -> Result<Grant, Escalation> {
+        let mut violations = Vec::new();
+        let mounts = match &declaration.mounts {
+            MountWish::Undeclared => undeclared_mounts,
+            MountWish::Nothing => Vec::new(),
+            MountWish::Inherit => self.mounts.clone(),
+            MountWish::Zones(zones) => self.meet_zones(zones, &mut violations),
+        };
+        let network = match &declaration.network {
+            None => undeclared_network,
+            Some((wanted, at)) => {
+                if *wanted > self.network {
+                    violations.push(Violation::Network { at: at.clone() });
+                }
+                (*wanted).min(self.network)
+            }
+        };
+        let shell = match (&declaration.shell, &self.shell) {
+            (None, _) => undeclared_shell,
+            (Some((_, at)), None) => {
+                violations.push(Violation::Shell { at: at.clone() });
+                None
+            }
+            (Some((own, _)), Some(held)) => {
+                let mut rules = held.clone();
+                rules.lists.extend(own.clone());
+                Some(rules)
+            }
+        };
+        let tools = match (&declaration.tools, &self.tools) {
+            (None, held) => held.clone(),
+            (Some(wanted), None) => Some(wanted.iter().cloned().collect()),
+            (Some(wanted), Some(held)) => Some(
+                wanted
+                    .iter()
+                    .filter(|tool| held.contains(*tool))
+                    .cloned()
+                    .collect(),
+            ),
+        };
+        match Escalation::from_list(violations) {
+            Some(escalation) => Err(escalation),
+            None => Ok(Grant {
+                mounts,
+                network,
+                shell,
+                environment: self.environment.clone(),
+                limits: self.limits.meet(declaration.limits),
+                approval: self.approval.clone(),
+                require_os_sandbox: self.require_os_sandbox,
+                tools,
+                protect: self.protect.clone(),
+                hide: self.hide.clone(),
+                undeclared: self.undeclared,
+            }),
+        }
+    }
+
+    /// In the parent's order; a zone named twice counts once.
+    fn meet_zones(&self, zones: &[ZoneDeclaration], violations: &mut Vec<Violation>) -> Vec<Mount> {
+        let wishes: BTreeMap<&str, &ZoneDeclaration> = zones
+            .iter()
+            .rev()
+            .map(|zone| (zone.name.as_str(), zone))
+            .collect();
+        let held: BTreeSet<&str> = self.mounts.iter().map(Mount::name).collect();
+        for zone in zones.iter().filter(|zone| !held.contains(zone.name())) {
+            violations.push(Violation::Missing {
+                zone: zone.name.clone(),
+                at: zone.name_span.clone(),
+                available: self
+                    .mounts
+                    .iter()
+                    .map(|mount| (mount.name.clone(), mount.mode))
+                    .collect(),
+            });
+        }
+        self.mounts
+            .iter()
+            .filter_map(|mount| {
+                let wish = wishes.get(mount.name())?;
+                Some(mount.meet(wish, violations))
+            })
+            .collect()
+    }
+
+    /// The mounts, in the project's order; those held only for children, too.
+    pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.mounts.iter()
+    }
+
+    /// One mount by name.
+    #[must_use]
+    pub fn mount(&self, name: &str) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.name == name)
+    }
+
+    /// `ro`, `rw`, or not held (seed 000's `getZoneAccess`).
+    #[must_use]
+    pub fn mount_access(&self, name: &str) -> Option<Mode> {
+        self.mount(name).map(Mount::mode)
+    }
+
+    /// Consent for an operation on a mount. A mount that is not held: blocked.
+    #[must_use]
+    pub fn mount_approval(&self, name: &str, operation: Operation) -> Verdict {
+        self.mount(name)
+            .map_or(Verdict::Block, |mount| mount.approval.verdict(operation))
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> NetworkAccess {
+        self.network
+    }
+
+    /// The shell rules; none: the shell is not offered.
+    #[must_use]
+    pub fn shell(&self) -> Option<&ShellRules> {
+        self.shell.as_ref()
+    }
+
+    /// What commands get of the environment.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The tool axis of approval.
+    #[must_use]
+    pub fn approval(&self) -> &Approval {
+        &self.approval
+    }
+
+    /// Whether commands may only run under an OS sandbox.
+    #[must_use]
+    pub fn require_os_sandbox(&self) -> bool {
+        self.require_os_sandbox
+    }
+
+    /// The only tools offered; none: all that the rights make possible.
+    #[must_use]
+    pub fn tools(&self) -> Option<&BTreeSet<String>> {
+        self.tools.as_ref()
+    }
+
+    /// Whether a tool may be offered.
+    #[must_use]
+    pub fn allows_tool(&self, name: &str) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.contains(name))
+    }
+
+    /// Patterns of what is never writable below any mount.
+    #[must_use]
+    pub fn protect(&self) -> &[String] {
+        &self.protect
+    }
+
+    /// Patterns of what is shown as absent below any mount.
+    #[must_use]
+    pub fn hide(&self) -> &[String] {
+        &self.hide
+    }
+
+    /// The same grant with every mount read-only: `exec --read-only`.
+    #[must_use]
+    pub fn read_only(&self) -> Grant {
+        let mut grant = self.clone();
+        for mount in &mut grant.mounts {
+            mount.mode = Mode::ReadOnly;
+        }
+        grant
+    }
+}
+
+impl Mount {
+    fn meet(&self, wish: &ZoneDeclaration, violations: &mut Vec<Violation>) -> Mount {
+        if wish.mode > self.mode {
+            violations.push(Violation::Mode {
+                zone: self.name.clone(),
+                at: wish.mode_span.clone().or_else(|| wish.name_span.clone()),
+                implied: wish.mode_span.is_none() && wish.name_span.is_some(),
+                parent: self.mode_origin.clone(),
+            });
+        }
+        let suffixes = match (&wish.suffixes, &self.suffixes) {
+            (None, held) => held.clone(),
+            (Some((wanted, _)), None) => Some(wanted.clone()),
+            (Some((wanted, at)), Some(held)) => {
+                let both: Vec<String> = wanted
+                    .iter()
+                    .filter(|suffix| held.contains(suffix))
+                    .cloned()
+                    .collect();
+                if both.is_empty() {
+                    violations.push(Violation::Suffixes {
+                        zone: self.name.clone(),
+                        at: at.clone(),
+                        held: held.clone(),
+                    });
+                }
+                Some(both)
+            }
+        };
+        Mount {
+            mode: wish.mode.min(self.mode),
+            suffixes,
+            max_file_bytes: match (wish.max_file_bytes, self.max_file_bytes) {
+                (Some(wanted), Some(held)) => Some(wanted.min(held)),
+                (wanted, held) => wanted.or(held),
+            },
+            approval: self.meet_approval(wish, violations),
+            usable: wish.usable,
+            ..self.clone()
+        }
+    }
+
+    fn meet_approval(
+        &self,
+        wish: &ZoneDeclaration,
+        violations: &mut Vec<Violation>,
+    ) -> MountApproval {
+        let mut approval = self.approval;
+        for (operation, wanted, at) in &wish.approval {
+            let held = self.approval.stated(*operation);
+            if *wanted < held.ceiling() {
+                violations.push(Violation::Approval {
+                    zone: self.name.clone(),
+                    operation: *operation,
+                    wanted: *wanted,
+                    held: held.verdict(),
+                    at: at.clone(),
+                });
+            }
+            let so_far = match approval.stated(*operation) {
+                Stated::Default(_) => *wanted,
+                Stated::Said(verdict) => verdict.max(*wanted),
+            };
+            approval.say(*operation, so_far);
+        }
+        approval
+    }
+}

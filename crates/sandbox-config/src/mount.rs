@@ -1,0 +1,182 @@
+//! One row of the mount table: every front-end is lowered to these.
+
+use std::path::{Path, PathBuf};
+
+use crate::text::Origin;
+use crate::verdict::MountApproval;
+
+/// What may be done with a mount. Ordered, so the meet is `min`.
+///
+/// ```
+/// use sandbox_config::Mode;
+/// assert_eq!(Mode::ReadOnly.min(Mode::ReadWrite).to_string(), "ro");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// `ro`.
+    ReadOnly,
+    /// `rw`.
+    ReadWrite,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::ReadOnly => "ro",
+            Mode::ReadWrite => "rw",
+        })
+    }
+}
+
+/// Whether commands may talk to the network. Ordered, so the meet is `min`.
+///
+/// ```
+/// use sandbox_config::NetworkAccess;
+/// assert!(NetworkAccess::Denied < NetworkAccess::Unrestricted);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NetworkAccess {
+    /// Not at all.
+    Denied,
+    /// As the host does.
+    Unrestricted,
+}
+
+/// A host directory shown at a sandbox path.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, Mode, Sources};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let mounts: Vec<_> = project.ceiling().mounts().map(|m| (m.target(), m.mode())).collect();
+/// assert_eq!(mounts, [("/cache", Mode::ReadWrite), ("/workspace", Mode::ReadWrite)]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    pub(crate) name: String,
+    pub(crate) target: String,
+    pub(crate) host: PathBuf,
+    /// The part of `host` that existed and was resolved when the config was read; what lies below
+    /// may be created, never through a link.
+    pub(crate) anchor: PathBuf,
+    pub(crate) create: bool,
+    pub(crate) mode: Mode,
+    pub(crate) suffixes: Option<Vec<String>>,
+    pub(crate) max_file_bytes: Option<u64>,
+    pub(crate) approval: MountApproval,
+    pub(crate) usable: bool,
+    /// Forge's own files below this mount, relative to it.
+    pub(crate) own_files: Vec<String>,
+    pub(crate) origin: Origin,
+    pub(crate) mode_origin: Origin,
+}
+
+impl Mount {
+    /// The name that config files use: `data`; `/` for the whole tree of a root project.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The sandbox path: `/data`, or `/`.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The host directory. Never shown to a model.
+    #[must_use]
+    pub fn host(&self) -> &Path {
+        &self.host
+    }
+
+    /// Whether a missing host directory is made: inside the project yes, elsewhere no.
+    #[must_use]
+    pub fn creates_host(&self) -> bool {
+        self.create
+    }
+
+    /// Read-only or read-write.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The only suffixes that files may have; `None`: any. Lower case, with the dot.
+    #[must_use]
+    pub fn suffixes(&self) -> Option<&[String]> {
+        self.suffixes.as_deref()
+    }
+
+    /// The largest file, in bytes.
+    #[must_use]
+    pub fn max_file_bytes(&self) -> Option<u64> {
+        self.max_file_bytes
+    }
+
+    /// Consent for each operation.
+    #[must_use]
+    pub fn approval(&self) -> MountApproval {
+        self.approval
+    }
+
+    /// False: held only to be passed on to children (`use: false`).
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        self.usable
+    }
+
+    /// Forge's own project and worker files below this mount, relative to it: never writable.
+    #[must_use]
+    pub fn own_files(&self) -> &[String] {
+        &self.own_files
+    }
+
+    /// Where the project declares it.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// Names that a mount may not have, because a target needs them from the system (decisions 2).
+pub(crate) const RESERVED: [&str; 17] = [
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
+    "sys", "tmp", "usr", "var", "work",
+];
+
+/// What is never writable below any mount (decisions 3); projects may add to it. `hide` is read
+/// as absent, too.
+pub(crate) const DEFAULT_PROTECT: [&str; 28] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/info",
+    ".git/modules/*/hooks",
+    ".gitmodules",
+    ".env*",
+    "*.pem",
+    ".ssh",
+    ".envrc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".cursor",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".devcontainer",
+    "/.bashrc",
+    "/.bash_profile",
+    "/.bash_login",
+    "/.bash_logout",
+    "/.profile",
+    "/.zshrc",
+    "/.zshenv",
+    "/.zprofile",
+    "/.zlogin",
+    "/.kshrc",
+    "/.config/fish",
+];
+
+/// Listed as absent and not readable (decisions 3).
+pub(crate) const DEFAULT_HIDE: [&str; 3] = [".env*", "*.pem", ".ssh"];

@@ -1,0 +1,66 @@
+//! Reading one config file: bounded, never waiting on a FIFO, and precise about what stands in
+//! the way. open(2) with O_NONBLOCK, then fstat(2) on the open file: check and use are one object.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::text::{Layer, Text};
+
+/// A config file of this size holds more than anybody reads.
+pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Read a file; `shown` is its name in messages.
+pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, Box<Diagnostic>> {
+    let refuse = |code, message: String| {
+        let shown_once = format!("cannot read {shown}: {message}");
+        Box::new(Diagnostic::error(code, shown_once).in_file(shown))
+    };
+    let mut file = open(path).map_err(|error| refuse(Code::Unreadable, error.to_string()))?;
+    let kind = file
+        .metadata()
+        .map_err(|error| refuse(Code::Unreadable, error.to_string()))?
+        .file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() {
+            "it is a directory"
+        } else if kind.is_fifo() {
+            "it is a FIFO"
+        } else {
+            "it is no regular file"
+        };
+        return Err(refuse(Code::Unreadable, what.into()));
+    }
+    let mut bytes = Vec::new();
+    file.by_ref()
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| refuse(Code::Unreadable, error.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(refuse(
+            Code::TooLarge,
+            format!("it is larger than {} KiB", MAX_BYTES / 1024),
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let offset = good.len();
+        refuse(
+            Code::NotUtf8,
+            format!("it is not UTF-8 (line {line}, byte offset {offset})"),
+        )
+    })?;
+    Ok(Text::file(shown.to_owned(), path, layer, text))
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path)
+}

@@ -1,0 +1,411 @@
+//! The sections of a project file besides its mounts: approval, shell, limits, network.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Code, Diagnostic, nearest};
+use crate::fields::{self, Fields, Reports};
+use crate::grant::Environment;
+use crate::keys::{self, Keys};
+use crate::limits::Limits;
+use crate::mount::NetworkAccess;
+use crate::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
+use crate::text::Origin;
+use crate::verdict::{Approval, ApprovalMode, Risk, Verdict};
+use crate::walk::{Refusal, Walk};
+use crate::yaml::{Entry, Node, Value};
+use crate::zones::VERDICTS;
+
+/// `network: false | true`; the form with `allow` is not kept yet.
+pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
+    if let Value::Map(_) = entry.node.value {
+        reports.add(
+            Diagnostic::error(Code::NotYet, "`network.allow` has no effect yet")
+                .at(&entry.node.span)
+                .help("write `network: false` or `network: true`"),
+        );
+        return None;
+    }
+    let on = fields::boolean(reports, &entry.node, "network")?;
+    Some(if on {
+        NetworkAccess::Unrestricted
+    } else {
+        NetworkAccess::Denied
+    })
+}
+
+/// `network` of a project file: on needs a yes.
+pub(crate) fn project_network(walk: &mut Walk<'_>, entry: Option<&Entry>) -> NetworkAccess {
+    let Some(entry) = entry else {
+        return NetworkAccess::Denied;
+    };
+    let wanted = network(&mut walk.reports, entry).unwrap_or(NetworkAccess::Denied);
+    match wanted {
+        NetworkAccess::Denied => NetworkAccess::Denied,
+        NetworkAccess::Unrestricted => {
+            let refusal = Refusal::Ignored("the network stays off");
+            let why = "lets commands use the network";
+            if walk.agreed("network", "true", &entry.node.span, why, &refusal) {
+                NetworkAccess::Unrestricted
+            } else {
+                NetworkAccess::Denied
+            }
+        }
+    }
+}
+
+/// `limits`, over what holds without it.
+pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits) -> Limits {
+    let mut limits = base;
+    let Some(section) =
+        entry.and_then(|entry| Fields::open(reports, &entry.node, "limits", &keys::LIMITS))
+    else {
+        return limits;
+    };
+    for key in keys::LIMITS.list.iter().filter(|key| key.now) {
+        let value = section.count(reports, key.name);
+        if let (Some(value), Some(field)) = (value, limits.field(key.name)) {
+            *field = value;
+        }
+    }
+    limits
+}
+
+const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
+    ("tool", ApprovalMode::Tool),
+    ("manual", ApprovalMode::Manual),
+    ("auto", ApprovalMode::Auto),
+    ("deny", ApprovalMode::Deny),
+    ("interactive", ApprovalMode::Tool),
+    ("approve_all", ApprovalMode::Auto),
+    ("auto_deny", ApprovalMode::Deny),
+    ("reject_all", ApprovalMode::Deny),
+];
+
+/// `approval`.
+pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
+    let mut approval = Approval::default();
+    let Some(section) = entry.and_then(|entry| {
+        Fields::open(&mut walk.reports, &entry.node, "approval", &keys::APPROVAL)
+    }) else {
+        return approval;
+    };
+    if let Some(mode) = section.word(&mut walk.reports, "mode", &APPROVAL_MODES)
+        && let Some(entry) = section.get("mode")
+    {
+        if let Value::Str(word) = &entry.node.value
+            && *word != mode.to_string()
+        {
+            walk.reports.add(
+                Diagnostic::warning(Code::Alias, format!("`{word}` is read as `{mode}`"))
+                    .at(&entry.node.span),
+            );
+        }
+        let refusal = Refusal::Ignored("the rules decide");
+        let why = "answers every question with yes";
+        let agreed = match mode {
+            ApprovalMode::Auto => {
+                walk.agreed("approval.mode", "auto", &entry.node.span, why, &refusal)
+            }
+            ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
+        };
+        approval.mode = if agreed { mode } else { ApprovalMode::Tool };
+    }
+    for (entry, asks) in booleans(walk, &section, "require_user_permission") {
+        let name = entry.key.as_str();
+        report_unknown_tool(
+            walk.sources.known_tools.as_deref(),
+            &mut walk.reports,
+            name,
+            entry,
+        );
+        let key = format!("approval.require_user_permission.{name}");
+        if asks || unasked(walk, &key, &entry.node) {
+            approval.by_tool.insert(name.to_owned(), asks);
+        }
+    }
+    for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
+        let Some(risk) = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key) else {
+            let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
+            let unknown =
+                Diagnostic::error(Code::UnknownKey, format!("unknown risk `{}`", entry.key))
+                    .at(&entry.key_span)
+                    .label(format!("risks are: {}", words.join(", ")));
+            walk.reports.add(match nearest(&entry.key, words) {
+                Some(near) => unknown.help(format!("did you mean `{near}`?")),
+                None => unknown,
+            });
+            continue;
+        };
+        let key = format!("approval.require_user_permission_by_risk.{risk}");
+        // What is unasked anyway needs nobody's yes.
+        let harmless = asks || risk.safe_default() == Verdict::Allow;
+        if harmless || unasked(walk, &key, &entry.node) {
+            approval.by_risk.insert(risk, asks);
+        }
+    }
+    approval
+}
+
+fn unasked(walk: &mut Walk<'_>, key: &str, node: &Node) -> bool {
+    let refusal = Refusal::Ignored("it asks as before");
+    walk.agreed(key, "false", &node.span, "runs without asking", &refusal)
+}
+
+/// The entries of a mapping to booleans.
+fn booleans<'n>(
+    walk: &mut Walk<'_>,
+    section: &Fields<'n>,
+    key: &'static str,
+) -> Vec<(&'n Entry, bool)> {
+    let Some(entry) = section.get(key) else {
+        return Vec::new();
+    };
+    let path = section.dotted(key);
+    let entries = fields::free_mapping(&mut walk.reports, &entry.node, &path).unwrap_or_default();
+    entries
+        .into_iter()
+        .filter_map(|entry| {
+            let path = fields::join(&path, &entry.key);
+            let asks = fields::boolean(&mut walk.reports, &entry.node, &path)?;
+            Some((entry, asks))
+        })
+        .collect()
+}
+
+/// A tool's name that no tool has, if the tools are known.
+fn report_unknown_tool(known: Option<&[String]>, reports: &mut Reports, name: &str, entry: &Entry) {
+    let Some(known) = known else { return };
+    if let Some(problem) = unknown_tool(known, name) {
+        reports.add(problem.at(&entry.key_span));
+    }
+}
+
+pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
+    if known.iter().any(|tool| tool == name) {
+        return None;
+    }
+    let unknown = Diagnostic::error(Code::BadValue, format!("there is no tool `{name}`"));
+    Some(match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => unknown.help(format!("did you mean `{near}`?")),
+        None => unknown.help(format!("tools are: {}", known.join(", "))),
+    })
+}
+
+/// `shell` of a project: rules if it configures any, and the environment.
+pub(crate) fn shell(
+    walk: &mut Walk<'_>,
+    entry: Option<&Entry>,
+) -> (Option<ShellRules>, Environment) {
+    let Some((entry, section)) = entry.and_then(|entry| {
+        let section = Fields::open(&mut walk.reports, &entry.node, "shell", &keys::SHELL)?;
+        Some((entry, section))
+    }) else {
+        return (None, Environment::default());
+    };
+    let mut list = rules(&mut walk.reports, &section, entry.key_span.origin());
+    let configured = section.get("rules").is_some() || section.get("default").is_some();
+    // A pre-approved command runs a program without asking: exec risk, so a file that came with a
+    // repository needs a yes, rule by rule. Without it the rule asks.
+    for (rule, node) in &mut list.rules {
+        if rule.verdict == Verdict::Allow {
+            let key = format!("shell.rules[{}].approval", rule.pattern);
+            let refusal = Refusal::Ignored("it asks");
+            let why = "runs commands without asking";
+            if !walk.agreed(&key, "preApproved", &node.span, why, &refusal) {
+                rule.verdict = Verdict::Ask;
+            }
+        }
+    }
+    let rules = configured.then(|| ShellRules {
+        lists: vec![RuleList {
+            rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
+            default: Some(list.default.unwrap_or(Verdict::Block)),
+            origin: list.origin,
+        }],
+    });
+    (rules, environment(walk, &section))
+}
+
+/// `shell` of a worker: its rules and default can only tighten, so nothing needs a yes.
+pub(crate) fn worker_shell(reports: &mut Reports, entry: &Entry) -> Option<RuleList> {
+    if let Value::Null = entry.node.value {
+        reports.add(
+            fields::wrong_type(&entry.node, "shell", "a mapping")
+                .help("write `shell: {}` for the shell under the project's rules"),
+        );
+        return None;
+    }
+    let section = Fields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
+    let list = rules(reports, &section, entry.key_span.origin());
+    Some(RuleList {
+        rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
+        default: list.default,
+        origin: list.origin,
+    })
+}
+
+static WORKER_SHELL: &Keys = &keys::WORKER_SHELL;
+
+struct ReadRules<'n> {
+    /// Each with the node of its `approval`.
+    rules: Vec<(Rule, &'n Node)>,
+    default: Option<Verdict>,
+    origin: Origin,
+}
+
+fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: Origin) -> ReadRules<'n> {
+    let items = section
+        .get("rules")
+        .and_then(|entry| fields::list(reports, &entry.node, "shell.rules"))
+        .unwrap_or_default();
+    let rules = items
+        .iter()
+        .filter_map(|item| rule(reports, item))
+        .collect();
+    let default = section.word(
+        reports,
+        "default",
+        &[("blocked", Verdict::Block), ("ask", Verdict::Ask)],
+    );
+    ReadRules {
+        rules,
+        default,
+        origin,
+    }
+}
+
+fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
+    let path = "shell.rules[]";
+    let fields = Fields::open(reports, node, path, &keys::RULE)?;
+    let why = fields.string(reports, "why").map(str::to_owned);
+    let verdict = fields.word(reports, "approval", &VERDICTS);
+    if fields.get("approval").is_none() {
+        let help = "write `approval: preApproved`, `ask` or `blocked`";
+        fields.missing(reports, "approval", help);
+    }
+    if fields.get("pattern").is_none() {
+        fields.missing(reports, "pattern", "for example `pattern: \"grep *\"`");
+    }
+    let text = fields.string(reports, "pattern")?;
+    let entry = fields.get("pattern")?;
+    let pattern = match Pattern::parse(text) {
+        Ok(pattern) => pattern,
+        Err(problem) => {
+            let message = format!("the pattern cannot be read: {problem}");
+            reports.add(Diagnostic::error(Code::BadPattern, message).at(&entry.node.span));
+            return None;
+        }
+    };
+    check_examples(reports, &fields, &pattern, &entry.node);
+    let approval = fields.get("approval")?;
+    let rule = Rule {
+        pattern,
+        verdict: verdict?,
+        why,
+        origin: entry.node.span.origin(),
+    };
+    Some((rule, &approval.node))
+}
+
+fn check_examples(reports: &mut Reports, rule: &Fields<'_>, pattern: &Pattern, at: &Node) {
+    let Some(examples) = rule.get("examples").and_then(|entry| {
+        let path = rule.dotted("examples");
+        Fields::open(reports, &entry.node, &path, &keys::EXAMPLES)
+    }) else {
+        return;
+    };
+    for (key, should_match) in [("match", true), ("no_match", false)] {
+        for (example, node) in examples.strings(reports, key).unwrap_or_default() {
+            let matches = match example_words(example) {
+                Ok(words) => pattern.matches(&words),
+                Err(problem) => {
+                    let message = format!("the example cannot be split into words: {problem}");
+                    reports.add(Diagnostic::error(Code::ExampleFailed, message).at(&node.span));
+                    continue;
+                }
+            };
+            if matches != should_match {
+                let verdict = if should_match {
+                    "should match but does not"
+                } else {
+                    "should not match but does"
+                };
+                reports.add(
+                    Diagnostic::error(
+                        Code::ExampleFailed,
+                        format!("example `{example}` {verdict}"),
+                    )
+                    .at(&node.span)
+                    .note(format!(
+                        "pattern at {}:{} is `{pattern}`",
+                        at.span.line, at.span.column
+                    )),
+                );
+            }
+        }
+    }
+}
+
+/// The variables that forge sets itself.
+const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
+
+fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
+    let mut environment = Environment::default();
+    let Some(section) = shell.get("env").and_then(|entry| {
+        Fields::open(
+            &mut walk.reports,
+            &entry.node,
+            "shell.env",
+            &keys::ENVIRONMENT,
+        )
+    }) else {
+        return environment;
+    };
+    for (name, node) in section
+        .strings(&mut walk.reports, "pass")
+        .unwrap_or_default()
+    {
+        if !variable_name(&mut walk.reports, name, &node.span) {
+            continue;
+        }
+        let key = format!("shell.env.pass[{name}]");
+        let refusal = Refusal::Ignored("it is not passed");
+        let why = "hands a variable of yours to commands";
+        if walk.agreed(&key, name, &node.span, why, &refusal) {
+            environment.pass.push(name.to_owned());
+        }
+    }
+    let set = section
+        .get("set")
+        .and_then(|entry| fields::free_mapping(&mut walk.reports, &entry.node, "shell.env.set"));
+    let mut values = BTreeMap::new();
+    for entry in set.unwrap_or_default() {
+        let path = format!("shell.env.set.{}", entry.key);
+        let value = fields::string(&mut walk.reports, &entry.node, &path);
+        if let Some(value) = value
+            && variable_name(&mut walk.reports, &entry.key, &entry.key_span)
+        {
+            values.insert(entry.key.clone(), value.to_owned());
+        }
+    }
+    environment.set = values;
+    environment
+}
+
+fn variable_name(reports: &mut Reports, name: &str, span: &crate::text::Span) -> bool {
+    let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+    let problem = if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        Some(format!("`{name}` is not a variable's name"))
+    } else if OWN_VARIABLES.contains(&name) {
+        Some(format!("`{name}` is set by forge itself"))
+    } else {
+        None
+    };
+    match problem {
+        None => true,
+        Some(problem) => {
+            reports.add(Diagnostic::error(Code::BadValue, problem).at(span));
+            false
+        }
+    }
+}

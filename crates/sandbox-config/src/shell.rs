@@ -1,0 +1,456 @@
+//! Shell rules: patterns over *tokens*, never over characters, so that `git log` cannot be
+//! confused with `git logx` and a space inside an argument cannot start a new word.
+//!
+//! Pattern language: words are separated by blanks; quotes group as in sh; `(a|b)` is one token
+//! that is either; `*` is one token of any text, and as the last token any rest, also none.
+//! Everything else is literal (`*.md` is the literal four characters).
+
+use std::fmt;
+
+use crate::text::Origin;
+use crate::verdict::Verdict;
+
+/// What one word of a command is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Literal(String),
+    OneOf(Vec<String>),
+    Any,
+}
+
+/// A parsed pattern.
+///
+/// ```
+/// use sandbox_config::Pattern;
+/// let pattern = Pattern::parse("git (log|show) *").unwrap();
+/// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+/// assert!(pattern.matches(&words("git log")));
+/// assert!(pattern.matches(&words("git show -1 HEAD")));
+/// assert!(!pattern.matches(&words("git logx")));
+/// assert!(!pattern.matches(&words("git -C /x log")));
+/// assert!(Pattern::parse("").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    tokens: Vec<Token>,
+    /// The pattern ends in `*`: any rest, including none.
+    open: bool,
+}
+
+/// Why a pattern cannot be read.
+///
+/// ```
+/// use sandbox_config::Pattern;
+/// assert_eq!(
+///     Pattern::parse("git (log|").unwrap_err().to_string(),
+///     "`(` without `)`",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(String);
+
+impl Pattern {
+    /// Read a pattern.
+    ///
+    /// # Errors
+    /// The pattern is empty, a quote or a parenthesis is open, or an alternative is empty.
+    pub fn parse(text: &str) -> Result<Pattern, PatternError> {
+        let words = split(text).map_err(PatternError)?;
+        let mut tokens = Vec::new();
+        for word in words {
+            tokens.push(match word {
+                Word { text, quoted: true } => Token::Literal(text),
+                Word { text, .. } if text == "*" => Token::Any,
+                Word { text, .. } if text.starts_with('(') => Token::OneOf(alternatives(&text)?),
+                Word { text, .. } => Token::Literal(text),
+            });
+        }
+        let open = tokens.last() == Some(&Token::Any);
+        if open {
+            tokens.pop();
+        }
+        if tokens.is_empty() && !open {
+            return Err(PatternError("the pattern is empty".into()));
+        }
+        Ok(Pattern {
+            text: text.to_owned(),
+            tokens,
+            open,
+        })
+    }
+
+    /// As written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a command, split into words, matches. No words match nothing.
+    #[must_use]
+    pub fn matches(&self, words: &[String]) -> bool {
+        let long_enough = if self.open {
+            words.len() >= self.tokens.len()
+        } else {
+            words.len() == self.tokens.len()
+        };
+        !words.is_empty()
+            && long_enough
+            && self
+                .tokens
+                .iter()
+                .zip(words)
+                .all(|(token, word)| match token {
+                    Token::Literal(text) => text == word,
+                    Token::OneOf(texts) => texts.contains(word),
+                    Token::Any => true,
+                })
+    }
+}
+
+/// A rule: pattern, verdict, and what the model is told when it is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) pattern: Pattern,
+    pub(crate) verdict: Verdict,
+    pub(crate) why: Option<String>,
+    pub(crate) origin: Origin,
+}
+
+/// The rules of one file, in file order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuleList {
+    pub(crate) rules: Vec<Rule>,
+    /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
+    pub(crate) default: Option<Verdict>,
+    /// Where `shell` stands.
+    pub(crate) origin: Origin,
+}
+
+/// The rules that a grant holds: the project's, and each declaration's on the way down. Every
+/// list is asked and the strictest answer holds, so a list can only tighten.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), r#"
+/// # shell:
+/// #   rules:
+/// #     - { pattern: "grep *", approval: ask }
+/// #     - { pattern: "rm *", approval: blocked, why: use delete_file }
+/// # "#).unwrap();
+/// use sandbox_config::{load, Sources, Verdict};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let shell = project.ceiling().shell().unwrap();
+/// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+/// assert_eq!(shell.decide(&words("grep -r x")).verdict(), Verdict::Ask);
+/// assert_eq!(shell.decide(&words("rm x")).why(), Some("use delete_file"));
+/// assert_eq!(shell.decide(&words("curl x")).verdict(), Verdict::Block);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellRules {
+    pub(crate) lists: Vec<RuleList>,
+}
+
+impl ShellRules {
+    /// What holds for a command. In each list: a matching blocked rule, else the first match,
+    /// else the list's default.
+    #[must_use]
+    pub fn decide(&self, words: &[String]) -> RuleMatch {
+        let mut strictest: Option<RuleMatch> = None;
+        for list in &self.lists {
+            let Some(answer) = list.decide(words) else {
+                continue;
+            };
+            // Equal strictness: a rule says more than a default, an earlier list more than a later.
+            let stricter = match &strictest {
+                None => true,
+                Some(so_far) => {
+                    answer.verdict > so_far.verdict
+                        || (answer.verdict == so_far.verdict
+                            && so_far.rule.is_none()
+                            && answer.rule.is_some())
+                }
+            };
+            if stricter {
+                strictest = Some(answer);
+            }
+        }
+        strictest.unwrap_or(RuleMatch {
+            verdict: Verdict::Block,
+            rule: None,
+            why: None,
+            origin: Origin::built_in(),
+        })
+    }
+
+    /// Every rule: list by list from the project down, in file order.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, Verdict, &Origin)> {
+        self.lists.iter().flat_map(|list| {
+            list.rules
+                .iter()
+                .map(|rule| (rule.pattern.text(), rule.verdict, &rule.origin))
+        })
+    }
+}
+
+impl RuleList {
+    fn decide(&self, words: &[String]) -> Option<RuleMatch> {
+        let mut matching = self.rules.iter().filter(|rule| rule.pattern.matches(words));
+        let first = matching.clone().next();
+        let blocked = matching.find(|rule| rule.verdict == Verdict::Block);
+        match (blocked.or(first), self.default) {
+            (Some(rule), _) => Some(RuleMatch {
+                verdict: rule.verdict,
+                rule: Some(rule.pattern.text.clone()),
+                why: rule.why.clone(),
+                origin: rule.origin.clone(),
+            }),
+            (None, Some(verdict)) => Some(RuleMatch {
+                verdict,
+                rule: None,
+                why: None,
+                origin: self.origin.clone(),
+            }),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The answer of the shell rules, with the rule that gave it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "shell:\n  rules:\n    - { pattern: \"wc *\", approval: ask }\n").unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// let answer = project.ceiling().shell().unwrap().decide(&["wc".to_owned()]);
+/// assert_eq!(answer.rule(), Some("wc *"));
+/// assert_eq!(answer.origin().to_string(), "golem-forge.config.yaml:3:18");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct RuleMatch {
+    verdict: Verdict,
+    rule: Option<String>,
+    why: Option<String>,
+    origin: Origin,
+}
+
+impl RuleMatch {
+    /// The answer.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// The pattern that matched; none: the default answered.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        self.rule.as_deref()
+    }
+
+    /// The rule's reason, for the model.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// Where the rule (or the `shell` section, for its default) stands.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+struct Word {
+    text: String,
+    quoted: bool,
+}
+
+/// Split as sh splits words, without any expansion: for patterns and for the rules' own examples.
+fn split(text: &str) -> Result<Vec<Word>, String> {
+    let mut words = Vec::new();
+    let mut chars = text.chars().peekable();
+    loop {
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        if chars.peek().is_none() {
+            return Ok(words);
+        }
+        let mut word = Word {
+            text: String::new(),
+            quoted: false,
+        };
+        let mut group = false;
+        while let Some(c) = chars.next_if(|c| group || !c.is_whitespace()) {
+            match c {
+                '\'' | '"' if !group => {
+                    word.quoted = true;
+                    loop {
+                        match chars.next() {
+                            Some(end) if end == c => break,
+                            Some(inner) => word.text.push(inner),
+                            None => return Err(format!("`{c}` without its partner")),
+                        }
+                    }
+                }
+                other => {
+                    group = match other {
+                        '(' if word.text.is_empty() => true,
+                        ')' => false,
+                        _ => group,
+                    };
+                    word.text.push(other);
+                }
+            }
+        }
+        if group {
+            return Err("`(` without `)`".into());
+        }
+        words.push(word);
+    }
+}
+
+/// The words of an example command.
+pub(crate) fn example_words(text: &str) -> Result<Vec<String>, String> {
+    Ok(split(text)?.into_iter().map(|word| word.text).collect())
+}
+
+fn alternatives(group: &str) -> Result<Vec<String>, PatternError> {
+    let inner = group
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .ok_or_else(|| PatternError("text after `)`: a group is a whole word".into()))?;
+    let list: Vec<String> = inner
+        .split('|')
+        .map(|word| word.trim().to_owned())
+        .collect();
+    if list.iter().any(String::is_empty) {
+        return Err(PatternError("an alternative is empty".into()));
+    }
+    if let Some(odd) = list.iter().find(|word| word.contains(['(', ')', ' ', '*'])) {
+        return Err(PatternError(format!(
+            "`{odd}` in a group: alternatives are single literal words"
+        )));
+    }
+    Ok(list)
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, command: &str, expected: bool) {
+        let words = example_words(command).unwrap();
+        let pattern = Pattern::parse(pattern).unwrap();
+        assert_eq!(
+            pattern.matches(&words),
+            expected,
+            "{pattern} on {command:?}"
+        );
+    }
+
+    #[test]
+    fn tokens_not_characters() {
+        for (pattern, command, expected) in [
+            ("grep *", "grep", true),
+            ("grep *", "grep -r x .", true),
+            ("grep *", "grepx", false),
+            ("git (log|show|status) *", "git log -1", true),
+            ("git (log|show|status) *", "git push", false),
+            ("git (log|show|status) *", "git -C /x log", false),
+            ("git * log", "git -C log", true),
+            ("git * log", "git log", false),
+            ("ls", "ls", true),
+            ("ls", "ls -l", false),
+            ("*", "anything at all", true),
+            ("echo 'a b'", "echo 'a b'", true),
+            ("echo 'a b'", "echo a b", false),
+            ("echo '*'", "echo x", false),
+            ("echo '*'", "echo '*'", true),
+            ("cat *.md", "cat x.md", false),
+        ] {
+            check(pattern, command, expected);
+        }
+    }
+
+    #[test]
+    fn no_words_match_nothing() {
+        assert!(!Pattern::parse("*").unwrap().matches(&[]));
+    }
+
+    #[test]
+    fn unreadable_patterns_say_why() {
+        for (pattern, why) in [
+            ("", "the pattern is empty"),
+            ("   ", "the pattern is empty"),
+            ("git (log", "`(` without `)`"),
+            ("git (log|)", "an alternative is empty"),
+            ("git (log|show)x", "text after `)`: a group is a whole word"),
+            ("echo 'x", "`'` without its partner"),
+            (
+                "git (log *|show)",
+                "`log *` in a group: alternatives are single literal words",
+            ),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap_err().to_string(), why);
+        }
+    }
+
+    fn list(rules: &[(&str, Verdict)], default: Option<Verdict>) -> RuleList {
+        RuleList {
+            rules: rules
+                .iter()
+                .map(|(pattern, verdict)| Rule {
+                    pattern: Pattern::parse(pattern).unwrap(),
+                    verdict: *verdict,
+                    why: None,
+                    origin: Origin::built_in(),
+                })
+                .collect(),
+            default,
+            origin: Origin::built_in(),
+        }
+    }
+
+    #[test]
+    fn blocked_wins_then_the_first_then_the_default() {
+        let project = list(
+            &[
+                ("git *", Verdict::Allow),
+                ("git push *", Verdict::Block),
+                ("git log *", Verdict::Ask),
+            ],
+            Some(Verdict::Block),
+        );
+        let rules = ShellRules {
+            lists: vec![project],
+        };
+        let verdict = |command: &str| rules.decide(&example_words(command).unwrap()).verdict();
+        assert_eq!(verdict("git push x"), Verdict::Block);
+        assert_eq!(verdict("git log"), Verdict::Allow);
+        assert_eq!(verdict("ls"), Verdict::Block);
+    }
+
+    #[test]
+    fn a_second_list_only_tightens() {
+        let project = list(&[("git *", Verdict::Ask)], Some(Verdict::Block));
+        let worker = list(
+            &[("git *", Verdict::Allow), ("git log", Verdict::Block)],
+            None,
+        );
+        let rules = ShellRules {
+            lists: vec![project, worker],
+        };
+        let verdict = |command: &str| rules.decide(&example_words(command).unwrap()).verdict();
+        assert_eq!(verdict("git x"), Verdict::Ask);
+        assert_eq!(verdict("git log"), Verdict::Block);
+        assert_eq!(verdict("ls"), Verdict::Block);
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a configuration comes from. The library looks at no environment of its own: variables,
+//! home and flags are handed in, so a test or another program says exactly what holds.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Everything that a load reads, besides the config files themselves.
+///
+/// ```
+/// use sandbox_config::{ConfigChoice, Sources, Trust};
+/// let mut sources = Sources::new("/some/project");
+/// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
+/// assert_eq!(sources.choice, ConfigChoice::Discover);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// Where to start looking: the working directory, or `-C DIR`.
+    pub start: PathBuf,
+    /// `--config`, `--no-config`, or neither.
+    pub choice: ConfigChoice,
+    /// `-c KEY=VALUE`, in order.
+    pub overrides: Vec<(String, String)>,
+    /// The environment: `FORGE__…` and `FORGE_MODEL` are read as config, the rest is there for
+    /// `${VAR}` in host paths.
+    pub env: Vec<(String, String)>,
+    /// What a leading `~` in host paths means, and where discovery stops.
+    pub home: Option<PathBuf>,
+    /// The person's own file, if there is one; an absent file is fine.
+    pub user_file: Option<PathBuf>,
+    /// What the person has agreed to.
+    pub trust: Trust,
+    /// What holds when there is no project file.
+    pub without_file: WithoutFile,
+    /// The tools that exist. Given: unknown names in the config are mistakes.
+    pub known_tools: Option<Vec<String>>,
+}
+
+impl Sources {
+    /// Discover a project from `start`; no environment, no home, nothing trusted.
+    #[must_use]
+    pub fn new(start: impl Into<PathBuf>) -> Sources {
+        Sources {
+            start: start.into(),
+            choice: ConfigChoice::Discover,
+            overrides: Vec::new(),
+            env: Vec::new(),
+            home: None,
+            user_file: None,
+            trust: Trust::Store(BTreeSet::new()),
+            without_file: WithoutFile::DefaultZones,
+            known_tools: None,
+        }
+    }
+}
+
+/// Which project file to read.
+///
+/// ```
+/// use sandbox_config::ConfigChoice;
+/// assert_ne!(ConfigChoice::None, ConfigChoice::Discover);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigChoice {
+    /// Walk up from `start`.
+    Discover,
+    /// This file; its directory is the project.
+    File(PathBuf),
+    /// None, even if there is one.
+    None,
+}
+
+/// What the person has agreed to of a project's widening keys.
+///
+/// ```
+/// use sandbox_config::Trust;
+/// let stored = Trust::Store(["9f86d0…".to_owned()].into());
+/// assert_ne!(stored, Trust::Given);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// `--trust`: everything in this run.
+    Given,
+    /// The hashes ([`WideningKey::hash`](crate::WideningKey::hash)) that `forge trust` stored.
+    Store(BTreeSet<String>),
+}
+
+/// What holds when there is no project file (decisions 17).
+///
+/// ```
+/// use sandbox_config::{load, Sources, WithoutFile};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let mut sources = Sources::new(dir.path());
+/// sources.without_file = WithoutFile::RootAtStart;
+/// let project = load(&sources).unwrap();
+/// assert_eq!(project.ceiling().mounts().next().unwrap().target(), "/");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutFile {
+    /// `cache` and `workspace` under `.sandbox`: `run`, `tools`, `mcp`.
+    DefaultZones,
+    /// The start directory, read-write, as a root project: `exec`.
+    RootAtStart,
+}

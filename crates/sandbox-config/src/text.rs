@@ -1,0 +1,197 @@
+//! A file's text and places in it. Every value that comes out of a file keeps its place, so that
+//! any later complaint (an escalation hours into a run, too) can point at file, line and column.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which of the layers a value comes from, weakest first.
+///
+/// ```
+/// use sandbox_config::Layer;
+/// assert!(Layer::Project < Layer::CommandLine);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// Built in.
+    Default,
+    /// The person's own file, outside every project.
+    User,
+    /// The project file or a worker file: it came with the repository.
+    Project,
+    /// A `FORGE__…` variable.
+    Environment,
+    /// `-c KEY=VALUE`.
+    CommandLine,
+}
+
+impl Layer {
+    /// The word that `forge config show --origin` prints.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Layer::Default => "default",
+            Layer::User => "user",
+            Layer::Project => "project",
+            Layer::Environment => "env",
+            Layer::CommandLine => "flag",
+        }
+    }
+
+    /// Whether a person said it, rather than a file that came with a repository.
+    #[must_use]
+    pub fn is_own_voice(self) -> bool {
+        match self {
+            Layer::Default | Layer::User | Layer::Environment | Layer::CommandLine => true,
+            Layer::Project => false,
+        }
+    }
+}
+
+/// Where a value comes from: layer, and file and line where there is one.
+///
+/// ```
+/// use sandbox_config::{Layer, Origin};
+/// let origin = Origin::built_in();
+/// assert_eq!(origin.layer(), Layer::Default);
+/// assert_eq!(origin.to_string(), "default");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    layer: Layer,
+    name: Option<Arc<str>>,
+    line: u32,
+    column: u32,
+}
+
+impl Origin {
+    /// The origin of a value that nobody wrote.
+    #[must_use]
+    pub fn built_in() -> Origin {
+        Origin {
+            layer: Layer::Default,
+            name: None,
+            line: 0,
+            column: 0,
+        }
+    }
+
+    pub(crate) fn in_layer(layer: Layer, name: &str, line: u32, column: u32) -> Origin {
+        Origin {
+            layer,
+            name: Some(name.into()),
+            line,
+            column,
+        }
+    }
+
+    /// The layer.
+    #[must_use]
+    pub fn layer(&self) -> Layer {
+        self.layer
+    }
+
+    /// The file as shown to people, or the name of the variable or flag.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Line, from 1; 0 for a built-in value.
+    #[must_use]
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Column in characters, from 1; 0 for a built-in value.
+    #[must_use]
+    pub fn column(&self) -> u32 {
+        self.column
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}:{}:{}", self.line, self.column),
+            None => f.write_str(self.layer.word()),
+        }
+    }
+}
+
+/// One text that was read, under the name that messages show.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) layer: Layer,
+    /// As shown in messages.
+    pub(crate) name: String,
+    /// The file itself; none for variables and flags.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) text: String,
+    /// Byte offset of each line's first character.
+    starts: Vec<usize>,
+}
+
+impl Text {
+    pub(crate) fn file(name: String, path: &Path, layer: Layer, text: String) -> Arc<Text> {
+        Text::new(name, Some(path.to_path_buf()), layer, text)
+    }
+
+    pub(crate) fn inline(name: String, layer: Layer, text: String) -> Arc<Text> {
+        Text::new(name, None, layer, text)
+    }
+
+    fn new(name: String, path: Option<PathBuf>, layer: Layer, text: String) -> Arc<Text> {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(after_breaks).collect();
+        Arc::new(Text {
+            layer,
+            name,
+            path,
+            text,
+            starts,
+        })
+    }
+
+    /// The line's text without its ending, `line` from 1.
+    pub(crate) fn line(&self, line: u32) -> &str {
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let Some(&start) = self.starts.get(index) else {
+            return "";
+        };
+        let end = self.starts.get(index + 1).copied();
+        let line = self.text.get(start..end.unwrap_or(self.text.len()));
+        line.unwrap_or("")
+            .trim_end_matches(['\n', '\r'])
+            .trim_start_matches('\u{feff}')
+    }
+}
+
+/// A place in a text: what a caret points at.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) text: Arc<Text>,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    /// In characters, on this line; at least 1.
+    pub(crate) width: u32,
+}
+
+impl Span {
+    /// The first character of a text.
+    pub(crate) fn start(text: &Arc<Text>) -> Span {
+        Span {
+            text: Arc::clone(text),
+            line: 1,
+            column: 1,
+            width: 1,
+        }
+    }
+
+    pub(crate) fn layer(&self) -> Layer {
+        self.text.layer
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::in_layer(self.layer(), &self.text.name, self.line, self.column)
+    }
+}

@@ -1,0 +1,104 @@
+//! Widening keys: what a file that came with a repository asks of the host. A person says yes to
+//! exactly these keys with exactly these values, in exactly this project; change one and the yes
+//! is gone.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::sources::Trust;
+use crate::text::{Origin, Span};
+
+/// One key of a project or worker file that widens.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "network: true\n").unwrap();
+/// use sandbox_config::{load, NetworkAccess, Sources, Trust};
+/// let mut sources = Sources::new(dir.path());
+/// let project = load(&sources).unwrap();
+/// // Nobody has agreed: the key is ignored, and a warning says so.
+/// assert_eq!(project.ceiling().network(), NetworkAccess::Denied);
+/// let key = &project.widening()[0];
+/// assert_eq!((key.key(), key.is_trusted()), ("network", false));
+/// // Agreed: `forge trust` stores the hash.
+/// sources.trust = Trust::Store([key.hash().to_owned()].into());
+/// assert_eq!(load(&sources).unwrap().ceiling().network(), NetworkAccess::Unrestricted);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WideningKey {
+    key: String,
+    value: String,
+    origin: Origin,
+    hash: String,
+    trusted: bool,
+}
+
+impl WideningKey {
+    /// `project` is the canonical project directory; `value` says what the key amounts to (for a
+    /// path: the resolved one), so that a change of the environment asks again.
+    pub(crate) fn new(
+        project: &Path,
+        key: String,
+        value: String,
+        span: &Span,
+        trust: &Trust,
+    ) -> WideningKey {
+        let mut hasher = Sha256::new();
+        for part in [
+            project.as_os_str().as_encoded_bytes(),
+            key.as_bytes(),
+            value.as_bytes(),
+        ] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let hash: String = hasher
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let trusted = match trust {
+            Trust::Given => true,
+            Trust::Store(hashes) => hashes.contains(&hash),
+        };
+        WideningKey {
+            key,
+            value,
+            origin: span.origin(),
+            hash,
+            trusted,
+        }
+    }
+
+    /// The dotted key: `sandbox.zones.registry.path`.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What it amounts to.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// SHA-256 over the project's directory, the key and its value, in hex: what `forge trust`
+    /// stores, outside the project.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Whether a person has agreed.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.trusted
+    }
+}

@@ -1,0 +1,341 @@
+//! Consent: what may happen unasked, what is asked, what never happens. Capability (may the mount
+//! be written at all) is a different axis; the stricter of the two holds.
+
+use std::collections::BTreeMap;
+
+/// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
+///
+/// ```
+/// use sandbox_config::Verdict;
+/// assert_eq!(Verdict::Allow.max(Verdict::Ask), Verdict::Ask);
+/// assert_eq!(Verdict::Block.to_string(), "blocked");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// `preApproved`: it happens.
+    Allow,
+    /// `ask`: a person decides.
+    Ask,
+    /// `blocked`: it never happens, in no mode.
+    Block,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Verdict::Allow => "preApproved",
+            Verdict::Ask => "ask",
+            Verdict::Block => "blocked",
+        })
+    }
+}
+
+/// What is done to a file, as far as approval is concerned.
+///
+/// ```
+/// use sandbox_config::Operation;
+/// assert_eq!(Operation::Delete.to_string(), "delete");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Reading, listing, searching.
+    Read,
+    /// Creating and changing.
+    Write,
+    /// Removing, and the source side of a move.
+    Delete,
+}
+
+impl Operation {
+    /// All three.
+    pub const ALL: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Delete];
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Delete => "delete",
+        })
+    }
+}
+
+/// A verdict for each operation on one mount. An operation that nobody has spoken about is
+/// *unstated*: a worker's own declaration may still settle it either way, and until then the
+/// mount's default holds. What somebody has stated can only become stricter.
+///
+/// ```
+/// use sandbox_config::{MountApproval, Operation, Verdict};
+/// let zone = MountApproval::ASKING;
+/// assert_eq!(zone.verdict(Operation::Read), Verdict::Allow);
+/// assert_eq!(zone.verdict(Operation::Delete), Verdict::Ask);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountApproval {
+    pub(crate) read: Stated,
+    pub(crate) write: Stated,
+    pub(crate) delete: Stated,
+}
+
+/// A verdict, and whether somebody said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stated {
+    /// Nobody said anything; this verdict holds meanwhile.
+    Default(Verdict),
+    Said(Verdict),
+}
+
+impl Stated {
+    pub(crate) fn verdict(self) -> Verdict {
+        match self {
+            Stated::Default(verdict) | Stated::Said(verdict) => verdict,
+        }
+    }
+
+    /// The strictest that may still be loosened to: the right that is held, as opposed to what is
+    /// used. Monotone under every declaration.
+    pub(crate) fn ceiling(self) -> Verdict {
+        match self {
+            Stated::Default(_) => Verdict::Allow,
+            Stated::Said(verdict) => verdict,
+        }
+    }
+}
+
+impl MountApproval {
+    /// Zone projects: reading is free, writing and deleting are asked about (seed 002).
+    pub const ASKING: MountApproval = MountApproval {
+        read: Stated::Default(Verdict::Allow),
+        write: Stated::Default(Verdict::Ask),
+        delete: Stated::Default(Verdict::Ask),
+    };
+
+    /// Root projects: the mount is the workspace, so reading and writing are free and deleting is
+    /// asked about.
+    pub const WORKSPACE: MountApproval = MountApproval {
+        read: Stated::Default(Verdict::Allow),
+        write: Stated::Default(Verdict::Allow),
+        delete: Stated::Default(Verdict::Ask),
+    };
+
+    /// What holds for an operation.
+    #[must_use]
+    pub fn verdict(&self, operation: Operation) -> Verdict {
+        self.stated(operation).verdict()
+    }
+
+    pub(crate) fn stated(&self, operation: Operation) -> Stated {
+        match operation {
+            Operation::Read => self.read,
+            Operation::Write => self.write,
+            Operation::Delete => self.delete,
+        }
+    }
+
+    pub(crate) fn say(&mut self, operation: Operation, verdict: Verdict) {
+        let place = match operation {
+            Operation::Read => &mut self.read,
+            Operation::Write => &mut self.write,
+            Operation::Delete => &mut self.delete,
+        };
+        *place = Stated::Said(verdict);
+    }
+}
+
+/// How much harm a kind of tool can do (seed 003's words).
+///
+/// ```
+/// use sandbox_config::Risk;
+/// assert_eq!(Risk::WritesFs.to_string(), "writes_fs");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Risk {
+    /// Changes nothing.
+    ReadOnly,
+    /// Changes files of the workspace.
+    WritesWorkspace,
+    /// Changes files elsewhere within the mounts.
+    WritesFs,
+    /// Talks to the network.
+    Network,
+    /// Runs programs.
+    Exec,
+}
+
+impl Risk {
+    /// All five, mildest first.
+    pub const ALL: [Risk; 5] = [
+        Risk::ReadOnly,
+        Risk::WritesWorkspace,
+        Risk::WritesFs,
+        Risk::Network,
+        Risk::Exec,
+    ];
+
+    /// The spelling in config files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Risk::ReadOnly => "read_only",
+            Risk::WritesWorkspace => "writes_workspace",
+            Risk::WritesFs => "writes_fs",
+            Risk::Network => "network",
+            Risk::Exec => "exec",
+        }
+    }
+
+    /// What holds when neither the project nor the tool says anything (decisions 16).
+    #[must_use]
+    pub fn safe_default(self) -> Verdict {
+        match self {
+            Risk::ReadOnly | Risk::WritesWorkspace => Verdict::Allow,
+            Risk::WritesFs | Risk::Network | Risk::Exec => Verdict::Ask,
+        }
+    }
+}
+
+impl std::fmt::Display for Risk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// `approval.mode`: how rules become answers in the whole project.
+///
+/// ```
+/// use sandbox_config::{ApprovalMode, Risk, Verdict};
+/// assert_eq!(ApprovalMode::Auto.answer(Verdict::Ask, Risk::Exec), Verdict::Allow);
+/// assert_eq!(ApprovalMode::Auto.answer(Verdict::Block, Risk::Exec), Verdict::Block);
+/// assert_eq!(ApprovalMode::Manual.answer(Verdict::Allow, Risk::Exec), Verdict::Ask);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApprovalMode {
+    /// Whatever would be asked is allowed; what is blocked stays blocked.
+    Auto,
+    /// The rules decide.
+    Tool,
+    /// Everything that is not read-only is asked about.
+    Manual,
+    /// Whatever would be asked is blocked.
+    Deny,
+}
+
+impl ApprovalMode {
+    /// What the mode makes of a verdict. Never turns a Block into anything else.
+    #[must_use]
+    pub fn answer(self, verdict: Verdict, risk: Risk) -> Verdict {
+        match (self, verdict) {
+            (_, Verdict::Block) | (ApprovalMode::Deny, Verdict::Ask) => Verdict::Block,
+            (ApprovalMode::Tool, other) => other,
+            (ApprovalMode::Auto, Verdict::Allow | Verdict::Ask) => Verdict::Allow,
+            (ApprovalMode::Deny, Verdict::Allow) => Verdict::Allow,
+            (ApprovalMode::Manual, Verdict::Ask) => Verdict::Ask,
+            (ApprovalMode::Manual, Verdict::Allow) => match risk {
+                Risk::ReadOnly => Verdict::Allow,
+                Risk::WritesWorkspace | Risk::WritesFs | Risk::Network | Risk::Exec => Verdict::Ask,
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for ApprovalMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ApprovalMode::Auto => "auto",
+            ApprovalMode::Tool => "tool",
+            ApprovalMode::Manual => "manual",
+            ApprovalMode::Deny => "deny",
+        })
+    }
+}
+
+/// The tool axis of approval: the mode, and what the project says about risks and tools.
+///
+/// ```
+/// use sandbox_config::{Approval, ApprovalMode, Risk, Verdict};
+/// let approval = Approval::default();
+/// assert_eq!(approval.mode(), ApprovalMode::Tool);
+/// assert_eq!(approval.tool("shell", Risk::Exec, None), Verdict::Ask);
+/// assert_eq!(approval.tool("read_file", Risk::ReadOnly, None), Verdict::Allow);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    pub(crate) mode: ApprovalMode,
+    /// true = a person is asked.
+    pub(crate) by_risk: BTreeMap<Risk, bool>,
+    pub(crate) by_tool: BTreeMap<String, bool>,
+}
+
+impl Default for Approval {
+    fn default() -> Approval {
+        Approval {
+            mode: ApprovalMode::Tool,
+            by_risk: BTreeMap::new(),
+            by_tool: BTreeMap::new(),
+        }
+    }
+}
+
+impl Approval {
+    /// The mode.
+    #[must_use]
+    pub fn mode(&self) -> ApprovalMode {
+        self.mode
+    }
+
+    /// What the project says about a risk, if it says anything.
+    #[must_use]
+    pub fn for_risk(&self, risk: Risk) -> Option<Verdict> {
+        self.by_risk.get(&risk).copied().map(asked)
+    }
+
+    /// What the project says about one tool, if it says anything.
+    #[must_use]
+    pub fn for_tool(&self, tool: &str) -> Option<Verdict> {
+        self.by_tool.get(tool).copied().map(asked)
+    }
+
+    /// The tool axis, before the mode: override, else risk, else what the tool itself says
+    /// (`requires`), else the safe default. A matching shell rule replaces this answer.
+    #[must_use]
+    pub fn tool(&self, tool: &str, risk: Risk, requires: Option<bool>) -> Verdict {
+        self.for_tool(tool)
+            .or_else(|| self.for_risk(risk))
+            .or_else(|| requires.map(asked))
+            .unwrap_or_else(|| risk.safe_default())
+    }
+}
+
+fn asked(person: bool) -> Verdict {
+    if person { Verdict::Ask } else { Verdict::Allow }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_mode_lifts_a_block() {
+        for mode in [
+            ApprovalMode::Auto,
+            ApprovalMode::Tool,
+            ApprovalMode::Manual,
+            ApprovalMode::Deny,
+        ] {
+            for risk in Risk::ALL {
+                assert_eq!(mode.answer(Verdict::Block, risk), Verdict::Block);
+            }
+        }
+    }
+
+    #[test]
+    fn override_beats_risk_beats_tool_beats_default() {
+        let mut approval = Approval::default();
+        assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Allow);
+        approval.by_risk.insert(Risk::Exec, true);
+        assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Ask);
+        approval.by_tool.insert("t".into(), false);
+        assert_eq!(approval.tool("t", Risk::Exec, Some(true)), Verdict::Allow);
+    }
+}

@@ -1,0 +1,76 @@
+//! What every part of the walk over a project shares: where mistakes go, which widening keys were
+//! met, and the sources that the load was given.
+
+use std::path::Path;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::fields::Reports;
+use crate::sources::Sources;
+use crate::text::Span;
+use crate::trust::WideningKey;
+
+pub(crate) struct Walk<'s> {
+    pub(crate) reports: Reports,
+    pub(crate) widening: Vec<WideningKey>,
+    pub(crate) sources: &'s Sources,
+    /// The project directory, canonical.
+    pub(crate) dir: &'s Path,
+}
+
+/// What happens to a widening key that nobody has agreed to (interfaces 2.6): ignored if that
+/// narrows, else the load fails.
+pub(crate) enum Refusal {
+    /// Without the key the rest would make no sense.
+    Error,
+    /// What holds instead.
+    Ignored(&'static str),
+}
+
+impl<'s> Walk<'s> {
+    pub(crate) fn new(sources: &'s Sources, dir: &'s Path) -> Walk<'s> {
+        Walk {
+            reports: Reports::default(),
+            widening: Vec::new(),
+            sources,
+            dir,
+        }
+    }
+
+    /// Whether a widening key may have its effect. The person's own voice always may.
+    pub(crate) fn agreed(
+        &mut self,
+        key: &str,
+        value: &str,
+        span: &Span,
+        why: &str,
+        refusal: &Refusal,
+    ) -> bool {
+        if span.layer().is_own_voice() {
+            return true;
+        }
+        let widening = WideningKey::new(
+            self.dir,
+            key.to_owned(),
+            value.to_owned(),
+            span,
+            &self.sources.trust,
+        );
+        let trusted = widening.is_trusted();
+        self.widening.push(widening);
+        if !trusted {
+            let help = "if you trust this project: `forge trust`, or `--trust` for one run";
+            let diagnostic = match refusal {
+                Refusal::Error => Diagnostic::error(
+                    Code::Untrusted,
+                    format!("`{key}` {why}, and nobody has agreed to that"),
+                ),
+                Refusal::Ignored(instead) => Diagnostic::warning(
+                    Code::Untrusted,
+                    format!("`{key}` {why}, and nobody has agreed to that: {instead}"),
+                ),
+            };
+            self.reports.add(diagnostic.at(span).help(help));
+        }
+        trusted
+    }
+}

@@ -1,0 +1,643 @@
+//! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::fields::{self, Fields, Reports};
+use crate::grant::Grant;
+use crate::keys;
+use crate::limits::Limits;
+use crate::mount::Mode;
+use crate::project::show;
+use crate::read::read;
+use crate::sections;
+use crate::sources::{Sources, Trust};
+use crate::text::{Layer, Span, Text};
+use crate::trust::WideningKey;
+use crate::verdict::{Operation, Verdict};
+use crate::walk::{Refusal, Walk};
+use crate::yaml::{self, Entry, Node, Value};
+use crate::zones::{MODES, stated, suffixes};
+
+/// A worker as its file describes it. What it may do is another matter: that is a
+/// [`Grant`], made from somebody's grant and [`Worker::declaration`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// # std::fs::write(dir.path().join("workers/fmt.worker"), "\
+/// # ---
+/// # name: fmt
+/// # description: Formats data files
+/// # sandbox:
+/// #   zones:
+/// #     - { name: workspace, mode: rw }
+/// # tools: [read_file, write_file]
+/// # ---
+/// # Format every file.
+/// # ".replace("\n# ", "\n")).unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::Delegates;
+/// let worker = project.worker("fmt").unwrap();
+/// assert_eq!(worker.description(), Some("Formats data files"));
+/// assert_eq!(worker.delegates(), &Delegates::None);
+/// assert_eq!(worker.instructions(), "Format every file.\n");
+/// assert!(project.worker("fnt").unwrap_err().to_string().contains("did you mean `fmt`?"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Worker {
+    name: String,
+    description: Option<String>,
+    model: Option<String>,
+    instructions: String,
+    declaration: Declaration,
+    tools: Option<Vec<String>>,
+    delegates: Delegates,
+    file: PathBuf,
+    shown: String,
+    warnings: Vec<Diagnostic>,
+    widening: Vec<WideningKey>,
+}
+
+/// Whom a worker may call.
+///
+/// ```
+/// use sandbox_config::Delegates;
+/// assert!(Delegates::Listed(vec!["report".into()]).allows("report"));
+/// assert!(!Delegates::None.allows("report"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delegates {
+    /// Nobody: `workers` is absent or empty.
+    None,
+    /// These.
+    Listed(Vec<String>),
+    /// `["*"]`: every worker of the project.
+    All,
+}
+
+impl Delegates {
+    /// Whether a worker may be called.
+    #[must_use]
+    pub fn allows(&self, name: &str) -> bool {
+        match self {
+            Delegates::None => false,
+            Delegates::Listed(names) => names.iter().any(|listed| listed == name),
+            Delegates::All => true,
+        }
+    }
+}
+
+impl Worker {
+    /// The name: `^[a-z][a-z0-9_-]{0,63}$`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is for; the description of its tool when it is called by others.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// Its own model.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// The text after the front matter (or the key `instructions`).
+    #[must_use]
+    pub fn instructions(&self) -> &str {
+        &self.instructions
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    /// The only tools it wants; none: all that its rights make possible.
+    #[must_use]
+    pub fn tools(&self) -> Option<&[String]> {
+        self.tools.as_deref()
+    }
+
+    /// Whom it may call.
+    #[must_use]
+    pub fn delegates(&self) -> &Delegates {
+        &self.delegates
+    }
+
+    /// The limits it asks for: each the smaller of its own and the default's.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.declaration.limits.meet(Limits::default())
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Its file as messages show it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// What is odd about its file and not wrong.
+    #[must_use]
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// Its widening keys, agreed to or not.
+    #[must_use]
+    pub fn widening(&self) -> &[WideningKey] {
+        &self.widening
+    }
+}
+
+/// Where the workers of a project are.
+#[derive(Clone, Debug)]
+pub(crate) struct Library {
+    /// In search order.
+    pub(crate) dirs: Vec<PathBuf>,
+    pub(crate) show_from: PathBuf,
+    pub(crate) project: PathBuf,
+    pub(crate) trust: Trust,
+    pub(crate) known_tools: Option<Vec<String>>,
+}
+
+/// More worker files than any project has.
+const MAX_WORKERS: usize = 10_000;
+
+impl Library {
+    pub(crate) fn all(&self, ceiling: &Grant) -> Result<Vec<Worker>, Diagnostics> {
+        let mut reports = Reports::default();
+        let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
+        for file in self
+            .files()
+            .map_err(|problem| Diagnostics::from(*problem))?
+        {
+            match self.read(&file, ceiling) {
+                Err(mistakes) => reports.extend(mistakes.into_list()),
+                Ok(worker) => {
+                    if let Some(other) = by_name.get(&worker.name) {
+                        reports.add(two_workers(other, &worker));
+                    } else {
+                        by_name.insert(worker.name.clone(), worker);
+                    }
+                }
+            }
+        }
+        reports.finish()?;
+        Ok(by_name.into_values().collect())
+    }
+
+    pub(crate) fn one(&self, name: &str, ceiling: &Grant) -> Result<Worker, Diagnostics> {
+        if !is_name(name) {
+            return Err(bad_name(name).into());
+        }
+        let files = self
+            .files()
+            .map_err(|problem| Diagnostics::from(*problem))?;
+        let of_that_stem: Vec<&PathBuf> = files.iter().filter(|file| stem(file) == name).collect();
+        // The stem is the name, as a rule; only if no stem fits are the files' own names read.
+        let candidates = if of_that_stem.is_empty() {
+            files.iter().collect()
+        } else {
+            of_that_stem
+        };
+        let mut found: Option<Worker> = None;
+        for file in &candidates {
+            let worker = self.read(file, ceiling)?;
+            if worker.name == name {
+                if let Some(other) = &found {
+                    return Err(two_workers(other, &worker).into());
+                }
+                found = Some(worker);
+            }
+        }
+        found.ok_or_else(|| self.unknown(name, &files).into())
+    }
+
+    fn unknown(&self, name: &str, files: &[PathBuf]) -> Diagnostic {
+        let stems: Vec<&str> = files.iter().map(|file| stem(file)).collect();
+        let dirs: Vec<String> = self
+            .dirs
+            .iter()
+            .map(|dir| show(&self.show_from, dir))
+            .collect();
+        let unknown =
+            Diagnostic::error(Code::UnknownWorker, format!("there is no worker `{name}`"));
+        if let Some(near) = nearest(name, stems.iter().copied()) {
+            return unknown.help(format!("did you mean `{near}`?"));
+        }
+        if stems.is_empty() {
+            return unknown.help(format!("no worker files in: {}", dirs.join(", ")));
+        }
+        let shown: Vec<&str> = stems.iter().copied().take(20).collect();
+        unknown.help(format!("workers are: {}", shown.join(", ")))
+    }
+
+    /// Every `*.worker` directly in a search path, sorted per directory.
+    fn files(&self) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
+        let mut files = Vec::new();
+        for dir in &self.dirs {
+            let unreadable = |error: &std::io::Error| {
+                let shown = show(&self.show_from, dir);
+                let message = format!("cannot read {shown}: {error}");
+                Box::new(Diagnostic::error(Code::Unreadable, message).in_file(&shown))
+            };
+            let entries = match std::fs::read_dir(dir) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(unreadable(&error)),
+            };
+            let mut here = Vec::new();
+            for entry in entries {
+                let path = entry.map_err(|error| unreadable(&error))?.path();
+                if path
+                    .extension()
+                    .is_some_and(|extension| extension == "worker")
+                {
+                    here.push(path);
+                }
+                if files.len() + here.len() > MAX_WORKERS {
+                    let shown = show(&self.show_from, dir);
+                    let message = format!("more than {MAX_WORKERS} worker files");
+                    return Err(Box::new(
+                        Diagnostic::error(Code::TooComplex, message).in_file(&shown),
+                    ));
+                }
+            }
+            here.sort();
+            files.extend(here);
+        }
+        Ok(files)
+    }
+
+    fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
+        let shown = show(&self.show_from, file);
+        let text =
+            read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
+        // Workers read nothing but their own file; of the sources only trust and tools matter.
+        let sources = Sources {
+            trust: self.trust.clone(),
+            known_tools: self.known_tools.clone(),
+            ..Sources::new(&self.show_from)
+        };
+        let mut walk = Walk::new(&sources, &self.project);
+        let worker = parse(&mut walk, &text, file, ceiling);
+        let Walk {
+            reports, widening, ..
+        } = walk;
+        let warnings = reports.finish()?;
+        match worker {
+            Some(worker) => Ok(Worker {
+                warnings,
+                widening,
+                ..worker
+            }),
+            // A walk without a worker has noted why; this text is for the case that it did not.
+            None => Err(Diagnostic::error(Code::FrontMatter, "not a worker file")
+                .in_file(&shown)
+                .into()),
+        }
+    }
+}
+
+fn stem(file: &Path) -> &str {
+    file.file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or("")
+}
+
+fn two_workers(first: &Worker, second: &Worker) -> Diagnostic {
+    Diagnostic::error(
+        Code::TwoWorkers,
+        format!(
+            "two workers are named `{}`: {} and {}",
+            first.name, first.shown, second.shown
+        ),
+    )
+    .in_file(&second.shown)
+    .help("rename one of them")
+}
+
+pub(crate) fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
+}
+
+pub(crate) fn bad_name(name: &str) -> Diagnostic {
+    Diagnostic::error(Code::BadValue, format!("`{name}` cannot be a worker's name")).help(
+        "lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name",
+    )
+}
+
+fn parse(walk: &mut Walk<'_>, text: &Arc<Text>, file: &Path, ceiling: &Grant) -> Option<Worker> {
+    let (front, body) = match split(&text.text) {
+        Ok(parts) => parts,
+        Err(problem) => {
+            walk.reports.add(
+                Diagnostic::error(Code::FrontMatter, problem)
+                    .at(&Span::start(text))
+                    .help("a worker file is `---`, keys, `---`, then the instructions"),
+            );
+            return None;
+        }
+    };
+    let root = match yaml::parse_part(text, front) {
+        Ok(root) => root,
+        Err(problem) => {
+            walk.reports.add(*problem);
+            return None;
+        }
+    };
+    let root = root.unwrap_or_else(|| Node {
+        value: Value::Map(Vec::new()),
+        span: Span::start(text),
+    });
+    let top = Fields::open(&mut walk.reports, &root, "", &keys::WORKER)?;
+    let stem = stem(file);
+    let name = name(&mut walk.reports, &top, stem);
+    let description = top
+        .string(&mut walk.reports, "description")
+        .map(str::to_owned);
+    let model = top.string(&mut walk.reports, "model").map(str::to_owned);
+    let instructions = instructions(&mut walk.reports, &top, body);
+    let mut declaration = match top.get("sandbox") {
+        None => Declaration::undeclared(),
+        Some(entry) => sandbox(walk, entry, ceiling, &name),
+    };
+    if let Some(entry) = top.get("network") {
+        declaration.network = sections::network(&mut walk.reports, entry)
+            .map(|access| (access, Some(entry.node.span.clone())));
+    }
+    if let Some(entry) = top.get("shell") {
+        let own = sections::worker_shell(&mut walk.reports, entry);
+        declaration.shell = Some((own, Some(entry.key_span.clone())));
+    }
+    declaration.tools = tools(walk, &top);
+    declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
+    let delegates = delegates(&mut walk.reports, &top);
+    Some(Worker {
+        name,
+        description,
+        model,
+        instructions,
+        tools: declaration.tools.clone(),
+        declaration,
+        delegates,
+        file: file.to_path_buf(),
+        shown: text.name.clone(),
+        warnings: Vec::new(),
+        widening: Vec::new(),
+    })
+}
+
+/// Front matter from the opening `---` on (so that lines keep their numbers), and the body.
+fn split(text: &str) -> Result<(&str, &str), &'static str> {
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let start = text.len() - text.trim_start_matches('\u{feff}').len();
+    let mut at = start;
+    for (index, line) in text[start..].split_inclusive('\n').enumerate() {
+        match (index, is_fence(line)) {
+            (0, false) => return Err("the file does not begin with `---`"),
+            (0, true) | (_, false) => {}
+            (_, true) => return Ok((&text[..at], &text[at + line.len()..])),
+        }
+        at += line.len();
+    }
+    if text[start..].is_empty() {
+        Err("the file is empty")
+    } else {
+        Err("the front matter has no closing `---`")
+    }
+}
+
+fn name(reports: &mut Reports, top: &Fields<'_>, stem: &str) -> String {
+    let written = top.string(reports, "name");
+    let at = top.get("name").map_or(&top.span, |entry| &entry.node.span);
+    let name = written.unwrap_or(stem);
+    if !is_name(name) && (written.is_some() || top.get("name").is_none()) {
+        reports.add(bad_name(name).at(at));
+    } else if name != stem {
+        reports.add(
+            Diagnostic::warning(
+                Code::FileName,
+                format!("`{name}` stands in a file named `{stem}.worker`"),
+            )
+            .at(at)
+            .help(format!("rename the file to `{name}.worker`, or the worker")),
+        );
+    }
+    name.to_owned()
+}
+
+fn instructions(reports: &mut Reports, top: &Fields<'_>, body: &str) -> String {
+    let body = body.trim_start_matches(['\r', '\n']);
+    let key = top.string(reports, "instructions");
+    match (top.get("instructions"), body.trim().is_empty()) {
+        (Some(entry), false) => {
+            reports.add(
+                Diagnostic::error(
+                    Code::FrontMatter,
+                    "instructions stand in the front matter and in the body",
+                )
+                .at(&entry.key_span)
+                .help("keep one of them"),
+            );
+            body.to_owned()
+        }
+        (Some(_), true) => key.unwrap_or_default().to_owned(),
+        (None, _) => body.to_owned(),
+    }
+}
+
+fn sandbox(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: &str) -> Declaration {
+    if let Value::Str(_) = &entry.node.value {
+        let words = [("none", true), ("inherit", false)];
+        return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
+            Some(false) => Declaration::inherit(),
+            Some(true) | None => Declaration::none(),
+        };
+    }
+    if let Value::Null = &entry.node.value {
+        walk.reports.add(
+            fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
+                .help("write `sandbox: none` for a worker without files"),
+        );
+        return Declaration::none();
+    }
+    let Some(section) = Fields::open(
+        &mut walk.reports,
+        &entry.node,
+        "sandbox",
+        &keys::WORKER_SANDBOX,
+    ) else {
+        return Declaration::none();
+    };
+    let Some(zones) = section.get("zones") else {
+        return Declaration::none();
+    };
+    if let Value::Map(_) = &zones.node.value {
+        walk.reports.add(
+            fields::wrong_type(&zones.node, "sandbox.zones", "a list")
+                .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
+        );
+        return Declaration::none();
+    }
+    let items = fields::list(&mut walk.reports, &zones.node, "sandbox.zones").unwrap_or_default();
+    let mut wishes: Vec<ZoneDeclaration> = Vec::new();
+    for item in items {
+        let Some(wish) = zone(walk, item, ceiling, worker) else {
+            continue;
+        };
+        let twin = wishes.iter().find(|earlier| earlier.name == wish.name);
+        if let (Some(twin), Some(at)) = (
+            twin.and_then(|twin| twin.name_span.as_ref()),
+            &wish.name_span,
+        ) {
+            walk.reports.add(
+                Diagnostic::error(
+                    Code::DuplicateKey,
+                    format!("zone `{}` is listed twice", wish.name),
+                )
+                .at(at)
+                .related(twin, "the first one"),
+            );
+        }
+        wishes.push(wish);
+    }
+    let mut declaration = Declaration::none();
+    if !wishes.is_empty() {
+        declaration.mounts = MountWish::Zones(wishes);
+    }
+    declaration
+}
+
+fn zone(
+    walk: &mut Walk<'_>,
+    node: &Node,
+    ceiling: &Grant,
+    worker: &str,
+) -> Option<ZoneDeclaration> {
+    if let Value::Str(name) = &node.value {
+        walk.reports.add(
+            fields::wrong_type(node, "sandbox.zones[]", "a mapping")
+                .help(format!("write `{{ name: {name}, mode: ro }}`")),
+        );
+        return None;
+    }
+    let zone = Fields::open(
+        &mut walk.reports,
+        node,
+        "sandbox.zones[]",
+        &keys::WORKER_ZONE,
+    )?;
+    let mode = zone.word(&mut walk.reports, "mode", &MODES);
+    let usable = zone.boolean(&mut walk.reports, "use").unwrap_or(true);
+    let max_file_bytes = zone.count(&mut walk.reports, "max_file_bytes");
+    let suffixes = zone.get("suffixes").and_then(|entry| {
+        let list = suffixes(&mut walk.reports, &entry.node, "sandbox.zones[].suffixes")?;
+        Some((list, Some(entry.node.span.clone())))
+    });
+    if zone.get("name").is_none() {
+        zone.missing(&mut walk.reports, "name", "name a zone of the project");
+    }
+    let name = zone.string(&mut walk.reports, "name")?;
+    let name_span = zone.get("name").map(|entry| entry.node.span.clone());
+    if ceiling.mount(name).is_none() {
+        report_unknown_zone(&mut walk.reports, name, name_span.as_ref()?, ceiling);
+        return None;
+    }
+    let approval = stated(&mut walk.reports, &zone)
+        .into_iter()
+        .filter_map(|(operation, verdict, entry)| {
+            let span = &entry.node.span;
+            let allowed = match (operation, verdict) {
+                (Operation::Delete, Verdict::Allow) => walk.agreed(
+                    &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
+                    "preApproved",
+                    span,
+                    "deletes without asking",
+                    &Refusal::Ignored("deleting asks"),
+                ),
+                (Operation::Read | Operation::Write | Operation::Delete, _) => true,
+            };
+            allowed.then(|| (operation, verdict, Some(span.clone())))
+        })
+        .collect();
+    Some(ZoneDeclaration {
+        name: name.to_owned(),
+        name_span,
+        mode: mode.unwrap_or(Mode::ReadWrite),
+        mode_span: zone.get("mode").map(|entry| entry.node.span.clone()),
+        usable,
+        approval,
+        suffixes,
+        max_file_bytes,
+    })
+}
+
+fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
+    let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
+    let unknown = Diagnostic::error(
+        Code::UnknownZone,
+        format!("zone `{name}` does not exist in this project"),
+    )
+    .at(at)
+    .note(format!(
+        "Available zones: {}",
+        if zones.is_empty() {
+            "none".to_owned()
+        } else {
+            zones.join(", ")
+        }
+    ));
+    reports.add(match nearest(name, zones) {
+        Some(near) => unknown.help(format!("did you mean `{near}`?")),
+        None => unknown,
+    });
+}
+
+fn tools(walk: &mut Walk<'_>, top: &Fields<'_>) -> Option<Vec<String>> {
+    let list = top.strings(&mut walk.reports, "tools")?;
+    for (name, node) in &list {
+        if let Some(known) = &walk.sources.known_tools
+            && let Some(problem) = sections::unknown_tool(known, name)
+        {
+            walk.reports.add(problem.at(&node.span));
+        }
+    }
+    Some(list.into_iter().map(|(name, _)| name.to_owned()).collect())
+}
+
+fn delegates(reports: &mut Reports, top: &Fields<'_>) -> Delegates {
+    let list = top.strings(reports, "workers").unwrap_or_default();
+    if list.iter().any(|(name, _)| *name == "*") {
+        return Delegates::All;
+    }
+    for (name, node) in &list {
+        if !is_name(name) {
+            reports.add(bad_name(name).at(&node.span));
+        }
+    }
+    if list.is_empty() {
+        return Delegates::None;
+    }
+    Delegates::Listed(list.into_iter().map(|(name, _)| name.to_owned()).collect())
+}

@@ -1,0 +1,366 @@
+//! YAML to a tree in which every node knows its place.
+//!
+//! serde-saphyr does all of the parsing: its `Spanned<T>` works at any depth, and with
+//! `DuplicateKeyPolicy::PassThrough` a visitor sees every entry. So one pass yields a tree, and a
+//! walk over the tree can report all mistakes at once; a derived struct stops at the first one.
+//! Budgets (nesting, nodes, aliases) are serde-saphyr's, set far below its defaults.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::text::{Span, Text};
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) span: Span,
+}
+
+/// What YAML 1.2's core schema knows.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One entry of a mapping, in file order; a key may occur more than once here.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    /// The word for this kind of value in "expected X, found Y".
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) | Value::Float(_) => "a number",
+            Value::Str(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        }
+    }
+}
+
+/// Parse one document. `None`: the text holds nothing but comments and blanks.
+pub(crate) fn parse(text: &Arc<Text>) -> Result<Option<Node>, Box<Diagnostic>> {
+    parse_part(text, &text.text)
+}
+
+/// Parse the beginning of a text (front matter), so that lines keep their numbers.
+pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, Box<Diagnostic>> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_NODES,
+            max_replay_stack_depth: 16,
+            max_alias_expansions_per_anchor: 1_000,
+        },
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_documents: 1,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+            max_aliases: 10_000,
+            max_anchors: 1_000,
+        },
+    };
+    let parsed: Result<Option<Spanned<Raw>>, _> =
+        serde_saphyr::from_str_with_options(part, options);
+    match parsed {
+        Ok(Some(raw)) => Ok(match place(text, raw) {
+            Node {
+                value: Value::Null, ..
+            } => None,
+            node => Some(node),
+        }),
+        Ok(None) => Ok(None),
+        Err(error) => Err(Box::new(complaint(text, &error))),
+    }
+}
+
+/// Deep enough for every documented key (shell.rules[].examples.match[] is 5 deep) and for `x-`
+/// keys of other programs; small enough for a recursive visitor on a 2 MiB stack.
+const MAX_DEPTH: usize = 32;
+/// A project with 10 000 zones has about 80 000 nodes.
+const MAX_NODES: usize = 400_000;
+
+/// Set for the syntax that we refuse rather than interpret.
+fn complaint(text: &Arc<Text>, error: &serde_saphyr::Error) -> Diagnostic {
+    let location = error.location();
+    let span = Span {
+        text: Arc::clone(text),
+        line: location.map_or(1, |at| clamp(at.line()).max(1)),
+        column: location.map_or(1, |at| clamp(at.column()).max(1)),
+        width: 1,
+    };
+    let rendered = error.without_snippet().to_string();
+    let message = rendered.lines().next().unwrap_or("not YAML").to_owned();
+    let diagnostic = match error.without_snippet() {
+        serde_saphyr::Error::MergeKeyNotAllowed { .. } => {
+            Diagnostic::error(Code::Syntax, "merge keys (`<<`) are not read").help(
+                "write the keys out: a rule that is merged in from elsewhere is easily missed in review",
+            )
+        }
+        serde_saphyr::Error::MultipleDocuments { .. } => {
+            Diagnostic::error(Code::Syntax, "a second document starts here")
+                .help("one file holds one document: remove the `---` or split the file")
+        }
+        serde_saphyr::Error::Budget { .. } => Diagnostic::error(
+            Code::TooComplex,
+            format!("too deeply nested or too large: {message}"),
+        )
+        .help(format!(
+            "at most {MAX_DEPTH} levels and {MAX_NODES} values, aliases counted each time they are used"
+        )),
+        _ => Diagnostic::error(Code::Syntax, message),
+    };
+    let at_tab = text
+        .line(span.line)
+        .chars()
+        .take_while(|c| c.is_whitespace())
+        .any(|c| c == '\t');
+    let diagnostic = if at_tab && !diagnostic.has_help() {
+        diagnostic.help("YAML indents with spaces; this line starts with a tab")
+    } else {
+        diagnostic
+    };
+    diagnostic.at(&span)
+}
+
+fn clamp(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Raw nodes as serde hands them over, before they are tied to their text.
+enum Raw {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        // Above i64 no key of ours has a meaning; a float keeps the magnitude for the message.
+        Ok(i64::try_from(value).map_or(Raw::Float(value as f64), Raw::Int))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
+        Ok(Raw::Float(value as f64))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Raw, E> {
+        Ok(Raw::Float(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Str(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::Str(value))
+    }
+
+    fn visit_bytes<E>(self, value: &[u8]) -> Result<Raw, E> {
+        Ok(Raw::Str(String::from_utf8_lossy(value).into_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut map = Vec::new();
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            map.push((key, entries.next_value()?));
+        }
+        Ok(Raw::Map(map))
+    }
+}
+
+fn place(text: &Arc<Text>, raw: Spanned<Raw>) -> Node {
+    let span = span(text, raw.referenced);
+    let value = match raw.value {
+        Raw::Null => Value::Null,
+        Raw::Bool(value) => Value::Bool(value),
+        Raw::Int(value) => Value::Int(value),
+        Raw::Float(value) => Value::Float(value),
+        Raw::Str(value) => Value::Str(value),
+        Raw::List(items) => Value::List(items.into_iter().map(|item| place(text, item)).collect()),
+        Raw::Map(entries) => Value::Map(
+            entries
+                .into_iter()
+                .map(|(key, node)| Entry {
+                    key_span: self::span(text, key.referenced),
+                    key: key.value,
+                    node: place(text, node),
+                })
+                .collect(),
+        ),
+    };
+    Node { value, span }
+}
+
+fn span(text: &Arc<Text>, location: serde_saphyr::Location) -> Span {
+    let line = clamp(location.line()).max(1);
+    let column = clamp(location.column()).max(1);
+    let rest_of_line = text
+        .line(line)
+        .chars()
+        .skip(column as usize - 1)
+        .collect::<String>();
+    let room = rest_of_line.trim_end().chars().count();
+    let length = usize::try_from(location.span().len()).unwrap_or(usize::MAX);
+    let width = length.min(room).max(1);
+    Span {
+        text: Arc::clone(text),
+        line,
+        column,
+        width: u32::try_from(width).unwrap_or(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Layer;
+
+    fn text(text: &str) -> Arc<Text> {
+        Text::inline("t.yaml".into(), Layer::Project, text.into())
+    }
+
+    fn outline(node: &Node, out: &mut String, depth: usize) {
+        use std::fmt::Write;
+        let at = &node.span;
+        writeln!(
+            out,
+            "{:depth$}{} {}:{}+{}",
+            "",
+            node.kind(),
+            at.line,
+            at.column,
+            at.width
+        )
+        .unwrap();
+        match &node.value {
+            Value::Map(entries) => {
+                for entry in entries {
+                    let at = &entry.key_span;
+                    writeln!(
+                        out,
+                        "{:depth$}`{}` {}:{}+{}",
+                        "", entry.key, at.line, at.column, at.width
+                    )
+                    .unwrap();
+                    outline(&entry.node, out, depth + 2);
+                }
+            }
+            Value::List(items) => {
+                for item in items {
+                    outline(item, out, depth + 2);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+        }
+    }
+
+    #[test]
+    fn every_node_knows_its_place_and_duplicates_stay() {
+        let node = parse(&text(
+            "\u{feff}a:\r\n  b: [1, \"x\", no]\r\n  b: 1e7\r\nc: &k {d: true}\r\ne: *k\r\nf:\r\n",
+        ))
+        .unwrap()
+        .unwrap();
+        let mut out = String::new();
+        outline(&node, &mut out, 0);
+        insta::assert_snapshot!(out, @"");
+    }
+
+    #[test]
+    fn empty_texts_are_nothing() {
+        for empty in ["", "\n", "# only a comment\n", "---\n", "\u{feff}"] {
+            assert!(parse(&text(empty)).unwrap().is_none(), "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn bombs_and_depth_are_refused() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for i in 1..9 {
+            let before = format!("*a{}", i - 1);
+            bomb += &format!("a{i}: &a{i} [{}]\n", [before.as_str(); 10].join(", "));
+        }
+        let deep = "[".repeat(5_000);
+        let deep_block = (0..5_000)
+            .map(|i| format!("{}a:\n", " ".repeat(i)))
+            .collect::<String>();
+        for (what, bad) in [("bomb", bomb), ("flow", deep), ("block", deep_block)] {
+            let error = parse(&text(&bad)).expect_err(what);
+            assert!(error.is_error(), "{what}");
+        }
+    }
+}
