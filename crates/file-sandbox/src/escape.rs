@@ -39,7 +39,7 @@ pub(crate) fn to_os(spelled: &str) -> Option<Cow<'_, OsStr>> {
         let code = u32::from_str_radix(body, 16).ok()?;
         match after.as_bytes()[0] {
             b'u' => {
-                let c = char::from_u32(code).filter(|c| is_escaped(*c))?;
+                let c = char::from_u32(code).filter(|c| *c != '\0' && is_escaped(*c))?;
                 bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
             b'x' => bytes.push(u8::try_from(code).ok().filter(|byte| *byte >= 0x80)?),

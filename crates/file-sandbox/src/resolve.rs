@@ -78,6 +78,9 @@ impl FileSandbox {
             return Err(not_found(path, Vec::new()));
         }
         let spot = self.walk_mounts(path, index, names, last, verb)?;
+        if hidden_by(spot.mount, &spot.real).is_some() {
+            return Err(not_found(path, Vec::new()));
+        }
         // A root may be shown below a directory that the outer mount does not have.
         if matches!(spot.found, Found::Missing { .. }) && self.table.is_virtual(&spot.path()) {
             return Ok(Place::Virtual(spot.path()));
@@ -206,9 +209,6 @@ impl FileSandbox {
             };
             match walk(tree, names, last, &mut budget) {
                 Ok(walked) => {
-                    if hidden_by(mount, &walked.real).is_some() {
-                        return Err(not_found(path, Vec::new()));
-                    }
                     return Ok(Spot {
                         mount,
                         index,

@@ -165,6 +165,26 @@ impl FileSandbox {
         }
     }
 
+    /// Whether writing the file would be allowed, with the refusal that writing would give.
+    ///
+    /// # Errors
+    /// Those of writing that do not depend on the content.
+    pub fn check_write(&self, path: &SandboxPath) -> Result<(), Error> {
+        let spot = self.locate_for_change(path, Last::Follow, Verb::Write)?;
+        self.check_suffix(path, &spot)?;
+        self.check_writable_object(path, &spot)
+    }
+
+    /// Whether deleting would be allowed, with the refusal that deleting would give. Whether the
+    /// name exists is not looked at.
+    ///
+    /// # Errors
+    /// `READ_ONLY` and those of finding the place.
+    pub fn check_delete(&self, path: &SandboxPath) -> Result<(), Error> {
+        self.locate_for_change(path, Last::Keep, Verb::Delete)
+            .map(drop)
+    }
+
     /// Where a path really leads, through all links. The object need not exist.
     ///
     /// # Errors
@@ -423,9 +443,13 @@ impl FileSandbox {
     /// What a write to the place of `spot` would meet.
     fn check_writable_object(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
         match &spot.found {
-            Found::Root | Found::Missing { .. } => Ok(()),
+            Found::Root => Ok(()),
+            Found::Missing { .. } => self.check_suffix(path, spot),
             Found::Entry { meta, .. } => match meta.kind {
-                Kind::File => self.check_links_for_write(path, spot, meta),
+                Kind::File => {
+                    self.check_suffix(path, spot)?;
+                    self.check_links_for_write(path, spot, meta)
+                }
                 Kind::Directory => Ok(()),
                 other => Err(wrong_type(path, Verb::Write, other)),
             },

@@ -1,0 +1,646 @@
+//! What the operations do when they are allowed.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use file_sandbox::{
+    EntryKind, ErrorKind, FileSandbox, HardLinks, Limits, ListOptions, Mode, Mount, ReadOptions,
+    RootStyle, SandboxPath, TotalChars, WriteOptions,
+};
+
+use crate::scene::{Scene, mount, path};
+
+fn names(files: &FileSandbox, at: &str, options: ListOptions) -> Vec<String> {
+    let listing = files.list(&path(at), options).expect(at);
+    listing
+        .entries
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect()
+}
+
+#[test]
+fn text_reads_back_as_written() {
+    let scene = Scene::new();
+    for text in ["", "Hello 世界 🎉", "\u{feff}bom\r\nlines\n\n"] {
+        let written = scene
+            .files
+            .write(&path("/data/t.txt"), text, Default::default())
+            .unwrap();
+        assert_eq!(written.chars, text.chars().count() as u64);
+        let read = scene
+            .files
+            .read(&path("/data/t.txt"), Default::default())
+            .unwrap();
+        assert_eq!(read.content, text);
+        assert!(!read.truncated);
+        assert_eq!(read.total_chars, TotalChars::Exact(written.chars));
+    }
+}
+
+#[test]
+fn bytes_read_back_as_written() {
+    let scene = Scene::new();
+    for bytes in [&b""[..], &[0x00, 0xff, 0x80]] {
+        scene
+            .files
+            .write_bytes(&path("/data/b"), bytes, Default::default())
+            .unwrap();
+        assert_eq!(scene.files.read_bytes(&path("/data/b"), 3).unwrap(), bytes);
+    }
+    let denied = scene.files.read_bytes(&path("/data/b"), 2).unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::TooLarge);
+}
+
+#[test]
+fn a_read_counts_characters() {
+    let scene = Scene::new();
+    let at = path("/data/long.txt");
+    let text: String = "aé世🎉".chars().cycle().take(250_000).collect();
+    scene.files.write(&at, &text, Default::default()).unwrap();
+
+    let read = scene.files.read(&at, Default::default()).unwrap();
+    assert_eq!(read.content.chars().count(), 200_000);
+    assert_eq!(
+        (read.truncated, read.chars, read.offset),
+        (true, 200_000, 0)
+    );
+    assert_eq!(read.total_chars, TotalChars::Exact(250_000));
+
+    // Parts of any size put the text together again.
+    for size in [1_000, 65_537, 199_999] {
+        let mut whole = String::new();
+        loop {
+            let options = ReadOptions::new()
+                .offset(whole.chars().count() as u64)
+                .max_chars(size);
+            let part = scene.files.read(&at, options).unwrap();
+            whole.push_str(&part.content);
+            if !part.truncated {
+                break;
+            }
+        }
+        assert_eq!(whole, text);
+    }
+    let past = scene
+        .files
+        .read(&at, ReadOptions::new().offset(250_001))
+        .unwrap();
+    assert_eq!((past.content.as_str(), past.truncated), ("", false));
+    let none = scene
+        .files
+        .read(&at, ReadOptions::new().max_chars(0))
+        .unwrap();
+    assert_eq!((none.chars, none.truncated), (0, true));
+}
+
+#[test]
+fn a_large_file_is_counted_so_far() {
+    let scene = Scene::new();
+    fs::write(scene.at("data/large.txt"), "x".repeat(20 << 20)).unwrap();
+    let read = scene
+        .files
+        .read(&path("/data/large.txt"), Default::default())
+        .unwrap();
+    assert_eq!(read.chars, 200_000);
+    assert!(read.truncated && !read.total_chars.is_exact());
+    assert!(read.total_chars.get() < 20 << 20);
+}
+
+#[test]
+fn what_is_no_text() {
+    let scene = Scene::new();
+    let cut = &"é".as_bytes()[..1];
+    for bytes in [
+        &b"\x89PNG\r\n\x1a\n\0"[..],
+        b"a\0b",
+        b"\xff\xfea\0",
+        cut,
+        b"ab\xc3",
+    ] {
+        fs::write(scene.at("data/x"), bytes).unwrap();
+        let error = scene
+            .files
+            .read(&path("/data/x"), Default::default())
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotText);
+        assert!(error.to_string().contains("attachments"));
+    }
+}
+
+#[test]
+fn limits_are_exact() {
+    let scene = Scene::new();
+    assert!(
+        scene
+            .files
+            .read(&path("/docs/a.md"), Default::default())
+            .is_ok()
+    );
+    let write = |text| {
+        scene
+            .files
+            .write(&path("/docs/w.MD"), text, Default::default())
+    };
+    assert!(write("0123456789").is_ok());
+    assert_eq!(
+        write("0123456789+").unwrap_err().kind(),
+        ErrorKind::TooLarge
+    );
+    assert_eq!(scene.host_text("docs/w.MD"), "0123456789");
+}
+
+#[test]
+fn a_write_creates_parents_and_says_so() {
+    let scene = Scene::new();
+    let written = scene
+        .files
+        .write(&path("data/n/e/w.md"), "x", Default::default())
+        .unwrap();
+    assert!(written.created);
+    assert_eq!(written.path.as_str(), "/data/n/e/w.md");
+    let written = scene
+        .files
+        .write(&path("data/n/e/w.md"), "y", Default::default())
+        .unwrap();
+    assert!(!written.created);
+    assert_eq!(scene.host_text("data/n/e/w.md"), "y");
+}
+
+#[test]
+fn a_write_keeps_mode_and_link() {
+    let scene = Scene::new();
+    let target = scene.at("data/sub/b.md");
+    for mode in [0o755, 0o600, 0o644] {
+        fs::set_permissions(&target, fs::Permissions::from_mode(mode)).unwrap();
+        for link in ["in_rel", "in_abs", "in_dir/b.md", "here/here/in_rel"] {
+            let at = path(&format!("/data/{link}"));
+            let written = scene
+                .files
+                .write(&at, link, Default::default())
+                .expect(link);
+            assert_eq!(written.path.as_str(), "/data/sub/b.md");
+            assert_eq!(scene.host_text("data/sub/b.md"), link);
+            assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, mode);
+        }
+    }
+    assert!(
+        scene
+            .at("data/in_rel")
+            .symlink_metadata()
+            .unwrap()
+            .is_symlink()
+    );
+    // A set-id bit does not survive a write, as with write(2).
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o4755)).unwrap();
+    scene
+        .files
+        .write(&path("/data/sub/b.md"), "x", Default::default())
+        .unwrap();
+    assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn a_write_through_a_dangling_link_makes_its_target() {
+    let scene = Scene::new();
+    let written = scene
+        .files
+        .write(&path("/data/dangling"), "new", Default::default())
+        .unwrap();
+    assert_eq!(written.path.as_str(), "/data/sub/missing.md");
+    assert_eq!(scene.host_text("data/sub/missing.md"), "new");
+    assert!(
+        scene
+            .at("data/dangling")
+            .symlink_metadata()
+            .unwrap()
+            .is_symlink()
+    );
+}
+
+#[test]
+fn create_new_never_replaces() {
+    let scene = Scene::new();
+    let new = || WriteOptions::new().create_new(true);
+    let denied = scene
+        .files
+        .write(&path("/data/a.md"), "x", new())
+        .unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::Exists);
+    assert_eq!(scene.host_text("data/a.md"), "text a");
+    scene
+        .files
+        .write(&path("/data/new.md"), "x", new().durable(true))
+        .unwrap();
+    assert_eq!(scene.host_text("data/new.md"), "x");
+}
+
+#[test]
+fn no_temporary_file_stays_or_shows() {
+    let scene = Scene::new();
+    fs::write(scene.at("data/.forge-tmp-left"), "half").unwrap();
+    scene
+        .files
+        .write(&path("/data/a.md"), "x", Default::default())
+        .unwrap();
+    assert!(
+        !names(&scene.files, "/data", ListOptions::new())
+            .iter()
+            .any(|n| n.contains("tmp"))
+    );
+    let left = fs::read_dir(scene.at("data")).unwrap().filter(|entry| {
+        entry
+            .as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with(".forge-tmp-")
+    });
+    assert_eq!(left.count(), 1, "only the one that was planted");
+}
+
+#[test]
+fn hard_links_by_policy() {
+    let scene = Scene::new();
+    let with = |policy| {
+        let limits = Limits::new().hard_links(policy);
+        let mount = mount("/data", &scene.at("data"), Mode::ReadWrite).with_limits(limits);
+        FileSandbox::new(vec![mount]).unwrap()
+    };
+    let at = path("/data/hard.txt");
+    let denied = with(HardLinks::Deny)
+        .read(&at, Default::default())
+        .unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::Escape);
+    let kept = with(HardLinks::ReadOnly);
+    assert_eq!(
+        kept.read(&at, Default::default()).unwrap().content,
+        "two names"
+    );
+    assert_eq!(
+        kept.write(&at, "x", Default::default()).unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
+    with(HardLinks::Allow)
+        .write(&at, "x", Default::default())
+        .unwrap();
+    assert_eq!(scene.host_text("data/hard.txt"), "x");
+    assert_eq!(scene.host_text("outside/hard.txt"), "two names");
+}
+
+#[test]
+fn delete_takes_a_file_or_an_empty_directory() {
+    let scene = Scene::new();
+    scene.files.delete(&path("/data/a.md")).unwrap();
+    scene.files.delete(&path("/data/empty/")).unwrap();
+    scene.files.delete(&path("/data/in_dir/b.md")).unwrap();
+    for gone in ["data/a.md", "data/empty", "data/sub/b.md"] {
+        assert!(!scene.at(gone).exists(), "{gone}");
+    }
+}
+
+#[test]
+fn stat_and_exists() {
+    let scene = Scene::new();
+    let stat = |at: &str| scene.files.stat(&path(at)).expect(at);
+    let rows = [
+        ("/", EntryKind::Directory, false),
+        ("/data", EntryKind::Directory, false),
+        ("/data/a.md", EntryKind::File, false),
+        ("/data/in_dir", EntryKind::Directory, true),
+        ("/data/in_rel", EntryKind::File, true),
+        ("/data/dangling", EntryKind::Link, true),
+        ("/data/fifo", EntryKind::Other, false),
+        ("/data/socket", EntryKind::Other, false),
+    ];
+    for (at, kind, is_link) in rows {
+        assert_eq!((stat(at).kind, stat(at).is_link), (kind, is_link), "{at}");
+    }
+    assert_eq!(stat("/data/a.md").size, 6);
+    assert!(stat("/data/a.md").modified.is_some());
+    assert_eq!(stat("/data/hard.txt").hard_links, 2);
+
+    let exists = |at: &str| scene.files.exists(&path(at)).expect(at);
+    for at in ["/", "/data", "/data/a.md", "/data/in_abs", "/data/fifo"] {
+        assert!(exists(at), "{at}");
+    }
+    for at in [
+        "/data/none",
+        "/data/none/x",
+        "/data/a.md/x",
+        "/data/dangling",
+        "/data/.env",
+    ] {
+        assert!(!exists(at), "{at}");
+    }
+}
+
+#[test]
+fn list_shows_one_directory() {
+    let scene = Scene::new();
+    assert_eq!(
+        names(&scene.files, "/", ListOptions::new()),
+        ["data", "docs", "ref"]
+    );
+    let sub = scene
+        .files
+        .list(&path("/data/in_dir"), ListOptions::new())
+        .unwrap();
+    let kinds: Vec<_> = sub
+        .entries
+        .iter()
+        .map(|e| (e.name.as_str(), e.kind))
+        .collect();
+    assert_eq!(
+        kinds,
+        [("b.md", EntryKind::File), ("chain2", EntryKind::Link)]
+    );
+
+    let all = names(&scene.files, "/data", ListOptions::new());
+    assert!(all.is_sorted());
+    assert!(all.contains(&".git".to_owned()) && !all.contains(&".env".to_owned()));
+
+    let two = scene
+        .files
+        .list(&path("/data"), ListOptions::new().max_entries(2))
+        .unwrap();
+    assert_eq!((two.entries.len(), two.more), (2, true));
+    let exact = ListOptions::new().max_entries(all.len());
+    assert!(!scene.files.list(&path("/data"), exact).unwrap().more);
+}
+
+#[test]
+fn list_with_a_pattern_goes_down() {
+    let scene = Scene::new();
+    let list =
+        |at: &str, pattern: &str| names(&scene.files, at, ListOptions::new().pattern(pattern));
+    assert_eq!(list("/data", "**/*.md"), ["a.md", "sub/b.md"]);
+    assert_eq!(list("/data", "*.md"), ["a.md"]);
+    assert_eq!(
+        list("/", "*/*.md"),
+        [
+            "data/a.md",
+            "docs/a.md",
+            "docs/big.md",
+            "docs/tool.md",
+            "ref/r.md"
+        ]
+    );
+    assert_eq!(
+        list("/data", ".git/**"),
+        [".git/config", ".git/hooks/pre-commit"]
+    );
+    let everything = list("/", "**/*");
+    assert!(everything.is_sorted() && everything.len() > 20);
+    assert!(
+        !everything
+            .iter()
+            .any(|name| name.contains("secret") || name.contains(".env"))
+    );
+    let one = ListOptions::new().pattern("**/*").max_entries(1);
+    let listing = scene.files.list(&path("/"), one).unwrap();
+    assert_eq!((listing.entries.len(), listing.more), (1, true));
+    let bad = scene
+        .files
+        .list(&path("/data"), ListOptions::new().pattern("../*"))
+        .unwrap_err();
+    assert_eq!(bad.kind(), ErrorKind::InvalidPath);
+}
+
+#[test]
+fn a_deep_tree_is_cut_and_said_so() {
+    let scene = Scene::new();
+    let deep = (0..70).fold(scene.at("data/deep"), |dir, _| dir.join("d"));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("end.txt"), "x").unwrap();
+    let options = ListOptions::new().pattern("deep/**/end.txt");
+    let cut = scene.files.list(&path("/data"), options.clone()).unwrap();
+    assert_eq!((cut.entries.len(), cut.skipped.len()), (0, 1));
+    assert_eq!(cut.skipped[0].reason, "too deep");
+    let whole = scene
+        .files
+        .list(&path("/data"), options.max_depth(100))
+        .unwrap();
+    assert_eq!(whole.entries.len(), 1);
+}
+
+#[test]
+fn names_that_lie_are_escaped_and_read_back() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let scene = Scene::new();
+    let odd: [&[u8]; 4] = [b"new\nline", b"esc\x1b[2J", b"byte\xff", b"back\\slash"];
+    for name in odd {
+        fs::write(scene.at("data/empty").join(OsStr::from_bytes(name)), "odd").unwrap();
+    }
+    let listed = names(&scene.files, "/data/empty", ListOptions::new());
+    assert_eq!(
+        listed,
+        [
+            "back\\u{5c}slash",
+            "byte\\x{ff}",
+            "esc\\u{1b}[2J",
+            "new\\u{a}line"
+        ]
+    );
+    for name in listed {
+        let at = path("/data/empty").join(&name).expect(&name);
+        assert_eq!(
+            scene
+                .files
+                .read(&at, Default::default())
+                .expect(&name)
+                .content,
+            "odd"
+        );
+        scene.files.delete(&at).expect(&name);
+    }
+}
+
+#[test]
+fn the_longest_target_wins_also_through_links() {
+    let scene = Scene::new();
+    let files = FileSandbox::builder()
+        .mount(mount("/", &scene.at("data"), Mode::ReadWrite))
+        .mount(mount("/sub", &scene.at("ref"), Mode::ReadOnly))
+        .mount(mount("/x/y", &scene.at("docs"), Mode::ReadWrite))
+        .root_style(RootStyle::Relative)
+        .build()
+        .unwrap();
+    assert_eq!(files.readable_roots(), [".", "./sub", "./x/y"]);
+    // `in_dir -> sub` means the place `/sub`, which the read-only mount covers.
+    for at in ["/sub/r.md", "/in_dir/r.md", "/here/in_dir/r.md"] {
+        assert_eq!(
+            files.read(&path(at), Default::default()).expect(at).content,
+            "reference"
+        );
+        let denied = files.write(&path(at), "x", Default::default()).unwrap_err();
+        assert_eq!(denied.kind(), ErrorKind::ReadOnly, "{at}");
+    }
+    assert_eq!(
+        files.delete(&path("/sub")).unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
+    assert_eq!(
+        files.delete(&path("/here/sub")).unwrap_err().kind(),
+        ErrorKind::ReadOnly
+    );
+    // `/x` is not on the disk, but on the way to a root.
+    assert_eq!(names(&files, "/x", ListOptions::new()), ["y"]);
+    assert!(names(&files, "/", ListOptions::new()).contains(&"x".to_owned()));
+    assert!(
+        names(&files, "/", ListOptions::new().pattern("x/**")).contains(&"x/y/a.md".to_owned())
+    );
+    assert_eq!(
+        files.delete(&path("/x")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+}
+
+#[test]
+fn one_directory_under_two_rules_is_no_sandbox() {
+    let scene = Scene::new();
+    let build = |mounts: Vec<Mount>| FileSandbox::new(mounts).map(drop).map_err(|e| e.kind());
+    let data = |target: &str, mode| mount(target, &scene.at("data"), mode);
+    let sub = |target: &str, mode| mount(target, &scene.at("data/sub"), mode);
+    let (ro, rw) = (Mode::ReadOnly, Mode::ReadWrite);
+    assert_eq!(
+        build(vec![data("/a", ro), data("/a", ro)]),
+        Err(ErrorKind::InvalidPath)
+    );
+    assert_eq!(
+        build(vec![data("/a", ro), data("/b", rw)]),
+        Err(ErrorKind::InvalidPath)
+    );
+    assert_eq!(
+        build(vec![data("/a", ro), sub("/b", rw)]),
+        Err(ErrorKind::InvalidPath)
+    );
+    assert_eq!(
+        build(vec![sub("/b", ro), data("/a", rw)]),
+        Err(ErrorKind::InvalidPath)
+    );
+    assert_eq!(build(vec![data("/a", rw), sub("/b", rw)]), Ok(()));
+    assert_eq!(build(vec![data("/a", rw), sub("/a/sub", ro)]), Ok(()));
+}
+
+#[test]
+fn a_root_reached_through_another_mount_stays() {
+    let scene = Scene::new();
+    let files = FileSandbox::new(vec![
+        mount("/workspace", &scene.at("data"), Mode::ReadWrite),
+        mount("/cache", &scene.at("data/empty"), Mode::ReadWrite),
+    ])
+    .unwrap();
+    let denied = files.delete(&path("/workspace/empty")).unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+    assert!(scene.at("data/empty").is_dir());
+}
+
+#[test]
+fn doors_of_the_system_are_no_mounts() {
+    for host in ["/", "/proc", "/proc/self", "/sys", "/dev"] {
+        let at = SandboxPath::root();
+        let authority = cap_std::ambient_authority();
+        let mount = Mount::open_ambient(at, host.as_ref(), Mode::ReadOnly, authority);
+        assert_eq!(mount.unwrap_err().kind(), ErrorKind::InvalidPath, "{host}");
+    }
+    let missing = Mount::open_ambient(
+        SandboxPath::root(),
+        "/no/such/directory".as_ref(),
+        Mode::ReadOnly,
+        cap_std::ambient_authority(),
+    );
+    assert!(!missing.unwrap_err().to_string().contains("such"));
+}
+
+#[test]
+fn questions() {
+    let scene = Scene::new();
+    let files = &scene.files;
+    assert_eq!(files.readable_roots(), ["/data", "/docs", "/ref"]);
+    assert_eq!(files.writable_roots(), ["/data", "/docs"]);
+    assert_eq!(files.mode_at(&path("/ref/x")), Some(Mode::ReadOnly));
+    assert_eq!(files.mode_at(&path("/data")), Some(Mode::ReadWrite));
+    assert_eq!(files.mode_at(&path("/etc")), None);
+    for (text, valid) in [
+        ("/data", true),
+        ("/data/x/../y", true),
+        ("/data/none", true),
+        ("", false),
+        ("relative", false),
+        ("/nope/x", false),
+        ("/../x", false),
+        ("/data/\0", false),
+    ] {
+        assert_eq!(files.is_valid_path(text), valid, "{text:?}");
+    }
+    // path, read, write
+    for (text, read, write) in [
+        ("/data/a.md", true, true),
+        ("/data/new/x.md", true, true),
+        ("/data", true, true),
+        ("/", true, false),
+        ("/ref/r.md", true, false),
+        ("/docs/x.exe", false, false),
+        ("/data/key.pem", true, false),
+        ("/data/.env", false, false),
+        ("/data/out_rel", false, false),
+        ("/data/in_abs", true, true),
+        ("/data/to_ref", true, false),
+        ("/data/hard.txt", true, false),
+        ("/data/fifo", false, false),
+        ("/etc/passwd", false, false),
+    ] {
+        assert_eq!(files.can_read(&path(text)), read, "can_read {text}");
+        assert_eq!(files.can_write(&path(text)), write, "can_write {text}");
+    }
+    let resolved = files.resolve(&path("/data/in_abs")).unwrap();
+    assert_eq!(resolved.path().as_str(), "/data/sub/b.md");
+    assert_eq!(
+        files.path_of_host(&scene.at("data/sub/b.md")),
+        Some(path("/data/sub/b.md"))
+    );
+    assert_eq!(files.path_of_host(&scene.at("data/../outside")), None);
+    assert_eq!(files.path_of_host("/etc/passwd".as_ref()), None);
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_reported() {
+    let scene = Scene::new();
+    fs::set_permissions(scene.at("data/empty"), fs::Permissions::from_mode(0)).unwrap();
+    if fs::read_dir(scene.at("data/empty")).is_ok() {
+        eprintln!("skipped: no directory is closed to root");
+        return;
+    }
+    let listing = scene
+        .files
+        .list(&path("/data"), ListOptions::new().pattern("**/*"))
+        .unwrap();
+    assert_eq!(listing.skipped.len(), 1);
+    assert_eq!(listing.skipped[0].name, "empty");
+}
+
+#[test]
+fn a_directory_exchanged_for_a_link_is_not_followed() {
+    let scene = Scene::new();
+    let child = scene
+        .files
+        .restrict(&file_sandbox::Restriction::new().keep(path("/data/sub")))
+        .unwrap();
+    fs::rename(scene.at("data/sub"), scene.at("data/moved")).unwrap();
+    symlink(scene.at("outside"), scene.at("data/sub")).unwrap();
+    // The handle still means the directory that was granted.
+    assert_eq!(
+        child
+            .read(&path("/data/sub/b.md"), Default::default())
+            .unwrap()
+            .content,
+        "text b"
+    );
+    assert!(!child.exists(&path("/data/sub/secret.txt")).unwrap());
+    let parent = scene
+        .files
+        .read(&path("/data/sub/secret.txt"), Default::default());
+    assert_eq!(parent.unwrap_err().kind(), ErrorKind::Escape);
+}
