@@ -1,1 +1,82 @@
-//! What a model may call: tools, one executor, approvals, audit.
+//! What a model may call: tools, and the one executor that runs them.
+//!
+//! A [`Toolbox`] holds what a worker was given (a
+//! [`FileSandbox`](file_sandbox::FileSandbox), a way to run confined commands)
+//! and is the only thing that can hand those to a [`Tool`]. Every call walks the
+//! same road: find the tool, check the arguments against its schema, ask whether
+//! the worker is *able* to do it, whether a rule blocks it, whether a person has
+//! to agree, and only then run it; the result is capped and recorded.
+//!
+//! # Words
+//!
+//! * **tool**: a [`Spec`] that describes it to a model, a `decide` that says what a
+//!   call would touch, a `run` that does it.
+//! * **intent**: one thing a call would touch ([`Intent`]).
+//! * **gate**: what decides about intents ([`Gate`]): allow, ask, or block.
+//! * **approver**: who answers an *ask* ([`Approver`]).
+//! * **record**: what is kept of every decision ([`Record`], [`Recorder`]).
+//!
+//! # One call that is allowed, one that is not
+//!
+//! ```
+//! use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+//! use forge_tools::{Call, Toolbox};
+//! use serde_json::json;
+//!
+//! # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # rt.block_on(async {
+//! let dir = tempfile::tempdir().unwrap();
+//! std::fs::write(dir.path().join("a.md"), "hello").unwrap();
+//! let mount = Mount::open_ambient(
+//!     SandboxPath::parse("/data").unwrap(),
+//!     dir.path(),
+//!     Mode::ReadOnly,
+//!     cap_std::ambient_authority(),
+//! )
+//! .unwrap();
+//! let toolbox = Toolbox::builder()
+//!     .files(FileSandbox::new(vec![mount]).unwrap())
+//!     .build()
+//!     .unwrap();
+//!
+//! let read = toolbox.call(Call::new("read_file", json!({"path": "/data/a.md"}))).await;
+//! assert_eq!(read.content, "hello");
+//!
+//! let write = toolbox
+//!     .call(Call::new("write_file", json!({"path": "/data/a.md", "content": "x"})))
+//!     .await;
+//! assert_eq!(write.error.unwrap().code, "READ_ONLY");
+//! # });
+//! ```
+#![forbid(unsafe_code)]
+
+mod approval;
+mod call;
+mod command_line;
+mod gate;
+mod hands;
+#[cfg(feature = "mcp")]
+pub mod mcp;
+mod params;
+#[cfg(feature = "process")]
+mod processes;
+mod record;
+mod spec;
+mod tool;
+mod toolbox;
+pub mod tools;
+
+pub use approval::{
+    Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, escape_controls,
+};
+pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Reply};
+pub use command_line::{CommandLine, LineError, Segment};
+pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
+pub use hands::{Hands, View};
+pub use params::{Arguments, Complaint, Param, ParamKind, Params};
+#[cfg(feature = "process")]
+pub use processes::Processes;
+pub use record::{AuditLog, DecisionRecord, MemoryRecorder, NoRecord, Record, Recorder};
+pub use spec::{Annotations, PreferredRunner, Risk, Spec};
+pub use tool::{BoxFuture, Tool, blocking};
+pub use toolbox::{Toolbox, ToolboxBuilder, ToolboxError};

@@ -1,0 +1,269 @@
+//! Who answers when a person has to agree.
+
+use serde_json::Value;
+
+use crate::call::Caller;
+use crate::gate::Reason;
+use crate::tool::BoxFuture;
+
+/// Everything a person is shown before answering.
+///
+/// ```
+/// use forge_tools::{ApprovalRequest, Caller};
+/// let request = ApprovalRequest {
+///     caller: Caller::new("main"),
+///     tool: "shell".into(),
+///     arguments: serde_json::json!({"command": "make"}),
+///     intents: vec!["run make".into()],
+///     reasons: Vec::new(),
+///     confined: true,
+///     only_a_person: false,
+/// };
+/// assert!(request.preview().contains("run make"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// Who asks.
+    pub caller: Caller,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, whole.
+    pub arguments: Value,
+    /// What the call would touch.
+    pub intents: Vec<String>,
+    /// Why it is asked.
+    pub reasons: Vec<Reason>,
+    /// Whether a command would run under an OS sandbox.
+    pub confined: bool,
+    /// No stored preference may answer this one.
+    pub only_a_person: bool,
+}
+
+impl ApprovalRequest {
+    /// The question as plain text: every value whole, control characters visible.
+    pub fn preview(&self) -> String {
+        let mut text = String::new();
+        let mut line = |label: &str, value: &str| {
+            text.push_str(&format!("{label:<10}{}\n", escape_controls(value)));
+        };
+        line("worker", &self.caller.to_string());
+        line("tool", &self.tool);
+        if let Value::Object(arguments) = &self.arguments {
+            for (name, value) in arguments {
+                let value = match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                line("", &format!("{name} = {value}"));
+            }
+        }
+        for intent in &self.intents {
+            line("would", intent);
+        }
+        if !self.confined {
+            line(
+                "warning",
+                "no OS sandbox: the command could touch anything you can",
+            );
+        }
+        for reason in &self.reasons {
+            let place = reason.origin.as_deref().unwrap_or("built in");
+            line("asked", &format!("{} ({place})", reason.text));
+        }
+        text
+    }
+}
+
+/// What was answered.
+///
+/// ```
+/// use forge_tools::Answer;
+/// let answer = Answer::Deny { by: "a person".into(), reason: None };
+/// assert!(!answer.allows());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This call goes ahead.
+    AllowOnce {
+        /// Who said so.
+        by: String,
+    },
+    /// This call goes ahead, and the same tool with the same arguments of the same
+    /// worker until the run ends.
+    AllowForRun {
+        /// Who said so.
+        by: String,
+    },
+    /// No.
+    Deny {
+        /// Who said so.
+        by: String,
+        /// Their reason; the model sees it.
+        reason: Option<String>,
+    },
+    /// Nobody could be asked.
+    Unanswered {
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Answer {
+    /// Whether the call goes ahead.
+    pub fn allows(&self) -> bool {
+        match self {
+            Answer::AllowOnce { .. } | Answer::AllowForRun { .. } => true,
+            Answer::Deny { .. } | Answer::Unanswered { .. } => false,
+        }
+    }
+}
+
+/// Answers what has to be asked. Questions arrive one at a time.
+///
+/// ```
+/// use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+///
+/// struct Cautious;
+/// impl Approver for Cautious {
+///     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+///         Box::pin(async { Answer::Deny { by: "policy".into(), reason: None } })
+///     }
+/// }
+/// ```
+pub trait Approver: Send + Sync + 'static {
+    /// Asks, and waits for the answer.
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer>;
+}
+
+/// The approver where nobody is there: everything asked is refused.
+///
+/// ```
+/// let nobody = forge_tools::NobodyAnswers::because("stdin is not a terminal");
+/// # let _ = nobody;
+/// ```
+#[derive(Debug, Clone)]
+pub struct NobodyAnswers {
+    reason: String,
+}
+
+impl NobodyAnswers {
+    /// States why nobody can be asked.
+    pub fn because(reason: impl Into<String>) -> Self {
+        NobodyAnswers {
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Approver for NobodyAnswers {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            Answer::Unanswered {
+                reason: self.reason.clone(),
+            }
+        })
+    }
+}
+
+/// `--yes`: a person agreed to everything that may be agreed to. Never lifts a
+/// block, which is not asked in the first place.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller};
+/// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
+/// #   arguments: serde_json::Value::Null, intents: vec![], reasons: vec![], confined: true,
+/// #   only_a_person: false };
+/// assert!(rt.block_on(AssumeYes.ask(&request)).allows());
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AssumeYes;
+
+impl Approver for AssumeYes {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async {
+            Answer::AllowOnce {
+                by: "auto-approved by --yes".to_owned(),
+            }
+        })
+    }
+}
+
+/// For hosts that show their own prompt before every call they make
+/// (`--approver host`). A command without an OS sandbox is still refused: the host
+/// cannot know that it would run unconfined.
+///
+/// ```
+/// # let _: &dyn forge_tools::Approver = &
+/// forge_tools::HostAnswers;
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostAnswers;
+
+impl Approver for HostAnswers {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            if request.only_a_person {
+                Answer::Unanswered {
+                    reason: "the host program cannot answer for a command without an OS sandbox"
+                        .to_owned(),
+                }
+            } else {
+                Answer::AllowOnce {
+                    by: "the host program's own prompt".to_owned(),
+                }
+            }
+        })
+    }
+}
+
+/// `text` with every character that could repaint a terminal or hide in a line
+/// made visible: control characters, bidirectional overrides, zero-width ones.
+/// Newlines and tabs become `\n` and `\t`.
+///
+/// ```
+/// assert_eq!(forge_tools::escape_controls("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\\n");
+/// ```
+pub fn escape_controls(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            '\t' => shown.push_str("\\t"),
+            '\r' => shown.push_str("\\r"),
+            c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => shown.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_preview_can_move_the_cursor() {
+        let request = ApprovalRequest {
+            caller: Caller::new("main"),
+            tool: "shell".into(),
+            arguments: serde_json::json!({"command": "ls\u{1b}[1A\r\u{9b}2K \u{202e}x"}),
+            intents: vec!["run ls\u{7}".into()],
+            reasons: vec![Reason::new("risk `exec`")],
+            confined: false,
+            only_a_person: true,
+        };
+        insta::assert_snapshot!(request.preview(), @r"
+        worker    main
+        tool      shell
+                  command = ls\x1b[1A\r\x9b2K \u{202e}x
+        would     run ls\x07
+        warning   no OS sandbox: the command could touch anything you can
+        asked     risk `exec` (built in)
+        ");
+    }
+}

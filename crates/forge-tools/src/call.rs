@@ -1,0 +1,345 @@
+//! A call and what comes back: for the model as text, for programs as JSON.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::record::DecisionRecord;
+
+/// On whose behalf a call is made.
+///
+/// ```
+/// let caller = forge_tools::Caller::new("main").child("report");
+/// assert_eq!(caller.to_string(), "main > report");
+/// assert_eq!(caller.worker(), "report");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    chain: Vec<String>,
+}
+
+impl Caller {
+    /// A worker that nobody called.
+    pub fn new(worker: impl Into<String>) -> Self {
+        Caller {
+            chain: vec![worker.into()],
+        }
+    }
+
+    /// A worker called by this one.
+    pub fn child(&self, worker: impl Into<String>) -> Self {
+        let mut chain = self.chain.clone();
+        chain.push(worker.into());
+        Caller { chain }
+    }
+
+    /// The worker itself; empty where no worker is involved.
+    pub fn worker(&self) -> &str {
+        self.chain.last().map_or("", String::as_str)
+    }
+
+    /// Everybody from the entry worker down.
+    pub fn chain(&self) -> &[String] {
+        &self.chain
+    }
+}
+
+impl std::fmt::Display for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.chain.join(" > "))
+    }
+}
+
+/// What a model asked for.
+///
+/// ```
+/// let call = forge_tools::Call::new("read_file", serde_json::json!({"path": "/a"}));
+/// assert_eq!(call.tool, "read_file");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The tool's name, in any spelling it answers to.
+    pub tool: String,
+    /// The arguments as they came.
+    pub arguments: Value,
+}
+
+impl Call {
+    /// A call of `tool` with `arguments`.
+    pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
+        Call {
+            tool: tool.into(),
+            arguments,
+        }
+    }
+}
+
+/// Why a call failed, as a stable code.
+///
+/// A refused file operation keeps the file sandbox's own code
+/// ([`Code::File`]); the rest are the executor's. Blocked by a rule, denied by a
+/// person and outside the sandbox are three different codes.
+///
+/// ```
+/// assert_eq!(forge_tools::Code::Blocked.as_str(), "BLOCKED");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// No such tool, or not offered to this worker.
+    UnknownTool,
+    /// The arguments do not fit the tool's schema.
+    InvalidArguments,
+    /// The worker holds no files.
+    NoFiles,
+    /// The worker holds no way to run commands.
+    NoCommands,
+    /// The file sandbox refused or the file system failed.
+    File(file_sandbox::ErrorKind),
+    /// A rule forbids it; nobody is asked.
+    Blocked,
+    /// A person said no.
+    Denied,
+    /// A person would have to agree, and nobody could be asked.
+    ApprovalRequired,
+    /// A command could not be taken apart into words.
+    CommandSyntax,
+    /// The program does not exist.
+    CommandNotFound,
+    /// The program exists and cannot be executed.
+    CommandNotExecutable,
+    /// The command was ended at its time limit.
+    TimeLimit,
+    /// The isolation that the policy asks for cannot be had.
+    IsolationUnavailable,
+    /// A worker asked for more than its caller holds.
+    Escalation,
+    /// The called worker failed.
+    WorkerFailed,
+    /// A limit of the run was reached.
+    Limit,
+    /// A fault of the tool.
+    Internal,
+}
+
+impl Code {
+    /// The code as it appears in results and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::UnknownTool => "UNKNOWN_TOOL",
+            Code::InvalidArguments => "INVALID_ARGUMENTS",
+            Code::NoFiles => "NO_FILES",
+            Code::NoCommands => "NO_COMMANDS",
+            Code::File(kind) => kind.code(),
+            Code::Blocked => "BLOCKED",
+            Code::Denied => "DENIED",
+            Code::ApprovalRequired => "APPROVAL_REQUIRED",
+            Code::CommandSyntax => "COMMAND_SYNTAX",
+            Code::CommandNotFound => "COMMAND_NOT_FOUND",
+            Code::CommandNotExecutable => "COMMAND_NOT_EXECUTABLE",
+            Code::TimeLimit => "TIME_LIMIT",
+            Code::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
+            Code::Escalation => "PERMISSION_ESCALATION",
+            Code::WorkerFailed => "WORKER_FAILED",
+            Code::Limit => "LIMIT",
+            Code::Internal => "INTERNAL",
+        }
+    }
+
+    /// Whether the call itself was malformed: the caller's mistake, not an answer
+    /// of the sandbox or of a person (`forge tools call` exits 2 for these).
+    pub fn is_usage(self) -> bool {
+        matches!(self, Code::UnknownTool | Code::InvalidArguments)
+    }
+}
+
+/// A failed call: what happened, in words for the model.
+///
+/// ```
+/// use forge_tools::{Code, Failure};
+/// let failure = Failure::new(Code::Blocked, "Not allowed here.").hint("Use delete_file.");
+/// assert_eq!(failure.to_string(), "Not allowed here.\nUse delete_file.");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of failure.
+    pub code: Code,
+    /// What we did, to what, and why it did not work.
+    pub message: String,
+    /// What to try instead.
+    pub hint: Option<String>,
+    /// The path it is about, as it was asked for.
+    pub path: Option<String>,
+    /// What a command printed before it failed.
+    pub structured: Option<Value>,
+}
+
+impl Failure {
+    /// A failure with its message.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Failure {
+            code,
+            message: message.into(),
+            hint: None,
+            path: None,
+            structured: None,
+        }
+    }
+
+    /// Adds what to try instead.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds facts for programs.
+    pub fn structured(mut self, facts: Value) -> Self {
+        self.structured = Some(facts);
+        self
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n{hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<file_sandbox::Error> for Failure {
+    fn from(error: file_sandbox::Error) -> Self {
+        let whole = error.to_string();
+        let hint = error.hint();
+        // The sentence alone: the hint is shown on the lines after it.
+        let message = match &hint {
+            Some(hint) => whole
+                .strip_suffix(hint.as_str())
+                .map_or(whole.as_str(), str::trim_end),
+            None => &whole,
+        };
+        Failure {
+            code: Code::File(error.kind()),
+            message: message.to_owned(),
+            hint,
+            path: Some(error.path().to_owned()),
+            structured: None,
+        }
+    }
+}
+
+/// What a tool produced.
+///
+/// ```
+/// let reply = forge_tools::Reply::text("ok").structured(serde_json::json!({"n": 1}));
+/// assert_eq!(reply.text, "ok");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// For the model.
+    pub text: String,
+    /// The same for programs; absent where the text is all there is.
+    pub structured: Option<Value>,
+    /// What confined the work, if a process did it.
+    pub enforcement: Option<Value>,
+    /// Where the work was done.
+    pub runner: &'static str,
+}
+
+impl Reply {
+    /// A reply of the in-process runner.
+    pub fn text(text: impl Into<String>) -> Self {
+        Reply {
+            text: text.into(),
+            structured: None,
+            enforcement: None,
+            runner: "local",
+        }
+    }
+
+    /// Adds the structured form.
+    pub fn structured(mut self, facts: Value) -> Self {
+        self.structured = Some(facts);
+        self
+    }
+}
+
+/// The error part of a [`CallResult`].
+///
+/// ```
+/// let body = forge_tools::ErrorBody {
+///     code: "NOT_FOUND".into(), message: "File not found: /a".into(), hint: None, path: None,
+/// };
+/// assert_eq!(serde_json::to_value(&body).unwrap()["code"], "NOT_FOUND");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorBody {
+    /// The stable code.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+    /// What to try instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The path it is about, as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// The outcome of one call, complete.
+///
+/// See [`Toolbox::call`](crate::Toolbox::call) for how one comes about:
+///
+/// ```
+/// fn show(result: &forge_tools::CallResult) -> String {
+///     result.to_json().to_string()
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct CallResult {
+    /// Whether the tool did what it was asked.
+    pub ok: bool,
+    /// The tool's advertised name (or what was asked for, if there is none).
+    pub tool: String,
+    /// For the model: the result, or the failure in words.
+    pub content: String,
+    /// The result for programs.
+    pub structured: Option<Value>,
+    /// Why it failed.
+    pub error: Option<ErrorBody>,
+    /// The failure's code, typed.
+    pub code: Option<Code>,
+    /// Where it ran; `none` if it did not get that far.
+    pub runner: &'static str,
+    /// What was decided and why.
+    pub decision: DecisionRecord,
+    /// What confined the work, if a process did it.
+    pub enforcement: Option<Value>,
+    /// From the call to the result.
+    pub duration: Duration,
+}
+
+impl CallResult {
+    /// The object that `forge tools call --json` prints.
+    pub fn to_json(&self) -> Value {
+        let mut object = json!({
+            "ok": self.ok,
+            "tool": self.tool,
+            "content": self.content,
+            "structured": self.structured,
+            "runner": self.runner,
+            "decision": self.decision,
+        });
+        if let Some(error) = &self.error {
+            object["error"] = json!(error);
+        }
+        if let Some(enforcement) = &self.enforcement {
+            object["enforcement"] = enforcement.clone();
+        }
+        object
+    }
+}

@@ -1,0 +1,230 @@
+//! Who decides whether a call may go ahead.
+//!
+//! The rules themselves (configuration, patterns, precedence) are not known here:
+//! a [`Gate`] is asked, and answers with a verdict and its reasons.
+
+use file_sandbox::SandboxPath;
+use serde::Serialize;
+
+use crate::command_line::CommandLine;
+use crate::spec::Risk;
+
+/// One thing that a call would touch.
+///
+/// ```
+/// use forge_tools::Intent;
+/// let intent = Intent::Read(file_sandbox::SandboxPath::parse("/data").unwrap());
+/// assert_eq!(intent.to_string(), "read /data");
+/// ```
+#[derive(Debug, Clone)]
+pub enum Intent {
+    /// Reads a file or lists a directory.
+    Read(SandboxPath),
+    /// Creates or changes a file.
+    Write(SandboxPath),
+    /// Removes a file.
+    Delete(SandboxPath),
+    /// Runs a command.
+    Execute(CommandLine),
+    /// Calls another worker.
+    Delegate(String),
+}
+
+impl std::fmt::Display for Intent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Intent::Read(path) => write!(f, "read {}", path.as_str()),
+            Intent::Write(path) => write!(f, "write {}", path.as_str()),
+            Intent::Delete(path) => write!(f, "delete {}", path.as_str()),
+            Intent::Execute(line) => write!(f, "run {line}"),
+            Intent::Delegate(worker) => write!(f, "call worker {worker}"),
+        }
+    }
+}
+
+/// Allow, ask, or block; the stricter of two is the larger.
+///
+/// ```
+/// use forge_tools::Verdict;
+/// assert_eq!(Verdict::Allow.max(Verdict::Block), Verdict::Block);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Goes ahead without a question.
+    Allow,
+    /// A person has to agree.
+    Ask,
+    /// Does not run, whoever agrees.
+    Block,
+}
+
+/// One reason of a verdict.
+///
+/// ```
+/// let reason = forge_tools::Reason::new("writes are asked for");
+/// assert_eq!(reason.text, "writes are asked for");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// In words.
+    pub text: String,
+    /// The rule that spoke, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Where that rule stands (`file:line`), for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// What the rule's author wants the model to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Reason {
+    /// A reason in words.
+    pub fn new(text: impl Into<String>) -> Self {
+        Reason {
+            text: text.into(),
+            rule: None,
+            origin: None,
+            why: None,
+        }
+    }
+}
+
+/// A verdict with its reasons, at least one.
+///
+/// ```
+/// use forge_tools::{Judgement, Reason, Verdict};
+/// let judgement = Judgement::new(Verdict::Ask, Reason::new("runs a program"));
+/// assert!(!judgement.only_a_person);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Judgement {
+    /// What is decided.
+    pub verdict: Verdict,
+    /// Why; the deciding reason first.
+    pub reasons: Vec<Reason>,
+    /// An *ask* that only a person may answer: no stored preference stands in.
+    pub only_a_person: bool,
+}
+
+impl Judgement {
+    /// A judgement with its deciding reason.
+    pub fn new(verdict: Verdict, reason: Reason) -> Self {
+        Judgement {
+            verdict,
+            reasons: vec![reason],
+            only_a_person: false,
+        }
+    }
+
+    /// Both together: the stricter verdict, its reasons first.
+    pub fn and(mut self, other: Judgement) -> Judgement {
+        let only_a_person = self.only_a_person || other.only_a_person;
+        let mut joined = if other.verdict > self.verdict {
+            let mut joined = other;
+            joined.reasons.append(&mut self.reasons);
+            joined
+        } else {
+            self.reasons.extend(other.reasons);
+            self
+        };
+        joined.only_a_person = only_a_person;
+        joined
+    }
+}
+
+/// What a gate is asked about.
+///
+/// ```
+/// use forge_tools::{Gate, Request, Risk, SafeDefaults, Verdict};
+/// let request = Request {
+///     tool: "shell", risk: Risk::Exec, requires_permission: true,
+///     needs_network: false, confined: true, intents: &[],
+/// };
+/// assert_eq!(SafeDefaults.judge(&request).verdict, Verdict::Ask);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The tool's advertised name.
+    pub tool: &'a str,
+    /// Its risk.
+    pub risk: Risk,
+    /// Its own default.
+    pub requires_permission: bool,
+    /// Whether it is useless without a network.
+    pub needs_network: bool,
+    /// Whether commands of this worker would run under an OS sandbox.
+    pub confined: bool,
+    /// What the call would touch.
+    pub intents: &'a [Intent],
+}
+
+/// What decides about calls.
+///
+/// ```
+/// use forge_tools::{Gate, Judgement, Reason, Request, Verdict};
+///
+/// struct NothingRuns;
+/// impl Gate for NothingRuns {
+///     fn judge(&self, _: &Request<'_>) -> Judgement {
+///         Judgement::new(Verdict::Block, Reason::new("the office is closed"))
+///     }
+/// }
+/// ```
+pub trait Gate: Send + Sync + 'static {
+    /// Whether the worker sees the tool at all.
+    fn offers(&self, _tool: &str) -> bool {
+        true
+    }
+
+    /// Decides about one call.
+    fn judge(&self, request: &Request<'_>) -> Judgement;
+}
+
+/// The gate of a toolbox that was given none: reading and writing in the workspace
+/// go ahead, the rest is asked (C21), and commands without an OS sandbox are asked
+/// of a person only.
+///
+/// ```
+/// use forge_tools::{Gate, SafeDefaults};
+/// assert!(SafeDefaults.offers("read_file"));
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SafeDefaults;
+
+impl Gate for SafeDefaults {
+    fn judge(&self, request: &Request<'_>) -> Judgement {
+        let verdict = if request.risk.is_safe_by_default() && !request.requires_permission {
+            Verdict::Allow
+        } else {
+            Verdict::Ask
+        };
+        let mut judgement = Judgement::new(
+            verdict,
+            Reason::new(format!("default for risk `{}`", request.risk)),
+        );
+        judgement.only_a_person = request.risk == Risk::Exec && !request.confined;
+        judgement
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stricter_verdict_leads() {
+        let allow = Judgement::new(Verdict::Allow, Reason::new("a"));
+        let mut ask = Judgement::new(Verdict::Ask, Reason::new("b"));
+        ask.only_a_person = true;
+        let joined = allow.clone().and(ask.clone());
+        assert_eq!(joined.verdict, Verdict::Ask);
+        assert_eq!(joined.reasons[0].text, "b");
+        assert!(joined.only_a_person);
+        let joined = ask.and(allow);
+        assert_eq!(joined.reasons.len(), 2);
+        assert_eq!(joined.reasons[0].text, "b");
+    }
+}

@@ -1,0 +1,95 @@
+//! What a tool may touch, handed over by the executor and by nobody else.
+//!
+//! Tools are constructed with nothing. [`View`] (look, do not touch) and [`Hands`]
+//! (touch) have no public constructor, so a tool that reaches for a file or a
+//! process without going through the executor does not compile.
+
+use file_sandbox::{FileSandbox, SandboxPath};
+
+use crate::call::{Code, Failure};
+#[cfg(feature = "process")]
+use crate::processes::Processes;
+
+/// What [`Tool::decide`](crate::Tool::decide) may look at.
+///
+/// See the example of [`Tool`](crate::Tool), whose `decide` takes one:
+///
+/// ```
+/// fn exists(view: &forge_tools::View<'_>, path: &str) -> bool {
+///     view.path(path).is_ok()
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub(crate) hands: &'a Hands,
+}
+
+impl View<'_> {
+    /// Parses a path. Whether the worker may touch it is the executor's question, for
+    /// every intent alike.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds no files, or the text is no path.
+    pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
+        Ok(self.hands.files()?.path(text)?)
+    }
+
+    /// Whether the worker can run commands.
+    ///
+    /// # Errors
+    ///
+    /// It cannot.
+    #[cfg(feature = "process")]
+    pub fn commands(&self) -> Result<(), Failure> {
+        self.hands.processes().map(drop)
+    }
+}
+
+/// What [`Tool::run`](crate::Tool::run) works with.
+///
+/// There is no way to make one outside this crate:
+///
+/// ```compile_fail
+/// let hands = forge_tools::Hands { files: None };
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Hands {
+    pub(crate) files: Option<FileSandbox>,
+    #[cfg(feature = "process")]
+    pub(crate) processes: Option<Processes>,
+    pub(crate) caller: crate::call::Caller,
+}
+
+impl Hands {
+    /// The worker's files.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds none.
+    pub fn files(&self) -> Result<&FileSandbox, Failure> {
+        self.files.as_ref().ok_or_else(|| {
+            Failure::new(
+                Code::NoFiles,
+                "This worker has no file access. Work from the text you were given.",
+            )
+        })
+    }
+
+    /// The worker's way to run commands.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds none.
+    #[cfg(feature = "process")]
+    pub fn processes(&self) -> Result<&Processes, Failure> {
+        self.processes
+            .as_ref()
+            .ok_or_else(|| Failure::new(Code::NoCommands, "This worker cannot run commands."))
+    }
+
+    /// On whose behalf the call is made.
+    pub fn caller(&self) -> &crate::call::Caller {
+        &self.caller
+    }
+}

@@ -1,0 +1,459 @@
+//! A tool's parameters: one table that is both the JSON Schema a model reads and
+//! the check its arguments must pass, so that the two cannot drift apart.
+//!
+//! A model gets every complaint about its call at once; one complaint a round
+//! costs it a turn each.
+
+use serde_json::{Map, Value, json};
+
+/// The type of one parameter.
+///
+/// ```
+/// use forge_tools::{Param, Params};
+/// let params = Params::new([Param::text("path", "Path to read").required()]);
+/// assert_eq!(params.to_json_schema()["properties"]["path"]["type"], "string");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A string.
+    Text,
+    /// A whole number within bounds, both included.
+    Integer {
+        /// Smallest accepted value.
+        min: i64,
+        /// Largest accepted value.
+        max: i64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// A list of strings.
+    TextList {
+        /// Most entries accepted.
+        max_items: usize,
+    },
+}
+
+/// One parameter of a tool.
+///
+/// ```
+/// let param = forge_tools::Param::integer("max_chars", "Most characters", 1, 1000);
+/// assert_eq!(param.name(), "max_chars");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Param {
+    name: &'static str,
+    alias: Option<&'static str>,
+    description: &'static str,
+    kind: ParamKind,
+    required: bool,
+    default: Option<Value>,
+}
+
+impl Param {
+    fn new(name: &'static str, description: &'static str, kind: ParamKind) -> Self {
+        Param {
+            name,
+            alias: None,
+            description,
+            kind,
+            required: false,
+            default: None,
+        }
+    }
+
+    /// A string parameter.
+    pub fn text(name: &'static str, description: &'static str) -> Self {
+        Param::new(name, description, ParamKind::Text)
+    }
+
+    /// A whole-number parameter; both bounds are accepted values.
+    pub fn integer(name: &'static str, description: &'static str, min: i64, max: i64) -> Self {
+        Param::new(name, description, ParamKind::Integer { min, max })
+    }
+
+    /// A parameter that is `true` or `false`.
+    pub fn flag(name: &'static str, description: &'static str) -> Self {
+        Param::new(name, description, ParamKind::Flag)
+    }
+
+    /// A list of strings.
+    pub fn text_list(name: &'static str, description: &'static str, max_items: usize) -> Self {
+        Param::new(name, description, ParamKind::TextList { max_items })
+    }
+
+    /// The call is refused without it.
+    pub fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// What the tool assumes when it is left out (shown to the model).
+    pub fn default(mut self, value: impl Into<Value>) -> Self {
+        self.default = Some(value.into());
+        self
+    }
+
+    /// Another accepted spelling (camelCase, as some models write it).
+    pub fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    /// The advertised name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = match &self.kind {
+            ParamKind::Text => json!({"type": "string"}),
+            ParamKind::Integer { min, max } => {
+                json!({"type": "integer", "minimum": min, "maximum": max})
+            }
+            ParamKind::Flag => json!({"type": "boolean"}),
+            ParamKind::TextList { max_items } => {
+                json!({"type": "array", "items": {"type": "string"}, "maxItems": max_items})
+            }
+        };
+        schema["description"] = self.description.into();
+        if let Some(default) = &self.default {
+            schema["default"] = default.clone();
+        }
+        schema
+    }
+
+    fn check(&self, value: &Value) -> Result<(), String> {
+        match &self.kind {
+            ParamKind::Text => match value {
+                Value::String(_) => Ok(()),
+                other => Err(format!("must be a string, not {}", kind_of(other))),
+            },
+            ParamKind::Integer { min, max } => match value.as_i64() {
+                Some(number) if (*min..=*max).contains(&number) => Ok(()),
+                Some(number) => Err(format!("must be between {min} and {max}, not {number}")),
+                None => Err(format!("must be a whole number, not {}", kind_of(value))),
+            },
+            ParamKind::Flag => match value {
+                Value::Bool(_) => Ok(()),
+                other => Err(format!("must be true or false, not {}", kind_of(other))),
+            },
+            ParamKind::TextList { max_items } => match value {
+                Value::Array(items) if items.len() > *max_items => Err(format!(
+                    "must have at most {max_items} entries, not {}",
+                    items.len()
+                )),
+                Value::Array(items) if items.iter().all(Value::is_string) => Ok(()),
+                Value::Array(_) => Err("must be a list of strings".to_owned()),
+                other => Err(format!("must be a list of strings, not {}", kind_of(other))),
+            },
+        }
+    }
+}
+
+/// All parameters of a tool.
+///
+/// ```
+/// use forge_tools::{Param, Params};
+/// use serde_json::json;
+///
+/// let params = Params::new([Param::text("path", "Path to read").required()]);
+/// assert!(params.parse(&json!({"path": "/a"})).is_ok());
+///
+/// let complaints = params.parse(&json!({"pth": "/a"})).unwrap_err();
+/// assert_eq!(complaints.len(), 2); // one missing, one unknown
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Params {
+    fields: Vec<Param>,
+}
+
+impl Params {
+    /// A table of parameters.
+    pub fn new(fields: impl IntoIterator<Item = Param>) -> Self {
+        Params {
+            fields: fields.into_iter().collect(),
+        }
+    }
+
+    /// JSON Schema (2020-12) of the arguments object.
+    pub fn to_json_schema(&self) -> Value {
+        let properties: Map<String, Value> = self
+            .fields
+            .iter()
+            .map(|field| (field.name.to_owned(), field.schema()))
+            .collect();
+        let required: Vec<&str> = self
+            .fields
+            .iter()
+            .filter(|field| field.required)
+            .map(|field| field.name)
+            .collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    }
+
+    /// Checks `arguments` against the table.
+    ///
+    /// `null` stands for a parameter that was left out, as several models send it.
+    ///
+    /// # Errors
+    ///
+    /// Every complaint at once, in the order of the table, unknown names last.
+    pub fn parse(&self, arguments: &Value) -> Result<Arguments, Vec<Complaint>> {
+        let Value::Object(given) = arguments else {
+            return Err(vec![Complaint {
+                name: None,
+                text: format!("arguments must be an object, not {}", kind_of(arguments)),
+            }]);
+        };
+        let mut complaints = Vec::new();
+        let mut accepted = Map::new();
+        for field in &self.fields {
+            let by_name = given.get(field.name).filter(|value| !value.is_null());
+            let by_alias = field
+                .alias
+                .and_then(|alias| given.get(alias))
+                .filter(|value| !value.is_null());
+            match (by_name, by_alias) {
+                (Some(_), Some(_)) => complaints.push(Complaint::about(
+                    field.name,
+                    "is given twice, in two spellings".to_owned(),
+                )),
+                (Some(value), None) | (None, Some(value)) => match field.check(value) {
+                    Ok(()) => {
+                        accepted.insert(field.name.to_owned(), value.clone());
+                    }
+                    Err(text) => complaints.push(Complaint::about(field.name, text)),
+                },
+                (None, None) if field.required => {
+                    complaints.push(Complaint::about(field.name, "is missing".to_owned()));
+                }
+                (None, None) => {}
+            }
+        }
+        for name in given.keys() {
+            if !self.knows(name) {
+                complaints.push(self.unknown(name));
+            }
+        }
+        if complaints.is_empty() {
+            Ok(Arguments(accepted))
+        } else {
+            Err(complaints)
+        }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.fields
+            .iter()
+            .any(|field| field.name == name || field.alias == Some(name))
+    }
+
+    fn unknown(&self, name: &str) -> Complaint {
+        let names = self.fields.iter().map(|field| field.name);
+        let text = match nearest(name, names.clone()) {
+            Some(near) => format!("is not an argument of this tool; did you mean `{near}`?"),
+            None => {
+                let known: Vec<&str> = names.collect();
+                format!(
+                    "is not an argument of this tool; it takes: {}",
+                    known.join(", ")
+                )
+            }
+        };
+        Complaint::about(&crate::escape_controls(name), text)
+    }
+}
+
+/// Arguments that passed a tool's table; the only way to make them is
+/// [`Params::parse`].
+///
+/// ```
+/// use forge_tools::{Param, Params};
+/// let args = Params::new([Param::text("path", "Path")])
+///     .parse(&serde_json::json!({"path": "/a"}))
+///     .unwrap();
+/// assert_eq!(args.text("path"), Some("/a"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    /// A string argument, if given.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(Value::as_str)
+    }
+
+    /// A whole-number argument, if given.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        self.0.get(name).and_then(Value::as_i64)
+    }
+
+    /// A yes-or-no argument, if given.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.0.get(name).and_then(Value::as_bool)
+    }
+
+    /// A list of strings; empty if not given.
+    pub fn text_list(&self, name: &str) -> Vec<&str> {
+        match self.0.get(name) {
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// The arguments in one canonical form (advertised names, keys in order): what
+    /// an approval "for the run" is keyed on.
+    pub fn canonical(&self) -> String {
+        let sorted: std::collections::BTreeMap<&String, &Value> = self.0.iter().collect();
+        serde_json::to_string(&sorted).unwrap_or_default()
+    }
+
+    /// The accepted arguments as JSON, advertised names.
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+}
+
+/// What is wrong with one argument.
+///
+/// ```
+/// let params = forge_tools::Params::default();
+/// let complaints = params.parse(&serde_json::json!(7)).unwrap_err();
+/// assert_eq!(complaints[0].to_string(), "arguments must be an object, not a number");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    name: Option<String>,
+    text: String,
+}
+
+impl Complaint {
+    fn about(name: &str, text: String) -> Self {
+        Complaint {
+            name: Some(name.to_owned()),
+            text,
+        }
+    }
+}
+
+impl std::fmt::Display for Complaint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "`{name}` {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+/// The candidate that is most likely what was meant, if any is close.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // A cap, because the word is a model's and the distance is quadratic.
+    if word.len() > 128 {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(3) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> Params {
+        Params::new([
+            Param::text("path", "Path").required(),
+            Param::integer("max_chars", "Most characters", 1, 100).alias("maxChars"),
+            Param::flag("all", "All of them"),
+            Param::text_list("names", "Names", 2),
+        ])
+    }
+
+    fn complaints(arguments: Value) -> Vec<String> {
+        match params().parse(&arguments) {
+            Ok(_) => Vec::new(),
+            Err(list) => list.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn every_complaint_is_reported_at_once() {
+        assert_eq!(
+            complaints(
+                json!({"max_chars": 0, "all": 1, "names": ["a", 2], "pth": "x", "zzzzzz": 1})
+            ),
+            [
+                "`path` is missing",
+                "`max_chars` must be between 1 and 100, not 0",
+                "`all` must be true or false, not a number",
+                "`names` must be a list of strings",
+                "`pth` is not an argument of this tool; did you mean `path`?",
+                "`zzzzzz` is not an argument of this tool; it takes: path, max_chars, all, names",
+            ]
+        );
+    }
+
+    #[test]
+    fn rows() {
+        for (arguments, expected) in [
+            (json!({"path": "/a"}), None),
+            (json!({"path": "/a", "maxChars": 3}), None),
+            (json!({"path": "/a", "max_chars": null}), None),
+            (
+                json!({"path": "/a", "max_chars": 3, "maxChars": 3}),
+                Some("`max_chars` is given twice, in two spellings"),
+            ),
+            (json!({"path": null}), Some("`path` is missing")),
+            (
+                json!({"path": 1}),
+                Some("`path` must be a string, not a number"),
+            ),
+            (
+                json!({"path": "/a", "max_chars": 1.5}),
+                Some("`max_chars` must be a whole number, not a number"),
+            ),
+            (
+                json!({"path": "/a", "names": ["a", "b", "c"]}),
+                Some("`names` must have at most 2 entries, not 3"),
+            ),
+            (json!([]), Some("arguments must be an object, not a list")),
+        ] {
+            assert_eq!(
+                complaints(arguments.clone()).first().map(String::as_str),
+                expected,
+                "{arguments}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_arrives_under_the_advertised_name() {
+        let args = params()
+            .parse(&json!({"maxChars": 7, "path": "/a"}))
+            .unwrap();
+        assert_eq!(args.integer("max_chars"), Some(7));
+        assert_eq!(args.canonical(), r#"{"max_chars":7,"path":"/a"}"#);
+    }
+}

@@ -1,0 +1,106 @@
+//! A worker's way to run commands: a plan that the kernel enforces, and the words
+//! that go with it.
+
+use std::time::Duration;
+
+use os_sandbox::{Backend, Plan};
+
+/// Longest time one command may take, whatever the call asks for.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Commands of one worker: how they are confined, and what a model is told when
+/// the sandbox stops one.
+///
+/// ```
+/// use forge_tools::Processes;
+/// use os_sandbox::{Plan, Policy, Requirement, Support};
+///
+/// let policy = Policy::builder().build().unwrap();
+/// if let Ok(plan) = Plan::new(&policy, &Support::detect(), Requirement::Enforce) {
+///     let processes = Processes::new(plan);
+///     assert!(processes.is_confined());
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Processes {
+    plan: Plan,
+    default_timeout: Duration,
+    writable: Vec<String>,
+    network: bool,
+}
+
+impl Processes {
+    /// Commands under `plan`.
+    pub fn new(plan: Plan) -> Self {
+        Processes {
+            plan,
+            default_timeout: Duration::from_secs(30),
+            writable: Vec::new(),
+            network: false,
+        }
+    }
+
+    /// What the notes after a failed command name as writable, and whether they may
+    /// speak of the network being off.
+    pub fn notes(mut self, writable: Vec<String>, network: bool) -> Self {
+        self.writable = writable;
+        self.network = network;
+        self
+    }
+
+    /// How long a command may take unless the call says otherwise.
+    pub fn default_timeout(mut self, limit: Duration) -> Self {
+        self.default_timeout = limit.min(MAX_TIMEOUT);
+        self
+    }
+
+    /// Whether the kernel confines commands of this worker.
+    pub fn is_confined(&self) -> bool {
+        self.plan.backend() != Backend::None
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn timeout(&self, asked: Option<i64>) -> Duration {
+        asked
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map_or(self.default_timeout, Duration::from_secs)
+            .min(MAX_TIMEOUT)
+    }
+
+    /// What to tell the model after a command failed, from what it printed
+    /// (F004-34..36; decisions on notes: also read-only file systems, refused
+    /// operations, and name resolution with the network off).
+    pub(crate) fn notes_after(&self, stderr: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        let refused = [
+            "Permission denied",
+            "Read-only file system",
+            "Operation not permitted",
+        ];
+        if refused.iter().any(|words| stderr.contains(words)) {
+            let writable = if self.writable.is_empty() {
+                "none".to_owned()
+            } else {
+                self.writable.join(", ")
+            };
+            notes.push(format!(
+                "Note: This worker's writable paths are: {writable}"
+            ));
+        }
+        let unreachable = [
+            "Network is unreachable",
+            "Could not resolve",
+            "Temporary failure in name resolution",
+            "Name or service not known",
+            "getaddrinfo",
+        ];
+        if !self.network && unreachable.iter().any(|words| stderr.contains(words)) {
+            notes.push("Note: Network access is disabled for this worker.".to_owned());
+        }
+        notes
+    }
+}

@@ -1,0 +1,202 @@
+//! How a tool describes itself: to a model, to a gate, to an MCP client.
+//!
+//! Nothing here is optional, so a tool that says nothing about its risk does not
+//! compile (F003-04).
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::params::Params;
+
+/// The worst that a tool can do, in the five levels of the layered plan.
+///
+/// ```
+/// use forge_tools::Risk;
+/// assert_eq!(Risk::Exec.as_str(), "exec");
+/// assert_eq!("network".parse(), Ok(Risk::Network));
+/// assert!("harmless".parse::<Risk>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Looks at what the worker may read.
+    ReadOnly,
+    /// Changes files that the worker may write.
+    WritesWorkspace,
+    /// Changes files outside the workspace, in places that were granted.
+    WritesFs,
+    /// Talks to other machines.
+    Network,
+    /// Runs programs.
+    Exec,
+}
+
+impl Risk {
+    /// Every level, mildest first.
+    pub const ALL: [Risk; 5] = [
+        Risk::ReadOnly,
+        Risk::WritesWorkspace,
+        Risk::WritesFs,
+        Risk::Network,
+        Risk::Exec,
+    ];
+
+    /// The word used in configuration and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Risk::ReadOnly => "read_only",
+            Risk::WritesWorkspace => "writes_workspace",
+            Risk::WritesFs => "writes_fs",
+            Risk::Network => "network",
+            Risk::Exec => "exec",
+        }
+    }
+
+    /// Whether a call goes ahead when nobody said anything about it (C21).
+    pub fn is_safe_by_default(self) -> bool {
+        match self {
+            Risk::ReadOnly | Risk::WritesWorkspace => true,
+            Risk::WritesFs | Risk::Network | Risk::Exec => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Risk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Risk {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Risk::ALL
+            .into_iter()
+            .find(|risk| risk.as_str() == word)
+            .ok_or_else(|| format!("unknown risk level `{word}`"))
+    }
+}
+
+/// Where a tool would rather be executed.
+///
+/// ```
+/// assert_eq!(forge_tools::PreferredRunner::Local.as_str(), "local");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreferredRunner {
+    /// In this process, or in a confined child of it.
+    Local,
+    /// In a container.
+    Docker,
+}
+
+impl PreferredRunner {
+    /// The word used in configuration and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PreferredRunner::Local => "local",
+            PreferredRunner::Docker => "docker",
+        }
+    }
+}
+
+/// The four hints of the Model Context Protocol, all of them always stated (the
+/// protocol's defaults assume the worst of a tool that is silent).
+///
+/// ```
+/// let read = forge_tools::Annotations::READ;
+/// assert!(read.read_only && !read.open_world);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// Changes nothing.
+    #[serde(rename = "readOnlyHint")]
+    pub read_only: bool,
+    /// May destroy what was there.
+    #[serde(rename = "destructiveHint")]
+    pub destructive: bool,
+    /// Twice is the same as once.
+    #[serde(rename = "idempotentHint")]
+    pub idempotent: bool,
+    /// Reaches beyond what the worker was given.
+    #[serde(rename = "openWorldHint")]
+    pub open_world: bool,
+}
+
+impl Annotations {
+    /// A tool that only looks.
+    pub const READ: Annotations = Annotations {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    };
+    /// A tool that may overwrite, with the same outcome when repeated.
+    pub const OVERWRITE: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+        open_world: false,
+    };
+    /// A tool that may do anything its sandbox permits.
+    pub const RUN: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+    };
+}
+
+/// A tool's self-description.
+///
+/// ```
+/// use forge_tools::{Risk, tools};
+/// let spec = tools::read_file();
+/// assert_eq!(forge_tools::Tool::spec(&spec).risk, Risk::ReadOnly);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// snake_case, `[a-z_]{1,64}`.
+    pub name: String,
+    /// Other spellings that models use; accepted, never advertised (C9).
+    pub aliases: &'static [&'static str],
+    /// For the model; names no mount (F002-28).
+    pub description: String,
+    /// The arguments.
+    pub params: Params,
+    /// The worst it can do.
+    pub risk: Risk,
+    /// Where it would rather run.
+    pub preferred_runner: PreferredRunner,
+    /// Whether it is useless without a network.
+    pub needs_network: bool,
+    /// The tool's own default for "a person has to agree", used where neither a
+    /// per-tool nor a per-risk setting speaks (F003-22).
+    pub requires_permission: bool,
+    /// Hints for MCP clients.
+    pub annotations: Annotations,
+}
+
+impl Spec {
+    /// Whether `name` means this tool, in either spelling.
+    pub fn answers_to(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+
+    /// The description as one JSON object, as `forge tools list --json` prints it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.params.to_json_schema(),
+            "risk_level": self.risk,
+            "preferred_runner": self.preferred_runner,
+            "needs_network": self.needs_network,
+            "requires_permission": self.requires_permission,
+            "annotations": self.annotations,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! The contract of a tool.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::call::{Code, Failure, Reply};
+use crate::gate::Intent;
+use crate::hands::{Hands, View};
+use crate::params::Arguments;
+use crate::spec::Spec;
+
+/// A future that can cross threads; what [`Tool::run`] returns.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One thing that a model may call.
+///
+/// ```
+/// use forge_tools::{Arguments, BoxFuture, Failure, Hands, Intent, Reply, Spec, Tool, View};
+/// use forge_tools::{Annotations, Params, PreferredRunner, Risk};
+///
+/// struct Ping(Spec);
+///
+/// impl Tool for Ping {
+///     fn spec(&self) -> &Spec {
+///         &self.0
+///     }
+///     fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+///         Ok(Vec::new())
+///     }
+///     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+///         Box::pin(async { Ok(Reply::text("pong")) })
+///     }
+/// }
+///
+/// let ping = Ping(Spec {
+///     name: "ping".into(),
+///     aliases: &[],
+///     description: "Answers pong.".into(),
+///     params: Params::default(),
+///     risk: Risk::ReadOnly,
+///     preferred_runner: PreferredRunner::Local,
+///     needs_network: false,
+///     requires_permission: false,
+///     annotations: Annotations::READ,
+/// });
+/// let toolbox = forge_tools::Toolbox::builder().tool(ping).build().unwrap();
+/// assert_eq!(toolbox.specs().count(), 1);
+/// ```
+pub trait Tool: Send + Sync + 'static {
+    /// How it describes itself; the same on every call.
+    fn spec(&self) -> &Spec;
+
+    /// What the call would touch. Looks, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the worker is not able to do it at all: no approval can change that, so
+    /// nobody is asked.
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure>;
+
+    /// Does it. Only the executor can call this, since only it makes [`Hands`].
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong, in words that the model can act on.
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>>;
+}
+
+/// Runs blocking work without holding up the other calls.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # rt.block_on(async {
+/// let reply = forge_tools::blocking(|| Ok(forge_tools::Reply::text("done"))).await;
+/// assert_eq!(reply.unwrap().text, "done");
+/// # });
+/// ```
+pub fn blocking<'a, F>(work: F) -> BoxFuture<'a, Result<Reply, Failure>>
+where
+    F: FnOnce() -> Result<Reply, Failure> + Send + 'static,
+{
+    Box::pin(async move {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::new(
+                Code::Internal,
+                "The tool stopped unexpectedly; nothing else was affected.",
+            )),
+        }
+    })
+}

@@ -1,0 +1,113 @@
+//! `list_files`: names in one directory, or everything below it that fits a
+//! pattern.
+
+use file_sandbox::{EntryKind, ListOptions};
+use serde_json::{Value, json};
+
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::hands::{Hands, View};
+use crate::params::{Arguments, Param, Params};
+use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::tool::{BoxFuture, Tool, blocking};
+
+/// Lists files.
+///
+/// ```
+/// use forge_tools::{Tool, tools};
+/// assert_eq!(tools::list_files().spec().name, "list_files");
+/// ```
+#[derive(Debug)]
+pub struct ListFiles(Spec);
+
+/// The `list_files` tool.
+pub fn list_files() -> ListFiles {
+    ListFiles(Spec {
+        name: "list_files".to_owned(),
+        aliases: &["listFiles"],
+        description: "List a directory, one name a line, directories with a trailing slash. \
+                      With a pattern such as **/*.md, lists everything below that fits. \
+                      Path \"/\" shows which directories there are."
+            .to_owned(),
+        params: Params::new([
+            Param::text("path", "Directory to list.").default("/"),
+            Param::text("pattern", "Glob over the paths below the directory."),
+        ]),
+        risk: Risk::ReadOnly,
+        preferred_runner: PreferredRunner::Local,
+        needs_network: false,
+        requires_permission: false,
+        annotations: Annotations::READ,
+    })
+}
+
+/// The root, in the three ways models write it.
+fn directory(args: &Arguments) -> &str {
+    match args.text("path") {
+        None | Some("." | "") => "/",
+        Some(path) => path,
+    }
+}
+
+impl Tool for ListFiles {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let path = view.path(directory(args))?;
+        Ok(vec![Intent::Read(path)])
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        blocking(move || {
+            let files = hands.files()?;
+            let path = files.path(directory(&args))?;
+            let mut options = ListOptions::default();
+            if let Some(pattern) = args.text("pattern") {
+                options = options.pattern(pattern);
+            }
+            let listing = files.list(&path, options)?;
+            let mut lines: Vec<String> = Vec::with_capacity(listing.entries.len());
+            let mut entries: Vec<Value> = Vec::with_capacity(listing.entries.len());
+            for entry in &listing.entries {
+                let name = crate::escape_controls(&entry.name);
+                let slash = if entry.kind == EntryKind::Directory {
+                    "/"
+                } else {
+                    ""
+                };
+                lines.push(format!("{name}{slash}"));
+                entries.push(json!({ "name": name, "kind": entry.kind.as_str() }));
+            }
+            if lines.is_empty() {
+                lines.push("[empty]".to_owned());
+            }
+            if listing.more {
+                lines.push(
+                    "[more entries are not shown; list a subdirectory or use a pattern]".to_owned(),
+                );
+            }
+            let skipped: Vec<String> = listing
+                .skipped
+                .iter()
+                .map(|skipped| {
+                    format!(
+                        "{}: {}",
+                        crate::escape_controls(&skipped.name),
+                        skipped.reason
+                    )
+                })
+                .collect();
+            for left_out in &skipped {
+                lines.push(format!("[left out: {left_out}]"));
+            }
+            Ok(Reply::text(lines.join("\n")).structured(json!({
+                "path": path.as_str(),
+                "entries": entries,
+                "more": listing.more,
+                "skipped": skipped,
+            })))
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! The one road that every call walks, as a table: what each step refuses, in which
+//! order, and what is kept of it.
+
+use forge_tools::{Answer, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
+use serde_json::json;
+
+use crate::support::{Always, Counting, World, call, recorder};
+
+fn no() -> Answer {
+    Answer::Deny {
+        by: "a person".into(),
+        reason: Some("not today".into()),
+    }
+}
+
+fn yes_once() -> Answer {
+    Answer::AllowOnce {
+        by: "a person".into(),
+    }
+}
+
+fn yes_for_run() -> Answer {
+    Answer::AllowForRun {
+        by: "a person".into(),
+    }
+}
+
+#[test]
+fn capability_before_block_before_ask() {
+    let world = World::new();
+    let write = |path: &str| json!({"path": path, "content": "x"});
+    // (gate, path, expected code, questions)
+    for (verdict, path, code, questions) in [
+        (Verdict::Allow, "/out/a.md", None, 0),
+        (Verdict::Ask, "/out/a.md", Some("DENIED"), 1),
+        (Verdict::Block, "/out/a.md", Some("BLOCKED"), 0),
+        (Verdict::Allow, "/data/a.md", Some("READ_ONLY"), 0),
+        (Verdict::Ask, "/data/a.md", Some("READ_ONLY"), 0),
+        (Verdict::Block, "/data/a.md", Some("READ_ONLY"), 0),
+        (Verdict::Ask, "/etc/passwd", Some("OUTSIDE_SANDBOX"), 0),
+        (Verdict::Ask, "/data/out-link/x", Some("READ_ONLY"), 0),
+        (Verdict::Ask, "/out/a.exe", Some("SUFFIX_NOT_ALLOWED"), 0),
+    ] {
+        let approver = Counting::new(no());
+        let toolbox = world
+            .builder()
+            .gate(Always(verdict))
+            .approver(approver.clone())
+            .build()
+            .unwrap();
+        let result = call(&toolbox, "write_file", write(path));
+        let got = result.error.map(|error| error.code);
+        assert_eq!(got.as_deref(), code, "{verdict:?} {path}");
+        assert_eq!(approver.asked(), questions, "{verdict:?} {path}");
+    }
+    assert!(!world.host.path().join("data/a.md").exists());
+}
+
+#[test]
+fn nothing_lifts_a_block() {
+    let world = World::new();
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Block))
+        .approver(AssumeYes)
+        .build()
+        .unwrap();
+    std::fs::write(world.host.path().join("out/a.md"), "kept").unwrap();
+    let result = call(&toolbox, "delete_file", json!({"path": "/out/a.md"}));
+    insta::assert_snapshot!(result.content, @r"
+    delete_file is blocked here: the test says so.
+    Use another way. Asking again does not change it.
+    ");
+    assert!(world.host.path().join("out/a.md").exists());
+}
+
+#[test]
+fn once_asks_again_and_for_the_run_does_not() {
+    let world = World::new();
+    for (answer, questions) in [(yes_once(), 2), (yes_for_run(), 1)] {
+        let approver = Counting::new(answer);
+        let toolbox = world
+            .builder()
+            .gate(Always(Verdict::Ask))
+            .approver(approver.clone())
+            .build()
+            .unwrap();
+        for _ in 0..2 {
+            let result = call(
+                &toolbox,
+                "write_file",
+                json!({"path": "/out/a.md", "content": "x"}),
+            );
+            assert!(result.ok);
+        }
+        assert_eq!(approver.asked(), questions);
+        // Other arguments are another question.
+        call(
+            &toolbox,
+            "write_file",
+            json!({"path": "/out/b.md", "content": "x"}),
+        );
+        assert_eq!(approver.asked(), questions + 1);
+    }
+}
+
+#[test]
+fn denied_blocked_and_unanswered_read_differently() {
+    let world = World::new();
+    let say = |toolbox| {
+        call(
+            &toolbox,
+            "write_file",
+            json!({"path": "/out/a.md", "content": "x"}),
+        )
+        .content
+    };
+    let asking = || world.builder().gate(Always(Verdict::Ask));
+    insta::assert_snapshot!(say(asking().approver(Counting::new(no())).build().unwrap()), @r"
+    A person denied this call of write_file: not today
+    Do not repeat the same call; ask what is wanted instead, or go on without it.
+    ");
+    let nobody = NobodyAnswers::because("there is no terminal");
+    insta::assert_snapshot!(say(asking().approver(nobody).build().unwrap()), @r"
+    write_file needs a person's approval (the test says so), and nobody could be asked: there is no terminal.
+    Repeating the call does not help in this run; go on without it.
+    ");
+    assert!(say(asking().approver(HostAnswers).build().unwrap()).starts_with("Written"));
+}
+
+#[test]
+fn every_call_leaves_one_record_with_a_reason() {
+    let world = World::new();
+    let records = recorder();
+    let toolbox = world
+        .builder()
+        .shared_recorder(records.clone())
+        .caller(forge_tools::Caller::new("main").child("report"))
+        .build()
+        .unwrap();
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "/data/readme.md"})),
+        ("readFile", json!({"path": "/data/nope"})),
+        ("write_file", json!({"path": "/out/a.md", "content": "x"})),
+        ("write_file", json!({"path": "/out/a.md"})),
+        ("rm", json!({})),
+    ] {
+        call(&toolbox, tool, arguments);
+    }
+    let shown: Vec<String> = records
+        .records()
+        .iter()
+        .map(|record| {
+            assert!(!record.decision.reasons.is_empty());
+            assert_eq!(record.workers, ["main", "report"]);
+            assert_eq!(record.content_sha256.len(), 64);
+            format!(
+                "{} {} {:?} {} {}",
+                record.tool,
+                record.ok,
+                record.decision.verdict,
+                record.code.as_deref().unwrap_or("-"),
+                record.intents.join(",")
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+    read_file true Some(Allow) - read /data/readme.md
+    read_file false Some(Allow) NOT_FOUND read /data/nope
+    write_file true Some(Allow) - write /out/a.md
+    write_file false None INVALID_ARGUMENTS 
+    rm false None UNKNOWN_TOOL 
+    ");
+}
+
+#[test]
+fn a_result_that_cannot_be_recorded_is_withheld() {
+    struct Full;
+    impl forge_tools::Recorder for Full {
+        fn record(&self, _: &forge_tools::Record) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+    }
+    let world = World::new();
+    let toolbox = world.builder().recorder(Full).build().unwrap();
+    let result = call(&toolbox, "read_file", json!({"path": "/data/readme.md"}));
+    assert!(!result.ok);
+    assert!(!result.content.contains("hello"));
+}
+
+#[test]
+fn questions_of_parallel_calls_come_one_at_a_time() {
+    use forge_tools::{ApprovalRequest, Approver, BoxFuture, Call};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct OneAtATime {
+        open: AtomicUsize,
+        most: AtomicUsize,
+    }
+    impl Approver for OneAtATime {
+        fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+            Box::pin(async {
+                let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+                self.most.fetch_max(open, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                self.open.fetch_sub(1, Ordering::SeqCst);
+                Answer::AllowOnce { by: "a test".into() }
+            })
+        }
+    }
+    let world = World::new();
+    let approver = Arc::new(OneAtATime::default());
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Ask))
+        .shared_approver(approver.clone())
+        .build()
+        .unwrap();
+    crate::support::block_on(async {
+        let calls = (0..20).map(|n| {
+            let toolbox = toolbox.clone();
+            tokio::spawn(async move {
+                let arguments = json!({"path": format!("/out/{n}.md"), "content": "x"});
+                toolbox.call(Call::new("write_file", arguments)).await.ok
+            })
+        });
+        for done in calls.collect::<Vec<_>>() {
+            assert!(done.await.unwrap());
+        }
+    });
+    assert_eq!(approver.most.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn two_tools_of_one_name_are_refused() {
+    let world = World::new();
+    let built = world
+        .builder()
+        .tool(forge_tools::tools::read_file())
+        .build();
+    assert_eq!(
+        built.err().unwrap().to_string(),
+        "two tools answer to the name `read_file`"
+    );
+}

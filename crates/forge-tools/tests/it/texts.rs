@@ -1,0 +1,103 @@
+//! What a model reads: every tool's results and refusals, by snapshot; and what no
+//! text may contain.
+
+use serde_json::json;
+
+use crate::support::{World, call};
+
+#[test]
+fn results_and_refusals() {
+    let world = World::new();
+    let toolbox = world.toolbox();
+    let rows = [
+        ("list_files", json!({})),
+        ("list_files", json!({"path": "/data"})),
+        ("list_files", json!({"path": "data", "pattern": "**/*.md"})),
+        ("list_files", json!({"path": "/out"})),
+        ("list_files", json!({"path": "/nope"})),
+        ("read_file", json!({"path": "data/readme.md"})),
+        ("read_file", json!({"path": "/data/notes.md", "max_chars": 4, "offset": 2})),
+        ("read_file", json!({"path": "/data/readmee.md"})),
+        ("read_file", json!({"path": "/data/picture.png"})),
+        ("read_file", json!({"path": "/data/sub"})),
+        ("read_file", json!({"path": "/data/out-link/secret.txt"})),
+        ("read_file", json!({"path": "/etc/passwd"})),
+        ("read_file", json!({"path": "../../etc/passwd"})),
+        ("read_file", json!({"path": "~/.ssh/id_rsa"})),
+        ("read_file", json!({"path": ""})),
+        ("write_file", json!({"path": "out/a.md", "content": "héllo"})),
+        ("write_file", json!({"path": "/out/b.exe", "content": "x"})),
+        ("write_file", json!({"path": "/out/b.md", "content": "x".repeat(41)})),
+        ("write_file", json!({"path": "/data/b.md", "content": "x"})),
+        ("delete_file", json!({"path": "/out/a.md"})),
+        ("delete_file", json!({"path": "/out/a.md"})),
+        ("delete_file", json!({"path": "/out"})),
+        ("delete_file", json!({"path": "/data/readme.md"})),
+        ("shell", json!({"command": "ls"})),
+        ("read_fil", json!({"path": "/data"})),
+        ("read_file", json!({"file": "/data", "max_chars": "9"})),
+    ];
+    let mut shown = String::new();
+    for (tool, arguments) in rows {
+        let result = call(&toolbox, tool, arguments.clone());
+        let code = result.error.map_or("ok".to_owned(), |error| error.code);
+        shown.push_str(&format!("--- {tool} {arguments} -> {code}\n{}\n", result.content));
+    }
+    insta::assert_snapshot!("results_and_refusals", shown);
+    assert!(!shown.contains(world.host.path().to_str().unwrap()));
+}
+
+#[test]
+fn every_tool_describes_itself_and_names_no_place() {
+    let world = World::new();
+    let toolbox = world.toolbox();
+    let all: Vec<_> = toolbox.specs().map(|spec| spec.to_json()).collect();
+    assert_eq!(all.len(), 4);
+    for spec in &all {
+        for key in [
+            "name",
+            "description",
+            "input_schema",
+            "risk_level",
+            "preferred_runner",
+            "needs_network",
+            "requires_permission",
+            "annotations",
+        ] {
+            assert!(!spec[key].is_null(), "{} lacks {key}", spec["name"]);
+        }
+    }
+    let text = serde_json::to_string(&all).unwrap().to_lowercase();
+    for word in ["zone", "/data", "/out", "/workspace", "/cache"] {
+        assert!(!text.contains(word), "a description says {word}");
+    }
+    assert!(text.len() < 8 * 1024);
+}
+
+proptest::proptest! {
+    /// No text for a model contains a host path or the word "zone", and nothing
+    /// panics, whatever is asked for.
+    #[test]
+    fn no_text_leaks(
+        tool in "(read_file|write_file|list_files|delete_file|[a-z_]{1,8})",
+        path in "(/data|/out|data|\\.\\.|~|/|.{0,4}){0,1}(/(\\.\\.|\\.|out-link|secret\\.txt|sub|.{0,6})){0,4}",
+        content in ".{0,50}",
+    ) {
+        let world = World::new();
+        let toolbox = world.toolbox();
+        for arguments in [
+            json!({"path": path}),
+            json!({"path": path, "content": content}),
+            json!({"path": path, "pattern": content}),
+        ] {
+            let result = call(&toolbox, &tool, arguments.clone());
+            let text = result.to_json().to_string();
+            let host = world.host.path().to_str().unwrap();
+            proptest::prop_assert!(!text.contains(host), "{}", text);
+            let said = result.content.to_lowercase();
+            let asked = format!("{tool}{arguments}").to_lowercase();
+            proptest::prop_assert!(!said.contains("zone") || asked.contains("zone"), "{}", text);
+            proptest::prop_assert!(!text.contains("the secret"), "{}", text);
+        }
+    }
+}
