@@ -62,6 +62,8 @@ mod host;
 mod nearest;
 mod resolve;
 
+#[doc(no_inline)]
+pub use cap_std;
 pub use error::{Error, ErrorKind};
 pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};

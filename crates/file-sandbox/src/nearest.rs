@@ -9,6 +9,8 @@ use crate::host::sys;
 /// Entries looked at; in a larger directory the suggestion may miss the best name.
 const MAX_ENTRIES: usize = 2_000;
 const MAX_SUGGESTED: usize = 3;
+/// A name this close was probably meant; the others are only noise then.
+const CLOSE: u32 = 400;
 
 /// At most three names in `dir`, the nearest first.
 pub(crate) fn names(
@@ -30,6 +32,9 @@ pub(crate) fn names(
         })
         .collect();
     scored.sort();
+    if scored.first().is_some_and(|(best, _)| *best <= CLOSE) {
+        scored.retain(|(score, _)| *score <= CLOSE);
+    }
     scored
         .into_iter()
         .take(MAX_SUGGESTED)

@@ -262,14 +262,13 @@ impl FileSandbox {
                 Reason::Invalid(InvalidPath::Reserved),
             ));
         }
-        let full = with_base(mount, names);
-        if verb == Verb::Delete && mount.hidden.matching(&full).is_some() {
+        if verb == Verb::Delete && mount.hidden.matching(&mount.base, names).is_some() {
             return Err(not_found(path, Vec::new()));
         }
         match mount
             .protected
-            .matching(&full)
-            .or_else(|| mount.hidden.matching(&full))
+            .matching(&mount.base, names)
+            .or_else(|| mount.hidden.matching(&mount.base, names))
         {
             Some(name) => {
                 let name = name.to_owned();
@@ -335,9 +334,7 @@ impl FileSandbox {
             hidden_by(spot.mount, &names).is_none()
         };
         let names = nearest::names(parent, &rest[0], visible);
-        let nearest = names
-            .iter()
-            .map(|name| place.child(name).as_str().to_owned());
+        let nearest = names.iter().map(|name| self.table.show(&place.child(name)));
         not_found(path, nearest.collect())
     }
 
@@ -401,7 +398,7 @@ pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<&'m 
     if is_temp(names) {
         return Some(TEMP_PREFIX);
     }
-    mount.hidden.matching(&with_base(mount, names))
+    mount.hidden.matching(&mount.base, names)
 }
 
 pub(crate) fn open_root(mount: &Mount) -> Handle<'_> {
@@ -419,8 +416,4 @@ fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error>
 fn is_temp(names: &[OsString]) -> bool {
     let ours = |name: &OsString| name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes());
     names.iter().any(ours)
-}
-
-fn with_base(mount: &Mount, names: &[OsString]) -> Vec<OsString> {
-    mount.base.iter().chain(names).cloned().collect()
 }

@@ -42,12 +42,13 @@ impl NameRules {
         self.rules.iter().map(|rule| rule.text.as_str())
     }
 
-    /// The first rule that one of these names, or the way to it, falls under.
-    pub(crate) fn matching(&self, names: &[OsString]) -> Option<&str> {
+    /// The first rule that `names` below `base`, or the way to it, falls under.
+    pub(crate) fn matching(&self, base: &[OsString], names: &[OsString]) -> Option<&str> {
         if self.rules.is_empty() {
             return None;
         }
-        let names: Vec<String> = names.iter().map(|n| fold(&n.to_string_lossy())).collect();
+        let names = base.iter().chain(names);
+        let names: Vec<String> = names.map(|n| fold(&n.to_string_lossy())).collect();
         let hit = |rule: &&Rule| {
             let mut state = rule.glob.start();
             names.iter().any(|name| {
@@ -105,7 +106,7 @@ mod tests {
         ];
         for (path, rule) in rows {
             let names: Vec<OsString> = path.split('/').map(OsString::from).collect();
-            assert_eq!(rules.matching(&names), rule, "{path}");
+            assert_eq!(rules.matching(&[], &names), rule, "{path}");
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct FileSandbox {
     pub(crate) table: Arc<Table>,
 }
 
-/// The mounts, sorted by target. Nothing in here ever changes.
+/// The mounts, in the order they were given. Nothing in here ever changes.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) mounts: Vec<Mount>,
@@ -239,7 +239,7 @@ impl FileSandbox {
             .map(|i| self.table.mounts[i].mode())
     }
 
-    /// The mounts, sorted by target.
+    /// The mounts, in the order they were given.
     #[must_use]
     pub fn mounts(&self) -> &[Mount] {
         &self.table.mounts
@@ -327,19 +327,20 @@ impl Resolved {
 }
 
 impl Table {
-    pub(crate) fn new(mut mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
-        mounts.sort_by(|a, b| a.target().cmp(b.target()));
+    pub(crate) fn new(mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
         let ids = mounts
             .iter()
             .map(Mount::id)
             .collect::<Result<Vec<_>, _>>()?;
-        if let Some(twin) = mounts
-            .windows(2)
-            .find(|two| two[0].target() == two[1].target())
-        {
-            let why = "this place is taken by another one";
-            let reason = Reason::Mount { why, source: None };
-            return Err(Error::new(twin[1].target().asked(), reason));
+        for (i, mount) in mounts.iter().enumerate() {
+            if mounts[..i]
+                .iter()
+                .any(|other| other.target() == mount.target())
+            {
+                let why = "this place is taken by another one";
+                let reason = Reason::Mount { why, source: None };
+                return Err(Error::new(mount.target().asked(), reason));
+            }
         }
         let nested_below = |outer: &Mount| {
             let inner = |(mount, inner): (usize, &Mount)| {
@@ -387,11 +388,12 @@ impl Table {
         self.mounts
             .iter()
             .filter(|mount| mount.mode() >= at_least)
-            .map(|mount| self.show_root(mount.target()))
+            .map(|mount| self.show(mount.target()))
             .collect()
     }
 
-    fn show_root(&self, target: &SandboxPath) -> String {
+    /// A path as messages show it, where nobody has asked for it in words of their own.
+    pub(crate) fn show(&self, target: &SandboxPath) -> String {
         match self.style {
             RootStyle::Absolute => target.as_str().to_owned(),
             RootStyle::Relative if target.is_root() => ".".to_owned(),
@@ -409,7 +411,7 @@ impl Table {
                 }
                 let shared = self.ids[i] == self.ids[j] || contains_elsewhere(a, b);
                 if shared {
-                    let other = self.show_root(a.target());
+                    let other = self.show(a.target());
                     return Err(Error::new(
                         b.target().asked(),
                         Reason::MountOverlap { other },

@@ -133,7 +133,7 @@ impl FileSandbox {
         let opened = self.open_file(path)?;
         let mut source = Source::new(self, path, &opened);
         let mut collect = Collect::new(&options);
-        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut buffer = source.buffer();
         let mut kept = 0;
         let at_end = loop {
             let got = source.fill(&mut buffer[kept..])?;
@@ -177,7 +177,7 @@ impl FileSandbox {
         }
         let mut source = Source::new(self, path, &opened);
         let mut bytes = Vec::with_capacity(usize::try_from(opened.meta.size).unwrap_or(0));
-        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut buffer = source.buffer();
         loop {
             let got = source.fill(&mut buffer)?;
             if got == 0 {
@@ -222,9 +222,18 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// As large as is of use, and never so small that a character does not fit.
+    fn buffer(&self) -> Vec<u8> {
+        let size = usize::try_from(self.end).unwrap_or(CHUNK_BYTES);
+        vec![0; size.clamp(16, CHUNK_BYTES)]
+    }
+
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         let left = usize::try_from(self.end - self.bytes).unwrap_or(usize::MAX);
         let room = buffer.len().min(left);
+        if room == 0 {
+            return Ok(0);
+        }
         let got = loop {
             match (&self.opened.file).read(&mut buffer[..room]) {
                 Ok(got) => break got,

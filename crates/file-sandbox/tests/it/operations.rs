@@ -608,7 +608,7 @@ fn questions() {
 #[test]
 fn a_directory_that_cannot_be_read_is_reported() {
     let scene = Scene::new();
-    fs::set_permissions(scene.at("data/empty"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(scene.at("data/empty"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read_dir(scene.at("data/empty")).is_ok() {
         eprintln!("skipped: no directory is closed to root");
         return;

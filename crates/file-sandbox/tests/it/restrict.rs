@@ -8,6 +8,9 @@ use proptest::prelude::*;
 
 use crate::scene::{Scene, mount, path};
 
+/// Readable and writable ones.
+type Roots = (&'static [&'static str], &'static [&'static str]);
+
 #[test]
 fn table() {
     let scene = Scene::new();
@@ -15,7 +18,7 @@ fn table() {
     let keep = |at: &str| Restriction::new().keep(path(at));
     let keep_as = |at: &str, mode| Restriction::new().keep_as(path(at), mode);
     let escalation = Err(ErrorKind::PermissionEscalation);
-    let rows: [(Restriction, Result<(&[&str], &[&str]), ErrorKind>); 17] = [
+    let rows: [(Restriction, Result<Roots, ErrorKind>); 17] = [
         (
             Restriction::new(),
             Ok((&["/data", "/docs", "/ref"], &["/data", "/docs"])),

@@ -26,6 +26,15 @@ pub(crate) fn mount(target: &str, host: &Path, mode: Mode) -> Mount {
 impl Scene {
     /// `/data` rw, `/ref` ro, `/docs` rw with limits; next to them `outside` and `data_evil`.
     pub(crate) fn new() -> Self {
+        Self::build(false)
+    }
+
+    /// The same with one more root, `/data/nested`.
+    pub(crate) fn with_nested_root() -> Self {
+        Self::build(true)
+    }
+
+    fn build(nested: bool) -> Self {
         let host = tempfile::tempdir().unwrap();
         let at = |name: &str| host.path().join(name);
         let file = |name: &str, text: &str| {
@@ -93,12 +102,16 @@ impl Scene {
             .hide([".env*"])
             .unwrap();
         let limits = Limits::new().suffixes([".md", ".pdf"]).max_file_bytes(10);
-        let files = FileSandbox::new(vec![
+        let mut mounts = vec![
             data,
-            mount("/ref", &at("ref"), Mode::ReadOnly),
             mount("/docs", &at("docs"), Mode::ReadWrite).with_limits(limits),
-        ])
-        .unwrap();
+            mount("/ref", &at("ref"), Mode::ReadOnly),
+        ];
+        if nested {
+            file("nested/n.md", "nested");
+            mounts.push(mount("/data/nested", &at("nested"), Mode::ReadWrite));
+        }
+        let files = FileSandbox::new(mounts).unwrap();
         Self { files, host }
     }
 
