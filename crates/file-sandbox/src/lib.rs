@@ -75,3 +75,7 @@ pub use ops::{
 pub use path::SandboxPath;
 pub use restrict::Restriction;
 pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -2,11 +2,15 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::AmbientAuthority;
 use cap_std::fs::Dir;
+use rustix::io::Errno;
 
 use crate::error::{Error, Reason};
 use crate::host::sys::{self, Id};
@@ -81,16 +85,7 @@ impl Mount {
         mode: Mode,
         authority: AmbientAuthority,
     ) -> Result<Self, Error> {
-        let failed = |source| {
-            let why = match std::io::Error::kind(&source) {
-                std::io::ErrorKind::NotFound => "its directory does not exist",
-                std::io::ErrorKind::NotADirectory => "it is not a directory",
-                std::io::ErrorKind::PermissionDenied => "its directory may not be opened",
-                _ => "its directory cannot be opened",
-            };
-            let source = Some(source);
-            Error::new(target.asked(), Reason::Mount { why, source })
-        };
+        let failed = |source| not_opened(&target, source);
         let real = host.canonicalize().map_err(failed)?;
         if is_door(&real) {
             let why = "the directory gives access to the system itself";
@@ -108,6 +103,67 @@ impl Mount {
             hosts,
             ..Self::new(target, dir, mode)
         })
+    }
+
+    /// Mounts the directory `below` a directory of the host, making what is missing of it. Links
+    /// are followed in `host` only: nobody can plant one in `below` to have directories made
+    /// elsewhere.
+    ///
+    /// ```
+    /// use file_sandbox::{Mode, Mount, SandboxPath};
+    ///
+    /// # let project = tempfile::tempdir()?;
+    /// # let project = project.path();
+    /// let mount = Mount::create_ambient(
+    ///     SandboxPath::parse("/cache")?,
+    ///     project,
+    ///     ".sandbox/cache".as_ref(),
+    ///     Mode::ReadWrite,
+    ///     cap_std::ambient_authority(),
+    /// )?;
+    /// assert!(project.join(".sandbox/cache").is_dir());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`open_ambient`](Self::open_ambient), and `INVALID_PATH` if `below` is not relative,
+    /// climbs, or meets a link.
+    pub fn create_ambient(
+        target: SandboxPath,
+        host: &Path,
+        below: &Path,
+        mode: Mode,
+        authority: AmbientAuthority,
+    ) -> Result<Self, Error> {
+        let failed = |errno: Errno| not_opened(&target, errno.into());
+        let base = Self::open_ambient(target.clone(), host, mode, authority)?;
+        let mut names = Vec::new();
+        let mut made: Option<OwnedFd> = None;
+        for component in below.components() {
+            let name = match component {
+                Component::CurDir => continue,
+                Component::Normal(name) => name,
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    let why = "its directory leads elsewhere";
+                    let reason = Reason::Mount { why, source: None };
+                    return Err(Error::new(target.asked(), reason));
+                }
+            };
+            let at = made.as_ref().map_or(base.dir.as_fd(), |dir| dir.as_fd());
+            match sys::create_dir(at, name) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            made = Some(sys::open_dir(at, name).map_err(failed)?);
+            names.push(name.to_owned());
+        }
+        let Some(dir) = made else {
+            return Ok(base);
+        };
+        let mut mount = base.narrowed(target.clone(), Dir::from_std_file(File::from(dir)), &names);
+        // Name rules are written for the directory that is mounted.
+        mount.base.clear();
+        Ok(mount)
     }
 
     /// Sets the limits.
@@ -241,6 +297,17 @@ impl fmt::Debug for Mount {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
+}
+
+fn not_opened(target: &SandboxPath, source: io::Error) -> Error {
+    let why = match source.kind() {
+        io::ErrorKind::NotFound => "its directory does not exist",
+        io::ErrorKind::NotADirectory => "it is not a directory",
+        io::ErrorKind::PermissionDenied => "its directory may not be opened",
+        _ => "its directory cannot be opened",
+    };
+    let source = Some(source);
+    Error::new(target.asked(), Reason::Mount { why, source })
 }
 
 fn add<I, S>(rules: &mut NameRules, patterns: I) -> Result<(), Error>

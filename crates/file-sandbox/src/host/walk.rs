@@ -163,7 +163,9 @@ impl<'r> Walk<'r> {
             return;
         }
         let way = self.pending.len() - 1;
-        let path: PathBuf = self.pending.iter().take(way).collect();
+        let room = self.pending.iter().map(|name| name.len() + 1).sum();
+        let mut path = PathBuf::with_capacity(room);
+        path.extend(self.pending.iter().take(way));
         if let Some(dir) = sys::open_dir_beneath(self.tree.root, &path) {
             self.at = Handle::Own(dir);
             self.real.extend(self.pending.drain(..way));

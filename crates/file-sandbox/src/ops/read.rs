@@ -288,9 +288,9 @@ impl Collect {
         let first = self.skip.saturating_sub(self.total).min(chars);
         let count = (chars - first).min(self.wanted - self.taken);
         if count > 0 {
-            let start = byte_of(text, first);
-            let end = start + byte_of(&text[start..], count);
-            self.content.push_str(&text[start..end]);
+            let rest = &text[byte_of(text, chars, first)..];
+            self.content
+                .push_str(&rest[..byte_of(rest, chars - first, count)]);
             self.taken += count;
         }
         self.total += chars;
@@ -315,8 +315,14 @@ impl Collect {
     }
 }
 
-/// Where the character number `index` begins.
-fn byte_of(text: &str, index: u64) -> usize {
+/// Where the character number `index` of `chars` begins. Mostly at one of the ends.
+fn byte_of(text: &str, chars: u64, index: u64) -> usize {
+    if index == 0 {
+        return 0;
+    }
+    if index >= chars {
+        return text.len();
+    }
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     text.char_indices()
         .nth(index)

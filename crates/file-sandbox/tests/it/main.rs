@@ -6,7 +6,10 @@
 )]
 
 mod escapes;
+mod mounts;
 mod operations;
+#[cfg(target_os = "linux")]
+mod race;
 mod restrict;
 mod scene;
 mod texts;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
+use file_sandbox::{FileSandbox, Limits, ListOptions, Mode, Mount, SandboxPath};
 
 pub(crate) struct Scene {
     pub(crate) files: FileSandbox,
@@ -21,6 +21,15 @@ pub(crate) fn path(text: &str) -> SandboxPath {
 
 pub(crate) fn mount(target: &str, host: &Path, mode: Mode) -> Mount {
     Mount::open_ambient(path(target), host, mode, cap_std::ambient_authority()).expect(target)
+}
+
+pub(crate) fn names(files: &FileSandbox, at: &str, options: ListOptions) -> Vec<String> {
+    let listing = files.list(&path(at), options).expect(at);
+    listing
+        .entries
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect()
 }
 
 impl Scene {
