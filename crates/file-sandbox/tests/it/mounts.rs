@@ -224,3 +224,10 @@ fn a_directory_exchanged_for_a_link_is_not_followed() {
         .read(&path("/data/sub/secret.txt"), Default::default());
     assert_eq!(parent.unwrap_err().kind(), ErrorKind::Escape);
 }
+
+#[test]
+fn a_sandbox_goes_to_any_thread() {
+    fn check<T: Send + Sync + Clone + 'static>() {}
+    check::<FileSandbox>();
+    check::<SandboxPath>();
+}

@@ -463,3 +463,42 @@ fn a_directory_that_cannot_be_read_is_reported() {
     assert_eq!(listing.skipped.len(), 1);
     assert_eq!(listing.skipped[0].name, "empty");
 }
+
+#[test]
+fn a_file_closed_to_writing_is_not_replaced() {
+    let scene = Scene::new();
+    let file = scene.at("data/a.md");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new().append(true).open(&file).is_ok() {
+        eprintln!("skipped: no file is closed to root");
+        return;
+    }
+    let denied = scene
+        .files
+        .write(&path("/data/a.md"), "x", Default::default())
+        .unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::Io);
+    assert_eq!(
+        denied.to_string(),
+        "Cannot write to '/data/a.md': permission denied."
+    );
+    assert_eq!(scene.host_text("data/a.md"), "text a");
+}
+
+/// Root may, so the owner is kept.
+#[test]
+fn a_write_keeps_the_owner() {
+    let scene = Scene::new();
+    let file = scene.at("data/a.md");
+    if let Err(error) = std::os::unix::fs::chown(&file, Some(12_345), Some(12_345)) {
+        eprintln!("skipped: giving a file away needs root ({error})");
+        return;
+    }
+    scene
+        .files
+        .write(&path("/data/a.md"), "new", Default::default())
+        .unwrap();
+    let meta = fs::metadata(&file).unwrap();
+    assert_eq!((meta.uid(), meta.gid()), (12_345, 12_345));
+    assert_eq!(scene.host_text("data/a.md"), "new");
+}
