@@ -1,0 +1,469 @@
+//! The transport: one JSON-RPC message a line, in both directions.
+//!
+//! rmcp has one as well. This one stands in its place because there a client's mistake
+//! costs too much: a notification before the conversation is open ends the server, a
+//! line that is too long or not a request gets no answer that the client could match,
+//! and neither the calls in flight nor their size are bounded.
+//!
+//! Every read, line and queue has a bound here: [`MAX_LINE_BYTES`], [`MAX_VALUES`],
+//! [`MAX_IN_FLIGHT`], [`MAX_IN_FLIGHT_BYTES`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
+    JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::service::RoleServer;
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::McpError;
+use super::line_reader::{Line, LineReader};
+use crate::tool::BoxFuture;
+
+/// Longest message taken.
+const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Most values in a message. The shortest ones take a hundred times their length in
+/// memory while they are read, so the length alone is no bound.
+const MAX_VALUES: usize = 16 * 1024;
+
+/// Most requests between question and answer; more are refused, not queued.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// Most bytes of requests between question and answer.
+const MAX_IN_FLIGHT_BYTES: usize = 32 * 1024 * 1024;
+
+/// The refusal of a request that comes on top of too many; outside the range that
+/// JSON-RPC keeps for itself.
+const TOO_BUSY: ErrorCode = ErrorCode(-31_000);
+
+/// What this server answers; anything else is left to rmcp.
+const METHODS: [&str; 5] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/call",
+    "tools/list",
+];
+
+/// What went wrong with the streams, kept for whoever started the server: rmcp only
+/// logs it.
+#[derive(Default)]
+pub(super) struct Breakage {
+    first: Mutex<Option<McpError>>,
+    hung_up: Notify,
+}
+
+impl Breakage {
+    pub(super) fn take(&self) -> Option<McpError> {
+        self.lock().take()
+    }
+
+    fn note(&self, error: McpError) {
+        self.lock().get_or_insert(error);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<McpError>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Lines<R, W> {
+    reader: LineReader<R>,
+    writer: Arc<tokio::sync::Mutex<Option<W>>>,
+    in_flight: Arc<Mutex<InFlight>>,
+    breakage: Arc<Breakage>,
+    /// Whether rmcp has left its opening phase, in which anything but a request makes
+    /// it give up.
+    open: bool,
+    /// An answer of our own that is being written. It is kept here because
+    /// [`Transport::receive`] may be dropped half-way.
+    reply: Option<BoxFuture<'static, ()>>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
+    pub(super) fn new(reader: R, writer: W, breakage: Arc<Breakage>) -> Self {
+        Lines {
+            reader: LineReader::new(reader, MAX_LINE_BYTES),
+            writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
+            in_flight: Arc::default(),
+            breakage,
+            open: false,
+            reply: None,
+        }
+    }
+
+    /// Writes one message, whole or not at all, as far as other messages are concerned.
+    fn write(&self, message: &ServerJsonRpcMessage) -> BoxFuture<'static, io::Result<()>> {
+        let line = serde_json::to_vec(message);
+        let writer = Arc::clone(&self.writer);
+        let breakage = Arc::clone(&self.breakage);
+        Box::pin(async move {
+            let mut line = line?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let Some(open) = writer.as_mut() else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            let mut written = open.write_all(&line).await;
+            if written.is_ok() {
+                written = open.flush().await;
+            }
+            if let Err(error) = &written {
+                // Half a line may be out: nothing may follow it.
+                *writer = None;
+                if error.kind() != io::ErrorKind::BrokenPipe {
+                    breakage.note(McpError::Write(io::Error::new(
+                        error.kind(),
+                        error.to_string(),
+                    )));
+                }
+                breakage.hung_up.notify_one();
+            }
+            written
+        })
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let error = ErrorData::new(refusal.code, refusal.text, None);
+        let message = ServerJsonRpcMessage::error(error, refusal.id);
+        let write = self.write(&message);
+        self.reply = Some(Box::pin(async move {
+            // A failure is noted where it happens and ends the next `receive`.
+            let _ = write.await;
+        }));
+    }
+
+    /// What becomes of a line.
+    fn sort(&mut self, line: &[u8]) -> Verdict {
+        if values_at_most(line) > MAX_VALUES {
+            let text = format!("A message may hold {MAX_VALUES} values at most.");
+            return Verdict::Refuse(Refusal::invalid_request(text, None));
+        }
+        let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+            Ok(message) => message,
+            Err(error) => return unreadable(line, &error),
+        };
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                let id = request.id.clone();
+                if let ClientRequest::CustomRequest(custom) = &request.request
+                    && let Some(method) = METHODS.iter().find(|known| **known == custom.method)
+                {
+                    return Verdict::Refuse(Refusal::malformed(method, id));
+                }
+                if let Err(refusal) = lock(&self.in_flight).enter(id, line.len()) {
+                    return Verdict::Refuse(refusal);
+                }
+                self.open |= opens(&request.request);
+                Verdict::Deliver(Box::new(message))
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    // rmcp sends nothing for it any more.
+                    lock(&self.in_flight).leave(id);
+                }
+                self.deliver_if_open(message)
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => self.deliver_if_open(message),
+        }
+    }
+
+    fn deliver_if_open(&self, message: ClientJsonRpcMessage) -> Verdict {
+        if self.open {
+            Verdict::Deliver(Box::new(message))
+        } else {
+            Verdict::Ignore
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let write = self.write(&message);
+        let in_flight = Arc::clone(&self.in_flight);
+        let answered = match message {
+            JsonRpcMessage::Response(response) => Some(response.id),
+            JsonRpcMessage::Error(error) => error.id,
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        async move {
+            let written = write.await;
+            // Only now: an answer that the client does not fetch still counts.
+            if let Some(id) = answered {
+                lock(&in_flight).leave(&id);
+            }
+            written
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if let Some(reply) = &mut self.reply {
+                reply.await;
+                self.reply = None;
+            }
+            let read = tokio::select! {
+                biased;
+                () = self.breakage.hung_up.notified() => return None,
+                read = self.reader.next() => read,
+            };
+            let line = match read {
+                Ok(Some(Line::Whole(line))) => line,
+                Ok(Some(Line::TooLong)) => {
+                    self.refuse(Refusal::invalid_request(
+                        format!("A message may have {MAX_LINE_BYTES} bytes at most."),
+                        None,
+                    ));
+                    continue;
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    self.breakage.note(McpError::Read(error));
+                    return None;
+                }
+            };
+            match self.sort(&line) {
+                Verdict::Deliver(message) => return Some(*message),
+                Verdict::Refuse(refusal) => self.refuse(refusal),
+                Verdict::Ignore => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.reply = None;
+        // Whoever holds the lock is stuck on a client that does not read; waiting for
+        // it would keep this process alive for as long as that client likes.
+        match self.writer.try_lock() {
+            Ok(mut writer) => match writer.take() {
+                Some(mut open) => open.shutdown().await,
+                None => Ok(()),
+            },
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+enum Verdict {
+    Deliver(Box<ClientJsonRpcMessage>),
+    Refuse(Refusal),
+    Ignore,
+}
+
+struct Refusal {
+    code: ErrorCode,
+    text: Cow<'static, str>,
+    id: Option<RequestId>,
+}
+
+impl Refusal {
+    /// Of something that is not a request, or not one that can be told from others.
+    fn invalid_request(text: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
+        Refusal {
+            code: ErrorCode::INVALID_REQUEST,
+            text: text.into(),
+            id,
+        }
+    }
+
+    /// Of a request whose method is known and whose params do not fit it.
+    fn malformed(method: &str, id: RequestId) -> Self {
+        Refusal {
+            code: ErrorCode::INVALID_PARAMS,
+            text: format!("The params of {method} are malformed.").into(),
+            id: Some(id),
+        }
+    }
+}
+
+/// Whether rmcp leaves its opening phase with this request: a handshake, or the first
+/// request that brings its own context. `ping` and `server/discover` decide nothing.
+fn opens(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        other => {
+            let meta = other.get_meta();
+            meta.missing_required_keys(&ProtocolVersion::V_2026_07_28)
+                .is_empty()
+                && meta
+                    .protocol_version()
+                    .is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
+        }
+    }
+}
+
+/// What becomes of a line that is not a message. What is not even JSON is ignored, as
+/// in the official SDKs: an answer to noise begets noise.
+fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
+    if !error.is_data() {
+        return Verdict::Ignore;
+    }
+    let refuse = |text: &'static str, id| Verdict::Refuse(Refusal::invalid_request(text, id));
+    let object = match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => object,
+        Ok(Value::Array(_)) => {
+            return refuse("Send one message a line; there are no batches.", None);
+        }
+        Ok(_) | Err(_) => return refuse("A message is a JSON object.", None),
+    };
+    let Some(id) = object.get("id") else {
+        // A notification gets no answer, however wrong it is.
+        return match object.get("method") {
+            Some(_) => Verdict::Ignore,
+            None => refuse("A message has a method.", None),
+        };
+    };
+    let id = match id {
+        Value::String(id) => RequestId::String(id.as_str().into()),
+        Value::Number(id) => match id.as_i64() {
+            Some(id) => RequestId::Number(id),
+            None => return refuse("An id is a whole number or a string.", None),
+        },
+        _ => return refuse("An id is a whole number or a string.", None),
+    };
+    if object.contains_key("result") || object.contains_key("error") {
+        return Verdict::Ignore;
+    }
+    let method = object.get("method").and_then(Value::as_str);
+    match METHODS.iter().find(|known| Some(**known) == method) {
+        Some(method) if object.get("jsonrpc") == Some(&Value::from("2.0")) => {
+            Verdict::Refuse(Refusal::malformed(method, id))
+        }
+        _ => refuse("Not a JSON-RPC 2.0 request.", Some(id)),
+    }
+}
+
+/// An upper bound of the values that the JSON in `line` holds, without reading it:
+/// each but the first follows one of these signs outside a string.
+fn values_at_most(line: &[u8]) -> usize {
+    let mut values = 1;
+    let mut in_string = false;
+    let mut escaped = false;
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b':' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// The requests between question and answer, and the bytes they came in.
+#[derive(Default)]
+struct InFlight {
+    requests: HashMap<RequestId, usize>,
+    bytes: usize,
+}
+
+impl InFlight {
+    fn enter(&mut self, id: RequestId, bytes: usize) -> Result<(), Refusal> {
+        if self.requests.contains_key(&id) {
+            // rmcp would answer one of the two only.
+            let text = "This id is in use by a request that is not answered yet.";
+            return Err(Refusal::invalid_request(text, None));
+        }
+        if self.requests.len() >= MAX_IN_FLIGHT || self.bytes + bytes > MAX_IN_FLIGHT_BYTES {
+            return Err(Refusal {
+                code: TOO_BUSY,
+                text: "Too many requests at once; repeat this one after others are answered."
+                    .into(),
+                id: Some(id),
+            });
+        }
+        self.bytes += bytes;
+        self.requests.insert(id, bytes);
+        Ok(())
+    }
+
+    fn leave(&mut self, id: &RequestId) {
+        if let Some(bytes) = self.requests.remove(id) {
+            self.bytes -= bytes;
+        }
+    }
+}
+
+fn lock(in_flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(id: i64) -> RequestId {
+        RequestId::Number(id)
+    }
+
+    #[test]
+    fn values_are_counted_outside_strings() {
+        for (line, values) in [
+            (r#"7"#, 1),
+            (r#"[1,2,3]"#, 4),
+            (r#"{"a":[{}],"b":"[,,{:"}"#, 7),
+            (r#"["\"[,","\\",1]"#, 4),
+            (r#"["\\\",,"#, 2),
+        ] {
+            assert_eq!(values_at_most(line.as_bytes()), values, "{line}");
+        }
+    }
+
+    #[test]
+    fn requests_in_flight_are_bounded_in_number() {
+        let mut in_flight = InFlight::default();
+        for id in 0..MAX_IN_FLIGHT as i64 {
+            assert!(in_flight.enter(number(id), 1).is_ok());
+        }
+        let refusal = in_flight.enter(number(-1), 1).err();
+        assert_eq!(refusal.map(|refusal| refusal.code), Some(TOO_BUSY));
+        in_flight.leave(&number(7));
+        assert!(in_flight.enter(number(-1), 1).is_ok());
+    }
+
+    #[test]
+    fn requests_in_flight_are_bounded_in_bytes() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.enter(number(1), MAX_IN_FLIGHT_BYTES).is_ok());
+        let refusal = in_flight.enter(number(2), 1).err();
+        assert_eq!(refusal.map(|refusal| refusal.code), Some(TOO_BUSY));
+        in_flight.leave(&number(2));
+        in_flight.leave(&number(1));
+        in_flight.leave(&number(1));
+        assert!(in_flight.enter(number(2), MAX_IN_FLIGHT_BYTES).is_ok());
+    }
+
+    #[test]
+    fn an_id_is_used_once_at_a_time() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.enter(number(1), 1).is_ok());
+        let refusal = in_flight.enter(number(1), 1).err();
+        assert_eq!(
+            refusal.map(|refusal| refusal.code),
+            Some(ErrorCode::INVALID_REQUEST)
+        );
+    }
+}
