@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("clippy", clippy);
     steps.run("deny", deny);
     steps.run("tests", tests);
+    steps.run("each crate alone", each_alone);
     steps.run("cargo doc", cargo_doc);
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
     steps.run("test-os", test_os::outcome);
@@ -91,6 +92,21 @@ fn tests() -> Result<(), Failure> {
             .args(EVERYTHING)
             .arg("--no-fail-fast"),
     )
+}
+
+/// In the workspace a crate may live on a feature that another one asked for; whoever depends on
+/// it alone would find out. A check with its own features, so nothing is built.
+fn each_alone() -> Result<(), Failure> {
+    let crates = workspace::root().join("crates");
+    for entry in fs::read_dir(&crates).context(crates.display())? {
+        let name = entry.context(crates.display())?.file_name();
+        process::quiet(
+            process::cargo()
+                .args(["check", "--locked", "--package"])
+                .arg(name),
+        )?;
+    }
+    Ok(())
 }
 
 /// Through RUSTDOCFLAGS and not RUSTFLAGS: those would build every dependency again.
