@@ -34,6 +34,9 @@ impl Reports {
 
     /// Warnings if there is no error, everything otherwise.
     pub(crate) fn finish(mut self) -> Result<Vec<Diagnostic>, Diagnostics> {
+        // As the file is read; what has no place stays where it came up.
+        self.list
+            .sort_by_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
         if self.left_out > 0 {
             let text = format!("{} more are not shown", self.left_out);
             self.list.push(Diagnostic::error(Code::TooComplex, text));

@@ -56,6 +56,13 @@ mod diagnostic;
 mod text;
 mod trust;
 
+#[cfg(feature = "files")]
+mod files;
+#[cfg(any(feature = "files", feature = "process"))]
+mod host_dirs;
+#[cfg(feature = "process")]
+mod process;
+
 mod discover;
 mod expand;
 mod fields;
@@ -72,6 +79,8 @@ pub use declaration::{Declaration, ZoneDeclaration};
 pub use diagnostic::{Code, Diagnostic, Diagnostics};
 pub use escalation::Escalation;
 pub use grant::{Environment, Grant};
+#[cfg(any(feature = "files", feature = "process"))]
+pub use host_dirs::GrantError;
 pub use limits::Limits;
 pub use mount::{Mode, Mount, NetworkAccess};
 pub use project::{Project, load};
@@ -81,3 +90,8 @@ pub use text::{Layer, Origin};
 pub use trust::WideningKey;
 pub use verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
 pub use worker::{Delegates, Worker};
+
+#[cfg(test)]
+mod flips;
+#[cfg(test)]
+mod narrowing;

@@ -16,8 +16,9 @@ pub struct Limits {
     pub(crate) max_stderr_kb: u64,
     pub(crate) max_file_write_mb: u64,
     pub(crate) max_turns: u64,
-    pub(crate) processes: u64,
-    pub(crate) memory_mb: u64,
+    /// `None`: what os-sandbox gives every command.
+    pub(crate) processes: Option<u64>,
+    pub(crate) memory_mb: Option<u64>,
 }
 
 impl Default for Limits {
@@ -28,8 +29,8 @@ impl Default for Limits {
             max_stderr_kb: 64,
             max_file_write_mb: 10,
             max_turns: 50,
-            processes: 256,
-            memory_mb: 2048,
+            processes: None,
+            memory_mb: None,
         }
     }
 }
@@ -65,16 +66,16 @@ impl Limits {
         self.max_turns
     }
 
-    /// Processes of one command at a time.
+    /// Processes of one command at a time; none: as many as the OS sandbox gives by itself.
     #[must_use]
-    pub fn processes(&self) -> u64 {
+    pub fn processes(&self) -> Option<u64> {
         self.processes
     }
 
-    /// Bytes of memory of one command's tree.
+    /// Bytes of memory of one command's tree; none: as much as the OS sandbox gives by itself.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory_mb.saturating_mul(1024 * 1024)
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory_mb.map(|mb| mb.saturating_mul(1024 * 1024))
     }
 
     /// Component-wise minimum.
@@ -86,8 +87,8 @@ impl Limits {
             max_stderr_kb: self.max_stderr_kb.min(other.max_stderr_kb),
             max_file_write_mb: self.max_file_write_mb.min(other.max_file_write_mb),
             max_turns: self.max_turns.min(other.max_turns),
-            processes: self.processes.min(other.processes),
-            memory_mb: self.memory_mb.min(other.memory_mb),
+            processes: smaller(self.processes, other.processes),
+            memory_mb: smaller(self.memory_mb, other.memory_mb),
         }
     }
 
@@ -98,21 +99,28 @@ impl Limits {
         max_stderr_kb: u64::MAX,
         max_file_write_mb: u64::MAX,
         max_turns: u64::MAX,
-        processes: u64::MAX,
-        memory_mb: u64::MAX,
+        processes: None,
+        memory_mb: None,
     };
 
-    /// The field behind a config key.
-    pub(crate) fn field(&mut self, key: &str) -> Option<&mut u64> {
-        Some(match key {
-            "timeout_s_default" => &mut self.timeout_s_default,
-            "max_stdout_kb" => &mut self.max_stdout_kb,
-            "max_stderr_kb" => &mut self.max_stderr_kb,
-            "max_file_write_mb" => &mut self.max_file_write_mb,
-            "max_turns" => &mut self.max_turns,
-            "processes" => &mut self.processes,
-            "memory_mb" => &mut self.memory_mb,
-            _ => return None,
-        })
+    /// Set the field behind a config key.
+    pub(crate) fn set(&mut self, key: &str, value: u64) {
+        match key {
+            "timeout_s_default" => self.timeout_s_default = value,
+            "max_stdout_kb" => self.max_stdout_kb = value,
+            "max_stderr_kb" => self.max_stderr_kb = value,
+            "max_file_write_mb" => self.max_file_write_mb = value,
+            "max_turns" => self.max_turns = value,
+            "processes" => self.processes = Some(value),
+            "memory_mb" => self.memory_mb = Some(value),
+            _ => {}
+        }
+    }
+}
+
+fn smaller(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

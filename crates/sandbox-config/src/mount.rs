@@ -126,7 +126,8 @@ impl Mount {
         self.usable
     }
 
-    /// Forge's own project and worker files below this mount, relative to it: never writable.
+    /// Forge's own project and worker files below this mount, as patterns from its root
+    /// (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
     #[must_use]
     pub fn own_files(&self) -> &[String] {
         &self.own_files
@@ -140,13 +141,13 @@ impl Mount {
 }
 
 /// Names that a mount may not have, because a target needs them from the system (decisions 2).
-pub(crate) const RESERVED: [&str; 17] = [
+pub(crate) const RESERVED: [&str; 18] = [
     "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
-    "sys", "tmp", "usr", "var", "work",
+    "sys", "tmp", "usr", "var", "work", "libx32",
 ];
 
-/// What is never writable below any mount (decisions 3); projects may add to it. `hide` is read
-/// as absent, too.
+/// What is never writable below any mount (decisions 3); projects may add to it. A name or path
+/// counts at any depth, one with a leading `/` at the mount's root only.
 pub(crate) const DEFAULT_PROTECT: [&str; 28] = [
     ".git/hooks",
     ".git/config",

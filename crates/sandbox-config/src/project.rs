@@ -461,14 +461,14 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
             // Seed 001: a program without a sandbox has no files.
             Vec::new()
         } else {
-            zones::default_zones(&default_placing(found))
+            zones::default_zones(walk, &default_placing(found))
         };
         return;
     };
     let placing = placing(walk, &section, found);
     ceiling.mounts = match section.get("zones") {
         Some(entry) => zones::read(walk, &entry.node, &placing),
-        None => zones::default_zones(&placing),
+        None => zones::default_zones(walk, &placing),
     };
     let undeclared = [
         ("none", Undeclared::Nothing),
@@ -484,6 +484,11 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     unite(&mut ceiling.protect, protect);
     let hide = patterns(&mut walk.reports, &section, "hide");
     unite(&mut ceiling.hide, hide);
+    if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
+        let message = format!("more than {MAX_PATTERNS} protected and hidden names");
+        walk.reports
+            .add(Diagnostic::error(Code::TooComplex, message).at(&section.span));
+    }
 }
 
 fn default_placing(found: &Found) -> Placing {
@@ -568,6 +573,9 @@ fn root_mount(reports: &mut Reports, dir: &Path) -> Option<Mount> {
     })
 }
 
+/// The defaults included; os-sandbox takes 256, and some are our own files.
+const MAX_PATTERNS: usize = 200;
+
 /// `protect` and `hide`: names, or paths from the mount's root, with `*` inside a component.
 fn patterns(reports: &mut Reports, section: &Fields<'_>, key: &'static str) -> Vec<String> {
     let mut list = Vec::new();
@@ -604,10 +612,8 @@ fn protect_own_files(
 ) {
     let named = found.file.iter().cloned();
     let project_files = PROJECT_FILES.iter().map(|name| found.dir.join(name));
-    let mut own: Vec<PathBuf> = named
-        .chain(project_files)
-        .chain(worker_dirs.iter().cloned())
-        .collect();
+    let worker_files = worker_dirs.iter().map(|dir| dir.join("*.worker"));
+    let mut own: Vec<PathBuf> = named.chain(project_files).chain(worker_files).collect();
     own.sort();
     own.dedup();
     for mount in mounts {
@@ -615,7 +621,6 @@ fn protect_own_files(
             .iter()
             .filter_map(|file| file.strip_prefix(&mount.host).ok())
             .filter_map(Path::to_str)
-            .filter(|relative| !relative.is_empty())
             .map(|relative| format!("/{relative}"))
             .collect();
         let among_workers = worker_dirs.iter().any(|dir| mount.host.starts_with(dir));

@@ -62,9 +62,8 @@ pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits)
         return limits;
     };
     for key in keys::LIMITS.list.iter().filter(|key| key.now) {
-        let value = section.count(reports, key.name);
-        if let (Some(value), Some(field)) = (value, limits.field(key.name)) {
-            *field = value;
+        if let Some(value) = section.count(reports, key.name) {
+            limits.set(key.name, value);
         }
     }
     limits
@@ -349,6 +348,9 @@ fn check_examples(reports: &mut Reports, rule: &Fields<'_>, pattern: &Pattern, a
 /// The variables that forge sets itself.
 const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 
+/// Every command gets these, so naming them widens nothing.
+const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
+
 fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
     let mut environment = Environment::default();
     let Some(section) = shell.get("env").and_then(|entry| {
@@ -371,7 +373,8 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
         let key = format!("shell.env.pass[{name}]");
         let refusal = Refusal::Ignored("it is not passed");
         let why = "hands a variable of yours to commands";
-        if walk.agreed(&key, name, &node.span, why, &refusal) {
+        let passed_anyway = PASSED_ANYWAY.contains(&name);
+        if passed_anyway || walk.agreed(&key, name, &node.span, why, &refusal) {
             environment.pass.push(name.to_owned());
         }
     }

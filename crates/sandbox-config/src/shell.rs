@@ -155,7 +155,6 @@ pub struct ShellRules {
 impl ShellRules {
     /// What holds for a command. In each list: a matching blocked rule, else the first match,
     /// else the list's default.
-    #[must_use]
     pub fn decide(&self, words: &[String]) -> RuleMatch {
         let mut strictest: Option<RuleMatch> = None;
         for list in &self.lists {

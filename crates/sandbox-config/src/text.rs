@@ -119,7 +119,6 @@ impl std::fmt::Display for Origin {
 }
 
 /// One text that was read, under the name that messages show.
-#[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) layer: Layer,
     /// As shown in messages.
@@ -163,6 +162,16 @@ impl Text {
         line.unwrap_or("")
             .trim_end_matches(['\n', '\r'])
             .trim_start_matches('\u{feff}')
+    }
+}
+
+/// Without the text itself, which every place in it would repeat.
+impl std::fmt::Debug for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Text")
+            .field("layer", &self.layer)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

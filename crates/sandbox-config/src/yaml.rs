@@ -76,7 +76,8 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
-            max_documents: 1,
+            // The second one is met as `MultipleDocuments`, with its place.
+            max_documents: 2,
             max_nodes: MAX_NODES,
             max_events: 4 * MAX_NODES,
             max_aliases: 10_000,
@@ -113,7 +114,12 @@ fn complaint(text: &Arc<Text>, error: &serde_saphyr::Error) -> Diagnostic {
         width: 1,
     };
     let rendered = error.without_snippet().to_string();
-    let message = rendered.lines().next().unwrap_or("not YAML").to_owned();
+    let first_line = rendered.lines().next().unwrap_or("not YAML");
+    // The place is shown below; saying it twice invites two truths.
+    let message = first_line
+        .rsplit_once(" at line ")
+        .map_or(first_line, |(message, _)| message)
+        .to_owned();
     let diagnostic = match error.without_snippet() {
         serde_saphyr::Error::MergeKeyNotAllowed { .. } => {
             Diagnostic::error(Code::Syntax, "merge keys (`<<`) are not read").help(
@@ -337,7 +343,28 @@ mod tests {
         .unwrap();
         let mut out = String::new();
         outline(&node, &mut out, 0);
-        insta::assert_snapshot!(out, @"");
+        insta::assert_snapshot!(out, @r#"
+        a mapping 1:1+1
+        `a` 1:1+1
+          a mapping 2:3+1
+          `b` 2:3+1
+            a list 2:6+1
+              a number 2:7+1
+              a string 2:10+3
+              a string 2:15+2
+          `b` 3:3+1
+            a number 3:6+3
+        `c` 4:1+1
+          a mapping 4:7+1
+          `d` 4:8+1
+            a boolean 4:11+4
+        `e` 5:1+1
+          a mapping 5:4+2
+          `d` 5:4+2
+            a boolean 5:4+2
+        `f` 6:1+1
+          nothing 6:2+1
+        "#);
     }
 
     #[test]

@@ -45,24 +45,32 @@ pub(crate) struct Placing {
 }
 
 /// The zones that hold without any `zones` key: `cache` and `workspace`, read-write.
-pub(crate) fn default_zones(placing: &Placing) -> Vec<Mount> {
-    ["cache", "workspace"]
-        .map(|name| Mount {
-            name: name.to_owned(),
-            target: format!("/{name}"),
-            host: placing.root.join(name),
-            anchor: placing.root.clone(),
-            create: true,
-            mode: Mode::ReadWrite,
-            suffixes: None,
-            max_file_bytes: None,
-            approval: MountApproval::ASKING,
-            usable: true,
-            own_files: Vec::new(),
-            origin: Origin::built_in(),
-            mode_origin: Origin::built_in(),
-        })
-        .into()
+pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for name in ["cache", "workspace"] {
+        match place(walk, name, placing) {
+            Err(problem) => {
+                let message = format!("the default zone `{name}`: {}", problem.message());
+                walk.reports.add(Diagnostic::error(Code::HostPath, message));
+            }
+            Ok(host) => mounts.push(Mount {
+                name: name.to_owned(),
+                target: format!("/{name}"),
+                host: host.path,
+                anchor: host.anchor,
+                create: true,
+                mode: Mode::ReadWrite,
+                suffixes: None,
+                max_file_bytes: None,
+                approval: MountApproval::ASKING,
+                usable: true,
+                own_files: Vec::new(),
+                origin: Origin::built_in(),
+                mode_origin: Origin::built_in(),
+            }),
+        }
+    }
+    mounts
 }
 
 /// Read `sandbox.zones`.
@@ -266,8 +274,8 @@ struct Host {
     through_link: bool,
 }
 
-fn place(walk: &Walk<'_>, text: &str, placing: &Placing) -> Result<Host, Diagnostic> {
-    let refuse = |message: String| Diagnostic::error(Code::HostPath, message);
+fn place(walk: &Walk<'_>, text: &str, placing: &Placing) -> Result<Host, Box<Diagnostic>> {
+    let refuse = |message: String| Box::new(Diagnostic::error(Code::HostPath, message));
     let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
         .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
     if expanded.is_empty() || expanded.contains('\0') {
@@ -278,8 +286,11 @@ fn place(walk: &Walk<'_>, text: &str, placing: &Placing) -> Result<Host, Diagnos
         Placement::Direct => walk.dir,
         Placement::Sandboxed => {
             if written.is_absolute() || climbs(written) {
-                return Err(refuse(format!("`{text}` leaves the sandbox root"))
-                    .help("in sandboxed mode zone paths are below `sandbox.root`; other places need `mode: direct`"));
+                let leaves =
+                    Diagnostic::error(Code::HostPath, format!("`{text}` leaves the sandbox root"));
+                return Err(Box::new(leaves.help(
+                    "in sandboxed mode zone paths are below `sandbox.root`; other places need `mode: direct`",
+                )));
             }
             &placing.root
         }
@@ -292,8 +303,11 @@ fn place(walk: &Walk<'_>, text: &str, placing: &Placing) -> Result<Host, Diagnos
         ));
     }
     if placing.placement == Placement::Sandboxed && host.through_link {
-        return Err(refuse(format!("`{text}` leads through a symbolic link"))
-            .help("below the sandbox root there are no links on the way to a zone"));
+        let message = format!("`{text}` leads through a symbolic link");
+        let link = Diagnostic::error(Code::HostPath, message);
+        return Err(Box::new(link.help(
+            "below the sandbox root there are no links on the way to a zone",
+        )));
     }
     Ok(host)
 }

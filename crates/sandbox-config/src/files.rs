@@ -1,0 +1,79 @@
+//! A grant's usable mounts, opened: the one place where a grant becomes handles (feature `files`).
+
+use cap_std::AmbientAuthority;
+use file_sandbox::{FileSandbox, Limits, SandboxPath};
+
+use crate::grant::Grant;
+use crate::host_dirs::{GrantError, ensure};
+use crate::mount::{Mode, Mount};
+
+impl Grant {
+    /// Open the usable mounts. Missing directories inside the project are made, through no link.
+    /// `None`: no mount is usable, so there is nothing to open and no file tool to offer.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use sandbox_config::{load, Grant, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let files = project.ceiling().files(cap_std::ambient_authority()).unwrap().unwrap();
+    /// assert_eq!(files.writable_roots(), ["/cache", "/workspace"]);
+    /// assert!(Grant::empty().files(cap_std::ambient_authority()).unwrap().is_none());
+    /// ```
+    ///
+    /// # Errors
+    /// A directory is absent, not a directory, or may not be opened.
+    pub fn files(&self, authority: AmbientAuthority) -> Result<Option<FileSandbox>, GrantError> {
+        let mut mounts = Vec::new();
+        for mount in self.mounts().filter(|mount| mount.usable()) {
+            mounts.push(self.open(mount, authority)?);
+        }
+        if mounts.is_empty() {
+            return Ok(None);
+        }
+        let files = FileSandbox::new(mounts).map_err(|error| GrantError {
+            target: "the mounts".into(),
+            why: error.to_string(),
+            host: None,
+        })?;
+        Ok(Some(files))
+    }
+
+    fn open(
+        &self,
+        mount: &Mount,
+        authority: AmbientAuthority,
+    ) -> Result<file_sandbox::Mount, GrantError> {
+        ensure(mount)?;
+        let refuse = |why: String| GrantError {
+            target: mount.target.clone(),
+            why,
+            host: Some(mount.host.clone()),
+        };
+        let told = |error: file_sandbox::Error| refuse(error.to_string());
+        let mut limits = Limits::new();
+        if let Some(suffixes) = &mount.suffixes {
+            limits = limits.suffixes(suffixes);
+        }
+        if let Some(max) = mount.max_file_bytes {
+            limits = limits.max_file_bytes(max);
+        }
+        let mode = match mount.mode {
+            Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
+            Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
+        };
+        let target = SandboxPath::parse(&mount.target).map_err(told)?;
+        let opened = file_sandbox::Mount::open_ambient(target, &mount.host, mode, authority)
+            .map_err(told)?
+            .with_limits(limits)
+            .protect(self.protect.iter().chain(&mount.own_files))
+            .map_err(told)?
+            .hide(&self.hide)
+            .map_err(told)?;
+        // The path was resolved when the config was read; a link that has come since leads
+        // elsewhere.
+        if opened.host() != Some(mount.host.as_path()) {
+            return Err(refuse("its directory has moved".into()));
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,424 @@
+//! Every key that is read changes something that the public API shows, and every such key has a
+//! row here: a key that is parsed and unused would promise what is not kept.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::grant::Grant;
+use crate::keys::{self, Keys};
+use crate::sources::{Sources, Trust};
+use crate::verdict::Operation;
+use crate::{Declaration, Project, Worker, load};
+
+/// What the API shows of a grant.
+fn grant(out: &mut String, grant: &Grant, dir: &Path) {
+    for mount in grant.mounts() {
+        let verdicts: Vec<String> = Operation::ALL
+            .iter()
+            .map(|operation| grant.mount_approval(mount.name(), *operation).to_string())
+            .collect();
+        writeln!(
+            out,
+            "{} {} {} {:?} {:?} {verdicts:?} usable={}",
+            mount.target(),
+            mount
+                .host()
+                .strip_prefix(dir)
+                .unwrap_or(mount.host())
+                .display(),
+            mount.mode(),
+            mount.suffixes(),
+            mount.max_file_bytes(),
+            mount.usable()
+        )
+        .unwrap();
+    }
+    writeln!(
+        out,
+        "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\nprotect={:?}\nhide={:?}",
+        grant.network(),
+        grant.shell(),
+        grant.environment(),
+        grant.limits(),
+        grant.approval(),
+        grant.require_os_sandbox(),
+        grant.tools(),
+        grant.protect(),
+        grant.hide(),
+    )
+    .unwrap();
+}
+
+fn shown(project: &Project) -> String {
+    let mut out = format!(
+        "{} {:?} {} {:?} depth={}\n",
+        project.name(),
+        project.model(),
+        project.entry(),
+        project.worker_paths(),
+        project.max_depth()
+    );
+    grant(&mut out, project.ceiling(), project.dir());
+    let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
+    writeln!(out, "undeclared={}", undeclared.mounts().count()).unwrap();
+    out
+}
+
+fn shown_worker(project: &Project, worker: &Worker) -> String {
+    let mut out = format!(
+        "{} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+        worker.name(),
+        worker.description(),
+        worker.model(),
+        worker.instructions(),
+        worker.tools(),
+        worker.delegates(),
+        worker.limits()
+    );
+    grant(
+        &mut out,
+        &project.ceiling().child(worker.declaration()).unwrap(),
+        project.dir(),
+    );
+    out
+}
+
+fn project(text: &str) -> Result<String, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("p");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("golem-forge.config.yaml"), text).unwrap();
+    let sources = Sources {
+        trust: Trust::Given,
+        ..Sources::new(&home)
+    };
+    load(&sources)
+        .map(|project| shown(&project))
+        .map_err(|mistakes| mistakes.to_string())
+}
+
+fn worker(front: &str) -> Result<String, String> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("workers")).unwrap();
+    std::fs::write(
+        dir.path().join("golem-forge.config.yaml"),
+        "network: true\nshell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }\n",
+    )
+    .unwrap();
+    let body = if front.contains("instructions") {
+        ""
+    } else {
+        "Body.\n"
+    };
+    std::fs::write(
+        dir.path().join("workers/w.worker"),
+        format!("---\n{front}\n---\n{body}"),
+    )
+    .unwrap();
+    let sources = Sources {
+        trust: Trust::Given,
+        ..Sources::new(dir.path())
+    };
+    let project = load(&sources).map_err(|mistakes| mistakes.to_string())?;
+    let workers = project.workers().map_err(|mistakes| mistakes.to_string())?;
+    Ok(shown_worker(&project, &workers[0]))
+}
+
+/// Table, key, and two texts that differ in that key only. `Err` (a refusal) is an effect, too.
+type Row = (&'static Keys, &'static str, &'static str, &'static str);
+
+const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
+
+fn project_rows() -> Vec<Row> {
+    use keys::{
+        APPROVAL, DELEGATION, ENVIRONMENT, EXAMPLES, LIMITS, PROJECT, RULE, SANDBOX, SHELL, ZONE,
+        ZONE_APPROVAL,
+    };
+    let rule = "shell: { rules: [{ pattern: \"grep *\", approval: ask }] }";
+    vec![
+        (&PROJECT, "version", "", "version: 2"),
+        (&PROJECT, "name", "", "name: other"),
+        (&PROJECT, "model", "", "model: a:b"),
+        (&PROJECT, "entry", "", "entry: first"),
+        (&PROJECT, "worker_paths", "", "worker_paths: [w]"),
+        (&PROJECT, "worker_paths", "", "workerPaths: [w]"),
+        (&PROJECT, "sandbox", "", Z),
+        (&PROJECT, "network", "", "network: true"),
+        (&PROJECT, "approval", "", "approval: { mode: manual }"),
+        (&PROJECT, "shell", "", rule),
+        (&PROJECT, "limits", "", "limits: { max_turns: 1 }"),
+        (&PROJECT, "delegation", "", "delegation: { max_depth: 1 }"),
+        (
+            &SANDBOX,
+            "mode",
+            Z,
+            "sandbox: { mode: direct, zones: { d: { path: ./d } } }",
+        ),
+        (
+            &SANDBOX,
+            "root",
+            Z,
+            "sandbox: { root: sb, zones: { d: { path: ./d } } }",
+        ),
+        (&SANDBOX, "zones", "sandbox: {}", Z),
+        (&SANDBOX, "default", "", "sandbox: { default: inherit }"),
+        (
+            &SANDBOX,
+            "require_os_sandbox",
+            "",
+            "sandbox: { require_os_sandbox: true }",
+        ),
+        (&SANDBOX, "protect", "", "sandbox: { protect: [x] }"),
+        (&SANDBOX, "hide", "", "sandbox: { hide: [x] }"),
+        (&ZONE, "path", Z, "sandbox: { zones: { d: { path: ./e } } }"),
+        (
+            &ZONE,
+            "mode",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, mode: ro } } }",
+        ),
+        (
+            &ZONE,
+            "suffixes",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, suffixes: [.md] } } }",
+        ),
+        (
+            &ZONE,
+            "max_file_bytes",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, max_file_bytes: 1e3 } } }",
+        ),
+        (
+            &ZONE,
+            "approval",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, approval: { read: ask } } } }",
+        ),
+        (
+            &ZONE_APPROVAL,
+            "read",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, approval: { read: ask } } } }",
+        ),
+        (
+            &ZONE_APPROVAL,
+            "write",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, approval: { write: preApproved } } } }",
+        ),
+        (
+            &ZONE_APPROVAL,
+            "delete",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, approval: { delete: blocked } } } }",
+        ),
+        (&APPROVAL, "mode", "", "approval: { mode: auto }"),
+        (
+            &APPROVAL,
+            "require_user_permission",
+            "",
+            "approval: { require_user_permission: { shell: false } }",
+        ),
+        (
+            &APPROVAL,
+            "require_user_permission_by_risk",
+            "",
+            "approval: { require_user_permission_by_risk: { exec: false } }",
+        ),
+        (&SHELL, "rules", "", rule),
+        (&SHELL, "default", "", "shell: { default: ask }"),
+        (
+            &SHELL,
+            "env",
+            rule,
+            "shell: { env: { set: { A: b } }, rules: [{ pattern: \"grep *\", approval: ask }] }",
+        ),
+        (
+            &RULE,
+            "pattern",
+            rule,
+            "shell: { rules: [{ pattern: \"wc *\", approval: ask }] }",
+        ),
+        (
+            &RULE,
+            "approval",
+            rule,
+            "shell: { rules: [{ pattern: \"grep *\", approval: blocked }] }",
+        ),
+        (
+            &RULE,
+            "why",
+            rule,
+            "shell: { rules: [{ pattern: \"grep *\", approval: ask, why: x }] }",
+        ),
+        (
+            &RULE,
+            "examples",
+            rule,
+            "shell: { rules: [{ pattern: \"grep *\", approval: ask, examples: { match: [wc] } }] }",
+        ),
+        (
+            &EXAMPLES,
+            "match",
+            rule,
+            "shell: { rules: [{ pattern: \"grep *\", approval: ask, examples: { match: [wc] } }] }",
+        ),
+        (
+            &EXAMPLES,
+            "no_match",
+            rule,
+            "shell: { rules: [{ pattern: \"grep *\", approval: ask, examples: { no_match: [grep] } }] }",
+        ),
+        (&ENVIRONMENT, "pass", "", "shell: { env: { pass: [LANG] } }"),
+        (
+            &ENVIRONMENT,
+            "set",
+            "",
+            "shell: { env: { set: { CI: \"1\" } } }",
+        ),
+        (
+            &LIMITS,
+            "timeout_s_default",
+            "",
+            "limits: { timeout_s_default: 1 }",
+        ),
+        (&LIMITS, "max_stdout_kb", "", "limits: { max_stdout_kb: 1 }"),
+        (&LIMITS, "max_stderr_kb", "", "limits: { max_stderr_kb: 1 }"),
+        (
+            &LIMITS,
+            "max_file_write_mb",
+            "",
+            "limits: { max_file_write_mb: 1 }",
+        ),
+        (&LIMITS, "max_turns", "", "limits: { max_turns: 1 }"),
+        (&LIMITS, "processes", "", "limits: { processes: 1 }"),
+        (&LIMITS, "memory_mb", "", "limits: { memory_mb: 1 }"),
+        (&DELEGATION, "max_depth", "", "delegation: { maxDepth: 2 }"),
+    ]
+}
+
+fn worker_rows() -> Vec<Row> {
+    use keys::{WORKER, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
+    let zone = "sandbox: { zones: [{ name: cache }] }";
+    vec![
+        (&WORKER, "name", "", "name: other"),
+        (&WORKER, "description", "", "description: x"),
+        (&WORKER, "model", "", "model: a:b"),
+        (&WORKER, "sandbox", "", "sandbox: inherit"),
+        (&WORKER, "network", "", "network: true"),
+        (&WORKER, "shell", "", "shell: {}"),
+        (&WORKER, "tools", "", "tools: [read_file]"),
+        (&WORKER, "workers", "", "workers: ['*']"),
+        (&WORKER, "limits", "", "limits: { max_turns: 2 }"),
+        (&WORKER, "instructions", "", "instructions: Do it."),
+        (&WORKER_SANDBOX, "zones", "sandbox: {}", zone),
+        (
+            &WORKER_ZONE,
+            "name",
+            zone,
+            "sandbox: { zones: [{ name: workspace }] }",
+        ),
+        (
+            &WORKER_ZONE,
+            "mode",
+            zone,
+            "sandbox: { zones: [{ name: cache, mode: ro }] }",
+        ),
+        (
+            &WORKER_ZONE,
+            "use",
+            zone,
+            "sandbox: { zones: [{ name: cache, use: false }] }",
+        ),
+        (
+            &WORKER_ZONE,
+            "approval",
+            zone,
+            "sandbox: { zones: [{ name: cache, approval: { write: blocked } }] }",
+        ),
+        (
+            &WORKER_ZONE,
+            "suffixes",
+            zone,
+            "sandbox: { zones: [{ name: cache, suffixes: [.md] }] }",
+        ),
+        (
+            &WORKER_ZONE,
+            "max_file_bytes",
+            zone,
+            "sandbox: { zones: [{ name: cache, max_file_bytes: 9 }] }",
+        ),
+        (
+            &WORKER_SHELL,
+            "rules",
+            "shell: {}",
+            "shell: { rules: [{ pattern: \"grep x\", approval: blocked }] }",
+        ),
+        (
+            &WORKER_SHELL,
+            "default",
+            "shell: {}",
+            "shell: { default: ask }",
+        ),
+    ]
+}
+
+#[test]
+fn every_project_key_flips_something() {
+    for (_, key, without, with) in project_rows() {
+        // These three speak by refusing; every other text is valid.
+        let refuses = matches!(key, "version" | "examples" | "match" | "no_match");
+        assert_eq!(
+            project(with).is_err(),
+            refuses,
+            "{key}: {:?}",
+            project(with)
+        );
+        assert_ne!(project(without), project(with), "{key}: {with}");
+    }
+}
+
+#[test]
+fn every_worker_key_flips_something() {
+    for (_, key, without, with) in worker_rows() {
+        assert!(worker(with).is_ok(), "{key}: {:?}", worker(with));
+        assert_ne!(worker(without), worker(with), "{key}: {with}");
+    }
+}
+
+#[test]
+fn every_key_that_is_read_has_a_row() {
+    let rows: Vec<Row> = project_rows().into_iter().chain(worker_rows()).collect();
+    for table in [
+        &keys::PROJECT,
+        &keys::SANDBOX,
+        &keys::ZONE,
+        &keys::ZONE_APPROVAL,
+        &keys::APPROVAL,
+        &keys::SHELL,
+        &keys::RULE,
+        &keys::EXAMPLES,
+        &keys::ENVIRONMENT,
+        &keys::LIMITS,
+        &keys::DELEGATION,
+        &keys::WORKER,
+        &keys::WORKER_SANDBOX,
+        &keys::WORKER_ZONE,
+        &keys::WORKER_SHELL,
+    ] {
+        let flipped: BTreeSet<&str> = rows
+            .iter()
+            .filter(|(of, ..)| std::ptr::eq(*of, table))
+            .map(|(_, key, ..)| *key)
+            .collect();
+        let read: BTreeSet<&str> = table
+            .list
+            .iter()
+            .filter(|key| key.now)
+            .map(|key| key.name)
+            .collect();
+        assert_eq!(flipped, read, "{}", table.plural);
+    }
+}

@@ -1,0 +1,294 @@
+//! The property that everything rests on: whatever is declared, a child holds no right that its
+//! parent does not hold. Random ceilings, random chains of declarations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::declaration::{Declaration, ZoneDeclaration};
+use crate::grant::{Environment, Grant, Undeclared};
+use crate::limits::Limits;
+use crate::mount::{Mode, Mount, NetworkAccess};
+use crate::shell::{Pattern, Rule, RuleList, ShellRules};
+use crate::text::Origin;
+use crate::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const TOOLS: [&str; 3] = ["read_file", "write_file", "shell"];
+const COMMANDS: [&[&str]; 5] = [
+    &["grep"],
+    &["grep", "-r", "x"],
+    &["rm", "x"],
+    &["git", "log"],
+    &["ls"],
+];
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::ReadOnly), Just(Mode::ReadWrite)]
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        Just(Verdict::Allow),
+        Just(Verdict::Ask),
+        Just(Verdict::Block)
+    ]
+}
+
+fn stated() -> impl Strategy<Value = Stated> {
+    prop_oneof![
+        verdict().prop_map(Stated::Default),
+        verdict().prop_map(Stated::Said)
+    ]
+}
+
+fn network() -> impl Strategy<Value = NetworkAccess> {
+    prop_oneof![
+        Just(NetworkAccess::Denied),
+        Just(NetworkAccess::Unrestricted)
+    ]
+}
+
+fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
+    proptest::option::of(proptest::collection::vec(
+        prop_oneof![Just(".md".to_owned()), Just(".csv".to_owned())],
+        1..3,
+    ))
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (
+        proptest::array::uniform5(1..100u64),
+        proptest::option::of(1..100u64),
+        proptest::option::of(1..100u64),
+    )
+        .prop_map(|([a, b, c, d, e], processes, memory_mb)| Limits {
+            timeout_s_default: a,
+            max_stdout_kb: b,
+            max_stderr_kb: c,
+            max_file_write_mb: d,
+            max_turns: e,
+            processes,
+            memory_mb,
+        })
+}
+
+fn tools() -> impl Strategy<Value = Option<Vec<String>>> {
+    proptest::option::of(proptest::sample::subsequence(
+        TOOLS.to_vec(),
+        0..=TOOLS.len(),
+    ))
+    .prop_map(|tools| tools.map(|tools| tools.into_iter().map(str::to_owned).collect()))
+}
+
+fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
+    let patterns = prop_oneof![
+        Just("grep *"),
+        Just("grep"),
+        Just("rm *"),
+        Just("git (log|show) *"),
+        Just("*")
+    ];
+    let rule = (patterns, verdict()).prop_map(|(pattern, verdict)| Rule {
+        pattern: Pattern::parse(pattern).unwrap(),
+        verdict,
+        why: None,
+        origin: Origin::built_in(),
+    });
+    let fallback = match default {
+        Some(fixed) => Just(fixed).boxed(),
+        None => proptest::option::of(verdict()).boxed(),
+    };
+    (proptest::collection::vec(rule, 0..4), fallback).prop_map(|(rules, default)| RuleList {
+        rules,
+        default,
+        origin: Origin::built_in(),
+    })
+}
+
+fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
+    (
+        mode(),
+        suffixes(),
+        proptest::option::of(1..100u64),
+        proptest::array::uniform3(stated()),
+        any::<bool>(),
+    )
+        .prop_map(
+            move |(mode, suffixes, max_file_bytes, [read, write, delete], usable)| Mount {
+                name: name.to_owned(),
+                target: format!("/{name}"),
+                host: format!("/host/{name}").into(),
+                anchor: "/host".into(),
+                create: false,
+                mode,
+                suffixes,
+                max_file_bytes,
+                approval: MountApproval {
+                    read,
+                    write,
+                    delete,
+                },
+                usable,
+                own_files: Vec::new(),
+                origin: Origin::built_in(),
+                mode_origin: Origin::built_in(),
+            },
+        )
+}
+
+fn ceiling() -> impl Strategy<Value = Grant> {
+    let mounts = proptest::sample::subsequence(NAMES.to_vec(), 0..=NAMES.len())
+        .prop_flat_map(|names| names.into_iter().map(mount).collect::<Vec<_>>());
+    (
+        mounts,
+        network(),
+        proptest::option::of(rules(Some(Some(Verdict::Block)))),
+        limits(),
+        tools(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(mounts, network, shell, limits, tools, require_os_sandbox, inherit)| Grant {
+                mounts,
+                network,
+                shell: shell.map(|list| ShellRules { lists: vec![list] }),
+                environment: Environment {
+                    pass: vec!["LANG".into()],
+                    set: BTreeMap::new(),
+                },
+                limits,
+                approval: Approval::default(),
+                require_os_sandbox,
+                tools: tools.map(|tools| tools.into_iter().collect::<BTreeSet<_>>()),
+                protect: vec![".git/hooks".into()],
+                hide: vec![".env*".into()],
+                undeclared: if inherit {
+                    Undeclared::Inherit
+                } else {
+                    Undeclared::Nothing
+                },
+            },
+        )
+}
+
+fn wish() -> impl Strategy<Value = ZoneDeclaration> {
+    let approval = proptest::collection::vec(
+        (proptest::sample::select(Operation::ALL.to_vec()), verdict()),
+        0..3,
+    );
+    (
+        proptest::sample::select(NAMES.to_vec()),
+        mode(),
+        any::<bool>(),
+        approval,
+        suffixes(),
+        proptest::option::of(1..100u64),
+    )
+        .prop_map(|(name, mode, usable, approval, suffixes, max_file_bytes)| {
+            let mut wish = ZoneDeclaration::new(name, mode);
+            wish.usable = usable;
+            wish.suffixes = suffixes.map(|list| (list, None));
+            wish.max_file_bytes = max_file_bytes;
+            for (operation, verdict) in approval {
+                wish = wish.approval(operation, verdict);
+            }
+            wish
+        })
+}
+
+fn declaration() -> impl Strategy<Value = Declaration> {
+    let mounts = prop_oneof![
+        1 => Just(Declaration::undeclared()),
+        1 => Just(Declaration::none()),
+        2 => Just(Declaration::inherit()),
+        4 => proptest::collection::vec(wish(), 0..4).prop_map(Declaration::zones),
+    ];
+    (
+        mounts,
+        proptest::option::weighted(0.3, network()),
+        proptest::option::weighted(0.5, proptest::option::of(rules(None))),
+        tools(),
+        limits(),
+    )
+        .prop_map(|(mut declaration, network, shell, tools, limits)| {
+            declaration.network = network.map(|access| (access, None));
+            declaration.shell = shell.map(|list| (list, None));
+            declaration.tools = tools;
+            declaration.limits = limits;
+            declaration
+        })
+}
+
+/// Every right, compared one by one.
+fn assert_at_most(child: &Grant, parent: &Grant) {
+    for mount in child.mounts() {
+        let held = parent.mount(mount.name()).expect("a mount from nowhere");
+        assert!(mount.mode() <= held.mode());
+        assert_eq!(mount.host(), held.host());
+        assert_eq!(mount.target(), held.target());
+        assert_eq!(mount.own_files(), held.own_files());
+        for operation in Operation::ALL {
+            let (child, parent) = (
+                mount.approval.stated(operation).ceiling(),
+                held.approval.stated(operation).ceiling(),
+            );
+            assert!(child >= parent, "{operation} became looser");
+        }
+        if let Some(held) = held.suffixes() {
+            let own = mount.suffixes().expect("suffixes fell away");
+            assert!(own.iter().all(|suffix| held.contains(suffix)));
+        }
+        if let Some(held) = held.max_file_bytes() {
+            assert!(mount.max_file_bytes().expect("the size limit fell away") <= held);
+        }
+    }
+    assert!(child.network() <= parent.network());
+    if let Some(rules) = child.shell() {
+        let held = parent.shell().expect("a shell from nowhere");
+        for command in COMMANDS {
+            let words: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            assert!(rules.decide(&words).verdict() >= held.decide(&words).verdict());
+        }
+    }
+    assert_eq!(child.limits().meet(*parent.limits()), *child.limits());
+    for tool in TOOLS {
+        assert!(!child.allows_tool(tool) || parent.allows_tool(tool));
+    }
+    assert!(child.require_os_sandbox() >= parent.require_os_sandbox());
+    assert_eq!(child.environment(), parent.environment());
+    assert_eq!(child.approval(), parent.approval());
+    assert_eq!(child.protect(), parent.protect());
+    assert_eq!(child.hide(), parent.hide());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_chain_only_narrows(ceiling in ceiling(), chain in proptest::collection::vec(declaration(), 1..5)) {
+        let mut held = ceiling.clone();
+        for declaration in &chain {
+            if let Ok(child) = held.child(declaration) {
+                assert_at_most(&child, &held);
+                assert_at_most(&child, &ceiling);
+                held = child;
+            }
+        }
+    }
+
+    #[test]
+    fn the_entry_holds_at_most_the_ceiling(ceiling in ceiling(), declaration in declaration()) {
+        if let Ok(entry) = ceiling.entry(&declaration) {
+            assert_at_most(&entry, &ceiling);
+        }
+    }
+
+    #[test]
+    fn nothing_declared_is_refused_nothing(ceiling in ceiling()) {
+        prop_assert!(ceiling.child(&Declaration::undeclared()).is_ok());
+        prop_assert!(ceiling.child(&Declaration::inherit()).is_ok());
+        prop_assert!(ceiling.child(&Declaration::none()).is_ok());
+    }
+}

@@ -1,0 +1,83 @@
+//! A grant as a policy for commands (feature `process`).
+
+use os_sandbox::{Access, Environment, Limits, Network, Policy};
+
+use crate::grant::Grant;
+use crate::host_dirs::{GrantError, ensure};
+use crate::mount::{Mode, NetworkAccess};
+
+impl Grant {
+    /// What commands of this worker may do: the usable mounts, the network, the environment and
+    /// the limits. Time is not part of it: whoever starts a command gives it its time (a tool call
+    /// [`Limits::timeout_s_default`](crate::Limits::timeout_s_default), a person's own command
+    /// none). Suffixes, sizes and approval bind file tools only.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use os_sandbox::Access;
+    /// use sandbox_config::{load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let policy = project.ceiling().policy().unwrap();
+    /// let workspace = project.dir().join(".sandbox/workspace/a.md");
+    /// assert!(policy.allows(&workspace, Access::WRITE));
+    /// assert!(!policy.allows(&project.dir().join("a.md"), Access::READ));
+    /// ```
+    ///
+    /// # Errors
+    /// A directory is absent, or the mounts make no policy.
+    pub fn policy(&self) -> Result<Policy, GrantError> {
+        let mut builder = Policy::builder()
+            .network(match self.network {
+                NetworkAccess::Denied => Network::Denied,
+                NetworkAccess::Unrestricted => Network::Unrestricted,
+            })
+            .env(self.variables())
+            .limits(self.command_limits());
+        let mut guarded: Vec<&String> = self.protect.iter().collect();
+        for mount in self.mounts().filter(|mount| mount.usable()) {
+            ensure(mount)?;
+            let access = match mount.mode {
+                Mode::ReadOnly => Access::READ | Access::EXECUTE,
+                Mode::ReadWrite => Access::ALL,
+            };
+            builder = builder.mount(&mount.host, &mount.target, access);
+            guarded.extend(&mount.own_files);
+        }
+        // Guards of commands count at any depth, which is the stricter reading of a leading `/`.
+        for pattern in guarded {
+            builder = builder.protect(pattern.trim_start_matches('/'));
+        }
+        for pattern in &self.hide {
+            builder = builder.hide(pattern.trim_start_matches('/'));
+        }
+        builder.build().map_err(|error| GrantError {
+            target: "the mounts".into(),
+            why: error.to_string(),
+            host: None,
+        })
+    }
+
+    fn variables(&self) -> Environment {
+        let mut environment = Environment::clean();
+        for name in &self.environment.pass {
+            environment = environment.pass(name);
+        }
+        for (name, value) in &self.environment.set {
+            environment = environment.set(name, value);
+        }
+        environment
+    }
+
+    fn command_limits(&self) -> Limits {
+        let defaults = Limits::default();
+        let bytes = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Limits {
+            wall: None,
+            stdout_bytes: bytes(self.limits.max_stdout_bytes()),
+            stderr_bytes: bytes(self.limits.max_stderr_bytes()),
+            processes: self.limits.processes().or(defaults.processes),
+            memory_bytes: self.limits.memory_bytes().or(defaults.memory_bytes),
+            ..defaults
+        }
+    }
+}

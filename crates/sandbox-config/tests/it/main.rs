@@ -1,0 +1,15 @@
+//! What the crate does, from outside.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
+mod attenuation;
+mod bad_input;
+mod discovery;
+mod fixtures;
+mod layers;
+mod support;
+mod trust;
+mod workers;
+
+#[cfg(feature = "files")]
+mod directories;

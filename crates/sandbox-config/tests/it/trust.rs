@@ -1,0 +1,205 @@
+//! Widening keys of files that came with a repository.
+
+use std::collections::BTreeSet;
+
+use sandbox_config::{ApprovalMode, NetworkAccess, Operation, Trust, Verdict, load};
+
+use crate::support::{Scratch, codes};
+
+/// A project with every widening key of this slice; `outside` lies beside it.
+const WIDE: &str = "\
+network: true
+sandbox:
+  mode: direct
+  zones:
+    out: { path: ../outside, mode: ro }
+    own: { path: ./own, approval: { delete: preApproved } }
+approval:
+  mode: auto
+  require_user_permission: { shell: false }
+  require_user_permission_by_risk: { exec: false, read_only: false }
+shell:
+  rules:
+    - { pattern: \"grep *\", approval: preApproved }
+  env: { pass: [CC] }
+";
+
+fn wide() -> Scratch {
+    Scratch::new()
+        .dir("outside")
+        .file("p/golem-forge.config.yaml", WIDE)
+}
+
+#[test]
+fn untrusted_is_an_error_with_key_and_line() {
+    let scratch = wide();
+    let mut sources = scratch.sources();
+    sources.start = scratch.path().join("p");
+    let mistakes = load(&sources).unwrap_err();
+    insta::assert_snapshot!(scratch.anonymous(&mistakes.to_string()), @r#"
+    error[config.untrusted]: `sandbox.zones.out.path` reaches outside the project (<project>/outside), and nobody has agreed to that
+      --> golem-forge.config.yaml:5:18
+       |
+     5 |     out: { path: ../outside, mode: ro }
+       |                  ^^^^^^^^^^
+       = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `network` lets commands use the network, and nobody has agreed to that: the network stays off
+      --> golem-forge.config.yaml:1:10
+       |
+     1 | network: true
+       |          ^^^^
+       = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `sandbox.zones.own.approval.delete` deletes without asking, and nobody has agreed to that: deleting asks
+      --> golem-forge.config.yaml:6:45
+       |
+     6 |     own: { path: ./own, approval: { delete: preApproved } }
+       |                                             ^^^^^^^^^^^
+       = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `approval.mode` answers every question with yes, and nobody has agreed to that: the rules decide
+      --> golem-forge.config.yaml:8:9
+       |
+     8 |   mode: auto
+       |         ^^^^
+       = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `approval.require_user_permission.shell` runs without asking, and nobody has agreed to that: it asks as before
+      --> golem-forge.config.yaml:9:37
+       |
+     9 |   require_user_permission: { shell: false }
+       |                                     ^^^^^
+       = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `approval.require_user_permission_by_risk.exec` runs without asking, and nobody has agreed to that: it asks as before
+       --> golem-forge.config.yaml:10:44
+        |
+     10 |   require_user_permission_by_risk: { exec: false, read_only: false }
+        |                                            ^^^^^
+        = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `shell.rules[grep *].approval` runs commands without asking, and nobody has agreed to that: it asks
+       --> golem-forge.config.yaml:13:38
+        |
+     13 |     - { pattern: "grep *", approval: preApproved }
+        |                                      ^^^^^^^^^^^
+        = help: if you trust this project: `forge trust`, or `--trust` for one run
+
+    warning[config.untrusted]: `shell.env.pass[CC]` hands a variable of yours to commands, and nobody has agreed to that: it is not passed
+       --> golem-forge.config.yaml:14:17
+        |
+     14 |   env: { pass: [CC] }
+        |                 ^^
+        = help: if you trust this project: `forge trust`, or `--trust` for one run
+    "#);
+    assert_eq!(mistakes.to_json()["error"]["code"], "config.untrusted");
+    assert_eq!(mistakes.to_json()["error"]["line"], 5);
+}
+
+#[test]
+fn what_can_be_ignored_is_ignored() {
+    let scratch = wide();
+    let text = WIDE.replace("    out: { path: ../outside, mode: ro }\n", "");
+    std::fs::write(scratch.path().join("p/golem-forge.config.yaml"), text).unwrap();
+    let mut sources = scratch.sources();
+    sources.start = scratch.path().join("p");
+    let project = load(&sources).unwrap();
+    let ceiling = project.ceiling();
+    assert_eq!(project.warnings().len(), 7);
+    assert_eq!(ceiling.network(), NetworkAccess::Denied);
+    assert_eq!(ceiling.approval().mode(), ApprovalMode::Tool);
+    assert_eq!(ceiling.approval().for_tool("shell"), None);
+    assert_eq!(
+        ceiling.mount_approval("own", Operation::Delete),
+        Verdict::Ask
+    );
+    let grep = ceiling.shell().unwrap().decide(&["grep".to_owned()]);
+    assert_eq!(grep.verdict(), Verdict::Ask);
+    assert!(ceiling.environment().pass().is_empty());
+
+    sources.trust = Trust::Given;
+    let project = load(&sources).unwrap();
+    let ceiling = project.ceiling();
+    assert!(project.warnings().is_empty());
+    assert_eq!(ceiling.network(), NetworkAccess::Unrestricted);
+    assert_eq!(ceiling.approval().mode(), ApprovalMode::Auto);
+    assert_eq!(ceiling.approval().for_tool("shell"), Some(Verdict::Allow));
+    assert_eq!(
+        ceiling.mount_approval("own", Operation::Delete),
+        Verdict::Allow
+    );
+    assert_eq!(ceiling.environment().pass(), ["CC"]);
+}
+
+#[test]
+fn a_yes_is_bound_to_key_value_and_project() {
+    let scratch = wide();
+    let mut sources = scratch.sources();
+    sources.start = scratch.path().join("p");
+    sources.trust = Trust::Given;
+    let hashes: BTreeSet<String> = load(&sources)
+        .unwrap()
+        .widening()
+        .iter()
+        .map(|key| key.hash().to_owned())
+        .collect();
+    assert_eq!(hashes.len(), 8);
+    sources.trust = Trust::Store(hashes);
+    assert!(load(&sources).unwrap().warnings().is_empty());
+
+    // Read-write instead of read-only is another value.
+    let file = scratch.path().join("p/golem-forge.config.yaml");
+    std::fs::write(&file, WIDE.replace("mode: ro", "mode: rw")).unwrap();
+    let mistakes = load(&sources).unwrap_err();
+    assert_eq!(codes(&mistakes), ["config.untrusted"]);
+
+    // The same file in another place is another project.
+    let other = scratch.dir("q").file("q/golem-forge.config.yaml", WIDE);
+    sources.start = other.path().join("q");
+    assert!(load(&sources).is_err());
+}
+
+#[test]
+fn a_way_through_a_link_needs_a_yes_and_a_link_is_no_zone() {
+    let config = "sandbox: { mode: direct, zones: { a: { path: ./way/sub } } }\n";
+    let scratch = Scratch::with_config(config)
+        .dir("real/sub")
+        .link("real", "way");
+    assert_eq!(codes(&scratch.load().unwrap_err()), ["config.untrusted"]);
+
+    let config = "sandbox: { mode: direct, zones: { a: { path: ./way } } }\n";
+    let scratch = Scratch::with_config(config).dir("real").link("real", "way");
+    assert_eq!(codes(&scratch.load().unwrap_err()), ["config.host_path"]);
+
+    // In sandboxed mode there is nothing to agree to.
+    let scratch = Scratch::with_config("sandbox: { zones: { a: { path: ./a } } }\n")
+        .dir("elsewhere")
+        .link("elsewhere", ".sandbox");
+    assert_eq!(codes(&scratch.load().unwrap_err()), ["config.host_path"]);
+}
+
+#[test]
+fn host_paths_expand() {
+    let scratch = Scratch::new()
+        .dir("home/registry")
+        .file("p/golem-forge.config.yaml", "sandbox:\n  mode: direct\n  zones:\n    registry: { path: \"${CARGO_HOME:-~/registry}\", mode: ro }\n");
+    let mut sources = scratch.sources();
+    sources.start = scratch.path().join("p");
+    sources.home = Some(scratch.path().join("home"));
+    sources.trust = Trust::Given;
+    let project = load(&sources).unwrap();
+    assert_eq!(
+        project.ceiling().mount("registry").unwrap().host(),
+        scratch.path().join("home/registry")
+    );
+    sources.env.push((
+        "CARGO_HOME".into(),
+        scratch.path().join("p/c").display().to_string(),
+    ));
+    let project = load(&sources).unwrap();
+    assert_eq!(
+        project.ceiling().mount("registry").unwrap().host(),
+        scratch.path().join("p/c")
+    );
+}

@@ -1,0 +1,165 @@
+//! Worker files: found by name, refused with their own line numbers.
+
+use sandbox_config::{Delegates, Mode, Trust, Verdict, load};
+
+use crate::support::{Scratch, codes};
+
+const PROJECT: &str = "\
+sandbox:
+  zones:
+    data: { path: ./data, mode: ro }
+    workspace: { path: ./workspace }
+shell:
+  rules:
+    - { pattern: \"grep *\", approval: preApproved }
+    - { pattern: \"wc *\", approval: ask }
+";
+
+fn project() -> Scratch {
+    Scratch::with_config(PROJECT)
+}
+
+#[test]
+fn the_whole_of_a_worker() {
+    let scratch = project().file(
+        "workers/scan.worker",
+        "---\nname: scan\ndescription: Scans\nmodel: a:b\nsandbox:\n  zones:\n    - { name: data, mode: ro, use: false }\nshell:\n  rules: [{ pattern: \"grep -r *\", approval: blocked, why: too slow }]\n  default: blocked\ntools: [shell]\nworkers: [report]\nlimits: { max_turns: 3 }\n---\n\n# Scan\n\nLook.\n",
+    );
+    let mut sources = scratch.sources();
+    sources.trust = Trust::Given;
+    let project = load(&sources).unwrap();
+    let scan = project.worker("scan").unwrap();
+    assert_eq!(scan.instructions(), "# Scan\n\nLook.\n");
+    assert_eq!(scan.delegates(), &Delegates::Listed(vec!["report".into()]));
+    assert_eq!(scan.shown(), "workers/scan.worker");
+    let grant = project.entry_grant(&scan).unwrap();
+    assert_eq!(grant.mount_access("data"), Some(Mode::ReadOnly));
+    assert!(!grant.mount("data").unwrap().usable());
+    assert!(grant.allows_tool("shell") && !grant.allows_tool("read_file"));
+    assert_eq!(grant.limits().max_turns(), 3);
+    let decide = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        grant.shell().unwrap().decide(&words)
+    };
+    assert_eq!(decide(&["grep", "x"]).verdict(), Verdict::Block);
+    assert_eq!(decide(&["grep", "-r", "x"]).why(), Some("too slow"));
+    assert_eq!(
+        decide(&["grep", "-r", "x"]).origin().to_string(),
+        "workers/scan.worker:9:22"
+    );
+}
+
+#[test]
+fn the_entry_without_a_declaration_holds_the_ceiling() {
+    let scratch = project()
+        .file("workers/main.worker", "---\nname: main\n---\nGo.\n")
+        .file(
+            "workers/pure.worker",
+            "---\nname: pure\nsandbox: none\n---\nGo.\n",
+        );
+    let project = scratch.load().unwrap();
+    let main = project.worker("main").unwrap();
+    let held = project.entry_grant(&main).unwrap();
+    assert_eq!(&held, project.ceiling());
+    let pure = project.worker("pure").unwrap();
+    assert_eq!(project.entry_grant(&pure).unwrap().mounts().count(), 0);
+    // Called, it gets what it declares: nothing (F000-13).
+    assert_eq!(held.child(main.declaration()).unwrap().mounts().count(), 0);
+}
+
+#[test]
+fn names_that_lead_nowhere() {
+    let scratch = project().file("workers/report.worker", "---\nname: report\n---\nx\n");
+    let project = scratch.load().unwrap();
+    insta::assert_snapshot!(project.worker("reprot").unwrap_err(), @r#"
+    error[worker.unknown]: there is no worker `reprot`
+       = help: did you mean `report`?
+    "#);
+    insta::assert_snapshot!(project.worker("../etc/passwd").unwrap_err(), @r#"
+    error[config.bad_value]: `../etc/passwd` cannot be a worker's name
+       = help: lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them: it becomes a tool's name
+    "#);
+    let empty = Scratch::new();
+    let none = empty.load().unwrap().worker("main").unwrap_err();
+    insta::assert_snapshot!(none, @r#"
+    error[worker.unknown]: there is no worker `main`
+       = help: no worker files in: workers, .workers
+    "#);
+}
+
+#[test]
+fn two_of_one_name() {
+    let scratch = project()
+        .file("workers/a.worker", "---\nname: a\n---\nx\n")
+        .file(".workers/a.worker", "---\nname: a\n---\nx\n");
+    let project = scratch.load().unwrap();
+    assert_eq!(
+        codes(&project.worker("a").unwrap_err()),
+        ["worker.two_files"]
+    );
+    assert_eq!(codes(&project.workers().unwrap_err()), ["worker.two_files"]);
+}
+
+#[test]
+fn a_name_in_another_file_is_found_with_a_warning() {
+    let scratch = project().file(".workers/b.worker", "---\nname: a\n---\nx\n");
+    let worker = scratch.load().unwrap().worker("a").unwrap();
+    assert_eq!(worker.warnings().len(), 1);
+}
+
+#[test]
+fn a_broken_worker_is_never_skipped() {
+    let scratch = project()
+        .file("workers/a.worker", "---\nname: a\n---\nx\n")
+        .file("workers/b.worker", "name: b\n");
+    let project = scratch.load().unwrap();
+    assert!(project.worker("a").is_ok());
+    assert_eq!(
+        codes(&project.workers().unwrap_err()),
+        ["worker.front_matter"]
+    );
+    assert!(project.check().iter().any(|one| one.is_error()));
+}
+
+#[test]
+fn crlf_and_bom() {
+    let scratch = project().file(
+        "workers/a.worker",
+        "\u{feff}---\r\nname: a\r\nmodel: 5\r\n---\r\nx\r\n",
+    );
+    let mistakes = scratch.load().unwrap().worker("a").unwrap_err();
+    let first = mistakes.iter().next().unwrap();
+    assert_eq!((first.line(), first.column()), (Some(3), Some(8)));
+}
+
+#[test]
+fn tools_are_checked_if_they_are_known() {
+    let scratch = project().file(
+        "workers/a.worker",
+        "---\nname: a\ntools: [raed_file]\n---\nx\n",
+    );
+    let mut sources = scratch.sources();
+    assert!(load(&sources).unwrap().worker("a").is_ok());
+    sources.known_tools = Some(vec!["read_file".into()]);
+    let mistakes = load(&sources).unwrap().worker("a").unwrap_err();
+    insta::assert_snapshot!(mistakes, @r#"
+    error[config.bad_value]: there is no tool `raed_file`
+      --> workers/a.worker:3:9
+       |
+     3 | tools: [raed_file]
+       |         ^^^^^^^^^
+       = help: did you mean `read_file`?
+    "#);
+}
+
+#[test]
+fn a_thousand_workers() {
+    let mut scratch = project();
+    for i in 0..1_000 {
+        let text = format!(
+            "---\nname: w{i}\ndescription: d\nsandbox:\n  zones:\n    - {{ name: data, mode: ro }}\n---\nx\n"
+        );
+        scratch = scratch.file(&format!("workers/w{i}.worker"), text);
+    }
+    assert_eq!(scratch.load().unwrap().workers().unwrap().len(), 1_000);
+}
