@@ -1,1 +1,75 @@
 //! Run a command confined by the kernel, and know exactly what was enforced.
+//!
+//! # Terms
+//!
+//! - *policy*: what is allowed; pure, the same everywhere ([`Policy`])
+//! - *support*: what this host can enforce, found by running something ([`Support`])
+//! - *plan*: policy × support → which mechanism keeps which promise, and the gaps ([`Plan`])
+//! - *boundary* and *guard*: a promise without which nothing starts, and one that is listed when
+//!   it cannot be kept ([`Rank`])
+//! - *broker* and *target*: the calling program, and the confined one
+//! - *receipt*: what was really applied ([`Enforcement`])
+//!
+//! # Allowed
+//!
+//! ```
+//! use os_sandbox::{Access, Command, Exit, Plan, Policy, Requirement, Support};
+//!
+//! # let project = std::env::temp_dir().join(format!("os-sandbox-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&project)?;
+//! let policy = Policy::builder().mount(&project, "/", Access::ALL).build()?;
+//! # if !cfg!(target_os = "linux") { return Ok(()); }
+//! let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce)?;
+//! let output = Command::new(&plan, "sh").args(["-c", "echo hello > note; cat note"]).output()?;
+//! assert_eq!(output.exit, Exit::Code(0));
+//! assert_eq!(output.stdout.text(), "hello\n");
+//! # std::fs::remove_dir_all(&project)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Denied
+//!
+//! ```
+//! use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+//!
+//! # if !cfg!(target_os = "linux") { return Ok(()); }
+//! let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+//! let output = Command::new(&plan, "cat").arg("/etc/shadow").output()?;
+//! assert_ne!(output.exit, Exit::Code(0));
+//! assert_eq!(output.stdout.text(), "");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # In reading order
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod child;
+mod command;
+mod enforcement;
+mod error;
+mod output;
+mod plan;
+mod policy;
+mod promise;
+mod seccomp;
+mod support;
+
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
+mod backend;
+#[cfg(not(target_os = "linux"))]
+#[path = "unsupported.rs"]
+mod backend;
+
+pub use access::Access;
+pub use child::{Child, Killer, Stream};
+pub use command::{Command, Session, Stdio};
+pub use enforcement::{Enforcement, ShownMount};
+pub use error::{Error, ErrorKind};
+pub use output::{Captured, Exit, Output};
+pub use plan::{Backend, Plan, PlanError, Requirement};
+pub use policy::{Environment, Limits, Mount, Network, Policy, PolicyBuilder, System, UnixSockets};
+pub use promise::{Entry, Mechanism, Promise, Rank, State};
+pub use support::{Assumed, Bubblewrap, Support};

@@ -1,0 +1,190 @@
+//! Reads a message's body: bounds-checked all the way, although the broker wrote it, because a
+//! mistake here would be a mistake in what confines.
+
+use crate::sys::{self, CStr};
+use crate::wire;
+
+/// Become this program.
+pub struct Exec<'a> {
+    pub path: CStr<'a>,
+    pub argv: &'static [usize],
+    pub envp: &'static [usize],
+}
+
+/// Run and supervise one target.
+pub struct Run<'a> {
+    pub flags: u64,
+    pub wall_ms: u64,
+    pub probe_pid: i32,
+    pub filter: &'a [u8],
+    limits: &'a [u8],
+    rules: &'a [u8],
+    pub directory: CStr<'a>,
+    candidates: Strings<'a>,
+    pub argv: &'static [usize],
+    pub envp: &'static [usize],
+    rule_paths: Strings<'a>,
+    probes: Strings<'a>,
+    pins: &'a [u8],
+    pin_paths: Strings<'a>,
+    pub stdio: [i32; 3],
+    pub ruleset: Option<i32>,
+}
+
+/// A run of strings, each ended by NUL.
+#[derive(Clone, Copy)]
+pub struct Strings<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Exec<'a> {
+    pub fn parse(body: &'a [u8]) -> Option<Self> {
+        let argc = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?) as usize;
+        let envc = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
+        let mut rest = body.get(8..)?;
+        let path = one(&mut rest)?;
+        Some(Exec {
+            path,
+            argv: list(&mut rest, argc)?,
+            envp: list(&mut rest, envc)?,
+        })
+    }
+}
+
+impl<'a> Run<'a> {
+    pub fn parse(body: &'a [u8], fds: &[i32]) -> Option<Self> {
+        let word = |index: usize| -> Option<u64> {
+            let at = index * 8;
+            Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
+        };
+        let count = |index: usize| -> Option<usize> {
+            usize::try_from(word(index)?)
+                .ok()
+                .filter(|count| *count <= body.len())
+        };
+        let flags = word(wire::WORD_FLAGS)?;
+        let mut rest = body.get(wire::RUN_WORDS * 8..)?;
+        let filter = take(&mut rest, count(wire::WORD_FILTER_LEN)?.checked_mul(8)?)?;
+        let limits = take(&mut rest, count(wire::WORD_LIMITS)?.checked_mul(24)?)?;
+        let rules = count(wire::WORD_RULES)?;
+        let rights = take(&mut rest, rules.checked_mul(8)?)?;
+        let pins = count(wire::WORD_PINS)?;
+        let identities = take(&mut rest, pins.checked_mul(16)?)?;
+        let directory = one(&mut rest)?;
+        let candidates = Strings::take(&mut rest, count(wire::WORD_CANDIDATES)?)?;
+        let argv = list(&mut rest, count(wire::WORD_ARGS)?)?;
+        let envp = list(&mut rest, count(wire::WORD_ENV)?)?;
+        let rule_paths = Strings::take(&mut rest, rules)?;
+        let probes = Strings::take(&mut rest, count(wire::WORD_PROBES)?)?;
+        let pin_paths = Strings::take(&mut rest, pins)?;
+        let ruleset = match flags & wire::FLAG_RULESET {
+            0 => None,
+            _ => Some(*fds.get(3)?),
+        };
+        Some(Run {
+            flags,
+            wall_ms: word(wire::WORD_WALL_MS)?,
+            probe_pid: i32::try_from(word(wire::WORD_PROBE_PID)?).ok()?,
+            filter,
+            limits,
+            rules: rights,
+            directory,
+            candidates,
+            argv,
+            envp,
+            rule_paths,
+            probes,
+            pins: identities,
+            pin_paths,
+            stdio: [*fds.first()?, *fds.get(1)?, *fds.get(2)?],
+            ruleset,
+        })
+    }
+
+    pub fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn candidates(&self) -> Strings<'a> {
+        self.candidates
+    }
+
+    pub fn probes(&self) -> Strings<'a> {
+        self.probes
+    }
+
+    /// Resource, soft and hard limit.
+    pub fn limits(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.limits.chunks_exact(24).map(|three| {
+            (
+                number(&three[0..8]),
+                number(&three[8..16]),
+                number(&three[16..24]),
+            )
+        })
+    }
+
+    /// Device, inode and the path where they must be found.
+    pub fn pins(&self) -> impl Iterator<Item = (u64, u64, CStr<'a>)> {
+        self.pins
+            .chunks_exact(16)
+            .zip(self.pin_paths)
+            .map(|(two, path)| (number(&two[0..8]), number(&two[8..16]), path))
+    }
+
+    /// Landlock rights and the path below which they hold.
+    pub fn rules(&self) -> impl Iterator<Item = (u64, CStr<'a>)> {
+        self.rules.chunks_exact(8).map(number).zip(self.rule_paths)
+    }
+}
+
+impl<'a> Strings<'a> {
+    fn take(rest: &mut &'a [u8], count: usize) -> Option<Self> {
+        let start = *rest;
+        for _ in 0..count {
+            one(rest)?;
+        }
+        start
+            .get(..start.len() - rest.len())
+            .map(|bytes| Strings { bytes })
+    }
+}
+
+impl<'a> Iterator for Strings<'a> {
+    type Item = CStr<'a>;
+
+    fn next(&mut self) -> Option<CStr<'a>> {
+        one(&mut self.bytes)
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut word = [0u8; 8];
+    word.copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
+}
+
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (head, tail) = rest.split_at_checked(bytes)?;
+    *rest = tail;
+    Some(head)
+}
+
+/// The next string with its NUL.
+fn one<'a>(rest: &mut &'a [u8]) -> Option<CStr<'a>> {
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    CStr::new(take(rest, end + 1)?)
+}
+
+/// The next `count` strings as the list of addresses that `execve` wants. The strings live in
+/// memory that is never given back.
+fn list(rest: &mut &[u8], count: usize) -> Option<&'static [usize]> {
+    if count > rest.len() {
+        return None;
+    }
+    let words = sys::words(count + 1).ok()?;
+    for slot in words.iter_mut().take(count) {
+        *slot = one(rest)?.pointer();
+    }
+    Some(words)
+}

@@ -1,0 +1,110 @@
+//! The launcher: what runs between the broker and a confined command.
+//!
+//! A static program without libc or allocator, built by `build.rs`, carried inside the crate and
+//! started from memory. The broker itself never forks: a broker with hundreds of megabytes would
+//! pay for its page tables, and between fork and exec of a threaded program almost nothing is
+//! safe to call. Here everything is: one thread, no locks, raw system calls (`sys.rs`).
+//!
+//! Three jobs, told by the broker over descriptor 0 (`wire.rs`):
+//!
+//! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
+//!   again inside the namespaces;
+//! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`);
+//! - report: say what the kernel has.
+
+#![no_std]
+#![no_main]
+
+mod job;
+mod probe;
+mod supervise;
+mod sys;
+mod target;
+mod wire;
+
+use job::Run;
+use sys::{EPROTO, Errno};
+
+/// The broker's end of this is the only thing that decides how long we live.
+pub const CONTROL: i32 = 0;
+
+/// Called by the entry point in `sys.rs` with nothing set up but a stack.
+pub extern "C" fn launcher_start() -> ! {
+    if let Err((stage, errno)) = work() {
+        tell(wire::RECORD_FAILED, stage, errno, 0);
+    }
+    sys::exit(125)
+}
+
+/// One record for the broker. If nobody listens any more there is nobody to tell that.
+pub fn tell(kind: u32, a: i32, b: i32, c: u32) {
+    let mut record = [0u8; wire::RECORD_BYTES];
+    record[0..4].copy_from_slice(&kind.to_ne_bytes());
+    record[4..8].copy_from_slice(&a.to_ne_bytes());
+    record[8..12].copy_from_slice(&b.to_ne_bytes());
+    record[12..16].copy_from_slice(&c.to_ne_bytes());
+    let _ = sys::write(CONTROL, &record);
+}
+
+/// Where something failed, and the errno.
+pub type Failure = (i32, Errno);
+
+/// Names the stage of an error.
+pub fn at(stage: i32) -> impl Fn(Errno) -> Failure {
+    move |errno| (stage, errno)
+}
+
+fn work() -> Result<(), Failure> {
+    // Signals reach the target, not us: the terminal's Ctrl-C must not end the supervisor before
+    // its target. bwrap inherits the mask as well.
+    sys::block_signals(true).map_err(at(wire::STAGE_PROTOCOL))?;
+    sys::default_action(sys::SIGCHLD).map_err(at(wire::STAGE_PROTOCOL))?;
+    sys::default_action(sys::SIGPIPE).map_err(at(wire::STAGE_PROTOCOL))?;
+    // Whatever the broker forgot to mark close-on-exec ends here.
+    sys::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
+
+    let mut header = [0u8; wire::HEADER_BYTES];
+    let mut fds = [-1i32; wire::MAX_FDS];
+    let protocol = at(wire::STAGE_PROTOCOL);
+    let count = sys::receive(CONTROL, &mut header, &mut fds).map_err(&protocol)?;
+    let word = |index: usize| {
+        let at = index * 4;
+        u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let body_bytes = word(2) as usize;
+    if word(0) != wire::MAGIC || body_bytes > wire::MAX_BODY_BYTES || word(3) as usize != count {
+        return Err(protocol(EPROTO));
+    }
+    let body = &mut sys::memory(body_bytes).map_err(&protocol)?[..body_bytes];
+    if body_bytes > 0 {
+        let first = sys::read(CONTROL, body).map_err(&protocol)?;
+        sys::read_rest(CONTROL, body, first).map_err(&protocol)?;
+    }
+    match word(1) {
+        wire::KIND_EXEC => become_other(body),
+        wire::KIND_RUN => {
+            let run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            supervise::run(&run)
+        }
+        wire::KIND_REPORT => {
+            tell(
+                wire::RECORD_REPORT,
+                sys::landlock_query(1),
+                sys::landlock_query(2),
+                u32::from(sys::filters_work()),
+            );
+            Ok(())
+        }
+        _ => Err(protocol(EPROTO)),
+    }
+}
+
+fn become_other(body: &[u8]) -> Result<(), Failure> {
+    let exec = job::Exec::parse(body).ok_or((wire::STAGE_PROTOCOL, EPROTO))?;
+    Err((wire::STAGE_EXEC, sys::exec(exec.path, exec.argv, exec.envp)))
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    sys::exit(125)
+}

@@ -1,0 +1,37 @@
+//! System call numbers of AArch64 that the launcher uses (asm-generic/unistd.h).
+
+pub const FCNTL: usize = 25;
+pub const DUP3: usize = 24;
+pub const UNLINKAT: usize = 35;
+pub const CHDIR: usize = 49;
+pub const OPENAT: usize = 56;
+pub const CLOSE: usize = 57;
+pub const PIPE2: usize = 59;
+pub const READ: usize = 63;
+pub const WRITE: usize = 64;
+pub const PPOLL: usize = 73;
+pub const SIGNALFD4: usize = 74;
+pub const CAPGET: usize = 90;
+pub const CAPSET: usize = 91;
+pub const EXIT_GROUP: usize = 94;
+pub const CLOCK_GETTIME: usize = 113;
+pub const KILL: usize = 129;
+pub const RT_SIGACTION: usize = 134;
+pub const RT_SIGPROCMASK: usize = 135;
+pub const SETSID: usize = 157;
+pub const PRCTL: usize = 167;
+pub const GETPID: usize = 172;
+pub const GETPPID: usize = 173;
+pub const SOCKET: usize = 198;
+pub const RECVMSG: usize = 212;
+pub const CLONE: usize = 220;
+pub const EXECVE: usize = 221;
+pub const MMAP: usize = 222;
+pub const WAIT4: usize = 260;
+pub const PRLIMIT64: usize = 261;
+pub const SECCOMP: usize = 277;
+pub const STATX: usize = 291;
+pub const CLOSE_RANGE: usize = 436;
+pub const LANDLOCK_CREATE_RULESET: usize = 444;
+pub const LANDLOCK_ADD_RULE: usize = 445;
+pub const LANDLOCK_RESTRICT_SELF: usize = 446;

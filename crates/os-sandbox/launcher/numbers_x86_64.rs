@@ -1,0 +1,37 @@
+//! System call numbers of x86-64 that the launcher uses (asm/unistd_64.h).
+
+pub const READ: usize = 0;
+pub const WRITE: usize = 1;
+pub const CLOSE: usize = 3;
+pub const MMAP: usize = 9;
+pub const RT_SIGACTION: usize = 13;
+pub const RT_SIGPROCMASK: usize = 14;
+pub const GETPID: usize = 39;
+pub const SOCKET: usize = 41;
+pub const RECVMSG: usize = 47;
+pub const CLONE: usize = 56;
+pub const EXECVE: usize = 59;
+pub const WAIT4: usize = 61;
+pub const KILL: usize = 62;
+pub const FCNTL: usize = 72;
+pub const CHDIR: usize = 80;
+pub const GETPPID: usize = 110;
+pub const SETSID: usize = 112;
+pub const CAPGET: usize = 125;
+pub const CAPSET: usize = 126;
+pub const PRCTL: usize = 157;
+pub const CLOCK_GETTIME: usize = 228;
+pub const EXIT_GROUP: usize = 231;
+pub const OPENAT: usize = 257;
+pub const UNLINKAT: usize = 263;
+pub const PPOLL: usize = 271;
+pub const SIGNALFD4: usize = 289;
+pub const DUP3: usize = 292;
+pub const PIPE2: usize = 293;
+pub const PRLIMIT64: usize = 302;
+pub const SECCOMP: usize = 317;
+pub const STATX: usize = 332;
+pub const CLOSE_RANGE: usize = 436;
+pub const LANDLOCK_CREATE_RULESET: usize = 444;
+pub const LANDLOCK_ADD_RULE: usize = 445;
+pub const LANDLOCK_RESTRICT_SELF: usize = 446;

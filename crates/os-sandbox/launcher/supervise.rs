@@ -1,0 +1,286 @@
+//! The supervisor: parent of the target, reaper of whatever the target leaves behind, and the one
+//! that ends the tree. It ends it when the target is done, when time is up, and when the broker
+//! is gone or asks for it (end of the control socket): the same path every time.
+
+use crate::job::Run;
+use crate::sys::{self, EPERM, PollFd};
+use crate::target;
+use crate::wire;
+use crate::{CONTROL, Failure, at, tell};
+
+const PR_SET_CHILD_SUBREAPER: usize = 36;
+const PR_SET_DUMPABLE: usize = 4;
+
+/// Rounds of ending everything and reaping, ten milliseconds apart at most: half a minute.
+const MAX_ROUNDS: u32 = 3000;
+
+/// How the wait for the target ended.
+enum End {
+    Target(i32),
+    TimedOut,
+    BrokerGone,
+}
+
+pub fn run(run: &Run<'_>) -> Result<(), Failure> {
+    let me = sys::getpid();
+    if !run.has(wire::FLAG_UNCONFINED) {
+        target::give_up_privileges()?;
+    }
+    if run.has(wire::FLAG_PID1) && me != 1 {
+        return Err((wire::STAGE_OUTER, EPERM));
+    }
+    // Orphans come to us instead of the host's init, so that "all reaped" means "none left".
+    sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0).map_err(at(wire::STAGE_OUTER))?;
+    // Nobody of the same user reads or traces the supervisor.
+    sys::prctl(PR_SET_DUMPABLE, 0, 0).map_err(at(wire::STAGE_OUTER))?;
+    if run.has(wire::FLAG_SCOPE) {
+        enter_scope()?;
+    }
+    for (device, inode, path) in run.pins() {
+        check_pin(device, inode, path).map_err(at(wire::STAGE_PIN))?;
+    }
+    if let Some(ruleset) = run.ruleset {
+        for (rights, path) in run.rules() {
+            add_rule(ruleset, rights, path).map_err(at(wire::STAGE_LATE_RULE))?;
+        }
+    }
+
+    let forking = at(wire::STAGE_FORK);
+    let children = sys::child_signals().map_err(&forking)?;
+    let [errors, errors_target] = sys::pipe().map_err(&forking)?;
+    let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
+    let target = match sys::fork().map_err(&forking)? {
+        0 => target::become_target(run, me, errors_target),
+        pid => pid,
+    };
+    sys::close(errors_target);
+    // Only the target holds its own ends: a pipe must close when it does.
+    for number in run.stdio {
+        sys::close(number);
+    }
+    if let Some(ruleset) = run.ruleset {
+        sys::close(ruleset);
+    }
+
+    let end = wait(target, children, errors, deadline);
+    match end {
+        End::Target(_) => {}
+        End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
+        End::BrokerGone => {}
+    }
+    if run.has(wire::FLAG_PID1) {
+        // The kernel ends the namespace with us, and our own exit is seen only after that.
+        report(end);
+        sys::exit(0);
+    }
+    let left = end_tree(run, children, target);
+    report(match (end, left) {
+        (End::Target(status), _) => End::Target(status),
+        (End::TimedOut | End::BrokerGone, Left::None(Some(status))) => End::Target(status),
+        (other, _) => other,
+    });
+    match left {
+        Left::None(_) => {}
+        Left::Some => tell(wire::RECORD_LEFT, MAX_ROUNDS as i32, 0, 0),
+    }
+    sys::exit(0)
+}
+
+/// Signals of everything that we start from here on stay among ourselves, which makes
+/// `kill(-1)` mean "the tree". Believed only after a look: the broker must be out of reach.
+fn enter_scope() -> Result<(), Failure> {
+    let scope = sys::landlock_scope().map_err(at(wire::STAGE_OUTER))?;
+    sys::landlock_restrict(scope).map_err(at(wire::STAGE_OUTER))?;
+    sys::close(scope);
+    match sys::kill(sys::getppid(), 0) {
+        Err(EPERM) => Ok(()),
+        Err(errno) => Err((wire::STAGE_OUTER_CHECK, errno)),
+        Ok(()) => Err((wire::STAGE_OUTER_CHECK, 0)),
+    }
+}
+
+/// For places that exist only inside the namespaces, so that the broker could not name them.
+fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
+    let place = sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0)?;
+    let added = sys::landlock_allow(ruleset, place, rights);
+    sys::close(place);
+    added
+}
+
+/// Between the broker's look at a tree and bubblewrap's mount, another target may have swapped a
+/// directory for a link. So the result is looked at: a mount, of exactly that file.
+fn check_pin(device: u64, inode: u64, path: sys::CStr<'_>) -> sys::Result<()> {
+    let place = sys::open(path, sys::O_PATH | sys::O_CLOEXEC | sys::O_NOFOLLOW, 0)?;
+    let found = sys::identity(place);
+    sys::close(place);
+    match found? {
+        (_, _, false) => Err(sys::EXDEV),
+        (found_device, found_inode, true)
+            if inode == 0 || (found_device, found_inode) == (device, inode) =>
+        {
+            Ok(())
+        }
+        (_, _, true) => Err(sys::ESTALE),
+    }
+}
+
+fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
+    let mut errors = errors;
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
+        if left == Some(0) {
+            return End::TimedOut;
+        }
+        let mut fds = [
+            PollFd {
+                fd: CONTROL,
+                events: sys::POLLIN | sys::POLLRDHUP,
+                revents: 0,
+            },
+            PollFd {
+                fd: children,
+                events: sys::POLLIN,
+                revents: 0,
+            },
+            PollFd {
+                fd: errors,
+                events: sys::POLLIN,
+                revents: 0,
+            },
+        ];
+        if sys::poll(&mut fds, left).is_err() {
+            continue;
+        }
+        // Before the death of the target is looked at: a failed start is more than an exit code.
+        if fds[2].revents != 0 {
+            started_or_not(errors);
+            sys::close(errors);
+            // poll ignores negative descriptors.
+            errors = -1;
+        }
+        // Nothing is ever sent after the job; any event here is the end of the broker's side.
+        if fds[0].revents & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
+            return End::BrokerGone;
+        }
+        if fds[1].revents != 0 {
+            drain(children);
+            if let Some(status) = reap(target) {
+                if errors >= 0 {
+                    started_or_not(errors);
+                }
+                return End::Target(status);
+            }
+        }
+    }
+}
+
+/// End of file: the exec succeeded. Eight bytes: where it failed, or what a probe found.
+fn started_or_not(errors: i32) {
+    let mut message = [0u8; 8];
+    match sys::read(errors, &mut message) {
+        Ok(8) => {
+            let stage = i32::from_ne_bytes([message[0], message[1], message[2], message[3]]);
+            let value = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
+            if stage < 0 {
+                tell(wire::RECORD_PROBE, value, 0, 0);
+            } else {
+                tell(wire::RECORD_FAILED, stage, value, 0);
+            }
+        }
+        _ => tell(wire::RECORD_STARTED, 0, 0, 0),
+    }
+}
+
+fn drain(signals: i32) {
+    let mut buffer = [0u8; 128];
+    let _ = sys::read(signals, &mut buffer);
+}
+
+/// Reaps all who are done; the status of the target if it was among them.
+fn reap(target: i32) -> Option<i32> {
+    let mut found = None;
+    while let Ok(Some((pid, status))) = sys::wait_any(false) {
+        if pid == target {
+            found = Some(status);
+        }
+    }
+    found
+}
+
+#[derive(Clone, Copy)]
+enum Left {
+    /// Nobody; with the target's status if it was reaped here.
+    None(Option<i32>),
+    Some,
+}
+
+/// Ends everything and reaps it. With scope, `kill(-1)` reaches the whole tree and nothing else;
+/// nobody can fork out of it, because the kernel walks all processes under the lock that a new
+/// one needs. Without scope there is only what is still our child, again and again.
+fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
+    let mut found = None;
+    for _ in 0..MAX_ROUNDS {
+        if run.has(wire::FLAG_SCOPE) {
+            let _ = sys::kill(-1, sys::SIGKILL);
+        } else {
+            kill_children(target);
+        }
+        loop {
+            match sys::wait_any(false) {
+                Ok(Some((pid, status))) if pid == target => found = Some(status),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return Left::None(found),
+            }
+        }
+        let mut fds = [PollFd {
+            fd: children,
+            events: sys::POLLIN,
+            revents: 0,
+        }];
+        let _ = sys::poll(&mut fds, Some(10));
+        drain(children);
+    }
+    Left::Some
+}
+
+/// Every process whose parent we are, by the kernel's own list; and the target's group.
+fn kill_children(target: i32) {
+    // Zombies too: harmless, they are reaped right after. A group of its own exists with setsid.
+    let _ = sys::kill(-target, sys::SIGKILL);
+    let _ = sys::kill(target, sys::SIGKILL);
+    let Some(path) = sys::CStr::new(b"/proc/thread-self/children\0") else {
+        return;
+    };
+    let Ok(list) = sys::open(path, sys::O_RDONLY | sys::O_CLOEXEC, 0) else {
+        return;
+    };
+    let mut buffer = [0u8; 4096];
+    let mut pid: i32 = 0;
+    while let Ok(bytes) = sys::read(list, &mut buffer) {
+        if bytes == 0 {
+            break;
+        }
+        for byte in &buffer[..bytes] {
+            if byte.is_ascii_digit() {
+                pid = pid.wrapping_mul(10).wrapping_add(i32::from(byte - b'0'));
+            } else {
+                if pid > 1 {
+                    let _ = sys::kill(pid, sys::SIGKILL);
+                }
+                pid = 0;
+            }
+        }
+    }
+    sys::close(list);
+}
+
+fn report(end: End) {
+    match end {
+        End::Target(status) if status & 0x7f == 0 => {
+            tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
+        }
+        End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
+        End::TimedOut | End::BrokerGone => tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0),
+    }
+}

@@ -1,0 +1,708 @@
+//! System calls, and nothing else: the only unsafe code of the launcher besides reading pointers
+//! out of the job (`job.rs` hands out slices and checked strings only).
+//!
+//! There is no libc here, so nothing allocates, locks or keeps hidden state. Every wrapper takes
+//! Rust references where the kernel reads or writes memory, so lengths and lifetimes are the
+//! compiler's business; the safety argument is then only "this call touches nothing else".
+
+use core::arch::{asm, global_asm};
+
+#[cfg(target_arch = "x86_64")]
+#[path = "numbers_x86_64.rs"]
+pub mod nr;
+#[cfg(target_arch = "aarch64")]
+#[path = "numbers_aarch64.rs"]
+pub mod nr;
+
+// The kernel starts a static program with nothing set up but the stack pointer; see "Process
+// Initialization" of the psABI. `launcher_start` never returns.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor ebp, ebp",
+    "and rsp, -16",
+    "call {start}",
+    "ud2",
+    start = sym crate::launcher_start,
+);
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "mov x29, #0",
+    "mov x30, #0",
+    "bl {start}",
+    "brk #1",
+    start = sym crate::launcher_start,
+);
+
+pub type Errno = i32;
+pub type Result<T> = core::result::Result<T, Errno>;
+
+pub const EPERM: Errno = 1;
+pub const ENOENT: Errno = 2;
+pub const EINTR: Errno = 4;
+pub const ECHILD: Errno = 10;
+pub const EACCES: Errno = 13;
+pub const EXDEV: Errno = 18;
+pub const ENOTDIR: Errno = 20;
+pub const EINVAL: Errno = 22;
+pub const EPROTO: Errno = 71;
+pub const ESTALE: Errno = 116;
+pub const ENETUNREACH: Errno = 101;
+
+pub const SIGKILL: i32 = 9;
+pub const SIGCHLD: i32 = 17;
+pub const SIGPIPE: i32 = 13;
+
+pub const O_RDONLY: i32 = 0;
+pub const O_WRONLY: i32 = 1;
+pub const O_CREAT: i32 = 0o100;
+pub const O_CLOEXEC: i32 = 0o2_000_000;
+pub const O_PATH: i32 = 0o10_000_000;
+#[cfg(target_arch = "x86_64")]
+pub const O_NOFOLLOW: i32 = 0o400_000;
+#[cfg(target_arch = "aarch64")]
+pub const O_NOFOLLOW: i32 = 0o100_000;
+
+pub const POLLIN: i16 = 1;
+pub const POLLERR: i16 = 8;
+pub const POLLHUP: i16 = 16;
+pub const POLLRDHUP: i16 = 0x2000;
+
+const AT_FDCWD: i32 = -100;
+
+/// A string that ends in NUL, checked where it was made.
+#[derive(Clone, Copy)]
+pub struct CStr<'a>(&'a [u8]);
+
+impl<'a> CStr<'a> {
+    /// `bytes` with its NUL as the last byte and nowhere else.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        match bytes.iter().position(|byte| *byte == 0) {
+            Some(end) if end + 1 == bytes.len() => Some(CStr(bytes)),
+            _ => None,
+        }
+    }
+
+    pub fn pointer(self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct PollFd {
+    pub fd: i32,
+    pub events: i16,
+    pub revents: i16,
+}
+
+#[repr(C)]
+struct IoVec {
+    base: usize,
+    len: usize,
+}
+
+#[repr(C)]
+struct MsgHdr {
+    name: usize,
+    name_len: u32,
+    pad: u32,
+    iov: usize,
+    iov_len: usize,
+    control: usize,
+    control_len: usize,
+    flags: i32,
+    pad2: i32,
+}
+
+#[cfg(target_arch = "x86_64")]
+fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
+    let out: isize;
+    // SAFETY: the `syscall` instruction clobbers rcx and r11 and returns in rax; the kernel reads
+    // and writes only memory that the arguments point to, which each wrapper below owns or
+    // borrows for the length it passes. No wrapper hands out memory that the call unmaps.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => out,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result(out)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
+    let out: isize;
+    // SAFETY: `svc 0` takes the number in x8 and arguments in x0..x5, returns in x0 and preserves
+    // every other register; memory as argued for x86_64.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a[0] as isize => out,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    result(out)
+}
+
+fn result(out: isize) -> Result<usize> {
+    if (-4095..0).contains(&out) {
+        Err(-out as Errno)
+    } else {
+        Ok(out as usize)
+    }
+}
+
+fn fd(number: i32) -> usize {
+    number as isize as usize
+}
+
+pub fn exit(code: i32) -> ! {
+    loop {
+        let _ = raw(nr::EXIT_GROUP, [fd(code), 0, 0, 0, 0, 0]);
+    }
+}
+
+pub fn getpid() -> i32 {
+    raw(nr::GETPID, [0; 6]).unwrap_or(0) as i32
+}
+
+pub fn getppid() -> i32 {
+    raw(nr::GETPPID, [0; 6]).unwrap_or(0) as i32
+}
+
+pub fn setsid() -> Result<()> {
+    raw(nr::SETSID, [0; 6]).map(drop)
+}
+
+pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    raw(nr::KILL, [fd(pid), fd(signal), 0, 0, 0, 0]).map(drop)
+}
+
+/// `fork`, by clone: the launcher has one thread and no state that a copy could confuse.
+pub fn fork() -> Result<i32> {
+    raw(nr::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
+}
+
+/// Waits for any child; `None` if none has changed (with `block` false).
+pub fn wait_any(block: bool) -> Result<Option<(i32, i32)>> {
+    let mut status: i32 = 0;
+    let options = if block { 0 } else { 1 };
+    let pid = raw(
+        nr::WAIT4,
+        [fd(-1), &raw mut status as usize, options, 0, 0, 0],
+    )? as i32;
+    Ok((pid > 0).then_some((pid, status)))
+}
+
+pub fn close(number: i32) {
+    let _ = raw(nr::CLOSE, [fd(number), 0, 0, 0, 0, 0]);
+}
+
+/// Closes every descriptor from `first` on.
+pub fn close_from(first: u32) -> Result<()> {
+    raw(
+        nr::CLOSE_RANGE,
+        [first as usize, u32::MAX as usize, 0, 0, 0, 0],
+    )
+    .map(drop)
+}
+
+pub fn dup_to(from: i32, to: i32, cloexec: bool) -> Result<()> {
+    let flags = if cloexec { O_CLOEXEC } else { 0 };
+    raw(nr::DUP3, [fd(from), fd(to), fd(flags), 0, 0, 0]).map(drop)
+}
+
+pub fn is_open(number: i32) -> bool {
+    const F_GETFD: usize = 1;
+    raw(nr::FCNTL, [fd(number), F_GETFD, 0, 0, 0, 0]).is_ok()
+}
+
+pub fn pipe() -> Result<[i32; 2]> {
+    let mut ends = [0i32; 2];
+    raw(
+        nr::PIPE2,
+        [&raw mut ends as usize, fd(O_CLOEXEC), 0, 0, 0, 0],
+    )?;
+    Ok(ends)
+}
+
+pub fn read(number: i32, buffer: &mut [u8]) -> Result<usize> {
+    loop {
+        let got = raw(
+            nr::READ,
+            [
+                fd(number),
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+                0,
+                0,
+                0,
+            ],
+        );
+        if got != Err(EINTR) {
+            return got;
+        }
+    }
+}
+
+pub fn write(number: i32, buffer: &[u8]) -> Result<usize> {
+    loop {
+        let got = raw(
+            nr::WRITE,
+            [fd(number), buffer.as_ptr() as usize, buffer.len(), 0, 0, 0],
+        );
+        if got != Err(EINTR) {
+            return got;
+        }
+    }
+}
+
+pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
+    raw(
+        nr::OPENAT,
+        [fd(AT_FDCWD), path.pointer(), fd(flags), mode as usize, 0, 0],
+    )
+    .map(|number| number as i32)
+}
+
+pub fn unlink(path: CStr<'_>) {
+    let _ = raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]);
+}
+
+pub fn chdir(path: CStr<'_>) -> Result<()> {
+    raw(nr::CHDIR, [path.pointer(), 0, 0, 0, 0, 0]).map(drop)
+}
+
+pub fn socket(domain: i32, kind: i32) -> Result<i32> {
+    raw(nr::SOCKET, [fd(domain), fd(kind), 0, 0, 0, 0]).map(|number| number as i32)
+}
+
+pub fn poll(fds: &mut [PollFd], timeout_ms: Option<u64>) -> Result<usize> {
+    let time = timeout_ms.map(|ms| [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64]);
+    let pointer = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
+    raw(
+        nr::PPOLL,
+        [fds.as_mut_ptr() as usize, fds.len(), pointer, 0, 0, 0],
+    )
+}
+
+pub fn monotonic_ms() -> u64 {
+    const CLOCK_MONOTONIC: usize = 1;
+    let mut time = [0i64; 2];
+    match raw(
+        nr::CLOCK_GETTIME,
+        [CLOCK_MONOTONIC, &raw mut time as usize, 0, 0, 0, 0],
+    ) {
+        Ok(_) => time[0] as u64 * 1000 + time[1] as u64 / 1_000_000,
+        Err(_) => 0,
+    }
+}
+
+/// Receives exactly `buffer.len()` bytes; descriptors that come with them land in `fds`, in
+/// order. Returns how many. A longer list than `fds` takes is an error.
+pub fn receive(socket: i32, buffer: &mut [u8], fds: &mut [i32]) -> Result<usize> {
+    const SOL_SOCKET: i32 = 1;
+    const SCM_RIGHTS: i32 = 1;
+    const MSG_CTRUNC: i32 = 8;
+    // cmsghdr: length (word), level, type, then descriptors.
+    let mut control = [0u64; 2 + crate::wire::MAX_FDS / 2];
+    let mut iov = IoVec {
+        base: buffer.as_mut_ptr() as usize,
+        len: buffer.len(),
+    };
+    let mut message = MsgHdr {
+        name: 0,
+        name_len: 0,
+        pad: 0,
+        iov: &raw mut iov as usize,
+        iov_len: 1,
+        control: control.as_mut_ptr() as usize,
+        control_len: core::mem::size_of_val(&control),
+        flags: 0,
+        pad2: 0,
+    };
+    let got = loop {
+        match raw(
+            nr::RECVMSG,
+            [fd(socket), &raw mut message as usize, 0, 0, 0, 0],
+        ) {
+            Err(EINTR) => {}
+            other => break other?,
+        }
+    };
+    if message.flags & MSG_CTRUNC != 0 {
+        return Err(EPROTO);
+    }
+    let mut count = 0;
+    if message.control_len >= 16 {
+        let length = control[0] as usize;
+        let level_and_type = control[1].to_ne_bytes();
+        let level = i32::from_ne_bytes([
+            level_and_type[0],
+            level_and_type[1],
+            level_and_type[2],
+            level_and_type[3],
+        ]);
+        let kind = i32::from_ne_bytes([
+            level_and_type[4],
+            level_and_type[5],
+            level_and_type[6],
+            level_and_type[7],
+        ]);
+        if level == SOL_SOCKET && kind == SCM_RIGHTS {
+            count = length.saturating_sub(16) / 4;
+            if count > fds.len() {
+                return Err(EPROTO);
+            }
+            for (index, slot) in fds.iter_mut().enumerate().take(count) {
+                let pair = control[2 + index / 2].to_ne_bytes();
+                let at = index % 2 * 4;
+                *slot = i32::from_ne_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]);
+            }
+        }
+    }
+    read_rest(socket, buffer, got)?;
+    Ok(count)
+}
+
+/// Fills `buffer` from `have` on; an early end is an error.
+pub fn read_rest(number: i32, buffer: &mut [u8], have: usize) -> Result<()> {
+    let mut have = have;
+    if have == 0 && !buffer.is_empty() {
+        return Err(EPROTO);
+    }
+    while have < buffer.len() {
+        match read(number, &mut buffer[have..])? {
+            0 => return Err(EPROTO),
+            more => have += more,
+        }
+    }
+    Ok(())
+}
+
+/// Fresh zeroed memory, never given back: the launcher runs one job.
+pub fn memory(bytes: usize) -> Result<&'static mut [u8]> {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    let bytes = bytes.max(1);
+    let base = raw(
+        nr::MMAP,
+        [0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, fd(-1), 0],
+    )?;
+    // SAFETY: the kernel just mapped `bytes` zeroed bytes at `base` for us alone, readable and
+    // writable, and nothing ever unmaps them.
+    Ok(unsafe { core::slice::from_raw_parts_mut(base as *mut u8, bytes) })
+}
+
+/// Fresh zeroed words; see [`memory`].
+pub fn words(count: usize) -> Result<&'static mut [usize]> {
+    let bytes = memory(count.saturating_mul(core::mem::size_of::<usize>()))?;
+    // SAFETY: mmap returns page-aligned memory, at least `count` words long, all zero.
+    Ok(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<usize>(), count) })
+}
+
+/// `argv` and `envp` are lists of string addresses ended by 0, as [`CStr::pointer`] gives them.
+pub fn exec(path: CStr<'_>, argv: &[usize], envp: &[usize]) -> Errno {
+    if argv.last() != Some(&0) || envp.last() != Some(&0) {
+        return EINVAL;
+    }
+    match raw(
+        nr::EXECVE,
+        [
+            path.pointer(),
+            argv.as_ptr() as usize,
+            envp.as_ptr() as usize,
+            0,
+            0,
+            0,
+        ],
+    ) {
+        Ok(_) => EINVAL,
+        Err(errno) => errno,
+    }
+}
+
+pub fn prctl(option: usize, a: usize, b: usize) -> Result<usize> {
+    raw(nr::PRCTL, [option, a, b, 0, 0, 0])
+}
+
+/// All signals blocked, or none.
+pub fn block_signals(all: bool) -> Result<()> {
+    const SIG_SETMASK: usize = 2;
+    let mask: u64 = if all { u64::MAX } else { 0 };
+    raw(
+        nr::RT_SIGPROCMASK,
+        [SIG_SETMASK, &raw const mask as usize, 0, 8, 0, 0],
+    )
+    .map(drop)
+}
+
+/// Gives a signal its default action again, whatever the caller had inherited to us.
+pub fn default_action(signal: i32) -> Result<()> {
+    // struct sigaction of the kernel: handler (SIG_DFL = 0), flags, restorer, mask.
+    let action = [0u64; 4];
+    raw(
+        nr::RT_SIGACTION,
+        [fd(signal), action.as_ptr() as usize, 0, 8, 0, 0],
+    )
+    .map(drop)
+}
+
+/// A descriptor that is readable while a child waits to be reaped.
+pub fn child_signals() -> Result<i32> {
+    let mask: u64 = 1 << (SIGCHLD - 1);
+    raw(
+        nr::SIGNALFD4,
+        [
+            fd(-1),
+            &raw const mask as usize,
+            8,
+            fd(O_CLOEXEC | 0o4000),
+            0,
+            0,
+        ],
+    )
+    .map(|number| number as i32)
+}
+
+pub fn set_limit(resource: u64, soft: u64, hard: u64) -> Result<()> {
+    let new = [soft, hard];
+    raw(
+        nr::PRLIMIT64,
+        [0, resource as usize, new.as_ptr() as usize, 0, 0, 0],
+    )
+    .map(drop)
+}
+
+pub fn get_limit(resource: u64) -> Result<(u64, u64)> {
+    let mut old = [0u64; 2];
+    raw(
+        nr::PRLIMIT64,
+        [0, resource as usize, 0, &raw mut old as usize, 0, 0],
+    )?;
+    Ok((old[0], old[1]))
+}
+
+#[repr(C)]
+struct CapHeader {
+    version: u32,
+    pid: i32,
+}
+
+const CAP_VERSION_3: u32 = 0x2008_0522;
+
+/// Effective, permitted and inheritable capabilities of this process, all emptied.
+pub fn drop_capabilities() -> Result<()> {
+    let header = CapHeader {
+        version: CAP_VERSION_3,
+        pid: 0,
+    };
+    let data = [0u32; 6];
+    raw(
+        nr::CAPSET,
+        [
+            &raw const header as usize,
+            data.as_ptr() as usize,
+            0,
+            0,
+            0,
+            0,
+        ],
+    )
+    .map(drop)
+}
+
+pub fn has_capabilities() -> bool {
+    let header = CapHeader {
+        version: CAP_VERSION_3,
+        pid: 0,
+    };
+    let mut data = [0u32; 6];
+    raw(
+        nr::CAPGET,
+        [
+            &raw const header as usize,
+            data.as_mut_ptr() as usize,
+            0,
+            0,
+            0,
+            0,
+        ],
+    )
+    .is_err()
+        || data != [0; 6]
+}
+
+/// A file system filter is a list of 8-byte instructions, as the broker compiled them.
+pub fn install_filter(program: &[u8]) -> Result<()> {
+    #[repr(C)]
+    struct Program {
+        len: u16,
+        filter: usize,
+    }
+    const SECCOMP_SET_MODE_FILTER: usize = 1;
+    let len = u16::try_from(program.len() / 8).map_err(|_| EINVAL)?;
+    let program = Program {
+        len,
+        filter: program.as_ptr() as usize,
+    };
+    raw(
+        nr::SECCOMP,
+        [
+            SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program as usize,
+            0,
+            0,
+            0,
+        ],
+    )
+    .map(drop)
+}
+
+/// Whether a filter could answer with an errno on this kernel.
+pub fn filters_work() -> bool {
+    const SECCOMP_GET_ACTION_AVAIL: usize = 2;
+    let action: u32 = 0x0005_0000;
+    raw(
+        nr::SECCOMP,
+        [
+            SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action as usize,
+            0,
+            0,
+            0,
+        ],
+    )
+    .is_ok()
+}
+
+/// The version (`what` 1) or the fixed errata (`what` 2); 0 if the kernel has none.
+pub fn landlock_query(what: usize) -> i32 {
+    raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what, 0, 0, 0]).map_or(0, |value| value as i32)
+}
+
+/// A ruleset that handles nothing and scopes abstract sockets and signals.
+pub fn landlock_scope() -> Result<i32> {
+    let attributes = [0u64, 0, 3];
+    raw(
+        nr::LANDLOCK_CREATE_RULESET,
+        [attributes.as_ptr() as usize, 24, 0, 0, 0, 0],
+    )
+    .map(|number| number as i32)
+}
+
+pub fn landlock_restrict(ruleset: i32) -> Result<()> {
+    raw(nr::LANDLOCK_RESTRICT_SELF, [fd(ruleset), 0, 0, 0, 0, 0]).map(drop)
+}
+
+pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
+    #[repr(C, packed)]
+    struct Beneath {
+        rights: u64,
+        parent: i32,
+    }
+    const PATH_BENEATH: usize = 1;
+    let rule = Beneath { rights, parent };
+    raw(
+        nr::LANDLOCK_ADD_RULE,
+        [fd(ruleset), PATH_BENEATH, &raw const rule as usize, 0, 0, 0],
+    )
+    .map(drop)
+}
+
+/// What `statx` says of an open descriptor: device, inode, and whether it is the root of a mount.
+pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const BASIC: usize = 0x7ff;
+    const MOUNT_ROOT: u64 = 0x2000;
+    let mut data = [0u64; 32];
+    raw(
+        nr::STATX,
+        [
+            fd(number),
+            c"".as_ptr() as usize,
+            AT_EMPTY_PATH,
+            BASIC,
+            data.as_mut_ptr() as usize,
+            0,
+        ],
+    )?;
+    // struct statx: mask and blksize (0), attributes (1), … inode (4), … attributes_mask (7),
+    // … rdev (16), dev_major and dev_minor (17).
+    Ok((data[17], data[4], data[1] & data[7] & MOUNT_ROOT != 0))
+}
+
+// The compiler calls these for copies and comparisons; there is no libc to bring them.
+mod memory_functions {
+    /// # Safety
+    /// As C's `memcpy`.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+        for index in 0..bytes {
+            // SAFETY: the caller promises `bytes` readable and writable bytes; volatile keeps the
+            // compiler from turning this loop into a call of itself.
+            unsafe { to.add(index).write_volatile(from.add(index).read()) };
+        }
+        to
+    }
+
+    /// # Safety
+    /// As C's `memmove`.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+        if (to as usize) <= (from as usize) {
+            // SAFETY: copying upwards reads each byte before it is overwritten.
+            return unsafe { memcpy(to, from, bytes) };
+        }
+        for index in (0..bytes).rev() {
+            // SAFETY: as in memcpy; copying downwards, for the other overlap.
+            unsafe { to.add(index).write_volatile(from.add(index).read()) };
+        }
+        to
+    }
+
+    /// # Safety
+    /// As C's `memset`.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
+        for index in 0..bytes {
+            // SAFETY: the caller promises `bytes` writable bytes.
+            unsafe { to.add(index).write_volatile(value as u8) };
+        }
+        to
+    }
+
+    /// # Safety
+    /// As C's `memcmp`.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+        for index in 0..bytes {
+            // SAFETY: the caller promises `bytes` readable bytes on both sides.
+            let (x, y) = unsafe { (a.add(index).read_volatile(), b.add(index).read_volatile()) };
+            if x != y {
+                return i32::from(x) - i32::from(y);
+            }
+        }
+        0
+    }
+
+    /// # Safety
+    /// As `bcmp`.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+        // SAFETY: the same contract.
+        unsafe { memcmp(a, b, bytes) }
+    }
+}

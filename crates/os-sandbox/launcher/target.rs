@@ -1,0 +1,105 @@
+//! The target's own stage: a fork of the supervisor that gives up everything and execs. The order
+//! is the argument: descriptors first, then Landlock while its descriptor is still there, then
+//! every other descriptor closed, then the filter, which could forbid what comes before it.
+
+use crate::job::Run;
+use crate::probe;
+use crate::sys::{self, Errno};
+use crate::wire;
+use crate::{Failure, at};
+
+/// Where failures are reported; closed by a successful exec, which is how success is seen.
+pub const ERRORS: i32 = 3;
+
+const PR_SET_PDEATHSIG: usize = 1;
+const PR_CAPBSET_READ: usize = 23;
+const PR_CAPBSET_DROP: usize = 24;
+const PR_SET_NO_NEW_PRIVS: usize = 38;
+const PR_CAP_AMBIENT: usize = 47;
+const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
+
+/// Never returns: execs, or reports why not on `errors` and exits.
+pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
+    let (stage, errno) = match prepare(run, supervisor, errors) {
+        Ok(()) if run.has(wire::FLAG_PROBE) => (-1, probe::run(run)),
+        Ok(()) => exec(run),
+        Err((stage, errno)) => (stage, errno),
+    };
+    let mut message = [0u8; 8];
+    message[0..4].copy_from_slice(&stage.to_ne_bytes());
+    message[4..8].copy_from_slice(&errno.to_ne_bytes());
+    // Before the duplicate at ERRORS exists, the original is the one that works.
+    if sys::write(ERRORS, &message).is_err() {
+        let _ = sys::write(errors, &message);
+    }
+    sys::exit(if stage < 0 { 0 } else { 125 })
+}
+
+/// Gives up for good what the supervisor does not need either: new privileges and capabilities.
+/// The supervisor calls this before it forks.
+pub fn give_up_privileges() -> Result<(), Failure> {
+    let failed = at(wire::STAGE_PRIVILEGES);
+    sys::prctl(PR_SET_NO_NEW_PRIVS, 1, 0).map_err(&failed)?;
+    // Kernels before 4.3 have no ambient set to clear.
+    let _ = sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
+    for capability in 0..64 {
+        match sys::prctl(PR_CAPBSET_READ, capability, 0) {
+            // Without CAP_SETPCAP it stays; no_new_privs keeps an exec from drawing on it.
+            Ok(1) => drop(sys::prctl(PR_CAPBSET_DROP, capability, 0)),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    sys::drop_capabilities().map_err(&failed)?;
+    if sys::has_capabilities() {
+        return Err(failed(sys::EPERM));
+    }
+    Ok(())
+}
+
+fn prepare(run: &Run<'_>, supervisor: i32, errors: i32) -> Result<(), Failure> {
+    // One more string to the end of the tree: if the supervisor goes, so does its child.
+    sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
+    if sys::getppid() != supervisor {
+        return Err((wire::STAGE_PARENT, sys::ECHILD));
+    }
+    if run.has(wire::FLAG_SETSID) {
+        sys::setsid().map_err(at(wire::STAGE_PARENT))?;
+    }
+    // The received descriptors lie at 3 and above, so none is overwritten before its turn.
+    let stdio = at(wire::STAGE_STDIO);
+    for (to, from) in run.stdio.iter().enumerate() {
+        sys::dup_to(*from, to as i32, false).map_err(&stdio)?;
+    }
+    sys::dup_to(errors, ERRORS, true).map_err(&stdio)?;
+
+    if let Some(ruleset) = run.ruleset {
+        sys::landlock_restrict(ruleset).map_err(at(wire::STAGE_LANDLOCK))?;
+    }
+    sys::close_from(ERRORS as u32 + 1).map_err(at(wire::STAGE_DESCRIPTORS))?;
+    let limits = at(wire::STAGE_LIMITS);
+    for (resource, soft, hard) in run.limits() {
+        // Limits only go down; a lower one of the caller stays.
+        let (_, highest) = sys::get_limit(resource).map_err(&limits)?;
+        sys::set_limit(resource, soft.min(highest), hard.min(highest)).map_err(&limits)?;
+    }
+    sys::chdir(run.directory).map_err(at(wire::STAGE_DIRECTORY))?;
+    sys::block_signals(false).map_err(at(wire::STAGE_PARENT))?;
+    if !run.filter.is_empty() {
+        sys::install_filter(run.filter).map_err(at(wire::STAGE_FILTER))?;
+    }
+    Ok(())
+}
+
+/// As `execvp`: the first candidate that is there decides, unless it is merely not permitted.
+fn exec(run: &Run<'_>) -> (i32, Errno) {
+    let mut worst = sys::ENOENT;
+    for candidate in run.candidates() {
+        match sys::exec(candidate, run.argv, run.envp) {
+            sys::ENOENT | sys::ENOTDIR => {}
+            sys::EACCES => worst = sys::EACCES,
+            errno => return (wire::STAGE_EXEC, errno),
+        }
+    }
+    (wire::STAGE_EXEC, worst)
+}

@@ -1,0 +1,115 @@
+//! What broker and launcher say to each other, compiled into both. Native byte order: both ends
+//! are one build for one machine.
+//!
+//! Broker → launcher, on the launcher's descriptor 0 (a stream socket): one message a stage,
+//! `Header`, then `body_bytes` bytes; the descriptors travel with the header.
+//! Launcher → broker, on the same socket: records of [`RECORD_BYTES`].
+//!
+//! A closed socket means: end everything.
+
+/// First word of every message: a launcher of another build refuses to go on.
+pub const MAGIC: u32 = 0x4f53_4c35;
+
+/// Header: magic, kind, body bytes, descriptors.
+pub const HEADER_BYTES: usize = 16;
+/// Most descriptors that one message carries.
+pub const MAX_FDS: usize = 16;
+/// Largest body. The kernel's own bound for argv and environment together is 2 MiB by default.
+pub const MAX_BODY_BYTES: usize = 16 << 20;
+
+/// Become another program: `argc`, `envc` (u32 each), then path, arguments, environment, each
+/// ended by NUL. Descriptors keep their numbers, from 3 on, and are inherited.
+pub const KIND_EXEC: u32 = 1;
+/// Supervise one target; the body is described at [`RUN_WORDS`].
+pub const KIND_RUN: u32 = 2;
+/// Say what the kernel has, and exit.
+pub const KIND_REPORT: u32 = 3;
+
+/// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
+/// late rules (1 word each: the rights), pins (2 words each: device and inode, or zero), then
+/// strings, each ended by NUL: working directory, candidates for the program, arguments,
+/// environment, paths of the late rules, of the probe, and of the pins.
+pub const RUN_WORDS: usize = 11;
+pub const WORD_FLAGS: usize = 0;
+/// 0 is no limit.
+pub const WORD_WALL_MS: usize = 1;
+/// Target of the probe's signal; 0 is none.
+pub const WORD_PROBE_PID: usize = 2;
+pub const WORD_FILTER_LEN: usize = 3;
+pub const WORD_LIMITS: usize = 4;
+pub const WORD_RULES: usize = 5;
+pub const WORD_CANDIDATES: usize = 6;
+pub const WORD_ARGS: usize = 7;
+pub const WORD_ENV: usize = 8;
+pub const WORD_PROBES: usize = 9;
+pub const WORD_PINS: usize = 10;
+
+/// The supervisor is pid 1 of a pid namespace: its end is the end of the tree.
+pub const FLAG_PID1: u64 = 1;
+/// Enter an outer Landlock domain with signal scope, and end the tree by `kill(-1)`.
+pub const FLAG_SCOPE: u64 = 2;
+/// The fourth descriptor is the target's Landlock ruleset.
+pub const FLAG_RULESET: u64 = 4;
+/// The target gets a session of its own.
+pub const FLAG_SETSID: u64 = 8;
+/// Do not exec: try what must not work and report it.
+pub const FLAG_PROBE: u64 = 16;
+/// The target keeps the caller's capabilities and may gain privileges: no confinement at all.
+pub const FLAG_UNCONFINED: u64 = 32;
+
+/// A record: kind (u32), two i32, one u32.
+pub const RECORD_BYTES: usize = 16;
+/// The target was started.
+pub const RECORD_STARTED: u32 = 1;
+/// The target could not be started: stage, errno.
+pub const RECORD_FAILED: u32 = 2;
+/// The target exited: code.
+pub const RECORD_EXITED: u32 = 3;
+/// The target was ended by a signal: number.
+pub const RECORD_SIGNALLED: u32 = 4;
+/// The wall limit passed; the tree is being ended.
+pub const RECORD_TIMED_OUT: u32 = 5;
+/// Processes could not be ended within the bound: how many rounds were tried.
+pub const RECORD_LEFT: u32 = 6;
+/// Landlock ABI, errata, 1 if filters work.
+pub const RECORD_REPORT: u32 = 7;
+/// Bits of what the probe could do and must not.
+pub const RECORD_PROBE: u32 = 8;
+
+/// Where starting failed.
+pub const STAGE_PROTOCOL: i32 = 1;
+pub const STAGE_OUTER: i32 = 2;
+pub const STAGE_OUTER_CHECK: i32 = 3;
+pub const STAGE_LATE_RULE: i32 = 4;
+pub const STAGE_FORK: i32 = 5;
+pub const STAGE_STDIO: i32 = 6;
+pub const STAGE_PRIVILEGES: i32 = 7;
+pub const STAGE_LANDLOCK: i32 = 8;
+pub const STAGE_DESCRIPTORS: i32 = 9;
+pub const STAGE_LIMITS: i32 = 10;
+pub const STAGE_DIRECTORY: i32 = 11;
+pub const STAGE_FILTER: i32 = 12;
+pub const STAGE_EXEC: i32 = 13;
+pub const STAGE_PARENT: i32 = 14;
+pub const STAGE_PIN: i32 = 15;
+
+/// The probe could read a file outside.
+pub const PROBE_READ: u32 = 1;
+/// The probe could create a file outside.
+pub const PROBE_WRITE: u32 = 2;
+/// The probe could not write where it may.
+pub const PROBE_NO_WRITE: u32 = 4;
+/// `socket(AF_INET)` was not refused.
+pub const PROBE_INET: u32 = 8;
+/// `socket(AF_UNIX)` was not refused.
+pub const PROBE_UNIX: u32 = 16;
+/// A process outside could be signalled.
+pub const PROBE_SIGNAL: u32 = 32;
+/// Capabilities are left.
+pub const PROBE_CAPABILITIES: u32 = 64;
+/// A kernel setting could be opened for writing.
+pub const PROBE_SYSCTL: u32 = 128;
+/// New privileges could be gained.
+pub const PROBE_PRIVILEGES: u32 = 256;
+/// A descriptor was left open.
+pub const PROBE_DESCRIPTOR: u32 = 512;

@@ -1,0 +1,98 @@
+//! What a mount lets a command do with the files below it.
+
+use std::fmt;
+use std::ops::BitOr;
+
+/// A set of the three things that can be done with a file.
+///
+/// ```
+/// use os_sandbox::Access;
+///
+/// let data = Access::READ | Access::WRITE;
+/// assert!(data.contains(Access::READ));
+/// assert!(!data.contains(Access::EXECUTE));
+/// assert_eq!(data.to_string(), "read+write");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Access(u8);
+
+impl Access {
+    /// Nothing at all. A mount with it closes what a larger mount around it opens.
+    pub const NONE: Access = Access(0);
+    /// Read files and list directories.
+    pub const READ: Access = Access(1);
+    /// Create, change, rename, truncate and delete.
+    pub const WRITE: Access = Access(2);
+    /// Start programs.
+    pub const EXECUTE: Access = Access(4);
+    /// All three.
+    pub const ALL: Access = Access(7);
+
+    /// Whether everything in `other` is in here too.
+    #[must_use]
+    pub const fn contains(self, other: Access) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets together; the same as `|`, usable in constants.
+    #[must_use]
+    pub const fn union(self, other: Access) -> Access {
+        Access(self.0 | other.0)
+    }
+
+    /// What both sets have.
+    #[must_use]
+    pub const fn intersection(self, other: Access) -> Access {
+        Access(self.0 & other.0)
+    }
+
+    /// Whether nothing is allowed.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Access {
+    type Output = Access;
+
+    fn bitor(self, other: Access) -> Access {
+        self.union(other)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for (one, name) in [
+            (Access::READ, "read"),
+            (Access::WRITE, "write"),
+            (Access::EXECUTE, "execute"),
+        ] {
+            if self.contains(one) {
+                if !first {
+                    f.write_str("+")?;
+                }
+                f.write_str(name)?;
+                first = false;
+            }
+        }
+        if first {
+            f.write_str("nothing")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access({self})")
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Access {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

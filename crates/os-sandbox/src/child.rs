@@ -1,0 +1,202 @@
+//! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
+
+use crate::backend;
+use crate::command::Command;
+use crate::enforcement::Enforcement;
+use crate::error::Error;
+use crate::output::{Captured, Exit, Output};
+use crate::promise::Promise;
+use std::io::{PipeReader, PipeWriter, Read};
+use std::time::Duration;
+
+/// Bound on what is read from a pipe at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A running command; see [`Command::spawn`]. Dropping it ends everything that it started.
+///
+/// ```
+/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let mut child = Command::new(&plan, "sleep").arg("60").spawn()?;
+/// child.kill();
+/// assert_eq!(child.wait()?, Exit::Signal(9));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Child {
+    /// The other end of standard input, if it is [`Piped`](crate::Stdio::Piped).
+    pub stdin: Option<PipeWriter>,
+    /// The other end of standard output, if it is [`Piped`](crate::Stdio::Piped).
+    pub stdout: Option<PipeReader>,
+    /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
+    pub stderr: Option<PipeReader>,
+    running: backend::Running,
+    enforcement: Enforcement,
+    keep: [usize; 2],
+}
+
+/// Ends a command from another thread.
+///
+/// ```
+/// use os_sandbox::{Command, Plan, Policy, Requirement, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let mut child = Command::new(&plan, "sleep").arg("60").spawn()?;
+/// let killer = child.killer()?;
+/// std::thread::spawn(move || killer.kill());
+/// assert!(!child.wait()?.success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Killer(pub(crate) backend::Killer);
+
+/// Which of the two outputs.
+///
+/// ```
+/// assert_ne!(os_sandbox::Stream::Stdout, os_sandbox::Stream::Stderr);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// The broker's ends of the pipes that a backend made.
+pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
+
+/// What a backend learnt only at the start: a promise that is kept in part, and why.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(pub(crate) Vec<(Promise, String)>);
+
+impl Child {
+    pub(crate) fn start(command: Command) -> Result<Child, Error> {
+        let limits = command.plan.policy().limits();
+        let keep = [limits.stdout_bytes, limits.stderr_bytes];
+        let mut enforcement = Enforcement::new(&command.plan);
+        let (running, (stdin, stdout, stderr), notes) = backend::start(command)?;
+        enforcement.note(&notes.0);
+        Ok(Child {
+            stdin,
+            stdout,
+            stderr,
+            running,
+            enforcement,
+            keep,
+        })
+    }
+
+    /// What was applied.
+    #[must_use]
+    pub fn enforcement(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    /// Waits for the end of the command and of everything that it started. Standard input is
+    /// closed first. Pipes that nobody reads can fill up and hold the command: see
+    /// [`Child::wait_with_output`].
+    ///
+    /// # Errors
+    /// If the supervisor was lost, or could not end everything.
+    pub fn wait(&mut self) -> Result<Exit, Error> {
+        self.stdin = None;
+        self.running.wait()
+    }
+
+    /// How it ended, if it did; never blocks.
+    ///
+    /// # Errors
+    /// As [`Child::wait`].
+    pub fn try_wait(&mut self) -> Result<Option<Exit>, Error> {
+        if self.running.poll(&[], Some(Duration::ZERO))?.ended {
+            return self.running.wait().map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Waits, and keeps the beginning of what both piped outputs carry, up to the policy's limits;
+    /// the rest is counted and thrown away.
+    ///
+    /// # Errors
+    /// As [`Child::wait`], or if a pipe cannot be read.
+    pub fn wait_with_output(mut self) -> Result<Output, Error> {
+        let mut kept = [Captured::default(), Captured::default()];
+        let limits = self.keep;
+        let exit = self.wait_streaming(|stream, bytes| {
+            let index = stream as usize;
+            kept[index].push(bytes, limits[index]);
+        })?;
+        let [stdout, stderr] = kept;
+        Ok(Output {
+            exit,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Waits, and hands on what both piped outputs carry as it comes. The command waits while
+    /// `sink` works: nothing is queued.
+    ///
+    /// # Errors
+    /// As [`Child::wait_with_output`].
+    pub fn wait_streaming(&mut self, mut sink: impl FnMut(Stream, &[u8])) -> Result<Exit, Error> {
+        self.stdin = None;
+        let mut pipes = [
+            (Stream::Stdout, self.stdout.take()),
+            (Stream::Stderr, self.stderr.take()),
+        ];
+        let mut chunk = vec![0u8; CHUNK_BYTES];
+        let mut ended = false;
+        while pipes.iter().any(|(_, pipe)| pipe.is_some()) {
+            let open: Vec<&PipeReader> =
+                pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()).collect();
+            // Once the tree is gone, only what lies in the pipes is still to come: nobody can
+            // hold them open but a process outside that was given the same file.
+            let event = self.running.poll(&open, ended.then_some(Duration::ZERO))?;
+            if ended && event.readable.iter().all(|ready| !ready) {
+                break;
+            }
+            ended = ended || event.ended;
+            let mut ready = event.readable.into_iter();
+            for (stream, slot) in &mut pipes {
+                if slot.is_none() || ready.next() != Some(true) {
+                    continue;
+                }
+                let count = slot.as_mut().map_or(Ok(0), |pipe| pipe.read(&mut chunk));
+                match count {
+                    Ok(0) => *slot = None,
+                    Ok(bytes) => sink(*stream, &chunk[..bytes]),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        return Err(Error::io("could not read the command's output", error));
+                    }
+                }
+            }
+        }
+        self.running.wait()
+    }
+
+    /// Ends the command and everything that it started; [`Child::wait`] then tells how.
+    pub fn kill(&mut self) {
+        self.running.kill();
+    }
+
+    /// Something that ends the command from another thread.
+    ///
+    /// # Errors
+    /// If the system is out of descriptors.
+    pub fn killer(&self) -> Result<Killer, Error> {
+        self.running.killer().map(Killer)
+    }
+}
+
+impl Killer {
+    /// Ends the command and everything that it started. Does nothing if it has ended.
+    pub fn kill(&self) {
+        self.0.kill();
+    }
+}

@@ -1,0 +1,246 @@
+//! A command, in the shape of [`std::process::Command`]; it exists only for a [`Plan`].
+
+use crate::child::Child;
+use crate::error::{Error, ErrorKind};
+use crate::output::Output;
+use crate::plan::Plan;
+use crate::policy::check_variable;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::time::Duration;
+
+/// Bound on one argument, the kernel's own (`MAX_ARG_STRLEN`).
+const MAX_ARGUMENT_BYTES: usize = 128 << 10;
+/// Bound on all arguments and variables together, the kernel's usual one.
+const MAX_TOTAL_BYTES: usize = 2 << 20;
+
+/// A program to be run under a plan.
+///
+/// Standard input is empty and both outputs are captured unless said otherwise. The working
+/// directory is `/work`: the root mount, or a directory of links to the named ones. The program is
+/// looked up inside, along the sandbox's own PATH.
+///
+/// ```
+/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// assert_eq!(Command::new(&plan, "true").output()?.exit, Exit::Code(0));
+/// assert_eq!(Command::new(&plan, "no-such-program").output().unwrap_err().exit_code(), 127);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Command {
+    pub(crate) plan: Plan,
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) stdio: [Stdio; 3],
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) session: Session,
+}
+
+/// Where a standard stream of the command goes.
+///
+/// ```
+/// use os_sandbox::Stdio;
+///
+/// let log = std::fs::File::open("/dev/null")?;
+/// let streams = [Stdio::Null, Stdio::Inherit, Stdio::Piped, Stdio::from(log)];
+/// # let _ = streams;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Stdio {
+    /// Nothing to read; what is written is thrown away.
+    Null,
+    /// The broker's own stream.
+    Inherit,
+    /// A pipe to the [`Child`].
+    Piped,
+    /// This open file. What it can do, the command can do with it.
+    File(File),
+}
+
+/// Whether the command stays in the terminal session of the broker.
+///
+/// ```
+/// assert_eq!(os_sandbox::Session::default(), os_sandbox::Session::New);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Session {
+    /// A session of its own, without a terminal: for everything that is not interactive.
+    #[default]
+    New,
+    /// The broker's session, so that Ctrl-C and the window size work. Input can still not be
+    /// pushed into the terminal: the filter sees to that.
+    Inherit,
+}
+
+impl Command {
+    /// The program, by name (looked up along PATH inside) or by a path inside.
+    pub fn new(plan: &Plan, program: impl Into<OsString>) -> Command {
+        Command {
+            plan: plan.clone(),
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            stdio: [Stdio::Null, Stdio::Piped, Stdio::Piped],
+            timeout: None,
+            session: Session::New,
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<I, S>(mut self, args: I) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<OsString>,
+    {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable for this command, on top of the policy's.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// The working directory: a sandbox path as the policy names it, such as `/data/sub`, or
+    /// relative to `/work`.
+    pub fn cwd(mut self, sandbox_path: impl Into<String>) -> Self {
+        self.cwd = Some(sandbox_path.into());
+        self
+    }
+
+    /// Standard input; [`Stdio::Null`] by default.
+    pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdio[0] = stdin.into();
+        self
+    }
+
+    /// Standard output; [`Stdio::Piped`] by default.
+    pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.stdio[1] = stdout.into();
+        self
+    }
+
+    /// Standard error; [`Stdio::Piped`] by default.
+    pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stdio[2] = stderr.into();
+        self
+    }
+
+    /// A time limit for this command; the policy's own still holds if it is shorter.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Whether it stays in the broker's terminal session; [`Session::New`] by default.
+    pub fn session(mut self, session: Session) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// Starts it. Returns when the program itself runs, or with the reason why it does not.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`]; nothing is left running.
+    pub fn spawn(self) -> Result<Child, Error> {
+        self.check()?;
+        Child::start(self)
+    }
+
+    /// Starts it, waits, and returns what it printed.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`] and [`Child::wait_with_output`].
+    pub fn output(self) -> Result<Output, Error> {
+        self.spawn()?.wait_with_output()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let mut total = 0usize;
+        if self.program.is_empty() {
+            return Err(Error::invalid("the program has no name"));
+        }
+        for arg in std::iter::once(&self.program).chain(&self.args) {
+            let bytes = arg.as_encoded_bytes();
+            if bytes.contains(&0) {
+                return Err(Error::invalid("an argument with a NUL byte"));
+            }
+            if bytes.len() >= MAX_ARGUMENT_BYTES {
+                return Err(Error::new(
+                    ErrorKind::Limit,
+                    format!(
+                        "an argument of {} bytes, at most {MAX_ARGUMENT_BYTES}",
+                        bytes.len()
+                    ),
+                ));
+            }
+            total += bytes.len() + 9;
+        }
+        for (name, value) in &self.env {
+            check_variable(name, value)?;
+            total += name.len() + value.len() + 10;
+        }
+        if total > MAX_TOTAL_BYTES {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("arguments of {total} bytes together, at most {MAX_TOTAL_BYTES}"),
+            ));
+        }
+        if let Some(cwd) = &self.cwd
+            && (cwd.contains('\0') || cwd.split('/').any(|name| name == ".."))
+        {
+            return Err(Error::invalid(format!("not a working directory: {cwd:?}")));
+        }
+        Ok(())
+    }
+
+    /// The variables as the target gets them.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only unix starts processes"))]
+    pub(crate) fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
+        let mut out = self
+            .plan
+            .policy()
+            .environment()
+            .resolve(home, tmp, std::env::vars_os());
+        out.insert("OS_SANDBOX".into(), self.plan.backend().to_string().into());
+        out.extend(self.env.clone());
+        out
+    }
+
+    /// The shorter of the policy's and the command's own limit.
+    pub(crate) fn wall(&self) -> Option<Duration> {
+        match (self.timeout, self.plan.policy().limits().wall) {
+            (Some(own), Some(policy)) => Some(own.min(policy)),
+            (own, policy) => own.or(policy),
+        }
+    }
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Stdio {
+        Stdio::File(file)
+    }
+}
+
+#[cfg(unix)]
+impl From<std::os::fd::OwnedFd> for Stdio {
+    fn from(fd: std::os::fd::OwnedFd) -> Stdio {
+        Stdio::File(File::from(fd))
+    }
+}

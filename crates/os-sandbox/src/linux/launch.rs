@@ -1,0 +1,193 @@
+//! Starts the launcher from memory. It is handed over by descriptor, so there is nothing to
+//! install and nothing on disk that a target could replace; the memory is sealed, so that a
+//! target that finds it (`/proc/1/exe`, CVE-2019-5736) cannot change it either.
+
+use super::message::Message;
+use super::wire;
+use crate::error::{Error, ErrorKind};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+
+/// The program itself; see `launcher/main.rs`.
+const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// The launcher's memory, made once.
+pub(crate) fn image() -> Result<BorrowedFd<'static>, Error> {
+    static IMAGE: OnceLock<Result<OwnedFd, nix::Error>> = OnceLock::new();
+    match IMAGE.get_or_init(|| sealed("os-sandbox", LAUNCHER, true)) {
+        Ok(image) => Ok(image.as_fd()),
+        Err(errno) => Err(
+            Error::io("could not put the launcher into memory", (*errno).into()).with_hint(
+                "memfd_create is needed: check vm.memfd_noexec and outer seccomp filters",
+            ),
+        ),
+    }
+}
+
+/// A small file in memory that nobody can change any more.
+pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
+    use std::io::{Seek, SeekFrom};
+    let fd = sealed(name, bytes, false)
+        .map_err(|errno| Error::io("could not make a file in memory", errno.into()))?;
+    let mut file = File::from(fd);
+    file.seek(SeekFrom::Start(0))
+        .map_err(|error| Error::io("could not rewind a file in memory", error))?;
+    Ok(file.into())
+}
+
+/// A started launcher and our end of its control socket.
+pub(crate) struct Launched {
+    pub(crate) process: Child,
+    pub(crate) control: UnixStream,
+}
+
+/// Starts the launcher and hands it its messages. Its standard error is a pipe if `errors`.
+pub(crate) fn launch(messages: &[Message<'_>], errors: bool) -> Result<Launched, Error> {
+    let image = image()?.as_raw_fd();
+    let (control, theirs) = UnixStream::pair()
+        .map_err(|error| Error::io("could not make the control socket", error))?;
+    let process = spawner().spawn(move || {
+        let mut command = Command::new(format!("/proc/self/fd/{image}"));
+        command
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(if errors {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            });
+        command.spawn()
+    })?;
+    let mut launched = Launched { process, control };
+    for message in messages {
+        if let Err(error) = send_message(&launched.control, message) {
+            // A launcher that refuses says why before it goes; that answer is the better one.
+            if error.raw_os_error() != Some(nix::Error::EPIPE as i32) {
+                launched.end();
+                return Err(Error::io("could not hand the job to the launcher", error));
+            }
+            break;
+        }
+    }
+    Ok(launched)
+}
+
+impl Launched {
+    /// Ends it at once and reaps it.
+    pub(crate) fn end(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn send_message(control: &UnixStream, message: &Message<'_>) -> std::io::Result<()> {
+    let mut header = [0u8; wire::HEADER_BYTES];
+    let bytes = u32::try_from(message.body.len()).map_err(std::io::Error::other)?;
+    for (slot, word) in
+        header
+            .chunks_exact_mut(4)
+            .zip([wire::MAGIC, message.kind, bytes, message.fds.len() as u32])
+    {
+        slot.copy_from_slice(&word.to_ne_bytes());
+    }
+    let fds: Vec<i32> = message.fds.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&fds)];
+    sendmsg::<()>(
+        control.as_raw_fd(),
+        &[IoSlice::new(&header)],
+        if fds.is_empty() { &[] } else { &rights },
+        MsgFlags::MSG_NOSIGNAL,
+        None,
+    )?;
+    let mut rest = &message.body[..];
+    while !rest.is_empty() {
+        match send(control.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL) {
+            Ok(sent) => rest = &rest[sent..],
+            Err(nix::Error::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+fn sealed(name: &str, bytes: &[u8], executable: bool) -> Result<OwnedFd, nix::Error> {
+    /// Linux 6.3; without it such memory is executable, unless vm.memfd_noexec says otherwise.
+    const MFD_EXEC: u32 = 0x10;
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let made = if executable {
+        memfd_create(name, flags | MFdFlags::from_bits_retain(MFD_EXEC))
+            .or_else(|_| memfd_create(name, flags))
+    } else {
+        memfd_create(name, flags)
+    };
+    let mut file = File::from(made?);
+    file.write_all(bytes).map_err(|error| {
+        error
+            .raw_os_error()
+            .map_or(nix::Error::EIO, nix::Error::from_raw)
+    })?;
+    let seals = SealFlag::F_SEAL_SEAL
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_WRITE;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file.into())
+}
+
+/// The one thread that starts processes. `PR_SET_PDEATHSIG`, which bubblewrap sets, fires when
+/// the *thread* that started it ends, so that must not be a thread of somebody's pool.
+struct Spawner {
+    jobs: Mutex<Sender<Job>>,
+}
+
+type Start = Box<dyn FnOnce() -> std::io::Result<Child> + Send>;
+type Job = (Start, Sender<std::io::Result<Child>>);
+
+fn spawner() -> &'static Spawner {
+    static SPAWNER: OnceLock<Spawner> = OnceLock::new();
+    SPAWNER.get_or_init(|| {
+        let (jobs, inbox) = channel::<Job>();
+        // If the thread cannot start, the sender's other end is gone and every spawn says so.
+        let _ = thread::Builder::new()
+            .name("os-sandbox".to_owned())
+            .spawn(move || {
+                while let Ok((start, answer)) = inbox.recv() {
+                    let _ = answer.send(start());
+                }
+            });
+        Spawner {
+            jobs: Mutex::new(jobs),
+        }
+    })
+}
+
+impl Spawner {
+    fn spawn(
+        &self,
+        start: impl FnOnce() -> std::io::Result<Child> + Send + 'static,
+    ) -> Result<Child, Error> {
+        let gone = || Error::new(ErrorKind::Io, "the thread that starts processes is gone");
+        let (answer, result) = channel();
+        self.jobs
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .send((Box::new(start), answer))
+            .map_err(|_| gone())?;
+        result.recv().map_err(|_| gone())?.map_err(|error| {
+            Error::io("could not start the launcher", error)
+                .with_hint("it is started from memory by /proc/self/fd: is /proc mounted?")
+        })
+    }
+}

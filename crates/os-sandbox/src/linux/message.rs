@@ -1,0 +1,122 @@
+//! Writes what the launcher reads; the layout is `launcher/wire.rs`, the reader `launcher/job.rs`.
+
+use super::wire;
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+
+/// One message to one stage of the launcher.
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u32,
+    pub(crate) body: Vec<u8>,
+    pub(crate) fds: Vec<BorrowedFd<'a>>,
+}
+
+/// Everything that the supervisor and its target need to know.
+#[derive(Default)]
+pub(crate) struct Run {
+    pub(crate) flags: u64,
+    pub(crate) wall_ms: u64,
+    pub(crate) probe_pid: u64,
+    pub(crate) filter: Vec<u8>,
+    /// Resource, soft and hard.
+    pub(crate) limits: Vec<(u64, u64, u64)>,
+    /// Landlock rights for places that exist only inside.
+    pub(crate) rules: Vec<(u64, Vec<u8>)>,
+    pub(crate) directory: Vec<u8>,
+    pub(crate) candidates: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) env: Vec<Vec<u8>>,
+    pub(crate) probes: Vec<Vec<u8>>,
+    /// Device and inode that must be found at this path, as the root of a mount.
+    pub(crate) pins: Vec<((u64, u64), Vec<u8>)>,
+}
+
+/// Makes the launcher become another program; `args` starts with the name.
+pub(crate) fn exec<'a>(path: &OsStr, args: &[&OsStr], fds: Vec<BorrowedFd<'a>>) -> Message<'a> {
+    let mut body = Vec::new();
+    body.extend_from_slice(&(args.len() as u32).to_ne_bytes());
+    body.extend_from_slice(&0u32.to_ne_bytes());
+    string(&mut body, path.as_bytes());
+    for arg in args {
+        string(&mut body, arg.as_bytes());
+    }
+    Message {
+        kind: wire::KIND_EXEC,
+        body,
+        fds,
+    }
+}
+
+/// Asks what the kernel has.
+pub(crate) fn report() -> Message<'static> {
+    Message {
+        kind: wire::KIND_REPORT,
+        body: Vec::new(),
+        fds: Vec::new(),
+    }
+}
+
+impl Run {
+    pub(crate) fn message<'a>(&self, fds: Vec<BorrowedFd<'a>>) -> Message<'a> {
+        let mut words = [0u64; wire::RUN_WORDS];
+        words[wire::WORD_FLAGS] = self.flags;
+        words[wire::WORD_WALL_MS] = self.wall_ms;
+        words[wire::WORD_PROBE_PID] = self.probe_pid;
+        words[wire::WORD_FILTER_LEN] = (self.filter.len() / 8) as u64;
+        words[wire::WORD_LIMITS] = self.limits.len() as u64;
+        words[wire::WORD_RULES] = self.rules.len() as u64;
+        words[wire::WORD_CANDIDATES] = self.candidates.len() as u64;
+        words[wire::WORD_ARGS] = self.args.len() as u64;
+        words[wire::WORD_ENV] = self.env.len() as u64;
+        words[wire::WORD_PROBES] = self.probes.len() as u64;
+        words[wire::WORD_PINS] = self.pins.len() as u64;
+        let mut body = Vec::new();
+        for word in words {
+            body.extend_from_slice(&word.to_ne_bytes());
+        }
+        body.extend_from_slice(&self.filter);
+        for (resource, soft, hard) in &self.limits {
+            for word in [resource, soft, hard] {
+                body.extend_from_slice(&word.to_ne_bytes());
+            }
+        }
+        for (rights, _) in &self.rules {
+            body.extend_from_slice(&rights.to_ne_bytes());
+        }
+        for ((device, inode), _) in &self.pins {
+            body.extend_from_slice(&device.to_ne_bytes());
+            body.extend_from_slice(&inode.to_ne_bytes());
+        }
+        string(&mut body, &self.directory);
+        let lists = [&self.candidates, &self.args, &self.env];
+        for text in lists.into_iter().flatten() {
+            string(&mut body, text);
+        }
+        for (_, path) in &self.rules {
+            string(&mut body, path);
+        }
+        for path in &self.probes {
+            string(&mut body, path);
+        }
+        for (_, path) in &self.pins {
+            string(&mut body, path);
+        }
+        Message {
+            kind: wire::KIND_RUN,
+            body,
+            fds,
+        }
+    }
+}
+
+/// A string with its NUL. Callers have refused strings with a NUL inside; should one slip
+/// through, it is cut there, never shifted into the next.
+fn string(body: &mut Vec<u8>, text: &[u8]) {
+    let end = text
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(text.len());
+    body.extend_from_slice(&text[..end]);
+    body.push(0);
+}

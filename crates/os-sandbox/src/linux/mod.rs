@@ -1,0 +1,22 @@
+//! Linux: everything that touches the system. The broker compiles (rules, filter, arguments) and
+//! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
+
+mod bwrap;
+mod detect;
+mod launch;
+mod message;
+mod names;
+mod private;
+mod ruleset;
+mod running;
+mod start;
+mod view;
+
+/// The launcher's own constants, compiled into both ends.
+#[path = "../../launcher/wire.rs"]
+#[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
+mod wire;
+
+pub(crate) use detect::detect;
+pub(crate) use running::{Killer, Running};
+pub(crate) use start::start;

@@ -1,0 +1,283 @@
+//! A running tree, seen from the broker: the launcher's process and the control socket. The
+//! supervisor's records say how the command ended; the end of the launcher's process says that
+//! nothing is left.
+
+use super::launch::Launched;
+use super::private::PrivateDir;
+use super::wire;
+use crate::error::{Error, ErrorKind};
+use crate::output::Exit;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{PipeReader, Read};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Bound on what is kept of bubblewrap's own complaints.
+const MAX_COMPLAINT_BYTES: u64 = 4096;
+/// How long the supervisor may take to end a tree before it is ended itself.
+const END_GRACE: Duration = Duration::from_secs(40);
+
+/// One record of the launcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) kind: u32,
+    pub(crate) a: i32,
+    pub(crate) b: i32,
+    pub(crate) c: u32,
+}
+
+/// What [`Running::poll`] saw.
+#[derive(Debug, Default)]
+pub(crate) struct Event {
+    /// For each pipe, in order: there is something to read, or its end.
+    pub(crate) readable: Vec<bool>,
+    /// The control socket is at its end.
+    pub(crate) ended: bool,
+}
+
+/// A running tree. Dropping it ends it.
+pub(crate) struct Running {
+    launched: Launched,
+    records: Vec<Record>,
+    ended: bool,
+    result: Option<Exit>,
+    /// When to stop trusting the supervisor with the time limit.
+    give_up: Option<Instant>,
+    // Removed after the end, because the target works in it.
+    private: Option<PrivateDir>,
+}
+
+/// Ends a tree from another thread.
+#[derive(Debug)]
+pub(crate) struct Killer(UnixStream);
+
+impl Running {
+    pub(crate) fn new(
+        launched: Launched,
+        private: Option<PrivateDir>,
+        wall: Option<Duration>,
+    ) -> Self {
+        let give_up =
+            wall.and_then(|wall| Instant::now().checked_add(wall.saturating_add(END_GRACE)));
+        Running {
+            launched,
+            records: Vec::new(),
+            ended: false,
+            result: None,
+            give_up,
+            private,
+        }
+    }
+
+    /// Waits for the first record: the target was started, or why not.
+    pub(crate) fn first(&mut self, within: Duration) -> Result<Record, Error> {
+        let until = Instant::now() + within;
+        while self.records.is_empty() && !self.ended {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.launched.end();
+                return Err(Error::new(
+                    ErrorKind::Enforcement,
+                    "the launcher did not answer in time",
+                ));
+            }
+            self.poll(&[], Some(left))?;
+        }
+        match self.records.first() {
+            Some(record) => Ok(*record),
+            None => {
+                self.launched.end();
+                let complaint = self.complaint();
+                let mut text = "the launcher ended before the command was started".to_owned();
+                if !complaint.is_empty() {
+                    text = format!("{text}: {complaint}");
+                }
+                Err(Error::new(ErrorKind::Enforcement, text))
+            }
+        }
+    }
+
+    /// Waits until a pipe is readable, a record came, the tree ended, or the time passed.
+    pub(crate) fn poll(
+        &mut self,
+        pipes: &[&PipeReader],
+        timeout: Option<Duration>,
+    ) -> Result<Event, Error> {
+        let mut timeout = timeout;
+        if let Some(give_up) = self.give_up
+            && !self.ended
+        {
+            let left = give_up.saturating_duration_since(Instant::now());
+            timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            if left.is_zero() {
+                self.launched.end();
+            }
+        }
+        let mut fds: Vec<PollFd<'_>> = pipes
+            .iter()
+            .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
+            .collect();
+        if !self.ended {
+            fds.push(PollFd::new(
+                self.launched.control.as_fd(),
+                PollFlags::POLLIN,
+            ));
+        }
+        let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
+            // Rounded up, so that a wait never turns into a busy one.
+            let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128);
+            PollTimeout::try_from(ms as i32).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(errno) => return Err(Error::io("could not wait for the command", errno.into())),
+        }
+        let happened: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+        drop(fds);
+        if !self.ended && happened.last() == Some(&true) {
+            self.receive();
+        }
+        Ok(Event {
+            readable: happened[..pipes.len()].to_vec(),
+            ended: self.ended,
+        })
+    }
+
+    /// Waits for the end of everything.
+    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
+        if let Some(exit) = self.result {
+            return Ok(exit);
+        }
+        while !self.ended {
+            self.poll(&[], None)?;
+        }
+        self.launched
+            .process
+            .wait()
+            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        self.private = None;
+        let exit = self.outcome()?;
+        self.result = Some(exit);
+        Ok(exit)
+    }
+
+    /// Asks the supervisor to end everything.
+    pub(crate) fn kill(&mut self) {
+        // It has ended already if this fails.
+        let _ = self.launched.control.shutdown(Shutdown::Write);
+    }
+
+    pub(crate) fn killer(&self) -> Result<Killer, Error> {
+        let control = self.launched.control.try_clone();
+        control
+            .map(Killer)
+            .map_err(|error| Error::io("could not copy the control socket", error))
+    }
+
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// What bubblewrap itself printed: read only after its end.
+    pub(crate) fn complaint(&mut self) -> String {
+        let mut bytes = Vec::new();
+        if let Some(errors) = self.launched.process.stderr.take() {
+            // A complaint that cannot be read is no complaint.
+            let _ = errors.take(MAX_COMPLAINT_BYTES).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
+    }
+
+    fn receive(&mut self) {
+        let mut bytes = [0u8; wire::RECORD_BYTES];
+        match self.launched.control.read_exact(&mut bytes) {
+            Ok(()) => {
+                let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+                self.records.push(Record {
+                    kind: u32::from_ne_bytes(word(0)),
+                    a: i32::from_ne_bytes(word(4)),
+                    b: i32::from_ne_bytes(word(8)),
+                    c: u32::from_ne_bytes(word(12)),
+                });
+                // One job makes a handful; more is not our launcher any more.
+                self.ended = self.ended || self.records.len() > 64;
+            }
+            Err(_) => self.ended = true,
+        }
+    }
+
+    fn outcome(&mut self) -> Result<Exit, Error> {
+        let find = |kind: u32| self.records.iter().find(|record| record.kind == kind);
+        if find(wire::RECORD_LEFT).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "processes of the command could not be ended",
+            ));
+        }
+        if find(wire::RECORD_TIMED_OUT).is_some() {
+            return Ok(Exit::TimedOut);
+        }
+        if let Some(record) = find(wire::RECORD_EXITED) {
+            return Ok(Exit::Code(record.a));
+        }
+        if let Some(record) = find(wire::RECORD_SIGNALLED) {
+            return Ok(Exit::Signal(record.a));
+        }
+        if self
+            .give_up
+            .is_some_and(|give_up| give_up <= Instant::now())
+        {
+            return Ok(Exit::TimedOut);
+        }
+        crate::support::Support::forget();
+        let complaint = self.complaint();
+        let text = "the supervisor of the command was lost; what it ran was ended";
+        Err(Error::new(
+            ErrorKind::Enforcement,
+            if complaint.is_empty() {
+                text.to_owned()
+            } else {
+                format!("{text}: {complaint}")
+            },
+        ))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.result.is_some() {
+            return;
+        }
+        self.kill();
+        let until = Instant::now() + END_GRACE;
+        while !self.ended && Instant::now() < until {
+            if self.poll(&[], Some(Duration::from_secs(1))).is_err() {
+                break;
+            }
+        }
+        if self.ended {
+            // Our end is closed and the supervisor said so: it is about to exit.
+            let _ = self.launched.process.wait();
+        } else {
+            self.launched.end();
+        }
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("records", &self.records)
+            .field("ended", &self.ended)
+            .finish()
+    }
+}
+
+impl Killer {
+    pub(crate) fn kill(&self) {
+        // It has ended already if this fails.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+}

@@ -1,0 +1,447 @@
+//! From a checked command to a running tree: compile everything, send it, wait for the answer.
+
+use super::launch::{data, image, launch};
+use super::message::{self, Run};
+use super::names::{self, Names};
+use super::private::PrivateDir;
+use super::ruleset;
+use super::running::{Record, Running};
+use super::view::{HostMount, View, host_mounts};
+use super::{bwrap, wire};
+use crate::child::{Notes, Pipes};
+use crate::command::{Command, Session, Stdio};
+use crate::error::{Error, ErrorKind};
+use crate::plan::{Backend, Plan};
+use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
+use crate::promise::Promise;
+use crate::seccomp::{self, Arch};
+use nix::unistd::{getegid, geteuid};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a start may take: bubblewrap on a loaded machine, a program on a slow disk.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// Checks made from inside instead of a program; see `launcher/probe.rs`.
+pub(crate) struct Probe {
+    pub(crate) pid: u32,
+    pub(crate) paths: [Vec<u8>; 4],
+}
+
+pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
+    begin(command, None)
+}
+
+/// Starts a command, or a probe in its place.
+pub(crate) fn begin(
+    command: Command,
+    probe: Option<Probe>,
+) -> Result<(Running, Pipes, Notes), Error> {
+    let wall = command.wall();
+    let (streams, pipes) = streams(&command.stdio)?;
+    let mut prepared = Prepared::new(&command)?;
+    if let Some(probe) = probe {
+        prepared.run.flags |= wire::FLAG_PROBE;
+        prepared.run.probe_pid = probe.pid.into();
+        prepared.run.probes = probe.paths.into();
+    }
+    let launched = prepared.launch(&command.plan, &streams)?;
+    // Only the target holds its ends from here on.
+    drop(streams);
+    let notes = std::mem::take(&mut prepared.notes);
+    let mut running = Running::new(launched, prepared.private.take(), wall);
+    let first = running
+        .first(START_WITHIN)
+        .inspect_err(|_| crate::support::Support::forget())?;
+    if first.kind == wire::RECORD_FAILED {
+        let error = failure(&command, first);
+        if error.kind() == ErrorKind::Enforcement {
+            crate::support::Support::forget();
+        }
+        return Err(error);
+    }
+    Ok((running, pipes, notes))
+}
+
+/// Everything that was compiled for one start.
+struct Prepared {
+    run: Run,
+    ruleset: Option<OwnedFd>,
+    private: Option<PrivateDir>,
+    bwrap: Option<Bwrap>,
+    notes: Notes,
+}
+
+struct Bwrap {
+    program: OsString,
+    args: OwnedFd,
+    passwd: OwnedFd,
+    group: OwnedFd,
+}
+
+impl Prepared {
+    fn new(command: &Command) -> Result<Prepared, Error> {
+        let plan = &command.plan;
+        let policy = plan.policy();
+        let backend = plan.backend();
+        let mounts = host_mounts(policy)?;
+        let links = !mounts.iter().any(|mount| mount.place == Place::Root);
+        let mount_layer = backend == Backend::Bubblewrap;
+        let private = if mount_layer {
+            None
+        } else {
+            Some(private_dir(&mounts, links)?)
+        };
+        let view = View {
+            policy,
+            backend,
+            mounts: &mounts,
+            private: private.as_ref(),
+        };
+
+        let (home, tmp) = match &private {
+            Some(private) => (
+                private.home().into_os_string(),
+                private.tmp().into_os_string(),
+            ),
+            None => (bwrap::HOME.into(), bwrap::TMP.into()),
+        };
+        let variables = command.variables(&home, &tmp);
+        let path = variables
+            .get(OsStr::new("PATH"))
+            .cloned()
+            .unwrap_or(DEFAULT_PATH.into());
+        let mut run = Run {
+            wall_ms: command.wall().map_or(0, milliseconds),
+            limits: limits(plan),
+            directory: view
+                .directory(command.cwd.as_deref())
+                .into_os_string()
+                .into_vec(),
+            candidates: view.candidates(&command.program, &path),
+            args: std::iter::once(&command.program)
+                .chain(&command.args)
+                .map(|arg| arg.as_bytes().to_vec())
+                .collect(),
+            env: variables
+                .iter()
+                .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+                .collect(),
+            ..Run::default()
+        };
+        match command.session {
+            Session::New => run.flags |= wire::FLAG_SETSID,
+            Session::Inherit => {}
+        }
+
+        let abi = plan.support().landlock_abi();
+        let mut ruleset = None;
+        match backend {
+            Backend::None => run.flags |= wire::FLAG_UNCONFINED,
+            Backend::Bubblewrap | Backend::Landlock => {
+                if plan.support().seccomp() {
+                    run.filter = filter(plan)?;
+                }
+                if abi > 0 {
+                    ruleset = Some(rules(plan, &mounts, private.as_ref(), links)?);
+                    run.flags |= wire::FLAG_RULESET;
+                }
+            }
+        }
+        match backend {
+            Backend::Bubblewrap => {
+                run.flags |= wire::FLAG_PID1;
+                if abi > 0 {
+                    run.rules = ruleset::inside(policy, abi, links);
+                }
+            }
+            Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
+            Backend::Landlock | Backend::None => {}
+        }
+        let mut prepared = Prepared {
+            run,
+            ruleset,
+            private,
+            bwrap: None,
+            notes: Notes::default(),
+        };
+        if mount_layer {
+            prepared.compose(plan, &mounts)?;
+        }
+        Ok(prepared)
+    }
+
+    fn compose(&mut self, plan: &Plan, mounts: &[HostMount]) -> Result<(), Error> {
+        let policy = plan.policy();
+        let Some(program) = plan.support().bubblewrap() else {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "the plan's bubblewrap is gone",
+            ));
+        };
+        let names: Vec<Names> = mounts
+            .iter()
+            .map(|mount| names::find(policy, mount))
+            .collect();
+        if names.iter().any(|names| !names.complete) {
+            let reason = "a mount is too large to look everywhere before the start".to_owned();
+            self.notes.0.push((Promise::ProtectedNames, reason.clone()));
+            self.notes.0.push((Promise::HiddenNames, reason));
+        }
+        let (passwd, group) = users();
+        let composed = bwrap::compose(policy, mounts, &names, FD_PASSWD, FD_GROUP)?;
+        self.run.pins = composed
+            .pins
+            .into_iter()
+            .map(|pin| (pin.identity, pin.path))
+            .collect();
+        self.bwrap = Some(Bwrap {
+            program: program.path().as_os_str().to_owned(),
+            args: data("bwrap-args", &composed.args)?,
+            passwd: data("passwd", passwd.as_bytes())?,
+            group: data("group", group.as_bytes())?,
+        });
+        Ok(())
+    }
+
+    fn launch(
+        &self,
+        plan: &Plan,
+        streams: &[OwnedFd; 3],
+    ) -> Result<super::launch::Launched, Error> {
+        let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
+        fds.extend(self.ruleset.as_ref().map(AsFd::as_fd));
+        let run = self.run.message(fds);
+        match (&self.bwrap, plan.backend()) {
+            (Some(bwrap), _) => {
+                let args = format!("{FD_ARGS}");
+                let stage = format!("/proc/self/fd/{FD_IMAGE}");
+                let argv = ["bwrap", "--args", &args, "--", &stage].map(OsStr::new);
+                let fds = vec![
+                    bwrap.args.as_fd(),
+                    image()?,
+                    bwrap.passwd.as_fd(),
+                    bwrap.group.as_fd(),
+                ];
+                launch(&[message::exec(&bwrap.program, &argv, fds), run], true)
+            }
+            (None, Backend::Bubblewrap) => Err(Error::new(
+                ErrorKind::Enforcement,
+                "nothing was composed for bubblewrap",
+            )),
+            (None, Backend::Landlock | Backend::None) => launch(&[run], false),
+        }
+    }
+}
+
+/// The launcher closes everything from 3 on and then receives, so these are the numbers.
+const FD_ARGS: i32 = 3;
+const FD_IMAGE: i32 = 4;
+const FD_PASSWD: i32 = 5;
+const FD_GROUP: i32 = 6;
+
+fn private_dir(mounts: &[HostMount], links: bool) -> Result<PrivateDir, Error> {
+    let private = PrivateDir::create()?;
+    if links {
+        for mount in mounts.iter().filter(|mount| mount.place == Place::Named) {
+            private.link(mount.inside.trim_start_matches('/'), &mount.host)?;
+        }
+    }
+    Ok(private)
+}
+
+fn rules(
+    plan: &Plan,
+    mounts: &[HostMount],
+    private: Option<&PrivateDir>,
+    links: bool,
+) -> Result<OwnedFd, Error> {
+    let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
+    let own: Vec<&Path> = places
+        .iter()
+        .flat_map(|p| [p[0].as_path(), p[1].as_path()])
+        .collect();
+    let listed: Vec<&Path> = places
+        .iter()
+        .filter(|_| links)
+        .map(|p| p[2].as_path())
+        .collect();
+    ruleset::build(&ruleset::Wanted {
+        policy: plan.policy(),
+        abi: plan.support().landlock_abi(),
+        mounts,
+        private: &own,
+        listed: &listed,
+        host_proc: private.is_some(),
+    })
+}
+
+fn filter(plan: &Plan) -> Result<Vec<u8>, Error> {
+    let policy = plan.policy();
+    let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
+    let wanted = seccomp::Wanted {
+        arch: Arch::native().ok_or_else(none)?,
+        internet: match policy.network() {
+            Network::Denied => false,
+            // Inside its own namespace only; without one, closed.
+            Network::Loopback => plan.backend() == Backend::Bubblewrap,
+            Network::Hosts(_) => false,
+            Network::Unrestricted => true,
+        },
+        unix: match policy.unix_sockets() {
+            UnixSockets::Closed => false,
+            UnixSockets::Open => true,
+        },
+        freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
+    };
+    let program = seccomp::compile(&seccomp::table(wanted)).ok_or_else(none)?;
+    Ok(seccomp::bytes(&program))
+}
+
+/// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
+fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
+    const CPU: u64 = 0;
+    const FILE_SIZE: u64 = 1;
+    const DATA: u64 = 2;
+    const CORE: u64 = 4;
+    const PROCESSES: u64 = 6;
+    const OPEN_FILES: u64 = 7;
+    let limits = plan.policy().limits();
+    let mut out = vec![(CORE, 0, 0)];
+    // One second between the soft limit (SIGXCPU) and the hard one (SIGKILL).
+    if let Some(cpu) = limits.cpu {
+        let seconds = cpu.as_secs().max(1);
+        out.push((CPU, seconds, seconds.saturating_add(1)));
+    }
+    for (resource, limit) in [
+        (FILE_SIZE, limits.file_bytes),
+        (DATA, limits.memory_bytes),
+        (OPEN_FILES, limits.open_files),
+    ] {
+        out.extend(limit.map(|limit| (resource, limit, limit)));
+    }
+    // Counted for a user within a user namespace; elsewhere it would count the whole host.
+    if plan.backend() == Backend::Bubblewrap {
+        out.extend(limits.processes.map(|limit| (PROCESSES, limit, limit)));
+    }
+    out
+}
+
+/// The command's ends of its streams, and ours of those that are pipes.
+fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
+    let failed = |error| Error::io("could not make the command's streams", error);
+    let mut pipes: Pipes = (None, None, None);
+    let mut out: Vec<OwnedFd> = Vec::with_capacity(3);
+    for (index, one) in wanted.iter().enumerate() {
+        let fd = match one {
+            Stdio::Null if index == 0 => File::open("/dev/null").map_err(failed)?.into(),
+            Stdio::Null => File::options()
+                .write(true)
+                .open("/dev/null")
+                .map_err(failed)?
+                .into(),
+            Stdio::Inherit => match index {
+                0 => std::io::stdin().as_fd().try_clone_to_owned(),
+                1 => std::io::stdout().as_fd().try_clone_to_owned(),
+                _ => std::io::stderr().as_fd().try_clone_to_owned(),
+            }
+            .map_err(failed)?,
+            Stdio::Piped => {
+                let (reader, writer) = std::io::pipe().map_err(failed)?;
+                match index {
+                    0 => {
+                        pipes.0 = Some(writer);
+                        reader.into()
+                    }
+                    1 => {
+                        pipes.1 = Some(reader);
+                        writer.into()
+                    }
+                    _ => {
+                        pipes.2 = Some(reader);
+                        writer.into()
+                    }
+                }
+            }
+            Stdio::File(file) => file.try_clone().map_err(failed)?.into(),
+        };
+        out.push(fd);
+    }
+    let out: Result<[OwnedFd; 3], _> = out.try_into();
+    out.map(|out| (out, pipes))
+        .map_err(|_| Error::new(ErrorKind::Io, "not three streams"))
+}
+
+/// Our own passwd and group: the caller, by a neutral name, and nobody.
+fn users() -> (String, String) {
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let user = if uid == 0 { "root" } else { "sandbox" };
+    let group = if gid == 0 { "root" } else { "sandbox" };
+    let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", bwrap::HOME);
+    let mut groups = format!("{group}:x:{gid}:\n");
+    if uid != 65534 {
+        passwd.push_str("nobody:x:65534:65534::/:/bin/false\n");
+    }
+    if gid != 65534 {
+        groups.push_str("nogroup:x:65534:\n");
+    }
+    (passwd, groups)
+}
+
+/// Never 0, which would mean no limit.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// The launcher's answer in words.
+fn failure(command: &Command, record: Record) -> Error {
+    const ENOEXEC: i32 = 8;
+    let source = std::io::Error::from_raw_os_error(record.b);
+    let program = command.program.display();
+    let not_found = matches!(
+        source.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+    );
+    let of_ours = |what: &str| {
+        Error::new(ErrorKind::Enforcement, what)
+            .with_source(std::io::Error::from_raw_os_error(record.b))
+    };
+    match record.a {
+        wire::STAGE_EXEC if not_found => {
+            Error::new(ErrorKind::NotFound, format!("{program}: no such program in the sandbox"))
+                .with_hint("it must lie in the system's directories or in a mount that allows execution")
+        }
+        wire::STAGE_EXEC if record.b == ENOEXEC => {
+            Error::new(ErrorKind::NotExecutable, format!("{program}: not a program"))
+                .with_hint("a script needs a first line such as #!/bin/sh")
+        }
+        wire::STAGE_EXEC => {
+            Error::new(ErrorKind::NotExecutable, format!("{program}: cannot be started"))
+                .with_source(source)
+                .with_hint("it must be executable, in the system's directories or in a mount that allows execution")
+        }
+        wire::STAGE_DIRECTORY => Error::new(
+            ErrorKind::Invalid,
+            format!("no such working directory: {}", command.cwd.as_deref().unwrap_or("/work")),
+        )
+        .with_source(source),
+        wire::STAGE_PROTOCOL => of_ours("the launcher did not understand the job"),
+        wire::STAGE_OUTER => of_ours("the supervisor could not confine itself"),
+        wire::STAGE_OUTER_CHECK => of_ours("signals are not kept in, although Landlock promises it"),
+        wire::STAGE_LATE_RULE => of_ours("a Landlock rule inside the namespaces was refused"),
+        wire::STAGE_FORK => of_ours("the supervisor could not start the command"),
+        wire::STAGE_STDIO => of_ours("the command's streams could not be put in place"),
+        wire::STAGE_PRIVILEGES => of_ours("capabilities could not be dropped"),
+        wire::STAGE_LANDLOCK => of_ours("Landlock could not be applied"),
+        wire::STAGE_DESCRIPTORS => of_ours("descriptors could not be closed (Linux 5.9 is needed)"),
+        wire::STAGE_LIMITS => of_ours("a limit could not be set"),
+        wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
+        wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
+        wire::STAGE_PARENT => of_ours("the supervisor went away"),
+        other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
+    }
+}

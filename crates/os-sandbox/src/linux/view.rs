@@ -1,0 +1,166 @@
+//! How sandbox paths and host paths meet: which directory a mount really is, and where a working
+//! directory or program named by its sandbox path lies under each mechanism.
+
+use super::private::PrivateDir;
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::plan::Backend;
+use crate::policy::{Mount, Place, Policy, check_not_kernel};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A mount whose links were followed once, now, in the broker.
+#[derive(Debug)]
+pub(crate) struct HostMount {
+    pub(crate) host: PathBuf,
+    pub(crate) inside: String,
+    pub(crate) access: Access,
+    pub(crate) place: Place,
+    pub(crate) is_dir: bool,
+}
+
+/// Follows each mount's links, and refuses what turns out to be the kernel's.
+pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
+    policy.mounts().iter().map(host_mount).collect()
+}
+
+fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
+    let failed = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "create the directory, or take the mount out",
+            _ => "check that the directory can be reached",
+        };
+        Error::io(
+            format!(
+                "could not open {} ({})",
+                mount.host().display(),
+                mount.shown_at()
+            ),
+            error,
+        )
+        .with_hint(hint)
+    };
+    let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
+    check_not_kernel(&host)?;
+    let meta = std::fs::metadata(&host).map_err(failed)?;
+    if !meta.is_dir() && !meta.is_file() {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "{} is neither a directory nor a file",
+                mount.host().display()
+            ),
+        ));
+    }
+    Ok(HostMount {
+        host,
+        inside: mount.inside().to_owned(),
+        access: mount.access(),
+        place: mount.place(),
+        is_dir: meta.is_dir(),
+    })
+}
+
+/// Where the target finds things.
+pub(crate) struct View<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) backend: Backend,
+    pub(crate) mounts: &'a [HostMount],
+    pub(crate) private: Option<&'a PrivateDir>,
+}
+
+impl View<'_> {
+    /// The working directory, `/work`, as the target must name it.
+    pub(crate) fn work(&self) -> PathBuf {
+        if self.moved() {
+            return PathBuf::from("/work");
+        }
+        match self.mounts.iter().find(|mount| mount.place == Place::Root) {
+            Some(root) => root.host.clone(),
+            None => self
+                .private
+                .map_or_else(|| PathBuf::from("/"), PrivateDir::work),
+        }
+    }
+
+    /// A directory that the caller names by its sandbox path.
+    pub(crate) fn directory(&self, cwd: Option<&str>) -> PathBuf {
+        let Some(cwd) = cwd else { return self.work() };
+        if !cwd.starts_with('/') {
+            return self.work().join(cwd);
+        }
+        self.place(cwd).unwrap_or_else(|| PathBuf::from(cwd))
+    }
+
+    /// Where to look for a program: along PATH, or where its path says.
+    pub(crate) fn candidates(&self, program: &OsStr, path: &OsStr) -> Vec<Vec<u8>> {
+        let bytes = program.as_bytes();
+        if !bytes.contains(&b'/') {
+            return path
+                .as_bytes()
+                .split(|byte| *byte == b':')
+                .filter(|dir| dir.first() == Some(&b'/'))
+                .map(|dir| [dir, b"/", bytes].concat())
+                .collect();
+        }
+        let mut out = Vec::new();
+        // A program in a mount goes by its sandbox path everywhere; one of the system by its own.
+        if let Some(placed) = program
+            .to_str()
+            .filter(|p| p.starts_with('/'))
+            .and_then(|p| self.place(p))
+        {
+            out.push(placed.into_os_string().as_bytes().to_vec());
+        }
+        if out.first().map(Vec::as_slice) != Some(bytes) {
+            out.push(bytes.to_vec());
+        }
+        out
+    }
+
+    /// An absolute sandbox path, if a mount or `/work` has it.
+    fn place(&self, path: &str) -> Option<PathBuf> {
+        let path = Path::new(path);
+        if let Ok(rest) = path.strip_prefix("/work") {
+            return Some(join(self.work(), rest));
+        }
+        let named = self
+            .policy
+            .mounts()
+            .iter()
+            .zip(self.mounts)
+            .filter(|(mount, _)| path.starts_with(mount.shown_at()))
+            .max_by_key(|(mount, _)| mount.shown_at().len());
+        let (mount, host) = named?;
+        let rest = path.strip_prefix(mount.shown_at()).ok()?;
+        let base = if self.moved() {
+            PathBuf::from(&host.inside)
+        } else {
+            host.host.clone()
+        };
+        let placed = join(base, rest);
+        // Under a root mount every absolute path could be meant; only what is there is.
+        if mount.shown_at() == "/" && !join(host.host.clone(), rest).exists() {
+            return None;
+        }
+        Some(placed)
+    }
+
+    /// Whether mounts appear at their sandbox paths.
+    fn moved(&self) -> bool {
+        match self.backend {
+            Backend::Bubblewrap => true,
+            Backend::Landlock | Backend::None => false,
+        }
+    }
+}
+
+/// `join` without a trailing slash for an empty rest.
+fn join(base: PathBuf, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() {
+        base
+    } else {
+        base.join(rest)
+    }
+}

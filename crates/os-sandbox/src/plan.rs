@@ -1,0 +1,503 @@
+//! Policy × support → which mechanism keeps which promise, and what is left open. A plan is the
+//! only way to a command, so nobody can start one without having seen the gaps, or asked for them.
+
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::policy::{Network, Policy, UnixSockets};
+use crate::promise::{Entry, Mechanism, Promise, Rank, State};
+use crate::support::Support;
+use std::fmt;
+use std::sync::Arc;
+
+/// How strict a plan is about what cannot be kept.
+///
+/// ```
+/// use os_sandbox::Requirement;
+///
+/// assert_eq!(Requirement::default(), Requirement::Enforce);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requirement {
+    /// Every boundary is kept, or there is no plan.
+    #[default]
+    Enforce,
+    /// Guards count as boundaries.
+    EnforceGuards,
+    /// What can be kept is kept; everything else is listed. With no mechanism at all the command
+    /// runs unconfined.
+    BestEffort,
+}
+
+/// What a command is started under.
+///
+/// ```
+/// assert_eq!(os_sandbox::Backend::Landlock.to_string(), "landlock");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// Namespaces by bubblewrap, with Landlock and seccomp inside where the kernel has them.
+    Bubblewrap,
+    /// Landlock and seccomp, nothing to install.
+    Landlock,
+    /// No confinement.
+    None,
+}
+
+/// A policy that was held against a host.
+///
+/// ```
+/// use os_sandbox::{Access, Assumed, Backend, Plan, Policy, Requirement, Support};
+///
+/// let policy = Policy::builder().mount("/srv/data", "/data", Access::READ).build()?;
+/// let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+/// let plan = Plan::new(&policy, &host, Requirement::Enforce)?;
+/// assert_eq!(plan.backend(), Backend::Landlock);
+///
+/// // An older kernel cannot keep signals in: refused, with the reason.
+/// let old = Support::assume(Assumed { landlock_abi: 5, seccomp: true, ..Assumed::default() });
+/// let refused = Plan::new(&policy, &old, Requirement::Enforce).unwrap_err();
+/// assert!(refused.to_string().contains("signals"));
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Plan {
+    policy: Arc<Policy>,
+    support: Arc<Support>,
+    backend: Backend,
+    entries: Arc<[Entry]>,
+}
+
+/// Why there is no plan: the promises that the best mechanism of this host leaves open.
+///
+/// ```
+/// use os_sandbox::{Plan, Policy, Requirement, Support};
+///
+/// let policy = Policy::builder().build()?;
+/// let refused =
+///     Plan::new(&policy, &Support::assume(Default::default()), Requirement::Enforce).unwrap_err();
+/// assert!(!refused.gaps().is_empty());
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("this host cannot keep: {}", listed(.gaps))]
+pub struct PlanError {
+    backend: Backend,
+    gaps: Vec<Entry>,
+    hints: Vec<String>,
+}
+
+impl Plan {
+    /// Holds the policy against the host and picks the mechanism with the fewest gaps.
+    ///
+    /// # Errors
+    /// If a promise that the requirement insists on cannot be kept.
+    pub fn new(
+        policy: &Policy,
+        support: &Support,
+        requirement: Requirement,
+    ) -> Result<Plan, PlanError> {
+        let mut best: Option<Plan> = None;
+        for backend in [Backend::Bubblewrap, Backend::Landlock, Backend::None] {
+            if !usable(support, backend) {
+                continue;
+            }
+            let plan = Plan::evaluate(policy, support, backend);
+            if best
+                .as_ref()
+                .is_none_or(|best| plan.badness() < best.badness())
+            {
+                best = Some(plan);
+            }
+        }
+        let best = best.unwrap_or_else(|| Plan::evaluate(policy, support, Backend::None));
+        best.checked(requirement)
+    }
+
+    /// The same with the mechanism given.
+    ///
+    /// # Errors
+    /// If the mechanism does not work here, or leaves open what the requirement insists on.
+    pub fn with_mechanism(
+        policy: &Policy,
+        support: &Support,
+        requirement: Requirement,
+        backend: Backend,
+    ) -> Result<Plan, PlanError> {
+        if !usable(support, backend) {
+            return Err(PlanError {
+                backend,
+                gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
+                hints: hints(support),
+            });
+        }
+        Plan::evaluate(policy, support, backend).checked(requirement)
+    }
+
+    /// What a command is started under.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The host that the plan was made for.
+    #[must_use]
+    pub fn support(&self) -> &Support {
+        &self.support
+    }
+
+    /// Every promise and what became of it.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The promises that are not fully kept.
+    pub fn gaps(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_gap())
+    }
+
+    fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Plan {
+        Plan {
+            entries: evaluate(policy, support, backend).into(),
+            policy: Arc::new(policy.clone()),
+            support: Arc::new(support.clone()),
+            backend,
+        }
+    }
+
+    fn checked(self, requirement: Requirement) -> Result<Plan, PlanError> {
+        let gaps = match requirement {
+            Requirement::BestEffort => Vec::new(),
+            Requirement::Enforce => self.boundary_gaps(),
+            Requirement::EnforceGuards => self.gaps().cloned().collect(),
+        };
+        if gaps.is_empty() {
+            return Ok(self);
+        }
+        Err(PlanError {
+            backend: self.backend,
+            gaps,
+            hints: hints(&self.support),
+        })
+    }
+
+    fn boundary_gaps(&self) -> Vec<Entry> {
+        self.gaps()
+            .filter(|entry| entry.promise.rank() == Rank::Boundary)
+            .cloned()
+            .collect()
+    }
+
+    /// Boundaries that are open first, then guards.
+    fn badness(&self) -> (usize, usize) {
+        let all = self.gaps().count();
+        let boundary = self.boundary_gaps().len();
+        (boundary, all - boundary)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "mechanism: {}", self.backend)?;
+        for entry in self.entries.iter() {
+            writeln!(f, "{entry}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Backend::Bubblewrap => "bubblewrap",
+            Backend::Landlock => "landlock",
+            Backend::None => "none",
+        })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Backend {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl PlanError {
+    /// The promises that stay open.
+    #[must_use]
+    pub fn gaps(&self) -> &[Entry] {
+        &self.gaps
+    }
+
+    /// The mechanism that was the best one, or the one that was asked for.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// What would help, one thing a line.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        self.hints.join("\n")
+    }
+}
+
+impl From<PlanError> for Error {
+    fn from(refused: PlanError) -> Error {
+        let error = Error::new(ErrorKind::Unsupported, refused.to_string());
+        let error = match refused.hint() {
+            hint if hint.is_empty() => error,
+            hint => error.with_hint(hint),
+        };
+        error.with_gaps(refused.gaps)
+    }
+}
+
+fn listed(gaps: &[Entry]) -> String {
+    let gaps: Vec<String> = gaps
+        .iter()
+        .map(|gap| match &gap.reason {
+            Some(reason) => format!("{} ({reason})", gap.promise),
+            None => gap.promise.to_string(),
+        })
+        .collect();
+    gaps.join(", ")
+}
+
+fn usable(support: &Support, backend: Backend) -> bool {
+    match backend {
+        Backend::Bubblewrap => support.launcher() && support.bubblewrap().is_some(),
+        Backend::Landlock => support.launcher() && support.landlock_abi() > 0,
+        Backend::None => true,
+    }
+}
+
+fn hints(support: &Support) -> Vec<String> {
+    support
+        .missing()
+        .into_iter()
+        .map(|(what, why, how)| {
+            if how.is_empty() {
+                format!("{what}: {why}")
+            } else {
+                format!("{what}: {why}; {how}")
+            }
+        })
+        .collect()
+}
+
+/// The table of this file: one promise after the other.
+fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
+    use Mechanism::{Bubblewrap, Landlock, Launcher, Rlimits, Seccomp};
+    let abi = support.landlock_abi();
+    let mount_layer = backend == Backend::Bubblewrap;
+    let rules = backend != Backend::None && abi > 0;
+    let filter = backend != Backend::None && support.seccomp();
+    let need = |version: u32, kernel: &str| {
+        (rules && abi >= version)
+            .then_some(Landlock)
+            .ok_or_else(|| {
+                if backend == Backend::None {
+                    "no mechanism".to_owned()
+                } else {
+                    format!("needs Landlock ABI {version}, Linux {kernel}; this kernel has {abi}")
+                }
+            })
+    };
+    let filtered = filter.then_some(Seccomp).ok_or_else(|| match backend {
+        Backend::None => "no mechanism".to_owned(),
+        Backend::Bubblewrap | Backend::Landlock => "needs system call filters".to_owned(),
+    });
+    let layer = mount_layer
+        .then_some(Bubblewrap)
+        .ok_or_else(|| match backend {
+            Backend::None => "no mechanism".to_owned(),
+            Backend::Bubblewrap | Backend::Landlock => {
+                "needs a mount layer, such as bubblewrap".to_owned()
+            }
+        });
+
+    let mut out = Out(Vec::new());
+    out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
+    let everywhere = policy
+        .mounts()
+        .iter()
+        .all(|m| m.access().contains(Access::EXECUTE) || m.access().is_none());
+    let readable = policy
+        .mounts()
+        .iter()
+        .all(|m| m.access().contains(Access::READ) || m.access().is_none());
+    if everywhere && readable {
+        out.any(Promise::ExecuteOutside, &[&layer, &need(1, "5.13")]);
+    } else {
+        // A bind mount has no "readable, not executable" that bwrap could ask for.
+        out.any(Promise::ExecuteOutside, &[&need(1, "5.13")]);
+    }
+    let lost = policy.narrowed();
+    if lost.contains(Access::EXECUTE) && lost == Access::EXECUTE {
+        out.push(
+            Promise::NarrowerInside,
+            State::Absent,
+            &[],
+            "no mechanism here can forbid starting programs inside a larger mount that allows it",
+        );
+    } else if !lost.is_none() {
+        out.any(Promise::NarrowerInside, &[&layer]);
+    }
+    out.any(Promise::KernelSettings, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::SetIdBits, &[&filtered]);
+    match policy.network() {
+        // VSOCK is not part of a network namespace, so the filter is needed in any case.
+        Network::Denied if mount_layer && filter => out.all(Promise::Network, &[&layer, &filtered]),
+        Network::Denied => out.any(Promise::Network, &[&filtered]),
+        Network::Loopback => out.all(
+            Promise::Network,
+            &[
+                &layer
+                    .clone()
+                    .map_err(|_| "a loopback of its own needs a network namespace".to_owned()),
+                &filtered,
+            ],
+        ),
+        Network::Hosts(_) => out.push(
+            Promise::Network,
+            State::Absent,
+            &[],
+            "a list of hosts is not enforceable yet; choose denied, loopback or unrestricted",
+        ),
+        Network::Unrestricted => {}
+    }
+    match policy.unix_sockets() {
+        UnixSockets::Closed => out.any(Promise::UnixSockets, &[&filtered]),
+        UnixSockets::Open => {}
+    }
+    let started = Ok(Launcher);
+    if backend == Backend::None && !support.launcher() {
+        out.push(
+            Promise::Descriptors,
+            State::Degraded,
+            &[],
+            "only what the caller marked close-on-exec",
+        );
+    } else {
+        out.any(Promise::Descriptors, &[&started]);
+    }
+    out.any(Promise::Environment, &[&started]);
+    out.any(Promise::Signals, &[&layer, &need(6, "6.12")]);
+    out.any(Promise::Tracing, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::Terminal, &[&filtered]);
+    out.any(Promise::KernelSurface, &[&filtered]);
+    if mount_layer {
+        out.all(Promise::Survivors, &[&layer, &started]);
+    } else {
+        out.all(Promise::Survivors, &[&need(6, "6.12"), &started]);
+    }
+
+    if policy.protected().next().is_some() {
+        out.names(
+            Promise::ProtectedNames,
+            &layer,
+            "names that do not exist yet are not held",
+        );
+    }
+    if policy.hidden().next().is_some() {
+        out.names(
+            Promise::HiddenNames,
+            &layer,
+            "names that appear while it runs are not covered",
+        );
+    }
+    out.any(Promise::Metadata, &[&layer]);
+    out.any(Promise::ProcessList, &[&layer]);
+    if mount_layer {
+        out.any(Promise::Devices, &[&layer]);
+    } else {
+        out.any(Promise::Devices, &[&need(5, "6.10")]);
+    }
+    if policy.limits().memory_bytes.is_some() {
+        out.push(
+            Promise::MemoryLimit,
+            State::Degraded,
+            &[Rlimits],
+            "for each process, not for the tree together",
+        );
+    }
+    if policy.limits().processes.is_some() {
+        if mount_layer && !support.uid_zero {
+            out.push(Promise::ProcessLimit, State::Enforced, &[Rlimits], "");
+        } else if mount_layer {
+            out.push(
+                Promise::ProcessLimit,
+                State::Absent,
+                &[],
+                "the kernel exempts uid 0",
+            );
+        } else {
+            out.push(
+                Promise::ProcessLimit,
+                State::Absent,
+                &[],
+                "needs a user namespace",
+            );
+        }
+    }
+    out.0
+}
+
+struct Out(Vec<Entry>);
+
+type Kept = Result<Mechanism, String>;
+
+impl Out {
+    /// Enforced if one of them works; all that work are listed.
+    fn any(&mut self, promise: Promise, kept: &[&Kept]) {
+        let by: Vec<Mechanism> = kept
+            .iter()
+            .filter_map(|one| one.as_ref().ok().copied())
+            .collect();
+        if by.is_empty() {
+            let reason = kept.iter().rev().find_map(|one| one.as_ref().err());
+            self.push(
+                promise,
+                State::Absent,
+                &[],
+                reason.map_or("", String::as_str),
+            );
+        } else {
+            self.push(promise, State::Enforced, &by, "");
+        }
+    }
+
+    /// Enforced only if all of them work.
+    fn all(&mut self, promise: Promise, kept: &[&Kept]) {
+        match kept.iter().find_map(|one| one.as_ref().err()) {
+            Some(reason) => self.push(promise, State::Absent, &[], reason),
+            None => self.any(promise, kept),
+        }
+    }
+
+    fn names(&mut self, promise: Promise, layer: &Kept, limit: &str) {
+        match layer {
+            Ok(mechanism) => self.push(promise, State::Degraded, &[*mechanism], limit),
+            Err(reason) => self.push(promise, State::Absent, &[], reason),
+        }
+    }
+
+    fn push(&mut self, promise: Promise, state: State, by: &[Mechanism], reason: &str) {
+        self.0.push(Entry {
+            promise,
+            state,
+            by: by.to_vec(),
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+        });
+    }
+}

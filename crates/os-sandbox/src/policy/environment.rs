@@ -1,0 +1,280 @@
+//! Which variables a command sees. Clean by default: what is not named does not get in, because
+//! a variable is both a secret store (`*_API_KEY`) and a way to run code (`LD_PRELOAD`).
+
+use crate::error::Error;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+
+/// Where programs are looked up inside, unless the policy sets `PATH` itself.
+pub(crate) const DEFAULT_PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Bound on the variables of one command.
+const MAX_VARIABLES: usize = 4096;
+
+/// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, and what is named here.
+///
+/// `pass` hands the broker's own value on; a name may end in `*`. Loader and interpreter hooks
+/// (`LD_*`, `BASH_ENV`, `NODE_OPTIONS`, `PYTHON*`, `GIT_*` …) are never passed on, not even by
+/// name: `set` gives them a value that the caller chose. Names that look like secrets
+/// (`*_TOKEN`, `*_API_KEY` …) pass only when spelt out in full.
+///
+/// ```
+/// use os_sandbox::{Environment, Policy};
+///
+/// let policy = Policy::builder()
+///     .env(Environment::clean().pass("CARGO_*").set("CI", "1"))
+///     .build()?;
+/// assert!(Policy::builder().env(Environment::clean().pass("LD_PRELOAD")).build().is_err());
+/// # let _ = policy;
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    pass: BTreeSet<String>,
+    set: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// Only the five defaults.
+    #[must_use]
+    pub fn clean() -> Self {
+        Environment::default()
+    }
+
+    /// Hands on the broker's value of `name`; `name` may end in `*`.
+    #[must_use]
+    pub fn pass(mut self, name: impl Into<String>) -> Self {
+        self.pass.insert(name.into());
+        self
+    }
+
+    /// Gives `name` this value.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.set.insert(name.into(), value.into());
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for name in &self.pass {
+            let stem = name.strip_suffix('*').unwrap_or(name);
+            if !is_name(OsStr::new(stem)) && !stem.is_empty() || stem.contains('*') {
+                return Err(Error::invalid(format!("not a variable name: {name:?}")));
+            }
+            if !name.ends_with('*') && is_hook(name) {
+                return Err(Error::invalid(format!(
+                    "{name} makes programs run other code and is never passed on"
+                ))
+                .with_hint("set it to a value of your own instead of passing the caller's on"));
+            }
+        }
+        for (name, value) in &self.set {
+            check_variable(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// The variables as the target gets them, sorted by name; `broker` is what the caller has.
+    pub(crate) fn resolve(
+        &self,
+        home: &OsStr,
+        tmp: &OsStr,
+        broker: impl Iterator<Item = (OsString, OsString)>,
+    ) -> BTreeMap<OsString, OsString> {
+        let mut out = BTreeMap::new();
+        out.insert("LANG".into(), "C.UTF-8".into());
+        out.insert("TERM".into(), "dumb".into());
+        for (name, value) in broker {
+            let Some(text) = name.to_str() else { continue };
+            if (matches!(text, "LANG" | "TERM") || self.passes(text)) && out.len() < MAX_VARIABLES {
+                out.insert(name, value);
+            }
+        }
+        // After what was passed: the broker's own HOME and TMPDIR do not exist inside.
+        if !self.pass.contains("PATH") || !out.contains_key(OsStr::new("PATH")) {
+            out.insert("PATH".into(), DEFAULT_PATH.into());
+        }
+        out.insert("HOME".into(), home.to_owned());
+        out.insert("TMPDIR".into(), tmp.to_owned());
+        for (name, value) in &self.set {
+            out.insert(name.clone(), value.clone());
+        }
+        out
+    }
+
+    pub(crate) fn describe(&self, out: &mut Vec<u8>) {
+        for name in &self.pass {
+            out.extend_from_slice(b"pass\0");
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'\n');
+        }
+        for (name, value) in &self.set {
+            out.extend_from_slice(b"set\0");
+            out.extend_from_slice(name.as_encoded_bytes());
+            out.push(0);
+            out.extend_from_slice(value.as_encoded_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    fn passes(&self, name: &str) -> bool {
+        if is_hook(name) {
+            return false;
+        }
+        if self.pass.contains(name) {
+            return true;
+        }
+        !is_secret(name)
+            && self.pass.iter().any(|pattern| {
+                pattern
+                    .strip_suffix('*')
+                    .is_some_and(|stem| name.starts_with(stem))
+            })
+    }
+}
+
+/// Refuses what `execve` could not carry.
+pub(crate) fn check_variable(name: &OsStr, value: &OsStr) -> Result<(), Error> {
+    if !is_name(name) {
+        return Err(Error::invalid(format!("not a variable name: {name:?}")));
+    }
+    if value.as_encoded_bytes().contains(&0) {
+        return Err(Error::invalid(format!(
+            "the value of {} has a NUL byte",
+            name.display()
+        )));
+    }
+    Ok(())
+}
+
+fn is_name(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    !bytes.is_empty() && !bytes.contains(&0) && !bytes.contains(&b'=')
+}
+
+/// Variables that make a loader, shell or interpreter run code of the variable's choosing.
+fn is_hook(name: &str) -> bool {
+    const PREFIXES: [&str; 11] = [
+        "LD_",
+        "DYLD_",
+        "PYTHON",
+        "GIT_",
+        "BASH_FUNC_",
+        "PERL5",
+        "RUBY",
+        "GCONV_",
+        "MALLOC_",
+        "JAVA_TOOL",
+        "GLIBC_",
+    ];
+    const NAMES: [&str; 24] = [
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "PS4",
+        "IFS",
+        "CDPATH",
+        "PROMPT_COMMAND",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "NODE_EXTRA_CA_CERTS",
+        "PERLLIB",
+        "PERL_MB_OPT",
+        "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "CLASSPATH",
+        "LUA_INIT",
+        "LUA_PATH",
+        "LUA_CPATH",
+        "R_PROFILE",
+        "RUSTC_WRAPPER",
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+}
+
+fn is_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    [
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "API_KEY",
+        "APIKEY",
+        "PRIVATE_KEY",
+        "ACCESS_KEY",
+        "CREDENTIAL",
+        "COOKIE",
+        "SESSION_KEY",
+        "AUTH_SOCK",
+        "_KEY",
+        "_PAT",
+        "DATABASE_URL",
+    ]
+    .iter()
+    .any(|part| upper.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(environment: &Environment, broker: &[(&str, &str)]) -> Vec<String> {
+        environment
+            .resolve(
+                OsStr::new("/home/sandbox"),
+                OsStr::new("/tmp"),
+                broker.iter().map(|(k, v)| ((*k).into(), (*v).into())),
+            )
+            .into_iter()
+            .map(|(k, v)| format!("{}={}", k.display(), v.display()))
+            .collect()
+    }
+
+    #[test]
+    fn clean_by_default() {
+        let broker = [
+            ("OPENAI_API_KEY", "x"),
+            ("LD_PRELOAD", "/evil.so"),
+            ("HOME", "/root"),
+            ("PATH", "/evil"),
+            ("LANG", "de_DE.UTF-8"),
+        ];
+        assert_eq!(
+            resolved(&Environment::clean(), &broker),
+            [
+                "HOME=/home/sandbox",
+                "LANG=de_DE.UTF-8",
+                &format!("PATH={DEFAULT_PATH}"),
+                "TERM=dumb",
+                "TMPDIR=/tmp",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_pattern_passes_neither_hooks_nor_secrets() {
+        let broker = [
+            ("CARGO_HOME", "/c"),
+            ("CARGO_REGISTRY_TOKEN", "t"),
+            ("LD_PRELOAD", "x"),
+            ("BASH_ENV", "x"),
+        ];
+        let got = resolved(&Environment::clean().pass("*"), &broker);
+        assert!(got.contains(&"CARGO_HOME=/c".to_owned()));
+        assert!(!got.iter().any(|v| v.contains("TOKEN")), "{got:?}");
+        assert!(
+            !got.iter()
+                .any(|v| v.starts_with("LD_") || v.starts_with("BASH")),
+            "{got:?}"
+        );
+        let got = resolved(&Environment::clean().pass("CARGO_REGISTRY_TOKEN"), &broker);
+        assert!(got.contains(&"CARGO_REGISTRY_TOKEN=t".to_owned()));
+    }
+}

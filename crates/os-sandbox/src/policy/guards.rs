@@ -1,0 +1,112 @@
+//! Names below a writable mount that a command should not change (`protect`) or read (`hide`),
+//! written as patterns. Guards, not boundaries: a mount layer keeps them, Landlock alone cannot.
+
+use crate::error::Error;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// A pattern of one or more names: `.git/hooks`, `*.pem`, `.git/modules/*/hooks`. It matches at
+/// any depth, and everything below what it matches. `*` stands for any run of bytes in one name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pattern {
+    text: String,
+}
+
+impl Pattern {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let bad = text.is_empty()
+            || text.len() > 4096
+            || text.contains('\0')
+            || text.split('/').any(|name| matches!(name, "" | "." | ".."));
+        if bad {
+            return Err(Error::invalid(format!("not a name pattern: {text:?}"))
+                .with_hint("write names joined by single slashes, such as .git/hooks or *.pem"));
+        }
+        Ok(Pattern {
+            text: text.to_owned(),
+        })
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether `path` (relative to a mount) or one of its ancestors is named by the pattern.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        let names: Vec<&OsStr> = path.iter().collect();
+        let wanted: Vec<&str> = self.text.split('/').collect();
+        names.windows(wanted.len()).any(|window| {
+            window
+                .iter()
+                .zip(&wanted)
+                .all(|(name, pattern)| wild(pattern.as_bytes(), name.as_encoded_bytes()))
+        })
+    }
+
+    /// Whether `path` itself, not something below it, is what the pattern names.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only mount layers look for names")
+    )]
+    pub(crate) fn names(&self, path: &Path) -> bool {
+        self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))
+    }
+}
+
+/// `*` against any run of bytes; linear in practice, bounded by the product of both lengths.
+fn wild(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if p < pattern.len() && pattern[p] == b'*' {
+            star = Some((p, n));
+            p += 1;
+        } else if p < pattern.len() && pattern[p] == name[n] {
+            p += 1;
+            n += 1;
+        } else if let Some((star_p, star_n)) = star {
+            p = star_p + 1;
+            n = star_n + 1;
+            star = Some((star_p, n));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, path, covers, names) in [
+            (".git/hooks", ".git/hooks", true, true),
+            (".git/hooks", "sub/.git/hooks/pre-commit", true, false),
+            (".git/hooks", ".git/hooksx", false, false),
+            ("*.pem", "a/b/key.pem", true, true),
+            ("*.pem", "a/b/key.pem2", false, false),
+            (".env*", ".env.local", true, true),
+            (
+                ".git/modules/*/hooks",
+                ".git/modules/x/hooks/y",
+                true,
+                false,
+            ),
+            ("*a*b*", "xxaxxbxx", true, true),
+            ("*a*b*", "xxbxxaxx", false, false),
+        ] {
+            let pattern = Pattern::parse(pattern).unwrap();
+            assert_eq!(
+                pattern.covers(Path::new(path)),
+                covers,
+                "{pattern:?} {path}"
+            );
+            assert_eq!(pattern.names(Path::new(path)), names, "{pattern:?} {path}");
+        }
+        for bad in ["", "/a", "a//b", "../x", "a/", "a\0"] {
+            assert!(Pattern::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a command may use up. On by default, because no command of a model needs everything.
+
+use std::time::Duration;
+
+/// Limits of one command. `None` means: no limit.
+///
+/// ```
+/// use os_sandbox::{Limits, Policy};
+/// use std::time::Duration;
+///
+/// let limits = Limits { wall: Some(Duration::from_secs(30)), ..Limits::default() };
+/// let policy = Policy::builder().limits(limits).build()?;
+/// assert_eq!(policy.limits().wall, Some(Duration::from_secs(30)));
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time on the clock; then the whole tree is ended. Default 10 minutes.
+    pub wall: Option<Duration>,
+    /// How much of standard output is kept in memory. Default 8 MiB; the rest is counted.
+    pub stdout_bytes: usize,
+    /// How much of standard error is kept in memory. Default 8 MiB; the rest is counted.
+    pub stderr_bytes: usize,
+    /// Processor time of one process. Default none.
+    pub cpu: Option<Duration>,
+    /// Open descriptors of one process. Default 4096, or the caller's own limit if lower.
+    pub open_files: Option<u64>,
+    /// Size of one file. Default 16 GiB.
+    pub file_bytes: Option<u64>,
+    /// Processes and threads of the whole tree. Default 2048.
+    pub processes: Option<u64>,
+    /// Private writable memory. Default 16 GiB.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            wall: Some(Duration::from_secs(600)),
+            stdout_bytes: 8 << 20,
+            stderr_bytes: 8 << 20,
+            cpu: None,
+            open_files: Some(4096),
+            file_bytes: Some(16 << 30),
+            processes: Some(2048),
+            memory_bytes: Some(16 << 30),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What is allowed: pure, the same on every system, and the meaning that each mechanism is
+//! compared with ([`Policy::allows`]). Whether a host can keep it is the plan's business.
+
+mod environment;
+mod guards;
+mod limits;
+mod mounts;
+mod network;
+mod system;
+
+pub use environment::Environment;
+pub(crate) use environment::{DEFAULT_PATH, check_variable};
+pub(crate) use guards::Pattern;
+pub use limits::Limits;
+pub use mounts::Mount;
+pub(crate) use mounts::{Place, check_not_kernel};
+pub use network::{Network, UnixSockets};
+pub use system::System;
+pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
+
+use crate::access::Access;
+use crate::error::Error;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Bound on the guard patterns of one policy.
+const MAX_PATTERNS: usize = 256;
+
+/// What one command may touch. Made by [`Policy::builder`], then unchangeable.
+///
+/// ```
+/// use os_sandbox::{Access, Policy};
+/// use std::path::Path;
+///
+/// let policy = Policy::builder()
+///     .mount("/home/me/project", "/", Access::ALL)
+///     .mount("/home/me/data", "/data", Access::READ)
+///     .build()?;
+/// assert!(policy.allows(Path::new("/home/me/data/a.csv"), Access::READ));
+/// assert!(!policy.allows(Path::new("/home/me/data/a.csv"), Access::WRITE));
+/// assert!(!policy.allows(Path::new("/home/me/.ssh/id_ed25519"), Access::READ));
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    mounts: Vec<Mount>,
+    system: System,
+    network: Network,
+    unix_sockets: UnixSockets,
+    environment: Environment,
+    limits: Limits,
+    protect: Vec<Pattern>,
+    hide: Vec<Pattern>,
+}
+
+impl Policy {
+    /// Starts with nothing but the minimal system, no network, a clean environment and limits.
+    pub fn builder() -> PolicyBuilder {
+        PolicyBuilder::default()
+    }
+
+    /// The mounts, in the order they were named.
+    #[must_use]
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// How much of the host's system is seen.
+    #[must_use]
+    pub fn system(&self) -> System {
+        self.system
+    }
+
+    /// Whom the command may talk to.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Whether local sockets can be made.
+    #[must_use]
+    pub fn unix_sockets(&self) -> UnixSockets {
+        self.unix_sockets
+    }
+
+    /// The variables.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The patterns of names that should not be changed.
+    pub fn protected(&self) -> impl Iterator<Item = &str> {
+        self.protect.iter().map(Pattern::text)
+    }
+
+    /// The patterns of names that should not be read.
+    pub fn hidden(&self) -> impl Iterator<Item = &str> {
+        self.hide.iter().map(Pattern::text)
+    }
+
+    /// Whether the policy lets a command do all of `access` with this path of the host.
+    ///
+    /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
+    /// mount decides; what the system profile gives comes on top. Private places of the sandbox
+    /// (its HOME and TMPDIR) are not host paths and not asked about here.
+    #[must_use]
+    pub fn allows(&self, path: &Path, access: Access) -> bool {
+        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+            return false;
+        }
+        let path: PathBuf = path.components().collect();
+        let mut allowed = system::allows(self.system, &path);
+        if let Some(mount) = self.mount_of(&path) {
+            let mut own = mount.access();
+            let below = path
+                .strip_prefix(self.outer_host(mount))
+                .unwrap_or(Path::new(""));
+            if self.protect.iter().any(|pattern| pattern.covers(below)) {
+                own = own.intersection(Access::READ | Access::EXECUTE);
+            }
+            if self.hide.iter().any(|pattern| pattern.covers(below)) {
+                own = Access::NONE;
+            }
+            allowed = allowed | own;
+        }
+        allowed.contains(access)
+    }
+
+    /// A name for exactly this policy: 64 hexadecimal digits, the same on every machine.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let mut text = Vec::new();
+        for mount in &self.mounts {
+            text.extend_from_slice(b"mount\0");
+            text.extend_from_slice(mount.host().as_os_str().as_encoded_bytes());
+            text.push(0);
+            text.extend_from_slice(mount.shown_at().as_bytes());
+            text.push(0);
+            text.extend_from_slice(mount.access().to_string().as_bytes());
+            text.push(b'\n');
+        }
+        for (name, patterns) in [("protect", &self.protect), ("hide", &self.hide)] {
+            for pattern in patterns {
+                text.extend_from_slice(name.as_bytes());
+                text.push(0);
+                text.extend_from_slice(pattern.text().as_bytes());
+                text.push(b'\n');
+            }
+        }
+        self.environment.describe(&mut text);
+        text.extend_from_slice(
+            format!(
+                "{:?}\n{:?}\n{:?}\n{:?}\n",
+                self.system, self.network, self.unix_sockets, self.limits
+            )
+            .as_bytes(),
+        );
+        let mut hex = String::with_capacity(64);
+        for byte in Sha256::digest(&text) {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+
+    pub(crate) fn protect_patterns(&self) -> &[Pattern] {
+        &self.protect
+    }
+
+    pub(crate) fn hide_patterns(&self) -> &[Pattern] {
+        &self.hide
+    }
+
+    /// Whether some mount allows less than one around it (by host path).
+    pub(crate) fn narrowed(&self) -> Access {
+        let mut lost = Access::NONE;
+        for inner in &self.mounts {
+            for outer in &self.mounts {
+                let contains =
+                    inner.host() != outer.host() && inner.host().starts_with(outer.host());
+                for one in [Access::READ, Access::WRITE, Access::EXECUTE] {
+                    if contains && outer.access().contains(one) && !inner.access().contains(one) {
+                        lost = lost | one;
+                    }
+                }
+            }
+            // The system profile opens what it opens, whatever a mount inside it says.
+        }
+        lost
+    }
+
+    fn mount_of(&self, path: &Path) -> Option<&Mount> {
+        self.mounts
+            .iter()
+            .filter(|mount| path.starts_with(mount.host()))
+            .max_by_key(|mount| mount.host().as_os_str().len())
+    }
+
+    /// The host path of the root or named mount that this one is a part of.
+    fn outer_host<'a>(&'a self, mount: &'a Mount) -> &'a Path {
+        let mut mount = mount;
+        while let Place::CarvedFrom(outer) = mount.place() {
+            mount = &self.mounts[outer];
+        }
+        mount.host()
+    }
+}
+
+/// Collects a policy; [`PolicyBuilder::build`] checks it.
+///
+/// ```
+/// use os_sandbox::{Access, Network, Policy};
+///
+/// let policy = Policy::builder()
+///     .mount("/home/me/project", "/", Access::ALL)
+///     .mount("/home/me/project/vendor", "/vendor", Access::READ)
+///     .network(Network::Denied)
+///     .protect(".git/hooks")
+///     .build()?;
+/// assert_eq!(policy.mounts()[1].inside(), "/work/vendor");
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct PolicyBuilder {
+    mounts: Vec<(PathBuf, String, Access)>,
+    system: System,
+    network: Network,
+    unix_sockets: UnixSockets,
+    environment: Environment,
+    limits: Limits,
+    protect: Vec<String>,
+    hide: Vec<String>,
+}
+
+impl PolicyBuilder {
+    /// Shows the host directory or file `host` at `shown_at`: `/` for the root mount, `/name`,
+    /// or a part of another mount with an access of its own.
+    pub fn mount(
+        mut self,
+        host: impl Into<PathBuf>,
+        shown_at: impl Into<String>,
+        access: Access,
+    ) -> Self {
+        self.mounts.push((host.into(), shown_at.into(), access));
+        self
+    }
+
+    /// How much of the host's system is seen. Default [`System::Minimal`].
+    pub fn system(mut self, system: System) -> Self {
+        self.system = system;
+        self
+    }
+
+    /// Whom the command may talk to. Default [`Network::Denied`].
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Whether local sockets can be made. Default [`UnixSockets::Closed`].
+    pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
+        self.unix_sockets = sockets;
+        self
+    }
+
+    /// The variables. Default [`Environment::clean`].
+    pub fn env(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// The limits. Default [`Limits::default`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A guard: names that should not be changed, at any depth below every mount.
+    pub fn protect(mut self, pattern: impl Into<String>) -> Self {
+        self.protect.push(pattern.into());
+        self
+    }
+
+    /// A guard: names that should not be read, at any depth below every mount.
+    pub fn hide(mut self, pattern: impl Into<String>) -> Self {
+        self.hide.push(pattern.into());
+        self
+    }
+
+    /// Checks everything.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit), for the first thing that makes no sense.
+    pub fn build(self) -> Result<Policy, Error> {
+        self.environment.check()?;
+        if self.protect.len() + self.hide.len() > MAX_PATTERNS {
+            return Err(Error::new(
+                crate::error::ErrorKind::Limit,
+                format!("more than {MAX_PATTERNS} protected and hidden patterns"),
+            ));
+        }
+        let parse = |texts: &[String]| -> Result<Vec<Pattern>, Error> {
+            let mut patterns: Vec<Pattern> = texts
+                .iter()
+                .map(|text| Pattern::parse(text))
+                .collect::<Result<_, _>>()?;
+            patterns.sort();
+            patterns.dedup();
+            Ok(patterns)
+        };
+        Ok(Policy {
+            mounts: mounts::resolve(&self.mounts)?,
+            system: self.system,
+            network: self.network,
+            unix_sockets: self.unix_sockets,
+            environment: self.environment,
+            protect: parse(&self.protect)?,
+            hide: parse(&self.hide)?,
+            limits: self.limits,
+        })
+    }
+}

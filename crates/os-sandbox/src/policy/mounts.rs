@@ -1,0 +1,306 @@
+//! Which host directory a command sees under which name. Three forms, told apart once, here:
+//!
+//! - the root mount, `/`, appears at `/work`, the working directory;
+//! - a named mount, `/data`, appears at `/data`, and as `data` in the working directory;
+//! - a carve-out, `/data/out` or `/vendor` of a root mount, is a part of another mount with an
+//!   access of its own; its host path must be that part.
+
+use crate::access::Access;
+use crate::error::Error;
+use std::path::{Component, Path, PathBuf};
+
+/// Names that a mount cannot have, because the system or the sandbox itself lives there.
+const RESERVED: [&str; 18] = [
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin",
+    "sys", "tmp", "usr", "var", "work", "libx32",
+];
+
+/// Host directories that no mount may open, whole or in part: the kernel's own files.
+const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Bound on the mounts of one policy; bubblewrap takes 9000 arguments in all.
+pub(crate) const MAX_MOUNTS: usize = 256;
+
+/// A host directory or file, the name it is shown at, and what may be done with it.
+///
+/// ```
+/// use os_sandbox::{Access, Policy};
+///
+/// let policy = Policy::builder().mount("/srv/report", "/report", Access::READ).build()?;
+/// let mount = &policy.mounts()[0];
+/// assert_eq!((mount.shown_at(), mount.inside()), ("/report", "/report"));
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    host: PathBuf,
+    shown_at: String,
+    access: Access,
+    place: Place,
+    inside: String,
+}
+
+/// Which of the three forms a mount has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Root,
+    Named,
+    /// Index of the mount that it is a part of.
+    CarvedFrom(usize),
+}
+
+impl Mount {
+    /// The directory on the host, as the policy names it.
+    #[must_use]
+    pub fn host(&self) -> &Path {
+        &self.host
+    }
+
+    /// The name in the policy: `/`, `/name`, or a path below one of them.
+    #[must_use]
+    pub fn shown_at(&self) -> &str {
+        &self.shown_at
+    }
+
+    /// What may be done below it.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Where it appears under a mount layer: the root mount at `/work`, a named one at its name.
+    #[must_use]
+    pub fn inside(&self) -> &str {
+        &self.inside
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// Turns what the builder collected into mounts, or says which of them makes no sense.
+pub(crate) fn resolve(wanted: &[(PathBuf, String, Access)]) -> Result<Vec<Mount>, Error> {
+    if wanted.len() > MAX_MOUNTS {
+        return Err(Error::new(
+            crate::error::ErrorKind::Limit,
+            format!("{} mounts, at most {MAX_MOUNTS}", wanted.len()),
+        ));
+    }
+    let mut parsed = Vec::with_capacity(wanted.len());
+    for (host, shown_at, access) in wanted {
+        parsed.push((check_host(host)?, check_shown(shown_at)?, *access));
+    }
+    for (index, (host, shown_at, _)) in parsed.iter().enumerate() {
+        for (other_host, other_shown, _) in &parsed[..index] {
+            if shown_at == other_shown {
+                return Err(Error::invalid(format!("two mounts at {shown_at}")));
+            }
+            if host == other_host {
+                return Err(Error::invalid(format!(
+                    "{shown_at} and {other_shown} are the same directory"
+                ))
+                .with_hint("show a directory once; its access is one set"));
+            }
+        }
+    }
+    let mut mounts: Vec<Mount> = Vec::with_capacity(parsed.len());
+    for (index, (host, shown_at, access)) in parsed.iter().enumerate() {
+        let place = place_of(&parsed, index)?;
+        let inside = match place {
+            Place::Root => "/work".to_owned(),
+            Place::Named => shown_at.clone(),
+            Place::CarvedFrom(outer) => {
+                if outermost(&parsed, outer)? == Place::Root {
+                    format!("/work{shown_at}")
+                } else {
+                    shown_at.clone()
+                }
+            }
+        };
+        mounts.push(Mount {
+            host: host.clone(),
+            shown_at: shown_at.clone(),
+            access: *access,
+            place,
+            inside,
+        });
+    }
+    Ok(mounts)
+}
+
+type Parsed = (PathBuf, String, Access);
+
+/// The longest other mount whose name and host path both contain this one.
+fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
+    let (host, shown_at, access) = &all[index];
+    if shown_at == "/" {
+        if access.is_none() {
+            return Err(Error::invalid("the mount at / has no access at all"));
+        }
+        return Ok(Place::Root);
+    }
+    let mut best: Option<usize> = None;
+    for (other, (other_host, other_shown, _)) in all.iter().enumerate() {
+        let Ok(rest) = Path::new(shown_at).strip_prefix(other_shown) else {
+            continue;
+        };
+        let is_part = other != index && host == &other_host.join(rest);
+        let longer = best.is_none_or(|best| all[best].1.len() < other_shown.len());
+        if is_part && longer {
+            best = Some(other);
+        }
+    }
+    if let Some(outer) = best {
+        return Ok(Place::CarvedFrom(outer));
+    }
+    let name = shown_at.trim_start_matches('/');
+    if name.contains('/') {
+        return Err(
+            Error::invalid(format!("{shown_at} is not a part of another mount")).with_hint(
+                "a name has one component, such as /data; deeper ones are parts of a mount",
+            ),
+        );
+    }
+    if RESERVED.contains(&name) {
+        return Err(
+            Error::invalid(format!("{shown_at} is a reserved name")).with_hint(format!(
+                "the system lives at /{}; choose another name",
+                RESERVED.join(" /")
+            )),
+        );
+    }
+    if access.is_none() {
+        return Err(
+            Error::invalid(format!("the mount at {shown_at} has no access at all")).with_hint(
+                "a mount without access closes a part of another mount; leave others out",
+            ),
+        );
+    }
+    Ok(Place::Named)
+}
+
+/// Follows carve-outs of carve-outs; each step has a shorter name, so it ends.
+fn outermost(all: &[Parsed], index: usize) -> Result<Place, Error> {
+    let mut place = place_of(all, index)?;
+    for _ in 0..MAX_MOUNTS {
+        match place {
+            Place::CarvedFrom(outer) => place = place_of(all, outer)?,
+            Place::Root | Place::Named => break,
+        }
+    }
+    Ok(place)
+}
+
+fn check_host(host: &Path) -> Result<PathBuf, Error> {
+    let shown = host.display();
+    if !host.is_absolute() {
+        return Err(Error::invalid(format!("not an absolute path: {shown}")));
+    }
+    if host.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Error::invalid("a path with a NUL byte"));
+    }
+    if host.components().any(|part| part == Component::ParentDir) {
+        return Err(Error::invalid(format!("a path with ..: {shown}")));
+    }
+    // Rebuilt from components, so that equal directories compare equal.
+    let host: PathBuf = host.components().collect();
+    check_not_kernel(&host)?;
+    Ok(host)
+}
+
+/// Also asked again for what a mount's path turns out to be once its links are followed.
+pub(crate) fn check_not_kernel(host: &Path) -> Result<(), Error> {
+    if host == Path::new("/") {
+        return Err(Error::invalid("the whole file system cannot be a mount")
+            .with_hint("name the directories, or use the broad-read system profile"));
+    }
+    if NEVER.iter().any(|kernel| host.starts_with(kernel)) {
+        return Err(Error::invalid(format!(
+            "{} belongs to the kernel and cannot be a mount",
+            host.display()
+        )));
+    }
+    Ok(())
+}
+
+fn check_shown(shown_at: &str) -> Result<String, Error> {
+    let Some(rest) = shown_at.strip_prefix('/') else {
+        return Err(Error::invalid(format!(
+            "a mount name starts with /: {shown_at:?}"
+        )));
+    };
+    if shown_at.contains('\0') || shown_at.len() > 4095 {
+        return Err(Error::invalid(
+            "a mount name with a NUL byte, or far too long",
+        ));
+    }
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.is_empty() {
+        return Ok("/".to_owned());
+    }
+    if rest
+        .split('/')
+        .any(|name| matches!(name, "" | "." | "..") || name.len() > 255)
+    {
+        return Err(Error::invalid(format!("not a mount name: {shown_at:?}")));
+    }
+    Ok(format!("/{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(wanted: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|(host, shown)| (PathBuf::from(host), (*shown).to_owned(), Access::READ))
+            .collect();
+        resolve(&wanted)
+            .map(|mounts| mounts.iter().map(|m| m.inside().to_owned()).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn where_mounts_appear() {
+        let ok = |wanted: &[(&str, &str)]| inside(wanted).unwrap();
+        assert_eq!(ok(&[("/p", "/"), ("/d/", "/data")]), ["/work", "/data"]);
+        assert_eq!(
+            ok(&[("/p", "/"), ("/p/vendor", "/vendor")]),
+            ["/work", "/work/vendor"]
+        );
+        assert_eq!(
+            ok(&[("/p", "/"), ("/p/a", "/a"), ("/p/a/b", "/a/b")]),
+            ["/work", "/work/a", "/work/a/b"]
+        );
+        assert_eq!(
+            ok(&[("/d", "/data"), ("/d/out", "/data/out")]),
+            ["/data", "/data/out"]
+        );
+        assert_eq!(
+            ok(&[("/p", "/"), ("/p/usr", "/usr")]),
+            ["/work", "/work/usr"]
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense() {
+        for wanted in [
+            &[("rel", "/data")][..],
+            &[("/a/../b", "/data")],
+            &[("/", "/data")],
+            &[("/proc/self", "/data")],
+            &[("/sys", "/data")],
+            &[("/a", "data")],
+            &[("/a", "/usr")],
+            &[("/a", "/a/b")],
+            &[("/a", "/..")],
+            &[("/a", "/x\0y")],
+            &[("/a", "/x"), ("/b", "/x/")],
+            &[("/a", "/x"), ("/a/", "/y")],
+        ] {
+            assert!(inside(wanted).is_err(), "{wanted:?}");
+        }
+    }
+}

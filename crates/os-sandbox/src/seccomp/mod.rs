@@ -1,0 +1,24 @@
+//! The system call filter: a table of rules (`rules`), its meaning (`Table::decide`), and a
+//! compiler from the table to the kernel's BPF (`compile`). All pure: compiled in the broker,
+//! installed by the launcher, tested against an interpreter of BPF on every system.
+//!
+//! Semantics of the kernel: <https://man7.org/linux/man-pages/man2/seccomp.2.html>
+
+mod compile;
+#[cfg(test)]
+mod interpret;
+mod numbers;
+mod rules;
+mod table;
+
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_imports, reason = "Linux installs it")
+)]
+pub(crate) use compile::{bytes, compile};
+pub(crate) use numbers::Arch;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_imports, reason = "Linux installs it")
+)]
+pub(crate) use rules::{Wanted, table};

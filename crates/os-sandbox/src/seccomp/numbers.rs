@@ -1,0 +1,154 @@
+//! System call numbers by name, for both architectures (asm/unistd_64.h, asm-generic/unistd.h).
+//! Only calls that a rule names; what an architecture does not have is `None` there.
+
+/// The machine that a filter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arch {
+    X86_64,
+    Aarch64,
+}
+
+impl Arch {
+    /// The machine that this is compiled for.
+    pub(crate) fn native() -> Option<Arch> {
+        if cfg!(target_arch = "x86_64") {
+            Some(Arch::X86_64)
+        } else if cfg!(target_arch = "aarch64") {
+            Some(Arch::Aarch64)
+        } else {
+            None
+        }
+    }
+
+    /// How the kernel names it in `seccomp_data.arch` (linux/audit.h).
+    pub(crate) fn audit(self) -> u32 {
+        match self {
+            Arch::X86_64 => 0xc000_003e,
+            Arch::Aarch64 => 0xc000_00b7,
+        }
+    }
+
+    /// x32 calls are x86-64 calls with this bit and other structures: a second door to everything.
+    pub(crate) fn forbidden_from(self) -> Option<u32> {
+        match self {
+            Arch::X86_64 => Some(0x4000_0000),
+            Arch::Aarch64 => None,
+        }
+    }
+
+    /// The number of a call here.
+    pub(crate) fn number(self, name: &str) -> Option<u32> {
+        NUMBERS
+            .iter()
+            .find(|row| row.0 == name)
+            .and_then(|row| match self {
+                Arch::X86_64 => row.1,
+                Arch::Aarch64 => row.2,
+            })
+    }
+}
+
+/// Name, x86-64, AArch64.
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 101] = [
+    ("open", Some(2), None),
+    ("ioctl", Some(16), Some(29)),
+    ("socket", Some(41), Some(198)),
+    ("socketpair", Some(53), Some(199)),
+    ("clone", Some(56), Some(220)),
+    ("mkdir", Some(83), None),
+    ("creat", Some(85), None),
+    ("chmod", Some(90), None),
+    ("fchmod", Some(91), Some(52)),
+    ("chown", Some(92), None),
+    ("fchown", Some(93), Some(55)),
+    ("lchown", Some(94), None),
+    ("ptrace", Some(101), Some(117)),
+    ("syslog", Some(103), Some(116)),
+    ("mknod", Some(133), None),
+    ("uselib", Some(134), None),
+    ("personality", Some(135), Some(92)),
+    ("ustat", Some(136), None),
+    ("sysfs", Some(139), None),
+    ("vhangup", Some(153), Some(58)),
+    ("modify_ldt", Some(154), None),
+    ("pivot_root", Some(155), Some(41)),
+    ("_sysctl", Some(156), None),
+    ("adjtimex", Some(159), Some(171)),
+    ("chroot", Some(161), Some(51)),
+    ("acct", Some(163), Some(89)),
+    ("settimeofday", Some(164), Some(170)),
+    ("mount", Some(165), Some(40)),
+    ("umount2", Some(166), Some(39)),
+    ("swapon", Some(167), Some(224)),
+    ("swapoff", Some(168), Some(225)),
+    ("reboot", Some(169), Some(142)),
+    ("sethostname", Some(170), Some(161)),
+    ("setdomainname", Some(171), Some(162)),
+    ("iopl", Some(172), None),
+    ("ioperm", Some(173), None),
+    ("create_module", Some(174), None),
+    ("init_module", Some(175), Some(105)),
+    ("delete_module", Some(176), Some(106)),
+    ("get_kernel_syms", Some(177), None),
+    ("query_module", Some(178), None),
+    ("quotactl", Some(179), Some(60)),
+    ("nfsservctl", Some(180), Some(42)),
+    ("setxattr", Some(188), Some(5)),
+    ("lsetxattr", Some(189), Some(6)),
+    ("fsetxattr", Some(190), Some(7)),
+    ("removexattr", Some(197), Some(14)),
+    ("lremovexattr", Some(198), Some(15)),
+    ("fremovexattr", Some(199), Some(16)),
+    ("lookup_dcookie", Some(212), Some(18)),
+    ("clock_settime", Some(227), Some(112)),
+    ("vserver", Some(236), None),
+    ("kexec_load", Some(246), Some(104)),
+    ("add_key", Some(248), Some(217)),
+    ("request_key", Some(249), Some(218)),
+    ("keyctl", Some(250), Some(219)),
+    ("migrate_pages", Some(256), Some(238)),
+    ("openat", Some(257), Some(56)),
+    ("mkdirat", Some(258), Some(34)),
+    ("mknodat", Some(259), Some(33)),
+    ("fchownat", Some(260), Some(54)),
+    ("fchmodat", Some(268), Some(53)),
+    ("unshare", Some(272), Some(97)),
+    ("move_pages", Some(279), Some(239)),
+    ("perf_event_open", Some(298), Some(241)),
+    ("fanotify_init", Some(300), Some(262)),
+    ("fanotify_mark", Some(301), Some(263)),
+    ("open_by_handle_at", Some(304), Some(265)),
+    ("clock_adjtime", Some(305), Some(266)),
+    ("setns", Some(308), Some(268)),
+    ("process_vm_readv", Some(310), Some(270)),
+    ("process_vm_writev", Some(311), Some(271)),
+    ("kcmp", Some(312), Some(272)),
+    ("finit_module", Some(313), Some(273)),
+    ("kexec_file_load", Some(320), Some(294)),
+    ("bpf", Some(321), Some(280)),
+    ("userfaultfd", Some(323), Some(282)),
+    ("io_uring_setup", Some(425), Some(425)),
+    ("io_uring_enter", Some(426), Some(426)),
+    ("io_uring_register", Some(427), Some(427)),
+    ("open_tree", Some(428), Some(428)),
+    ("move_mount", Some(429), Some(429)),
+    ("fsopen", Some(430), Some(430)),
+    ("fsconfig", Some(431), Some(431)),
+    ("fsmount", Some(432), Some(432)),
+    ("fspick", Some(433), Some(433)),
+    ("clone3", Some(435), Some(435)),
+    ("openat2", Some(437), Some(437)),
+    ("pidfd_getfd", Some(438), Some(438)),
+    ("process_madvise", Some(440), Some(440)),
+    ("mount_setattr", Some(442), Some(442)),
+    ("quotactl_fd", Some(443), Some(443)),
+    ("process_mrelease", Some(448), Some(448)),
+    ("fchmodat2", Some(452), Some(452)),
+    ("statmount", Some(457), Some(457)),
+    ("listmount", Some(458), Some(458)),
+    ("lsm_set_self_attr", Some(460), Some(460)),
+    ("setxattrat", Some(463), Some(463)),
+    ("removexattrat", Some(466), Some(466)),
+    ("open_tree_attr", Some(467), Some(467)),
+    ("file_setattr", Some(469), Some(469)),
+];

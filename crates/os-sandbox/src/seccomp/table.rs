@@ -1,0 +1,137 @@
+//! The table: for ranges of system call numbers, what happens. A rule is a list of clauses, the
+//! first whose tests all hold decides; tests look at the low 32 bits of an argument, because the
+//! kernel truncates the arguments in question to that (a high bit would otherwise be a way round).
+
+use super::numbers::Arch;
+
+pub(crate) const EPERM: u16 = 1;
+pub(crate) const EACCES: u16 = 13;
+pub(crate) const ENOSYS: u16 = 38;
+pub(crate) const EPROTONOSUPPORT: u16 = 93;
+pub(crate) const EOPNOTSUPP: u16 = 95;
+pub(crate) const EAFNOSUPPORT: u16 = 97;
+pub(crate) const ENETUNREACH: u16 = 101;
+
+/// What happens with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Allow,
+    /// The call is not made and answers with this error.
+    Errno(u16),
+    /// The whole process ends: a call of another architecture.
+    Kill,
+}
+
+/// A question about the low 32 bits of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// `argument & mask == value`
+    Masked { arg: u8, mask: u32, value: u32 },
+    /// `argument & mask != 0`
+    Any { arg: u8, mask: u32 },
+}
+
+/// If all tests hold, this happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub(crate) tests: Vec<Test>,
+    pub(crate) action: Action,
+}
+
+/// What happens with one number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) clauses: Vec<Clause>,
+    pub(crate) otherwise: Action,
+}
+
+/// From this number to the start of the next range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) first: u32,
+    pub(crate) rule: Rule,
+}
+
+/// Ranges that cover every number, ascending, the first at 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) arch: Arch,
+    pub(crate) ranges: Vec<Range>,
+}
+
+impl Rule {
+    pub(crate) fn always(action: Action) -> Rule {
+        Rule {
+            clauses: Vec::new(),
+            otherwise: action,
+        }
+    }
+
+    #[cfg(test)]
+    fn decide(&self, args: &[u64; 6]) -> Action {
+        self.clauses
+            .iter()
+            .find(|clause| clause.tests.iter().all(|test| test.holds(args)))
+            .map_or(self.otherwise, |clause| clause.action)
+    }
+}
+
+#[cfg(test)]
+impl Test {
+    fn holds(self, args: &[u64; 6]) -> bool {
+        let low = |arg: u8| args[usize::from(arg)] as u32;
+        match self {
+            Test::Masked { arg, mask, value } => low(arg) & mask == value,
+            Test::Any { arg, mask } => low(arg) & mask != 0,
+        }
+    }
+}
+
+impl Table {
+    /// Sorts rules by number and lets everything between them pass; from `end` on nothing does
+    /// (x32 numbers have a high bit; numbers that do not exist yet are left to the kernel).
+    pub(crate) fn new(arch: Arch, rules: Vec<(u32, Rule)>) -> Table {
+        let allow = Rule::always(Action::Allow);
+        let mut rules = rules;
+        rules.sort_by_key(|(number, _)| *number);
+        rules.dedup_by_key(|(number, _)| *number);
+        if let Some(first) = arch.forbidden_from() {
+            rules.retain(|(number, _)| *number < first);
+        }
+        let mut ranges = vec![Range {
+            first: 0,
+            rule: allow.clone(),
+        }];
+        for (number, rule) in rules {
+            push(&mut ranges, number, rule);
+            push(&mut ranges, number + 1, allow.clone());
+        }
+        if let Some(first) = arch.forbidden_from() {
+            push(&mut ranges, first, Rule::always(Action::Errno(ENOSYS)));
+        }
+        // Neighbours with the same rule are one range.
+        ranges.dedup_by(|next, kept| next.rule == kept.rule);
+        Table { arch, ranges }
+    }
+
+    /// The meaning of the table, line by line; what the compiled program is compared with.
+    #[cfg(test)]
+    pub(crate) fn decide(&self, audit_arch: u32, number: u32, args: &[u64; 6]) -> Action {
+        if audit_arch != self.arch.audit() {
+            return Action::Kill;
+        }
+        self.ranges
+            .iter()
+            .rev()
+            .find(|range| range.first <= number)
+            .map_or(Action::Kill, |range| range.rule.decide(args))
+    }
+}
+
+/// Starts a range, replacing one that starts at the same number.
+fn push(ranges: &mut Vec<Range>, first: u32, rule: Rule) {
+    if ranges.last().is_some_and(|last| last.first == first) {
+        ranges.pop();
+    }
+    ranges.push(Range { first, rule });
+}

@@ -1,0 +1,263 @@
+//! What this host can enforce, found out by running something, never by a version number alone:
+//! `bwrap` may be on the disk and namespaces forbidden, Landlock compiled in and switched off.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+/// What a host can enforce.
+///
+/// ```
+/// use os_sandbox::{Assumed, Support};
+///
+/// let old = Support::assume(Assumed { landlock_abi: 2, seccomp: true, ..Assumed::default() });
+/// assert_eq!(old.landlock_abi(), 2);
+/// assert!(old.bubblewrap().is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Support {
+    pub(crate) launcher: Finding<()>,
+    pub(crate) seccomp: Finding<()>,
+    pub(crate) landlock: Finding<Landlock>,
+    pub(crate) bubblewrap: Finding<Bubblewrap>,
+    pub(crate) uid_zero: bool,
+}
+
+/// Something that works here, or why not and what would change that.
+#[derive(Clone, Debug)]
+pub(crate) enum Finding<T> {
+    Works(T),
+    Missing { reason: String, how: String },
+}
+
+/// The kernel's Landlock version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Landlock {
+    pub(crate) abi: u32,
+    pub(crate) errata: u32,
+}
+
+/// The `bwrap` that works here.
+///
+/// ```
+/// if let Some(bwrap) = os_sandbox::Support::detect().bubblewrap() {
+///     println!("{} {}", bwrap.path().display(), bwrap.version());
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bubblewrap {
+    pub(crate) path: PathBuf,
+    pub(crate) version: String,
+}
+
+impl Bubblewrap {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// What it calls itself, such as `0.8.0`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A host that is described instead of looked at: for tests, and to see what a plan would be
+/// elsewhere. The default is a host that has nothing.
+///
+/// ```
+/// use os_sandbox::{Assumed, Plan, Policy, Requirement, Support};
+///
+/// let bare = Support::assume(Assumed::default());
+/// assert!(Plan::new(&Policy::builder().build()?, &bare, Requirement::Enforce).is_err());
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Assumed {
+    /// The Landlock version; 0 is none.
+    pub landlock_abi: u32,
+    /// The fixed errata, as a bit set.
+    pub landlock_errata: u32,
+    /// Whether system call filters work.
+    pub seccomp: bool,
+    /// The version of `/usr/bin/bwrap`, if it works.
+    pub bubblewrap: Option<String>,
+    /// Whether the caller is uid 0.
+    pub uid_zero: bool,
+}
+
+impl Support {
+    /// Looks at this host: starts a confined process under each mechanism and sees what it could
+    /// do. The answer is kept; [`Support::forget`] makes the next call look again.
+    #[must_use]
+    pub fn detect() -> Support {
+        // One at a time; and never while holding the answer, which a failing probe forgets.
+        let _looking = LOOKING
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(support) = &*kept() {
+            return support.clone();
+        }
+        let support = crate::backend::detect();
+        *kept() = Some(support.clone());
+        support
+    }
+
+    /// Makes the next [`Support::detect`] look again; right after a mechanism failed.
+    pub fn forget() {
+        *kept() = None;
+    }
+
+    /// A host as described.
+    #[must_use]
+    pub fn assume(host: Assumed) -> Support {
+        fn missing<T>() -> Finding<T> {
+            Finding::Missing {
+                reason: "assumed to be missing".to_owned(),
+                how: String::new(),
+            }
+        }
+        let when = |there: bool| if there { Finding::Works(()) } else { missing() };
+        Support {
+            launcher: Finding::Works(()),
+            seccomp: when(host.seccomp),
+            landlock: match host.landlock_abi {
+                0 => missing(),
+                abi => Finding::Works(Landlock {
+                    abi,
+                    errata: host.landlock_errata,
+                }),
+            },
+            bubblewrap: match host.bubblewrap {
+                None => missing(),
+                Some(version) => Finding::Works(Bubblewrap {
+                    path: PathBuf::from("/usr/bin/bwrap"),
+                    version,
+                }),
+            },
+            uid_zero: host.uid_zero,
+        }
+    }
+
+    /// The Landlock version that works here; 0 if none does.
+    #[must_use]
+    pub fn landlock_abi(&self) -> u32 {
+        self.landlock.found().map_or(0, |landlock| landlock.abi)
+    }
+
+    /// The Landlock errata that this kernel has fixed, as a bit set.
+    #[must_use]
+    pub fn landlock_errata(&self) -> u32 {
+        self.landlock.found().map_or(0, |landlock| landlock.errata)
+    }
+
+    /// The `bwrap` that works here.
+    #[must_use]
+    pub fn bubblewrap(&self) -> Option<&Bubblewrap> {
+        self.bubblewrap.found()
+    }
+
+    /// Whether system call filters work here.
+    #[must_use]
+    pub fn seccomp(&self) -> bool {
+        self.seccomp.found().is_some()
+    }
+
+    /// Whether a command can be started by our launcher at all.
+    #[must_use]
+    pub fn launcher(&self) -> bool {
+        self.launcher.found().is_some()
+    }
+
+    /// What is missing: `(what, why, how to get it)`; the last may be empty.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(&'static str, &str, &str)> {
+        let mut out = Vec::new();
+        self.launcher.missing_into("launcher", &mut out);
+        self.bubblewrap.missing_into("bubblewrap", &mut out);
+        self.landlock.missing_into("landlock", &mut out);
+        self.seccomp.missing_into("seccomp", &mut out);
+        out
+    }
+
+    /// This host with Landlock held at `abi` at most: older kernels, emulated.
+    #[must_use]
+    pub fn with_landlock_at_most(mut self, abi: u32) -> Support {
+        if let Finding::Works(landlock) = &mut self.landlock {
+            landlock.abi = landlock.abi.min(abi);
+            if abi == 0 {
+                self.landlock = Finding::Missing {
+                    reason: "switched off by the caller".to_owned(),
+                    how: String::new(),
+                };
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |what: &str, found: Result<String, (&str, &str)>| match found {
+            Ok(detail) => writeln!(f, "{what:<11} yes  {detail}"),
+            Err((reason, how)) => {
+                writeln!(f, "{what:<11} no   {reason}")?;
+                if how.is_empty() {
+                    Ok(())
+                } else {
+                    writeln!(f, "{:<16} {how}", "")
+                }
+            }
+        };
+        row(
+            "bubblewrap",
+            self.bubblewrap
+                .row(|bwrap| format!("{} at {}", bwrap.version, bwrap.path.display())),
+        )?;
+        row(
+            "landlock",
+            self.landlock
+                .row(|landlock| format!("ABI {}, errata {:#b}", landlock.abi, landlock.errata)),
+        )?;
+        row("seccomp", self.seccomp.row(|()| "filter mode".to_owned()))?;
+        row(
+            "launcher",
+            self.launcher.row(|()| "started from memory".to_owned()),
+        )
+    }
+}
+
+impl<T> Finding<T> {
+    pub(crate) fn found(&self) -> Option<&T> {
+        match self {
+            Finding::Works(found) => Some(found),
+            Finding::Missing { .. } => None,
+        }
+    }
+
+    fn row(&self, detail: impl Fn(&T) -> String) -> Result<String, (&str, &str)> {
+        match self {
+            Finding::Works(found) => Ok(detail(found)),
+            Finding::Missing { reason, how } => Err((reason, how)),
+        }
+    }
+
+    fn missing_into<'a>(
+        &'a self,
+        what: &'static str,
+        out: &mut Vec<(&'static str, &'a str, &'a str)>,
+    ) {
+        if let Finding::Missing { reason, how } = self {
+            out.push((what, reason, how));
+        }
+    }
+}
+
+static LOOKING: Mutex<()> = Mutex::new(());
+static KEPT: Mutex<Option<Support>> = Mutex::new(None);
+
+fn kept() -> MutexGuard<'static, Option<Support>> {
+    KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
