@@ -13,3 +13,5 @@ mod workers;
 
 #[cfg(feature = "files")]
 mod directories;
+#[cfg(feature = "process")]
+mod policies;
