@@ -40,6 +40,8 @@
 
 mod sources;
 
+mod ceiling;
+mod library;
 mod project;
 mod worker;
 

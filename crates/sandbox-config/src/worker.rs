@@ -1,21 +1,18 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::declaration::{Declaration, MountWish, ZoneDeclaration};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::diagnostic::{Code, Diagnostic, nearest};
 use crate::fields::{self, Fields, Reports};
 use crate::grant::Grant;
 use crate::keys;
+use crate::library::stem;
 use crate::limits::Limits;
 use crate::mount::Mode;
-use crate::project::show;
-use crate::read::read;
 use crate::sections;
-use crate::sources::{Sources, Trust};
-use crate::text::{Layer, Span, Text};
+use crate::text::{Span, Text};
 use crate::trust::WideningKey;
 use crate::verdict::{Operation, Verdict};
 use crate::walk::{Refusal, Walk};
@@ -163,176 +160,19 @@ impl Worker {
     pub fn widening(&self) -> &[WideningKey] {
         &self.widening
     }
-}
 
-/// Where the workers of a project are.
-#[derive(Clone, Debug)]
-pub(crate) struct Library {
-    /// In search order.
-    pub(crate) dirs: Vec<PathBuf>,
-    pub(crate) show_from: PathBuf,
-    pub(crate) project: PathBuf,
-    pub(crate) trust: Trust,
-    pub(crate) known_tools: Option<Vec<String>>,
-}
-
-/// More worker files than any project has.
-const MAX_WORKERS: usize = 10_000;
-
-impl Library {
-    pub(crate) fn all(&self, ceiling: &Grant) -> Result<Vec<Worker>, Diagnostics> {
-        let mut reports = Reports::default();
-        let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
-        for file in self
-            .files()
-            .map_err(|problem| Diagnostics::from(*problem))?
-        {
-            match self.read(&file, ceiling) {
-                Err(mistakes) => reports.extend(mistakes.into_list()),
-                Ok(worker) => {
-                    if let Some(other) = by_name.get(&worker.name) {
-                        reports.add(two_workers(other, &worker));
-                    } else {
-                        by_name.insert(worker.name.clone(), worker);
-                    }
-                }
-            }
-        }
-        reports.finish()?;
-        Ok(by_name.into_values().collect())
-    }
-
-    pub(crate) fn one(&self, name: &str, ceiling: &Grant) -> Result<Worker, Diagnostics> {
-        if !is_name(name) {
-            return Err(bad_name(name).into());
-        }
-        let files = self
-            .files()
-            .map_err(|problem| Diagnostics::from(*problem))?;
-        let of_that_stem: Vec<&PathBuf> = files.iter().filter(|file| stem(file) == name).collect();
-        // The stem is the name, as a rule; only if no stem fits are the files' own names read.
-        let candidates = if of_that_stem.is_empty() {
-            files.iter().collect()
-        } else {
-            of_that_stem
-        };
-        let mut found: Option<Worker> = None;
-        for file in &candidates {
-            let worker = self.read(file, ceiling)?;
-            if worker.name == name {
-                if let Some(other) = &found {
-                    return Err(two_workers(other, &worker).into());
-                }
-                found = Some(worker);
-            }
-        }
-        found.ok_or_else(|| self.unknown(name, &files).into())
-    }
-
-    fn unknown(&self, name: &str, files: &[PathBuf]) -> Diagnostic {
-        let stems: Vec<&str> = files.iter().map(|file| stem(file)).collect();
-        let dirs: Vec<String> = self
-            .dirs
-            .iter()
-            .map(|dir| show(&self.show_from, dir))
-            .collect();
-        let unknown =
-            Diagnostic::error(Code::UnknownWorker, format!("there is no worker `{name}`"));
-        if let Some(near) = nearest(name, stems.iter().copied()) {
-            return unknown.help(format!("did you mean `{near}`?"));
-        }
-        if stems.is_empty() {
-            return unknown.help(format!("no worker files in: {}", dirs.join(", ")));
-        }
-        let shown: Vec<&str> = stems.iter().copied().take(20).collect();
-        unknown.help(format!("workers are: {}", shown.join(", ")))
-    }
-
-    /// Every `*.worker` directly in a search path, sorted per directory.
-    fn files(&self) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
-        let mut files = Vec::new();
-        for dir in &self.dirs {
-            let unreadable = |error: &std::io::Error| {
-                let shown = show(&self.show_from, dir);
-                let message = format!("cannot read {shown}: {error}");
-                Box::new(Diagnostic::error(Code::Unreadable, message).in_file(&shown))
-            };
-            let entries = match std::fs::read_dir(dir) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(unreadable(&error)),
-            };
-            let mut here = Vec::new();
-            for entry in entries {
-                let path = entry.map_err(|error| unreadable(&error))?.path();
-                if path
-                    .extension()
-                    .is_some_and(|extension| extension == "worker")
-                {
-                    here.push(path);
-                }
-                if files.len() + here.len() > MAX_WORKERS {
-                    let shown = show(&self.show_from, dir);
-                    let message = format!("more than {MAX_WORKERS} worker files");
-                    return Err(Box::new(
-                        Diagnostic::error(Code::TooComplex, message).in_file(&shown),
-                    ));
-                }
-            }
-            here.sort();
-            files.extend(here);
-        }
-        Ok(files)
-    }
-
-    fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
-        let shown = show(&self.show_from, file);
-        let text =
-            read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
-        // Workers read nothing but their own file; of the sources only trust and tools matter.
-        let sources = Sources {
-            trust: self.trust.clone(),
-            known_tools: self.known_tools.clone(),
-            ..Sources::new(&self.show_from)
-        };
-        let mut walk = Walk::new(&sources, &self.project);
-        let worker = parse(&mut walk, &text, file, ceiling);
-        let Walk {
-            reports, widening, ..
-        } = walk;
-        let warnings = reports.finish()?;
-        match worker {
-            Some(worker) => Ok(Worker {
-                warnings,
-                widening,
-                ..worker
-            }),
-            // A walk without a worker has noted why; this text is for the case that it did not.
-            None => Err(Diagnostic::error(Code::FrontMatter, "not a worker file")
-                .in_file(&shown)
-                .into()),
+    pub(crate) fn with_reports(
+        self,
+        warnings: Vec<Diagnostic>,
+        widening: Vec<WideningKey>,
+    ) -> Worker {
+        Worker {
+            warnings,
+            widening,
+            ..self
         }
     }
 }
-
-fn stem(file: &Path) -> &str {
-    file.file_stem()
-        .and_then(|stem| stem.to_str())
-        .unwrap_or("")
-}
-
-fn two_workers(first: &Worker, second: &Worker) -> Diagnostic {
-    Diagnostic::error(
-        Code::TwoWorkers,
-        format!(
-            "two workers are named `{}`: {} and {}",
-            first.name, first.shown, second.shown
-        ),
-    )
-    .in_file(&second.shown)
-    .help("rename one of them")
-}
-
 pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -347,7 +187,13 @@ pub(crate) fn bad_name(name: &str) -> Diagnostic {
     )
 }
 
-fn parse(walk: &mut Walk<'_>, text: &Arc<Text>, file: &Path, ceiling: &Grant) -> Option<Worker> {
+/// Read one worker's text. `None`: what is wrong has been noted.
+pub(crate) fn parse(
+    walk: &mut Walk<'_>,
+    text: &Arc<Text>,
+    file: &Path,
+    ceiling: &Grant,
+) -> Option<Worker> {
     let (front, body) = match split(&text.text) {
         Ok(parts) => parts,
         Err(problem) => {

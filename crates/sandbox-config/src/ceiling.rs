@@ -1,0 +1,331 @@
+//! From the merged tree to the ceiling: mounts, guards, and the sections that bind everybody.
+
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::discover::PROJECT_FILES;
+use crate::fields::{Fields, Reports};
+use crate::grant::{Grant, Undeclared};
+use crate::keys;
+use crate::limits::Limits;
+use crate::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
+use crate::project::Found;
+use crate::sections;
+use crate::sources::WithoutFile;
+use crate::text::{Origin, Span};
+use crate::verdict::MountApproval;
+use crate::walk::Walk;
+use crate::yaml::{Node, Value};
+use crate::zones::{self, PLACEMENTS, Placement, Placing, climbs};
+
+/// What the walk over the merged tree yields.
+pub(crate) struct ReadProject {
+    pub(crate) ceiling: Grant,
+    pub(crate) max_depth: u64,
+    pub(crate) worker_dirs: Vec<PathBuf>,
+}
+
+/// How deep workers may call workers when nobody says (seed 000).
+const DEFAULT_MAX_DEPTH: u64 = 5;
+
+/// Walk the merged tree.
+pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> ReadProject {
+    let Some(top) = Fields::open(&mut walk.reports, root, "", &keys::PROJECT) else {
+        return ReadProject {
+            ceiling: Grant::empty(),
+            max_depth: DEFAULT_MAX_DEPTH,
+            worker_dirs: Vec::new(),
+        };
+    };
+    version(&mut walk.reports, &top);
+    for key in ["name", "model"] {
+        if let Some(text) = top.string(&mut walk.reports, key)
+            && (text.trim().is_empty() || text.chars().any(char::is_control))
+        {
+            let message = format!("`{key}` is empty or holds control characters");
+            walk.reports
+                .add(Diagnostic::error(Code::BadValue, message).at(&value_span(&top, key)));
+        }
+    }
+    if let Some(entry) = top.string(&mut walk.reports, "entry")
+        && !crate::worker::is_name(entry)
+    {
+        walk.reports
+            .add(crate::worker::bad_name(entry).at(&value_span(&top, "entry")));
+    }
+    let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
+    let mut ceiling = Grant::empty();
+    sandbox(walk, &top, found, &mut ceiling);
+    protect_own_files(
+        &mut walk.reports,
+        &mut ceiling.mounts,
+        found,
+        &worker_dirs,
+        root,
+    );
+    ceiling.network = sections::project_network(walk, top.get("network"));
+    ceiling.approval = sections::approval(walk, top.get("approval"));
+    (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
+    ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
+    let max_depth = top
+        .get("delegation")
+        .and_then(|entry| {
+            Fields::open(
+                &mut walk.reports,
+                &entry.node,
+                "delegation",
+                &keys::DELEGATION,
+            )
+        })
+        .and_then(|delegation| delegation.count(&mut walk.reports, "max_depth"))
+        .unwrap_or(DEFAULT_MAX_DEPTH);
+    ReadProject {
+        ceiling,
+        max_depth,
+        worker_dirs,
+    }
+}
+
+pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {
+    let Some(entry) = top.get("version") else {
+        return;
+    };
+    if !matches!(entry.node.value, Value::Int(1)) {
+        reports.add(
+            Diagnostic::error(Code::BadValue, "this forge reads `version: 1`").at(&entry.node.span),
+        );
+    }
+}
+
+/// Where a key's value stands; the mapping itself if the key is absent.
+fn value_span(fields: &Fields<'_>, key: &'static str) -> Span {
+    fields
+        .get(key)
+        .map_or(&fields.span, |entry| &entry.node.span)
+        .clone()
+}
+
+fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<PathBuf> {
+    let Some(list) = top.strings(reports, "worker_paths") else {
+        return vec![found.dir.join("workers"), found.dir.join(".workers")];
+    };
+    let mut dirs = Vec::new();
+    for (text, node) in list {
+        let path = Path::new(text);
+        if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
+            reports.add(
+                Diagnostic::error(
+                    Code::HostPath,
+                    format!("`{text}` is not a directory below the project"),
+                )
+                .at(&node.span),
+            );
+            continue;
+        }
+        dirs.push(found.dir.join(path.components().collect::<PathBuf>()));
+    }
+    dirs
+}
+
+/// `sandbox`: the front-end, and the guards that hold for every mount.
+fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut Grant) {
+    ceiling.protect = DEFAULT_PROTECT.map(str::to_owned).into();
+    ceiling.hide = DEFAULT_HIDE.map(str::to_owned).into();
+    let section = top
+        .get("sandbox")
+        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX));
+    let Some(section) = section else {
+        let is_program = found
+            .file
+            .as_deref()
+            .and_then(Path::file_stem)
+            .is_some_and(|stem| stem == "program");
+        let root_form =
+            found.file.is_none() && walk.sources.without_file == WithoutFile::RootAtStart;
+        ceiling.mounts = if root_form {
+            ceiling.undeclared = Undeclared::Inherit;
+            root_mount(&mut walk.reports, &found.dir)
+                .into_iter()
+                .collect()
+        } else if is_program {
+            // Seed 001: a program without a sandbox has no files.
+            Vec::new()
+        } else {
+            zones::default_zones(walk, &default_placing(found))
+        };
+        return;
+    };
+    let placing = placing(walk, &section, found);
+    ceiling.mounts = match section.get("zones") {
+        Some(entry) => zones::read(walk, &entry.node, &placing),
+        None => zones::default_zones(walk, &placing),
+    };
+    let undeclared = [
+        ("none", Undeclared::Nothing),
+        ("inherit", Undeclared::Inherit),
+    ];
+    if let Some(undeclared) = section.word(&mut walk.reports, "default", &undeclared) {
+        ceiling.undeclared = undeclared;
+    }
+    ceiling.require_os_sandbox = section
+        .boolean(&mut walk.reports, "require_os_sandbox")
+        .unwrap_or(false);
+    let protect = patterns(&mut walk.reports, &section, "protect");
+    unite(&mut ceiling.protect, protect);
+    let hide = patterns(&mut walk.reports, &section, "hide");
+    unite(&mut ceiling.hide, hide);
+    if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
+        let message = format!("more than {MAX_PATTERNS} protected and hidden names");
+        walk.reports
+            .add(Diagnostic::error(Code::TooComplex, message).at(&section.span));
+    }
+}
+
+fn default_placing(found: &Found) -> Placing {
+    Placing {
+        placement: Placement::Sandboxed,
+        root: found.dir.join(".sandbox"),
+    }
+}
+
+fn placing(walk: &mut Walk<'_>, section: &Fields<'_>, found: &Found) -> Placing {
+    let default = default_placing(found);
+    let placement = section.word(&mut walk.reports, "mode", &PLACEMENTS);
+    let Some(text) = section.string(&mut walk.reports, "root") else {
+        return Placing {
+            placement: placement.unwrap_or(default.placement),
+            ..default
+        };
+    };
+    let span = &value_span(section, "root");
+    if section.get("mode").is_none() && section.get("zones").is_none() {
+        walk.reports.add(
+            Diagnostic::error(
+                Code::NotYet,
+                "`sandbox.root` without zones has no effect yet",
+            )
+            .at(span)
+            .help("this is the form of a root project; for zones add `mode:` or `zones:`"),
+        );
+    }
+    let path = Path::new(text);
+    if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
+        walk.reports.add(
+            Diagnostic::error(
+                Code::HostPath,
+                format!("`sandbox.root: {text}` is not a directory below the project"),
+            )
+            .at(span),
+        );
+        return default;
+    }
+    if placement == Some(Placement::Direct) {
+        walk.reports.add(
+            Diagnostic::warning(
+                Code::NoEffect,
+                "`sandbox.root` has no effect in direct mode",
+            )
+            .at(span),
+        );
+    }
+    Placing {
+        placement: placement.unwrap_or(default.placement),
+        root: found.dir.join(path.components().collect::<PathBuf>()),
+    }
+}
+
+/// The whole directory as one mount at `/`: the root form (decisions 17).
+fn root_mount(reports: &mut Reports, dir: &Path) -> Option<Mount> {
+    if dir.parent().is_none() {
+        reports.add(
+            Diagnostic::error(
+                Code::HostPath,
+                "the root of the file system cannot be a project",
+            )
+            .help("start in a directory of your own, or use -C DIR"),
+        );
+        return None;
+    }
+    Some(Mount {
+        name: "/".to_owned(),
+        target: "/".to_owned(),
+        host: dir.to_path_buf(),
+        anchor: dir.to_path_buf(),
+        create: false,
+        mode: Mode::ReadWrite,
+        suffixes: None,
+        max_file_bytes: None,
+        approval: MountApproval::WORKSPACE,
+        usable: true,
+        own_files: Vec::new(),
+        origin: Origin::built_in(),
+        mode_origin: Origin::built_in(),
+    })
+}
+
+/// The defaults included; os-sandbox takes 256, and some are our own files.
+const MAX_PATTERNS: usize = 200;
+
+/// `protect` and `hide`: names, or paths from the mount's root, with `*` inside a component.
+fn patterns(reports: &mut Reports, section: &Fields<'_>, key: &'static str) -> Vec<String> {
+    let mut list = Vec::new();
+    for (pattern, node) in section.strings(reports, key).unwrap_or_default() {
+        let trimmed = pattern.trim_end_matches('/');
+        let bad = trimmed.is_empty()
+            || trimmed.contains('\0')
+            || trimmed.split('/').any(|part| part == ".." || part == ".");
+        if bad {
+            let message = format!("`{pattern}` is not a name or path below a mount");
+            reports.add(Diagnostic::error(Code::BadPattern, message).at(&node.span));
+        } else {
+            list.push(trimmed.to_owned());
+        }
+    }
+    list
+}
+
+fn unite(list: &mut Vec<String>, more: Vec<String>) {
+    for pattern in more {
+        if !list.contains(&pattern) {
+            list.push(pattern);
+        }
+    }
+}
+
+/// A worker that could write the project file or a worker file would write its own rights.
+fn protect_own_files(
+    reports: &mut Reports,
+    mounts: &mut [Mount],
+    found: &Found,
+    worker_dirs: &[PathBuf],
+    root: &Node,
+) {
+    let named = found.file.iter().cloned();
+    let project_files = PROJECT_FILES.iter().map(|name| found.dir.join(name));
+    let worker_files = worker_dirs.iter().map(|dir| dir.join("*.worker"));
+    let mut own: Vec<PathBuf> = named.chain(project_files).chain(worker_files).collect();
+    own.sort();
+    own.dedup();
+    for mount in mounts {
+        mount.own_files = own
+            .iter()
+            .filter_map(|file| file.strip_prefix(&mount.host).ok())
+            .filter_map(Path::to_str)
+            .map(|relative| format!("/{relative}"))
+            .collect();
+        let among_workers = worker_dirs.iter().any(|dir| mount.host.starts_with(dir));
+        if among_workers && mount.mode == Mode::ReadWrite {
+            reports.add(
+                Diagnostic::error(
+                    Code::HostPath,
+                    format!(
+                        "zone `{}` would let workers rewrite worker files",
+                        mount.name
+                    ),
+                )
+                .at(&root.span)
+                .help("make it ro, or move it out of the worker search paths"),
+            );
+        }
+    }
+}
