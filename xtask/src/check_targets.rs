@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     cargo
         .env("RUSTC", root.join("usr/bin/rustc"))
         .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-D warnings")
         .env("LD_LIBRARY_PATH", library_dir(&root)?)
         .env("CARGO_TARGET_DIR", dir.join("target"))
         .env(format!("CC_{variable}"), &stub)

@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::hint::black_box;
+use std::path::Path;
 use std::process::{self, Command};
 
-use os_sandbox::{Backend, Exit, Plan, Policy, Requirement, Stdio, Support};
+use os_sandbox::{Backend, Exit, Plan, Policy, Requirement, Stdio, Support, System};
 
 use crate::compare::{Measure, Outcome, Work, medians};
 
@@ -19,11 +20,34 @@ const PROGRAM: &str = "/usr/bin/true";
 const LANDLOCK: &str = "spawn, landlock + seccomp + init";
 const BUBBLEWRAP: &str = "spawn, bubblewrap + landlock + seccomp";
 
-/// bwrap by hand, with the namespaces that os-sandbox asks for and the least to stand on.
-const BARE_BWRAP: &str = "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts \
-    --unshare-cgroup-try --new-session --die-with-parent --cap-drop ALL --ro-bind /usr /usr \
-    --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc \
-    --dev /dev --tmpfs /tmp";
+/// What os-sandbox asks of bwrap: the namespaces, /proc with its covers, private places. Written
+/// by hand, so that the comparison is with bwrap and not with ourselves.
+const BARE_BEFORE: &str = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts \
+    --unshare-cgroup-try --unshare-net --die-with-parent --as-pid-1 --clearenv --cap-drop ALL \
+    --hostname sandbox --chdir / --proc /proc";
+const BARE_AFTER: &str = "--dev /dev --perms 1777 --tmpfs /dev/shm --perms 1777 --tmpfs /tmp \
+    --perms 0700 --tmpfs /home/sandbox --dir /work --remount-ro /";
+
+/// Directories of the host, or links as they are there.
+const SHOWN: [&str; 9] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/srv", "/var/lib",
+];
+const READ_ONLY: [&str; 7] = [
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+];
+const MASKED: [&str; 5] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/kallsyms",
+];
 
 pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     let broker = vec![1u8; BROKER_BYTES];
@@ -58,10 +82,8 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
         (Ok(plan), Some(bwrap)) => {
             let program = bwrap.path().to_string_lossy().into_owned();
-            let arguments: Vec<&str> = BARE_BWRAP
-                .split_whitespace()
-                .chain(["--", PROGRAM])
-                .collect();
+            let arguments = bare_arguments();
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let [ours, other] = medians(
                 ROUNDS,
                 BATCH,
@@ -70,7 +92,7 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
             Outcome::Ratio {
                 ours,
                 other,
-                other_name: "bwrap, same namespaces",
+                other_name: "bwrap, same namespaces and mounts",
                 target: Some(1.2),
             }
         }
@@ -81,8 +103,34 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
     })
 }
 
+fn bare_arguments() -> Vec<String> {
+    let mut arguments: Vec<String> = BARE_BEFORE.split_whitespace().map(str::to_owned).collect();
+    let mut show = |words: [&str; 3]| arguments.extend(words.map(str::to_owned));
+    for path in SHOWN.iter().filter(|path| Path::new(path).exists()) {
+        match std::fs::read_link(path) {
+            Ok(to) => show(["--symlink", &to.to_string_lossy(), path]),
+            Err(_) => show(["--ro-bind", path, path]),
+        }
+    }
+    for path in READ_ONLY.iter().filter(|path| Path::new(path).exists()) {
+        show(["--ro-bind", path, path]);
+    }
+    for path in MASKED.iter().filter(|path| Path::new(path).exists()) {
+        show(["--ro-bind", "/dev/null", path]);
+    }
+    arguments.extend(
+        BARE_AFTER
+            .split_whitespace()
+            .chain(["--", PROGRAM])
+            .map(str::to_owned),
+    );
+    arguments
+}
+
 fn plan(support: &Support, backend: Backend) -> Result<Plan, String> {
+    // Few and large mounts, which the comparison with bwrap has as well.
     let policy = Policy::builder()
+        .system(System::BroadRead)
         .build()
         .map_err(|error| error.to_string())?;
     Plan::with_mechanism(&policy, support, Requirement::Enforce, backend)
