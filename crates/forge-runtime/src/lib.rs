@@ -1,1 +1,33 @@
-//! Workers: load, delegate, and run them with a model in the loop.
+//! Workers: what they hold, whom they call, and the loop that runs them with a
+//! model.
+//!
+//! A [`Session`] runs a tree of workers. Each worker holds a
+//! [`Grant`](sandbox_config::Grant) that is never more than its caller's; [`equip`]
+//! turns a grant into a [`Toolbox`](forge_tools::Toolbox), and nothing else can.
+//! The model behind it is a [`Model`]; the one that comes along is [`Scripted`],
+//! which plays a [`Playbook`] against the real tools.
+//!
+//! # Words
+//!
+//! * **session**: one run of a worker tree, with its approver, records and budgets.
+//! * **turn**: what a model says and calls at once.
+//! * **playbook**: a model that is a file.
+//! * **attempt**: a call of a hostile playbook that something has to stop.
+#![forbid(unsafe_code)]
+
+mod delegate;
+mod equip;
+mod gate;
+mod model;
+mod playbook;
+mod report;
+mod session;
+
+pub use equip::{EquipError, Equipped, OsSandbox, equip};
+pub use gate::GrantGate;
+pub use model::{
+    Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolDescription, ToolResult,
+};
+pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
+pub use report::{End, NoObserver, Observer, RunEvent, RunReport};
+pub use session::{Session, SessionBuilder};

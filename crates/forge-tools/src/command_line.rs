@@ -206,6 +206,7 @@ impl Parser {
                 }
                 '`' => {
                     self.hide("it contains a command substitution");
+                    self.needs_shell = true;
                     self.push('`');
                 }
                 '#' if self.word.is_none() => self.comment(),
@@ -331,6 +332,9 @@ impl Parser {
                 },
                 Some(c @ ('$' | '`')) => {
                     self.hide("it expands a variable or a substitution");
+                    if c == '`' || self.chars.get(self.at) == Some(&'(') {
+                        self.needs_shell = true;
+                    }
                     self.push(c);
                 }
                 Some(c) => self.push(c),
@@ -414,7 +418,10 @@ mod tests {
         ("echo a''b", "echo,ab", true, false),
         ("echo \"a\\\"b\\$c\\d\"", "echo,a\"b$c\\d", true, false),
         ("echo $HOME", "echo,$HOME", true, false),
-        ("echo `id`", "echo,`id`", true, false),
+        ("echo `id`", "echo,`id`", false, true),
+        ("echo \"`id`\"", "echo,`id`", false, true),
+        ("echo \"$(id)\"", "echo,$(id)", false, true),
+        ("echo \"$HOME\"", "echo,$HOME", true, false),
         ("echo *", "echo,*", true, false),
         ("a | b", "a / b", false, false),
         ("a || b && c; d\ne", "a / b / c / d / e", false, false),

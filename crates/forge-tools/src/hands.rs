@@ -35,6 +35,27 @@ impl View<'_> {
         Ok(self.hands.files()?.path(text)?)
     }
 
+    /// Checks the size of what a call would write to `path`.
+    ///
+    /// # Errors
+    ///
+    /// It is more than one call may write.
+    pub fn check_write_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Failure> {
+        match self.hands.max_write_bytes {
+            Some(limit) if bytes > limit => {
+                let shown = crate::escape_controls(path.asked());
+                let mut failure = Failure::new(
+                    Code::File(file_sandbox::ErrorKind::TooLarge),
+                    format!("Cannot write to '{shown}': file too large ({bytes} bytes)."),
+                )
+                .hint(format!("Maximum allowed: {limit} bytes"));
+                failure.path = Some(path.asked().to_owned());
+                Err(failure)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Whether the worker can run commands.
     ///
     /// # Errors
@@ -58,6 +79,7 @@ pub struct Hands {
     pub(crate) files: Option<FileSandbox>,
     #[cfg(feature = "process")]
     pub(crate) processes: Option<Processes>,
+    pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call::Caller,
 }
 

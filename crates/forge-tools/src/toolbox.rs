@@ -441,6 +441,13 @@ impl ToolboxBuilder {
         self
     }
 
+    /// Most bytes that one call may write to a file; without it, only the mounts' own
+    /// limits hold.
+    pub fn max_write_bytes(mut self, bytes: u64) -> Self {
+        self.hands.max_write_bytes = Some(bytes);
+        self
+    }
+
     /// On whose behalf calls are made.
     pub fn caller(mut self, caller: Caller) -> Self {
         self.hands.caller = caller;

@@ -1,2 +1,31 @@
-//! The forge command line.
-fn main() {}
+//! The forge command line: parse, call, exit code. The only crate with ambient
+//! authority: arguments, environment, terminal, our own files.
+#![forbid(unsafe_code)]
+
+mod ambient;
+mod cli;
+mod commands;
+mod exit;
+mod gather;
+mod prompt;
+mod run_dir;
+mod show;
+
+use clap::Parser as _;
+
+fn main() -> std::process::ExitCode {
+    let cli = cli::Cli::parse();
+    let ambient = ambient::Ambient::take();
+    let outcome = match &cli.command {
+        cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
+        cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args),
+        cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
+        cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
+        cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
+        cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
+    };
+    match outcome {
+        Ok(code) => code.into(),
+        Err(failure) => failure.report(cli.global.json).into(),
+    }
+}

@@ -4,6 +4,8 @@
 //! with operators goes to `sh -c`. Rules decide on the words (see
 //! [`CommandLine`]), the kernel on what they can do.
 
+use std::time::{Duration, Instant};
+
 use os_sandbox::{Command, ErrorKind, Exit, Output, Stdio};
 use serde_json::{Value, json};
 
@@ -12,6 +14,7 @@ use crate::command_line::CommandLine;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::params::{Arguments, Param, Params};
+use crate::processes::Processes;
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
 
@@ -75,34 +78,106 @@ impl Tool for Shell {
                 Some([]) | None => ("sh", vec!["-c".to_owned(), line.as_str().to_owned()]),
             };
             let timeout = processes.timeout(args.integer("timeout_s"));
-            let mut command = Command::new(processes.plan(), program);
-            command
+            let started = Instant::now();
+            let child = Command::new(processes.plan(), program)
                 .args(rest)
                 .stdin(Stdio::Null)
                 .stdout(Stdio::Piped)
                 .stderr(Stdio::Piped)
-                .timeout(timeout);
-            let output = command
+                .timeout(timeout)
                 .spawn()
-                .and_then(|child| child.wait_with_output())
                 .map_err(|error| refused(program, &error))?;
-            let stderr = with_notes(
-                output.stderr.text(),
-                output.exit != Exit::Code(0),
-                |stderr| processes.notes_after(stderr),
-            );
-            if output.exit == Exit::TimedOut {
-                let facts = facts(&output, &stderr);
+            let enforcement = serde_json::to_value(child.enforcement()).ok();
+            let output = child
+                .wait_with_output()
+                .map_err(|error| refused(program, &error))?;
+            let finished = Finished {
+                stderr: with_notes(&output, processes),
+                output,
+                duration: started.elapsed(),
+            };
+            if finished.output.exit == Exit::TimedOut {
                 return Err(Failure::new(
                     Code::TimeLimit,
                     format!("The command was ended after {} seconds.", timeout.as_secs()),
                 )
                 .hint("Pass a larger timeout_s, or do less in one command.")
-                .structured(facts));
+                .structured(finished.facts()));
             }
-            Ok(reply(&output, &stderr, processes.is_confined()))
+            Ok(Reply {
+                text: finished.text(),
+                structured: Some(finished.facts()),
+                enforcement,
+                runner: if processes.is_confined() {
+                    "os"
+                } else {
+                    "local"
+                },
+            })
         })
     }
+}
+
+/// A command that ran, whatever it came to.
+struct Finished {
+    output: Output,
+    /// With the notes for the model.
+    stderr: String,
+    duration: Duration,
+}
+
+impl Finished {
+    fn facts(&self) -> Value {
+        let Output { stdout, stderr, .. } = &self.output;
+        json!({
+            "exit_code": self.output.exit.code(),
+            "stdout": stdout.text(),
+            "stderr": self.stderr,
+            "stdout_bytes": stdout.total_bytes(),
+            "stderr_bytes": stderr.total_bytes(),
+            "truncated": stdout.truncated() || stderr.truncated(),
+            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    fn text(&self) -> String {
+        let stdout = &self.output.stdout;
+        let mut text = stdout.text().into_owned();
+        if stdout.truncated() {
+            own_line(&mut text);
+            text.push_str(&format!("[cut: {} bytes in all]", stdout.total_bytes()));
+        }
+        if !self.stderr.is_empty() {
+            own_line(&mut text);
+            text.push_str("[stderr]\n");
+            text.push_str(&self.stderr);
+        }
+        if !self.output.exit.success() || text.is_empty() {
+            own_line(&mut text);
+            text.push_str(&format!("[{}]", self.output.exit));
+        }
+        text
+    }
+}
+
+/// What is appended next starts a line.
+fn own_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// What the command wrote to standard error, and after a failure what the model
+/// should know (F004-34..36).
+fn with_notes(output: &Output, processes: &Processes) -> String {
+    let stderr = output.stderr.text().into_owned();
+    if output.exit.success() {
+        return stderr;
+    }
+    let notes = processes.notes_after(&stderr);
+    notes
+        .into_iter()
+        .fold(stderr, |text, note| format!("{text}\n\n{note}"))
 }
 
 fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
@@ -120,68 +195,10 @@ fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
             Code::IsolationUnavailable,
             format!("Cannot run `{program}`: the isolation that is asked for is not available."),
         ),
+        // The error's own text may name host paths.
         _ => Failure::new(
             Code::Internal,
             format!("Cannot run `{program}`: it could not be started."),
         ),
-    }
-}
-
-fn with_notes(stderr: String, failed: bool, notes: impl Fn(&str) -> Vec<String>) -> String {
-    if !failed {
-        return stderr;
-    }
-    notes(&stderr)
-        .into_iter()
-        .fold(stderr, |text, note| format!("{text}\n\n{note}"))
-}
-
-fn exit_code(exit: &Exit) -> i32 {
-    match exit {
-        Exit::Code(code) => *code,
-        Exit::Signal(signal) => 128 + signal,
-        Exit::TimedOut => 124,
-    }
-}
-
-fn facts(output: &Output, stderr: &str) -> Value {
-    json!({
-        "exit_code": exit_code(&output.exit),
-        "stdout": output.stdout.text(),
-        "stderr": stderr,
-        "stdout_bytes": output.stdout.total_bytes(),
-        "stderr_bytes": output.stderr.total_bytes(),
-        "truncated": output.stdout.is_truncated() || output.stderr.is_truncated(),
-        "duration_ms": u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX),
-    })
-}
-
-fn reply(output: &Output, stderr: &str, confined: bool) -> Reply {
-    let mut text = output.stdout.text();
-    if output.stdout.is_truncated() {
-        text.push_str(&format!(
-            "\n[cut: {} bytes in all]",
-            output.stdout.total_bytes()
-        ));
-    }
-    if !stderr.is_empty() {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str("[stderr]\n");
-        text.push_str(stderr);
-    }
-    let code = exit_code(&output.exit);
-    if code != 0 || text.is_empty() {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&format!("[exit code {code}]"));
-    }
-    Reply {
-        text,
-        structured: Some(facts(output, stderr)),
-        enforcement: serde_json::to_value(&output.enforcement).ok(),
-        runner: if confined { "os" } else { "local" },
     }
 }

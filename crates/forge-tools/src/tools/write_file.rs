@@ -46,6 +46,8 @@ impl Tool for WriteFile {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
+        let bytes = args.text("content").unwrap_or_default().len();
+        view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         Ok(vec![Intent::Write(path)])
     }
 

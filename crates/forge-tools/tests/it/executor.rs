@@ -206,7 +206,9 @@ fn questions_of_parallel_calls_come_one_at_a_time() {
                 self.most.fetch_max(open, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 self.open.fetch_sub(1, Ordering::SeqCst);
-                Answer::AllowOnce { by: "a test".into() }
+                Answer::AllowOnce {
+                    by: "a test".into(),
+                }
             })
         }
     }
@@ -243,5 +245,28 @@ fn two_tools_of_one_name_are_refused() {
     assert_eq!(
         built.err().unwrap().to_string(),
         "two tools answer to the name `read_file`"
+    );
+}
+
+#[test]
+fn one_call_writes_at_most_what_it_may() {
+    let world = World::new();
+    let approver = Counting::new(yes_once());
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Ask))
+        .approver(approver.clone())
+        .max_write_bytes(10)
+        .build()
+        .unwrap();
+    for (content, code) in [("0123456789", None), ("0123456789x", Some("TOO_LARGE"))] {
+        let arguments = json!({"path": "/out/a.md", "content": content});
+        let result = call(&toolbox, "write_file", arguments);
+        assert_eq!(result.error.map(|error| error.code).as_deref(), code);
+    }
+    assert_eq!(
+        approver.asked(),
+        1,
+        "nobody is asked about what cannot be done"
     );
 }

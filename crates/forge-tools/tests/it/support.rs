@@ -49,11 +49,8 @@ impl World {
         };
         let files = FileSandbox::new(vec![
             open("/data", "data", Mode::ReadOnly),
-            open("/out", "out", Mode::ReadWrite).with_limits(
-                Limits::new()
-                    .suffixes([".md", ".txt"])
-                    .max_file_bytes(40),
-            ),
+            open("/out", "out", Mode::ReadWrite)
+                .with_limits(Limits::new().suffixes([".md", ".txt"]).max_file_bytes(40)),
         ])
         .unwrap();
         World { host, files }

@@ -16,7 +16,10 @@ fn results_and_refusals() {
         ("list_files", json!({"path": "/out"})),
         ("list_files", json!({"path": "/nope"})),
         ("read_file", json!({"path": "data/readme.md"})),
-        ("read_file", json!({"path": "/data/notes.md", "max_chars": 4, "offset": 2})),
+        (
+            "read_file",
+            json!({"path": "/data/notes.md", "max_chars": 4, "offset": 2}),
+        ),
         ("read_file", json!({"path": "/data/readmee.md"})),
         ("read_file", json!({"path": "/data/picture.png"})),
         ("read_file", json!({"path": "/data/sub"})),
@@ -25,9 +28,15 @@ fn results_and_refusals() {
         ("read_file", json!({"path": "../../etc/passwd"})),
         ("read_file", json!({"path": "~/.ssh/id_rsa"})),
         ("read_file", json!({"path": ""})),
-        ("write_file", json!({"path": "out/a.md", "content": "héllo"})),
+        (
+            "write_file",
+            json!({"path": "out/a.md", "content": "héllo"}),
+        ),
         ("write_file", json!({"path": "/out/b.exe", "content": "x"})),
-        ("write_file", json!({"path": "/out/b.md", "content": "x".repeat(41)})),
+        (
+            "write_file",
+            json!({"path": "/out/b.md", "content": "x".repeat(41)}),
+        ),
         ("write_file", json!({"path": "/data/b.md", "content": "x"})),
         ("delete_file", json!({"path": "/out/a.md"})),
         ("delete_file", json!({"path": "/out/a.md"})),
@@ -41,7 +50,10 @@ fn results_and_refusals() {
     for (tool, arguments) in rows {
         let result = call(&toolbox, tool, arguments.clone());
         let code = result.error.map_or("ok".to_owned(), |error| error.code);
-        shown.push_str(&format!("--- {tool} {arguments} -> {code}\n{}\n", result.content));
+        shown.push_str(&format!(
+            "--- {tool} {arguments} -> {code}\n{}\n",
+            result.content
+        ));
     }
     insta::assert_snapshot!("results_and_refusals", shown);
     assert!(!shown.contains(world.host.path().to_str().unwrap()));

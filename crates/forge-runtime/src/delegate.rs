@@ -1,0 +1,201 @@
+//! Workers as tools: one for each worker that the caller may call, and
+//! `call_worker` for naming one.
+//!
+//! What the child would hold is decided in `decide`, before anything of it exists:
+//! a declaration that asks for more than the caller holds starts nothing.
+
+use forge_tools::{
+    Annotations, Arguments, BoxFuture, Caller, Code, Failure, Hands, Intent, Param, Params,
+    PreferredRunner, Reply, Risk, Spec, Tool, View,
+};
+use sandbox_config::{Grant, Worker};
+use serde_json::json;
+
+use crate::report::End;
+use crate::session::Session;
+
+/// The delegation tools of `worker`.
+pub(crate) fn tools(
+    session: &Session,
+    worker: &Worker,
+    grant: &Grant,
+    caller: &Caller,
+) -> Vec<Box<dyn Tool>> {
+    let callable: Vec<&Worker> = session
+        .workers()
+        .filter(|other| other.name() != worker.name() && worker.delegates().allows(other.name()))
+        .collect();
+    if callable.is_empty() {
+        return Vec::new();
+    }
+    let delegation = |target: Target, spec: Spec| -> Box<dyn Tool> {
+        Box::new(CallWorker {
+            spec,
+            target,
+            session: session.clone(),
+            from: worker.clone(),
+            grant: grant.clone(),
+            caller: caller.clone(),
+        })
+    };
+    let mut all = vec![delegation(Target::Named, general_spec(&callable))];
+    for other in callable {
+        all.push(delegation(
+            Target::Fixed(other.name().to_owned()),
+            worker_spec(other),
+        ));
+    }
+    all
+}
+
+struct CallWorker {
+    spec: Spec,
+    target: Target,
+    session: Session,
+    from: Worker,
+    grant: Grant,
+    caller: Caller,
+}
+
+enum Target {
+    /// The tool is the worker.
+    Fixed(String),
+    /// The call names it.
+    Named,
+}
+
+impl CallWorker {
+    fn target<'a>(&'a self, args: &'a Arguments) -> &'a str {
+        match &self.target {
+            Target::Fixed(name) => name,
+            Target::Named => args.text("worker").unwrap_or_default(),
+        }
+    }
+
+    /// The worker and what it would hold, or why it may not be called.
+    fn child(&self, name: &str) -> Result<(Worker, Grant), Failure> {
+        let shown = forge_tools::escape_controls(name);
+        if self.caller.chain().iter().any(|above| above == name) {
+            return Err(Failure::new(
+                Code::Blocked,
+                format!(
+                    "Cannot call worker '{shown}': it is already at work above you ({}).",
+                    self.caller
+                ),
+            ));
+        }
+        let Some(worker) = self
+            .session
+            .worker(name)
+            .filter(|_| self.from.delegates().allows(name))
+        else {
+            let names: Vec<&str> = self
+                .session
+                .workers()
+                .map(Worker::name)
+                .filter(|other| *other != self.from.name() && self.from.delegates().allows(other))
+                .collect();
+            return Err(Failure::new(
+                Code::Blocked,
+                format!("Cannot call worker '{shown}': it is not among yours."),
+            )
+            .hint(format!("Workers you may call: {}", names.join(", "))));
+        };
+        // The entry worker is at depth 0, so the chain's length is the child's depth.
+        let depth = u64::try_from(self.caller.chain().len()).unwrap_or(u64::MAX);
+        if depth >= self.session.max_depth() {
+            return Err(Failure::new(
+                Code::Limit,
+                format!(
+                    "Cannot call worker '{shown}': that would be deeper than this project's \
+                     limit of {} ({}).",
+                    self.session.max_depth(),
+                    self.caller.child(name)
+                ),
+            ));
+        }
+        let grant = self
+            .grant
+            .child(worker.declaration())
+            .map_err(|escalation| {
+                Failure::new(
+                    Code::Escalation,
+                    format!("Cannot call worker '{shown}': {}", escalation.for_model()),
+                )
+                .hint(
+                    "The worker was not started. Do the work with what you hold, or leave it out.",
+                )
+            })?;
+        Ok((worker.clone(), grant))
+    }
+}
+
+impl Tool for CallWorker {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let name = self.target(args);
+        self.child(name)?;
+        Ok(vec![Intent::Delegate(name.to_owned())])
+    }
+
+    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        Box::pin(async move {
+            let name = self.target(&args).to_owned();
+            let (worker, grant) = self.child(&name)?;
+            let input = args.text("input").unwrap_or_default().to_owned();
+            let caller = self.caller.child(&name);
+            match self.session.run_worker(worker, grant, caller, input).await {
+                End::Answered { answer } => Ok(Reply::text(answer.clone()).structured(json!({
+                    "success": true,
+                    "worker": name,
+                    "answer": answer,
+                }))),
+                end => Err(Failure::new(
+                    Code::WorkerFailed,
+                    format!("Worker '{name}' did not finish: {end}"),
+                )
+                .structured(json!({ "success": false, "worker": name, "error": end }))),
+            }
+        })
+    }
+}
+
+fn worker_spec(worker: &Worker) -> Spec {
+    spec(
+        worker.name(),
+        worker.description().map_or_else(
+            || format!("Calls the worker {}.", worker.name()),
+            str::to_owned,
+        ),
+        Params::new([Param::text("input", "What the worker is to do.").required()]),
+    )
+}
+
+fn general_spec(callable: &[&Worker]) -> Spec {
+    let names: Vec<&str> = callable.iter().map(|worker| worker.name()).collect();
+    spec(
+        "call_worker",
+        format!("Call another worker by name: {}.", names.join(", ")),
+        Params::new([
+            Param::text("worker", "Name of the worker.").required(),
+            Param::text("input", "What the worker is to do.").required(),
+        ]),
+    )
+}
+
+fn spec(name: &str, description: String, params: Params) -> Spec {
+    Spec {
+        name: name.to_owned(),
+        aliases: &[],
+        description,
+        params,
+        risk: Risk::Exec,
+        preferred_runner: PreferredRunner::Local,
+        needs_network: false,
+        requires_permission: false,
+        annotations: Annotations::RUN,
+    }
+}

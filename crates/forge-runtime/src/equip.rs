@@ -1,0 +1,187 @@
+//! From what a worker holds to what it can do: the only place where a grant
+//! becomes files and processes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_tools::{Approver, Caller, Processes, Recorder, Tool, Toolbox, ToolboxBuilder};
+use os_sandbox::{Assumed, Backend, Plan, Requirement, Support};
+use sandbox_config::{Grant, GrantError};
+
+use crate::gate::GrantGate;
+
+/// How commands are to be confined.
+///
+/// ```
+/// let support = os_sandbox::Support::detect();
+/// let os = forge_runtime::OsSandbox::Detected(support);
+/// # let _ = os;
+/// ```
+#[derive(Debug, Clone)]
+pub enum OsSandbox {
+    /// By whatever this host can enforce.
+    Detected(Support),
+    /// Not at all, because a person typed `--no-os-sandbox`.
+    Off,
+}
+
+/// A toolbox, and what a person should know about it.
+///
+/// See [`equip`].
+///
+/// ```
+/// fn warnings(equipped: &forge_runtime::Equipped) -> &[String] {
+///     &equipped.warnings
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Equipped {
+    /// The tools.
+    pub toolbox: Toolbox,
+    /// How commands are confined, if the worker can run any.
+    pub plan: Option<Plan>,
+    /// For people, at most one of each.
+    pub warnings: Vec<String>,
+}
+
+/// Why a worker could not be equipped.
+///
+/// ```
+/// fn is_isolation(error: &forge_runtime::EquipError) -> bool {
+///     matches!(error, forge_runtime::EquipError::Isolation { .. })
+/// }
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum EquipError {
+    /// The policy requires an OS sandbox, and this host has none that can keep it.
+    #[error("OS sandbox required but unavailable: {reason}")]
+    Isolation {
+        /// What is missing.
+        reason: String,
+        /// How to get it.
+        hint: Option<String>,
+    },
+    /// The grant's directories could not be opened, or make no policy.
+    #[error("{0}")]
+    Grant(#[from] GrantError),
+    /// Two tools of one name.
+    #[error("{0}")]
+    Tools(#[from] forge_tools::ToolboxError),
+}
+
+/// Turns `grant` into a toolbox, with `extra` tools (workers to call) after the
+/// built-in ones.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// use std::sync::Arc;
+/// use forge_runtime::{OsSandbox, equip};
+/// use forge_tools::{Caller, NoRecord, NobodyAnswers};
+///
+/// // Nothing is held, so nothing is offered.
+/// let equipped = equip(
+///     &sandbox_config::Grant::empty(),
+///     Caller::new("pure"),
+///     &OsSandbox::Off,
+///     Arc::new(NobodyAnswers::because("this is an example")),
+///     Arc::new(NoRecord),
+///     Vec::new(),
+/// )
+/// .unwrap();
+/// assert_eq!(equipped.toolbox.specs().count(), 0);
+/// ```
+///
+/// # Errors
+///
+/// A required OS sandbox is missing, a directory of the grant cannot be opened, or
+/// two tools have one name.
+pub fn equip(
+    grant: &Grant,
+    caller: Caller,
+    os: &OsSandbox,
+    approver: Arc<dyn Approver>,
+    recorder: Arc<dyn Recorder>,
+    extra: Vec<Box<dyn Tool>>,
+) -> Result<Equipped, EquipError> {
+    let mut warnings = Vec::new();
+    let mut builder: ToolboxBuilder = Toolbox::builder()
+        .caller(caller)
+        .gate(GrantGate::new(grant.clone()))
+        .max_write_bytes(grant.limits().max_file_write_bytes())
+        .shared_approver(approver)
+        .shared_recorder(recorder);
+    let files = grant.files(cap_std::ambient_authority())?;
+    let writable = files
+        .as_ref()
+        .map(|files| files.writable_roots())
+        .unwrap_or_default();
+    if let Some(files) = files {
+        builder = builder.files(files);
+    }
+    let mut plan = None;
+    if grant.shell().is_some() || grant.require_os_sandbox() {
+        let confinement = confine(grant, os, &mut warnings)?;
+        if grant.shell().is_some() {
+            builder = builder.processes(
+                Processes::new(confinement.clone())
+                    .notes(
+                        writable,
+                        grant.network() != sandbox_config::NetworkAccess::Denied,
+                    )
+                    .default_timeout(Duration::from_secs(grant.limits().timeout_s_default())),
+            );
+        }
+        plan = Some(confinement);
+    }
+    for tool in extra {
+        builder = builder.boxed_tool(tool);
+    }
+    Ok(Equipped {
+        toolbox: builder.build()?,
+        plan,
+        warnings,
+    })
+}
+
+fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
+    let policy = grant.policy()?;
+    let missing = match os {
+        OsSandbox::Detected(support) => match Plan::new(&policy, support, Requirement::Enforce) {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        },
+        OsSandbox::Off => {
+            if grant.require_os_sandbox() {
+                return Err(EquipError::Isolation {
+                    reason: "the project requires it, and --no-os-sandbox turns it off".to_owned(),
+                    hint: None,
+                });
+            }
+            warnings.push("OS sandbox turned off, application-level only".to_owned());
+            return unconfined(&policy);
+        }
+    };
+    if grant.require_os_sandbox() {
+        return Err(EquipError::Isolation {
+            reason: missing.to_string(),
+            hint: Some(missing.hint()),
+        });
+    }
+    warnings.push("OS sandbox unavailable, application-level only".to_owned());
+    unconfined(&policy)
+}
+
+/// A plan that enforces nothing and says so: every command under it is asked of a
+/// person (see the gate).
+fn unconfined(policy: &os_sandbox::Policy) -> Result<Plan, EquipError> {
+    Plan::with_mechanism(
+        policy,
+        &Support::assume(Assumed::default()),
+        Requirement::BestEffort,
+        Backend::None,
+    )
+    .map_err(|error| EquipError::Isolation {
+        reason: error.to_string(),
+        hint: Some(error.hint()),
+    })
+}

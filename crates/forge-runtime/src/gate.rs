@@ -1,0 +1,207 @@
+//! What a grant says about a call: the tool axis and the mount axis, the stricter
+//! of both.
+//!
+//! * Tool axis: a matching shell rule, else the project's word on the tool, else
+//!   on its risk, else the tool's own, else the safe default. Calling a worker is
+//!   decided by the caller's delegation list alone.
+//! * Mount axis: what the mount says about reading, writing and deleting.
+//!
+//! The project's approval mode then answers what is left as *ask*.
+
+use forge_tools::{CommandLine, Gate, Intent, Judgement, Reason, Request, Risk, Verdict};
+use sandbox_config::{Grant, Operation, ShellRules};
+
+/// The gate of a worker that holds `grant`.
+///
+/// ```
+/// use forge_runtime::GrantGate;
+/// use forge_tools::Gate;
+/// let gate = GrantGate::new(sandbox_config::Grant::empty());
+/// // Without rules for it, there is no shell.
+/// assert!(!gate.offers("shell"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct GrantGate {
+    grant: Grant,
+}
+
+impl GrantGate {
+    /// A gate that speaks for `grant`.
+    pub fn new(grant: Grant) -> Self {
+        GrantGate { grant }
+    }
+
+    fn tool_axis(&self, request: &Request<'_>) -> Judgement {
+        let lines = request.intents.iter().filter_map(|intent| match intent {
+            Intent::Execute(line) => Some(line),
+            Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::Delegate(_) => None,
+        });
+        if let Some(rules) = self.grant.shell()
+            && let Some(judgement) = lines
+                .map(|line| by_rules(rules, line))
+                .reduce(Judgement::and)
+        {
+            return judgement;
+        }
+        if request
+            .intents
+            .iter()
+            .any(|intent| matches!(intent, Intent::Delegate(_)))
+        {
+            return Judgement::new(
+                Verdict::Allow,
+                Reason::new("the worker's delegation list names it"),
+            );
+        }
+        let approval = self.grant.approval();
+        let risk = config_risk(request.risk);
+        // Files are asked about per mount; a tool's own default only speaks where
+        // no mount does.
+        let requires = request.requires_permission.then_some(true);
+        let verdict = approval.tool(request.tool, risk, requires);
+        let reason = if approval.for_tool(request.tool).is_some() {
+            format!("the project's setting for tool `{}`", request.tool)
+        } else if approval.for_risk(risk).is_some() {
+            format!("the project's setting for risk `{}`", request.risk)
+        } else if requires.is_some() {
+            "the tool's own default".to_owned()
+        } else {
+            format!("the default for risk `{}`", request.risk)
+        };
+        Judgement::new(tools_verdict(verdict), Reason::new(reason))
+    }
+
+    fn mount_axis(&self, intent: &Intent) -> Option<Judgement> {
+        let (path, operation) = match intent {
+            Intent::Read(path) => (path, Operation::Read),
+            Intent::Write(path) => (path, Operation::Write),
+            Intent::Delete(path) => (path, Operation::Delete),
+            Intent::Execute(_) | Intent::Delegate(_) => return None,
+        };
+        // Looking at the root shows names of mounts and touches none of them.
+        let mount = self
+            .grant
+            .mounts()
+            .filter(|mount| mount.usable() && is_under(path.as_str(), mount.target()))
+            .max_by_key(|mount| mount.target().len())?;
+        let verdict = mount.approval().verdict(operation);
+        let mut reason = Reason::new(format!("{operation} in {} is `{verdict}`", mount.target()));
+        reason.rule = Some(format!("approval.{operation}: {verdict}"));
+        reason.origin = Some(mount.origin().to_string());
+        Some(Judgement::new(tools_verdict(verdict), reason))
+    }
+}
+
+impl Gate for GrantGate {
+    fn offers(&self, tool: &str) -> bool {
+        if tool == "shell" && self.grant.shell().is_none() {
+            return false;
+        }
+        self.grant.allows_tool(tool)
+    }
+
+    fn judge(&self, request: &Request<'_>) -> Judgement {
+        if request.needs_network && self.grant.network() == sandbox_config::NetworkAccess::Denied {
+            return Judgement::new(
+                Verdict::Block,
+                Reason::new("network access is disabled for this worker"),
+            );
+        }
+        let axes = request
+            .intents
+            .iter()
+            .filter_map(|intent| self.mount_axis(intent))
+            .fold(self.tool_axis(request), Judgement::and);
+        let unconfined = request.risk == Risk::Exec
+            && !request.confined
+            && request
+                .intents
+                .iter()
+                .any(|intent| matches!(intent, Intent::Execute(_)));
+        let mode = self.grant.approval().mode();
+        let risk = config_risk(request.risk);
+        let mut judgement = axes;
+        let answered = mode.answer(config_verdict(judgement.verdict), risk);
+        let answered = tools_verdict(answered);
+        if answered != judgement.verdict {
+            let mut reason = Reason::new(format!("approval mode `{mode}`"));
+            reason.rule = Some(format!("approval.mode: {mode}"));
+            judgement.verdict = answered;
+            judgement.reasons.insert(0, reason);
+        }
+        // No setting stands in for a person where nothing would confine the command.
+        if unconfined && judgement.verdict != Verdict::Block {
+            judgement.verdict = Verdict::Ask;
+            judgement.only_a_person = true;
+            judgement
+                .reasons
+                .insert(0, Reason::new("no OS sandbox would confine this command"));
+        }
+        judgement
+    }
+}
+
+/// What the rules say about a whole line: its strictest part. A line that a shell
+/// would expand is not allowed in advance, whatever the rules say.
+fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
+    let judged = line
+        .segments()
+        .iter()
+        .map(|segment| {
+            let matched = rules.decide(segment.words());
+            let program = segment.words().first().map_or("", String::as_str);
+            let text = match matched.rule() {
+                Some(rule) => format!("`{program}` matches the rule `{rule}`"),
+                None => format!("no rule for `{program}`"),
+            };
+            let reason = Reason {
+                text,
+                rule: Some(matched.rule().unwrap_or("default").to_owned()),
+                origin: Some(matched.origin().to_string()),
+                why: matched.why().map(str::to_owned),
+            };
+            Judgement::new(tools_verdict(matched.verdict()), reason)
+        })
+        .reduce(Judgement::and)
+        .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("the command is empty")));
+    match line.opaque() {
+        Some(why) => judged.and(Judgement::new(
+            Verdict::Ask,
+            Reason::new(format!("rules cannot see all of it: {why}")),
+        )),
+        None => judged,
+    }
+}
+
+fn is_under(path: &str, mount: &str) -> bool {
+    mount == "/"
+        || path
+            .strip_prefix(mount)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn config_risk(risk: Risk) -> sandbox_config::Risk {
+    match risk {
+        Risk::ReadOnly => sandbox_config::Risk::ReadOnly,
+        Risk::WritesWorkspace => sandbox_config::Risk::WritesWorkspace,
+        Risk::WritesFs => sandbox_config::Risk::WritesFs,
+        Risk::Network => sandbox_config::Risk::Network,
+        Risk::Exec => sandbox_config::Risk::Exec,
+    }
+}
+
+fn tools_verdict(verdict: sandbox_config::Verdict) -> Verdict {
+    match verdict {
+        sandbox_config::Verdict::Allow => Verdict::Allow,
+        sandbox_config::Verdict::Ask => Verdict::Ask,
+        sandbox_config::Verdict::Block => Verdict::Block,
+    }
+}
+
+fn config_verdict(verdict: Verdict) -> sandbox_config::Verdict {
+    match verdict {
+        Verdict::Allow => sandbox_config::Verdict::Allow,
+        Verdict::Ask => sandbox_config::Verdict::Ask,
+        Verdict::Block => sandbox_config::Verdict::Block,
+    }
+}

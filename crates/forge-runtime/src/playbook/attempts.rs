@@ -1,0 +1,188 @@
+//! Attempts: calls of a hostile playbook, and what stopped each of them, read off
+//! the real results.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One attempt at something forbidden.
+///
+/// ```
+/// fn held(attempt: &forge_runtime::Attempt) -> bool {
+///     attempt.stopped
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// Which worker tried.
+    pub worker: String,
+    /// What it tried.
+    pub what: String,
+    /// Whether it was stopped.
+    pub stopped: bool,
+    /// The layer that stopped it.
+    pub layer: String,
+    /// The rule or mechanism.
+    pub rule: String,
+}
+
+/// The attempts of a run, shared with whoever prints them.
+///
+/// ```
+/// let attempts = forge_runtime::Attempts::default();
+/// assert!(attempts.list().is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Attempts {
+    list: Arc<Mutex<Vec<Attempt>>>,
+}
+
+impl Attempts {
+    /// What was attempted so far, in order.
+    pub fn list(&self) -> Vec<Attempt> {
+        self.list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn push(&self, attempt: Attempt) {
+        self.list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(attempt);
+    }
+}
+
+impl fmt::Display for Attempts {
+    /// A table, one attempt a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = self.list();
+        let rows: Vec<[&str; 3]> = std::iter::once(["attempt", "stopped by", "rule or mechanism"])
+            .chain(list.iter().map(|attempt| {
+                let layer = if attempt.stopped {
+                    attempt.layer.as_str()
+                } else {
+                    "NOTHING"
+                };
+                [attempt.what.as_str(), layer, attempt.rule.as_str()]
+            }))
+            .collect();
+        let width = |column: usize| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let (first, second) = (width(0), width(1));
+        for [what, layer, rule] in rows {
+            writeln!(f, "{what:<first$} | {layer:<second$} | {rule}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Which layer spoke, and which rule or mechanism of it, from a call's result.
+///
+/// `promise` names what the operating system was to keep, for a command that ran
+/// and failed inside.
+pub(crate) fn stopped_by(detail: &Value, promise: Option<&str>) -> (String, String) {
+    if let Some(code) = detail["error"]["code"].as_str() {
+        let layer = match code {
+            "BLOCKED" => "rule",
+            "DENIED" => "person",
+            "APPROVAL_REQUIRED" => "approval",
+            "UNKNOWN_TOOL" => "tool list",
+            "INVALID_ARGUMENTS" => "schema",
+            "PERMISSION_ESCALATION" => "grant",
+            "LIMIT" | "TIME_LIMIT" => "limit",
+            _ => "file sandbox",
+        };
+        return (layer.to_owned(), rule_of(detail, code));
+    }
+    match promise {
+        Some(promise) => ("OS sandbox".to_owned(), mechanism_of(detail, promise)),
+        None => ("OS sandbox".to_owned(), backend_of(detail)),
+    }
+}
+
+/// A rule that decided, with its place; otherwise the refusal's own code.
+fn rule_of(detail: &Value, code: &str) -> String {
+    if !matches!(code, "BLOCKED" | "DENIED" | "APPROVAL_REQUIRED") {
+        return code.to_owned();
+    }
+    let reason = &detail["decision"]["reasons"][0];
+    match (reason["rule"].as_str(), reason["origin"].as_str()) {
+        (Some(rule), Some(origin)) => format!("`{rule}` ({origin})"),
+        (Some(rule), None) => format!("`{rule}`"),
+        (None, _) => reason["text"].as_str().unwrap_or(code).to_owned(),
+    }
+}
+
+fn mechanism_of(detail: &Value, promise: &str) -> String {
+    let entry = detail["enforcement"]["promises"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|entry| entry["promise"] == promise);
+    let Some(entry) = entry else {
+        return format!("{promise}: not in the receipt");
+    };
+    let mechanisms: Vec<&str> = entry["by"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    format!(
+        "{promise}: {} ({})",
+        entry["state"].as_str().unwrap_or("unknown"),
+        mechanisms.join(" + ")
+    )
+}
+
+fn backend_of(detail: &Value) -> String {
+    detail["enforcement"]["backend"]
+        .as_str()
+        .unwrap_or("no receipt")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn layers() {
+        for (detail, promise, expected) in [
+            (
+                json!({"error": {"code": "OUTSIDE_SANDBOX"}, "decision": {"reasons": [{"text": "x"}]}}),
+                None,
+                ("file sandbox", "OUTSIDE_SANDBOX"),
+            ),
+            (
+                json!({"error": {"code": "BLOCKED"}, "decision": {"reasons": [
+                    {"text": "no rule", "rule": "default", "origin": "a.yaml:3"}]}}),
+                None,
+                ("rule", "`default` (a.yaml:3)"),
+            ),
+            (
+                json!({"error": null, "enforcement": {"backend": "bubblewrap", "promises": [
+                    {"promise": "network", "state": "enforced", "by": ["bubblewrap", "seccomp"]}]}}),
+                Some("network"),
+                ("OS sandbox", "network: enforced (bubblewrap + seccomp)"),
+            ),
+            (
+                json!({"enforcement": {"backend": "landlock", "promises": []}}),
+                Some("network"),
+                ("OS sandbox", "network: not in the receipt"),
+            ),
+        ] {
+            let (layer, rule) = stopped_by(&detail, promise);
+            assert_eq!((layer.as_str(), rule.as_str()), expected);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The template language of playbooks: minijinja, and a few filters for picking
+//! values out of tool results.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use regex_lite::Regex;
+
+/// Steps one template may take; a playbook cannot hang a run.
+const FUEL: u64 = 5_000_000;
+
+/// An environment with the playbook filters:
+///
+/// * `lines`: the non-empty lines of a text
+/// * `find_all(pattern)`: every match of a regular expression: the whole of it, its
+///   group if it has one, a list of its groups if it has several
+/// * `find(pattern)`: the first of them, or an empty text
+/// * `tally`: how often each value occurs: a list of `[value, count]`, most first
+/// * `basename`: what follows the last slash
+pub(crate) fn environment() -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(FUEL));
+    // A block tag on a line of its own leaves no line behind.
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    if let Ok(syntax) = syntax {
+        env.set_syntax(syntax);
+    }
+    env.add_filter("lines", |text: String| -> Vec<String> {
+        text.lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
+    });
+    env.add_filter("find", |text: String, pattern: String| {
+        let first = matches(&text, &pattern)?.into_iter().next();
+        Ok::<Value, Error>(first.unwrap_or_else(|| Value::from("")))
+    });
+    env.add_filter("find_all", |text: String, pattern: String| {
+        matches(&text, &pattern)
+    });
+    env.add_filter("tally", tally);
+    env.add_filter("basename", |path: String| -> String {
+        path.rsplit('/').next().unwrap_or_default().to_owned()
+    });
+    env
+}
+
+fn matches(text: &str, pattern: &str) -> Result<Vec<Value>, Error> {
+    let regex = Regex::new(pattern).map_err(|error| {
+        Error::new(ErrorKind::InvalidOperation, format!("bad pattern: {error}"))
+    })?;
+    Ok(regex
+        .captures_iter(text)
+        .map(|found| {
+            let mut texts: Vec<Value> = found
+                .iter()
+                .map(|group| Value::from(group.map_or("", |group| group.as_str())))
+                .collect();
+            match texts.len() {
+                1 | 2 => texts.pop().unwrap_or_default(),
+                _ => Value::from(texts.split_off(1)),
+            }
+        })
+        .collect())
+}
+
+fn tally(values: Value) -> Result<Vec<Value>, Error> {
+    let mut counts = std::collections::BTreeMap::<String, u64>::new();
+    for value in values.try_iter()? {
+        *counts.entry(value.to_string()).or_default() += 1;
+    }
+    let mut rows: Vec<(String, u64)> = counts.into_iter().collect();
+    // Most first; equal counts stay in the order of their names.
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Ok(rows
+        .into_iter()
+        .map(|(value, count)| Value::from(vec![Value::from(value), Value::from(count)]))
+        .collect())
+}
+
+/// Renders every string inside `script`. A string that is one expression and
+/// nothing else (`"{{ n }}"`) becomes that value, with its type.
+pub(crate) fn render(
+    env: &Environment<'_>,
+    script: &serde_json::Value,
+    context: &Value,
+) -> Result<serde_json::Value, Error> {
+    Ok(match script {
+        serde_json::Value::String(text) => match only_expression(text) {
+            Some(expression) => to_json(&evaluate(env, expression, context)?)?,
+            None => serde_json::Value::String(env.render_str(text, context)?),
+        },
+        serde_json::Value::Array(items) => items
+            .iter()
+            .map(|item| render(env, item, context))
+            .collect::<Result<_, _>>()?,
+        serde_json::Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), render(env, value, context)?)))
+            .collect::<Result<serde_json::Map<_, _>, Error>>()?
+            .into(),
+        other => other.clone(),
+    })
+}
+
+/// The value of an expression.
+pub(crate) fn evaluate(
+    env: &Environment<'_>,
+    expression: &str,
+    context: &Value,
+) -> Result<Value, Error> {
+    let value = env.compile_expression(expression)?.eval(context)?;
+    if value.kind() == ValueKind::Undefined {
+        return Err(Error::new(
+            ErrorKind::UndefinedError,
+            format!("`{expression}` is not defined"),
+        ));
+    }
+    Ok(value)
+}
+
+/// A message that names the cause; minijinja's own `Display` leaves it out.
+pub(crate) fn explain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+fn only_expression(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inner.contains("{{") && !inner.contains("}}")).then_some(inner.trim())
+}
+
+fn to_json(value: &Value) -> Result<serde_json::Value, Error> {
+    serde_json::to_value(value)
+        .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minijinja::value::Serde;
+    use serde_json::json;
+
+    #[test]
+    fn rows() {
+        let env = environment();
+        let context = Value::from(Serde(json!({
+            "toml": "name = \"a\"\nlicense = \"MIT\"\n",
+            "n": 7,
+            "list": ["b", "a", "b"],
+        })));
+        for (script, expected) in [
+            (json!("{{ n }}"), json!(7)),
+            (json!("n is {{ n }}"), json!("n is 7")),
+            (
+                json!({"a": ["{{ toml | lines | length }}"]}),
+                json!({"a": [2]}),
+            ),
+            (
+                json!("{{ toml | find('license = \"([^\"]*)\"') }}"),
+                json!("MIT"),
+            ),
+            (json!("{{ toml | find('absent') }}"), json!("")),
+            (
+                json!("{{ toml | find_all('(?m)^(\\w+) = \"([^\"]*)\"') }}"),
+                json!([["name", "a"], ["license", "MIT"]]),
+            ),
+            (
+                json!("{{ toml | find_all('l[a-z]+') }}"),
+                json!(["license"]),
+            ),
+            (json!("{{ list | tally }}"), json!([["b", 2], ["a", 1]])),
+            (json!("{{ 'x/y/z' | basename }}"), json!("z")),
+            (json!(true), json!(true)),
+        ] {
+            assert_eq!(
+                render(&env, &script, &context).unwrap(),
+                expected,
+                "{script}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error_and_not_an_empty_text() {
+        let env = environment();
+        let context = Value::from(Serde(json!({})));
+        assert!(render(&env, &json!("{{ absent }}"), &context).is_err());
+        assert!(render(&env, &json!("x {{ absent }}"), &context).is_err());
+        assert!(evaluate(&env, "absent", &context).is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! What a run tells while it goes on, and what it comes to.
+
+use forge_tools::Caller;
+use serde::Serialize;
+
+use crate::model::{Message, ModelError};
+
+/// Something that happened in a run.
+///
+/// ```
+/// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
+///     match event {
+///         forge_runtime::RunEvent::Started { caller }
+///         | forge_runtime::RunEvent::Said { caller, .. }
+///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
+///         forge_runtime::RunEvent::Warning { .. } => String::new(),
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub enum RunEvent<'a> {
+    /// A worker began.
+    Started {
+        /// Which, and who called it.
+        caller: &'a Caller,
+    },
+    /// Another entry of a worker's conversation.
+    Said {
+        /// Whose conversation.
+        caller: &'a Caller,
+        /// The entry.
+        message: &'a Message,
+    },
+    /// A worker ended.
+    Ended {
+        /// Which.
+        caller: &'a Caller,
+        /// How.
+        end: &'a End,
+    },
+    /// Something a person should know.
+    Warning {
+        /// The text.
+        text: &'a str,
+    },
+}
+
+/// Is told what happens, as it happens.
+///
+/// ```
+/// # let _: &dyn forge_runtime::Observer = &
+/// forge_runtime::NoObserver;
+/// ```
+pub trait Observer: Send + Sync + 'static {
+    /// One thing happened.
+    fn observe(&self, event: RunEvent<'_>);
+}
+
+/// Is told, and does not care.
+///
+/// ```
+/// let observer = forge_runtime::NoObserver;
+/// # let _ = observer;
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn observe(&self, _: RunEvent<'_>) {}
+}
+
+/// How a worker ended.
+///
+/// ```
+/// let end = forge_runtime::End::TurnLimit { turns: 50 };
+/// assert_eq!(end.to_string(), "the limit of 50 turns was reached");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum End {
+    /// The model ended its turn.
+    Answered {
+        /// What it said last.
+        answer: String,
+    },
+    /// The model refused.
+    Refused {
+        /// Its words.
+        text: String,
+    },
+    /// The model ran out of output tokens without a call or an answer.
+    OutOfTokens,
+    /// Too many turns.
+    TurnLimit {
+        /// The limit.
+        turns: u64,
+    },
+    /// Too many tool calls in the whole tree.
+    CallLimit {
+        /// The limit.
+        calls: u64,
+    },
+    /// The model failed.
+    ModelFailed {
+        /// Why.
+        reason: String,
+    },
+    /// The worker could not be given what it needs.
+    NotEquipped {
+        /// Why.
+        reason: String,
+        /// How to get it.
+        hint: Option<String>,
+        /// Whether it is a required OS sandbox that is missing.
+        isolation: bool,
+    },
+}
+
+impl End {
+    /// Whether there is an answer.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, End::Answered { .. })
+    }
+
+    /// Whether a limit ended it.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, End::TurnLimit { .. } | End::CallLimit { .. })
+    }
+}
+
+impl From<ModelError> for End {
+    fn from(error: ModelError) -> Self {
+        End::ModelFailed {
+            reason: error.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Answered { .. } => f.write_str("done"),
+            End::Refused { text } => write!(f, "the model refused: {text}"),
+            End::OutOfTokens => f.write_str("the model ran out of output tokens"),
+            End::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
+            End::CallLimit { calls } => write!(f, "the limit of {calls} tool calls was reached"),
+            End::ModelFailed { reason } => f.write_str(reason),
+            End::NotEquipped { reason, .. } => f.write_str(reason),
+        }
+    }
+}
+
+/// What a run came to.
+///
+/// ```
+/// fn answer(report: &forge_runtime::RunReport) -> bool {
+///     report.end.is_answer()
+/// }
+/// ```
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    /// How the entry worker ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// Turns taken in the whole tree.
+    pub turns: u64,
+    /// Tool calls made in the whole tree.
+    pub calls: u64,
+    /// Calls that needed an approval nobody could give: `worker: tool`.
+    pub unanswered: Vec<String>,
+}

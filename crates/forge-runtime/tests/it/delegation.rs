@@ -1,0 +1,236 @@
+//! A child never gets more than its parent, and what would is not started.
+
+use forge_runtime::End;
+
+use crate::support::{CONFIG, World};
+
+const DATA_RO: &str = "sandbox: {zones: [{name: data, mode: ro}]}\n";
+const BOTH: &str = "sandbox: {zones: [{name: data, mode: ro}, {name: workspace}]}\n";
+
+fn calls(worker: &str) -> String {
+    format!(
+        "version: 1
+workers:
+  main:
+    - calls: [{{tool: {worker}, args: {{input: x}}}}]
+    - say: done
+  {worker}:
+    - calls:
+        - {{tool: list_files, args: {{path: /}}}}
+        - {{tool: write_file, args: {{path: /workspace/a, content: x}}}}
+    - say: finished
+"
+    )
+}
+
+#[test]
+fn a_child_gets_what_it_declares() {
+    let world = World::new(
+        CONFIG,
+        &[
+            ("main", &format!("{BOTH}workers: [child]\n")),
+            ("child", DATA_RO),
+        ],
+    );
+    let report = world.run(&calls("child"));
+    assert!(report.end.is_answer(), "{:?}", report.end);
+    assert_eq!(world.started(), ["main", "main > child"]);
+    insta::assert_snapshot!(world.results(), @r"
+    ✓ list_files: data/
+    ✗ write_file: Cannot access '/workspace/a': path is outside sandbox.
+    Readable paths: /data
+    ✓ child: finished
+    ");
+}
+
+#[test]
+fn without_a_declaration_there_are_no_file_tools() {
+    let world = World::new(
+        CONFIG,
+        &[("main", &format!("{BOTH}workers: [pure]\n")), ("pure", "")],
+    );
+    world.run(&calls("pure"));
+    assert!(
+        world
+            .results()
+            .starts_with("✗ list_files: There is no tool named `list_files`.")
+    );
+}
+
+#[test]
+fn escalation_starts_nothing() {
+    for (main, child, text) in [
+        (
+            DATA_RO,
+            "sandbox: {zones: [{name: data, mode: rw}]}\n",
+            "Child requests 'rw' on 'data' but parent only has 'ro'",
+        ),
+        (
+            DATA_RO,
+            BOTH,
+            "Child requests 'workspace' but parent doesn't have it",
+        ),
+        (
+            "sandbox: none\n",
+            DATA_RO,
+            "Child requests 'data' but parent doesn't have it",
+        ),
+    ] {
+        let config = CONFIG.replace("path: ./data, mode: ro", "path: ./data");
+        let world = World::new(
+            &config,
+            &[
+                ("main", &format!("{main}workers: [child]\n")),
+                ("child", child),
+            ],
+        );
+        let report = world.run(&calls("child"));
+        assert!(report.end.is_answer(), "{:?}", report.end);
+        assert_eq!(world.started(), ["main"]);
+        assert_eq!(report.turns, 2, "the child's model was asked");
+        let results = world.results();
+        assert!(results.contains(text), "{results}");
+        assert!(!results.to_lowercase().contains("zone"), "{results}");
+    }
+}
+
+#[test]
+fn what_is_held_and_not_used_can_be_passed_on() {
+    let world = World::new(
+        CONFIG,
+        &[
+            (
+                "main",
+                "sandbox: {zones: [{name: data, mode: ro, use: false}]}\nworkers: [child]\n",
+            ),
+            ("child", DATA_RO),
+        ],
+    );
+    world.run(
+        "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: read_file, args: {path: /data/a}}
+        - {tool: child, args: {input: x}}
+    - say: done
+  child:
+    - calls: [{tool: list_files, args: {path: /}}]
+    - say: finished
+",
+    );
+    insta::assert_snapshot!(world.results(), @r"
+    ✓ list_files: data/
+    ✗ read_file: There is no tool named `read_file`.
+    Available tools: call_worker, child
+    ✓ child: finished
+    ");
+}
+
+#[test]
+fn depth_cycles_and_strangers() {
+    let config = format!("{CONFIG}delegation: {{max_depth: 2}}\n");
+    let everybody = "workers: ['*']\n";
+    let world = World::new(
+        &config,
+        &[
+            ("main", "workers: [a]\n"),
+            ("a", everybody),
+            ("b", everybody),
+            ("c", everybody),
+        ],
+    );
+    let report = world.run(
+        "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: call_worker, args: {worker: b, input: x}}
+        - {tool: call_worker, args: {worker: \"x\\e[2J\", input: x}}
+        - {tool: a, args: {input: x}}
+    - say: done
+  a:
+    - calls:
+        - {tool: call_worker, args: {worker: main, input: x}}
+        - {tool: call_worker, args: {worker: a, input: x}}
+        - {tool: b, args: {input: x}}
+    - say: a done
+",
+    );
+    assert_eq!(
+        report.end,
+        End::Answered {
+            answer: "done".into()
+        }
+    );
+    assert_eq!(world.started(), ["main", "main > a"]);
+    insta::assert_snapshot!(world.results(), @r"
+    ✗ call_worker: Cannot call worker 'main': it is already at work above you (main > a).
+    ✗ call_worker: Cannot call worker 'a': it is already at work above you (main > a).
+    ✗ b: Cannot call worker 'b': that would be deeper than this project's limit of 2 (main > a > b).
+    ✗ call_worker: Cannot call worker 'b': it is not among yours.
+    Workers you may call: a
+    ✗ call_worker: Cannot call worker 'x\x1b[2J': it is not among yours.
+    Workers you may call: a
+    ✓ a: a done
+    ");
+}
+
+#[test]
+fn a_failing_child_is_a_result_for_its_caller() {
+    let world = World::new(
+        CONFIG,
+        &[
+            ("main", "workers: [child]\n"),
+            ("child", "limits: {max_turns: 1}\n"),
+        ],
+    );
+    let report = world.run(
+        "version: 1
+workers:
+  main:
+    - calls: [{tool: child, args: {input: x}}]
+    - say: went on
+  child:
+    - calls: [{tool: nothing}]
+    - say: never reached
+",
+    );
+    assert_eq!(
+        report.end,
+        End::Answered {
+            answer: "went on".into()
+        }
+    );
+    assert!(
+        world
+            .results()
+            .ends_with("✗ child: Worker 'child' did not finish: the limit of 1 turns was reached"),
+        "{}",
+        world.results()
+    );
+}
+
+#[test]
+fn results_keep_the_order_of_the_calls() {
+    let world = World::new(CONFIG, &[("main", BOTH)]);
+    std::fs::create_dir(world.dir.path().join("data")).unwrap();
+    for n in 0..30 {
+        std::fs::write(world.dir.path().join(format!("data/{n}")), n.to_string()).unwrap();
+    }
+    let report = world.run(
+        "version: 1
+workers:
+  main:
+    - calls: [{tool: read_file, for_each: 'range(30)', args: {path: '/data/{{ item }}'}, as: all}]
+    - say: '{{ results.all | map(attribute=\"content\") | join(\" \") }}'
+",
+    );
+    let expected: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+    assert_eq!(
+        report.end,
+        End::Answered {
+            answer: expected.join(" ")
+        }
+    );
+}

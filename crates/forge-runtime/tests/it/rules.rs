@@ -1,0 +1,182 @@
+//! What the gate makes of rules, mounts and modes, as a table of real calls.
+
+use std::sync::Arc;
+
+use forge_tools::AssumeYes;
+
+use crate::support::{CONFIG, World};
+
+const MAIN: &str = "sandbox: {zones: [{name: data, mode: ro}, {name: workspace}]}\nshell: {}\n";
+
+/// The code of one call's failure, or `ok`.
+fn outcome(config: &str, tool: &str, args: &str, yes: bool) -> String {
+    let mut world = World::new(config, &[("main", MAIN)]);
+    std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
+    std::fs::write(world.dir.path().join("workspace/kept"), "kept").unwrap();
+    if yes {
+        world.approver = Arc::new(AssumeYes);
+    }
+    let report = world.run(&format!(
+        "version: 1
+workers:
+  main:
+    - calls: [{{tool: {tool}, args: {args}, as: it}}]
+    - say: \"{{{{ results.it.error.code if results.it.error is defined else 'ok' }}}}\"
+"
+    ));
+    let kept = std::fs::read_to_string(world.dir.path().join("workspace/kept"));
+    assert_eq!(kept.unwrap(), "kept", "{tool} {args}");
+    for record in world.records.records() {
+        assert!(!record.decision.reasons.is_empty());
+    }
+    match report.end {
+        forge_runtime::End::Answered { answer } => answer,
+        end => panic!("{end:?}"),
+    }
+}
+
+#[test]
+fn rules_mounts_and_modes() {
+    let with = |mode: &str| format!("{CONFIG}approval: {{mode: {mode}}}\n");
+    let write = "{path: /workspace/new, content: x}";
+    let delete = "{path: /workspace/kept}";
+    let shell = |line: &str| format!("{{command: \"{line}\"}}");
+    // (mode, tool, arguments, with --yes, outcome)
+    for (mode, tool, args, yes, expected) in [
+        ("tool", "write_file", write.to_owned(), false, "ok"),
+        ("tool", "delete_file", delete.to_owned(), false, "BLOCKED"),
+        ("tool", "delete_file", delete.to_owned(), true, "BLOCKED"),
+        ("auto", "delete_file", delete.to_owned(), true, "BLOCKED"),
+        (
+            "manual",
+            "write_file",
+            write.to_owned(),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        ("manual", "write_file", write.to_owned(), true, "ok"),
+        ("manual", "list_files", "{path: /}".to_owned(), false, "ok"),
+        ("deny", "shell", shell("ls"), true, "BLOCKED"),
+        ("auto", "shell", shell("ls"), false, "ok"),
+        (
+            "tool",
+            "write_file",
+            "{path: /data/new, content: x}".to_owned(),
+            true,
+            "READ_ONLY",
+        ),
+        ("tool", "shell", shell("echo hi"), false, "ok"),
+        ("tool", "shell", shell("ls"), false, "APPROVAL_REQUIRED"),
+        ("tool", "shell", shell("ls"), true, "ok"),
+        ("tool", "shell", shell("rm workspace/kept"), true, "BLOCKED"),
+        ("auto", "shell", shell("rm workspace/kept"), true, "BLOCKED"),
+        ("tool", "shell", shell("echo a | cat -"), false, "ok"),
+        (
+            "tool",
+            "shell",
+            shell("echo a | wc"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echo a && rm workspace/kept"),
+            true,
+            "BLOCKED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echo a; echo $(rm workspace/kept)"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echo $(rm workspace/kept)"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echo a > workspace/kept"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echo a &"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "tool",
+            "shell",
+            shell("echox a"),
+            false,
+            "APPROVAL_REQUIRED",
+        ),
+        ("tool", "shell", shell("echo 'a"), true, "COMMAND_SYNTAX"),
+        ("tool", "shell", shell("cat /etc/shadow"), false, "ok"),
+        (
+            "tool",
+            "shell",
+            shell("no-such-program"),
+            true,
+            "COMMAND_NOT_FOUND",
+        ),
+    ] {
+        assert_eq!(
+            outcome(&with(mode), tool, &args, yes),
+            expected,
+            "{mode}: {tool} {args}, --yes {yes}"
+        );
+    }
+}
+
+#[test]
+fn settings_by_tool_beat_settings_by_risk() {
+    for (settings, expected) in [
+        (
+            "require_user_permission_by_risk: {read_only: true}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "require_user_permission: {list_files: true}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "require_user_permission_by_risk: {read_only: true}, require_user_permission: {list_files: false}",
+            "ok",
+        ),
+    ] {
+        let config = format!("{CONFIG}approval: {{{settings}}}\n");
+        assert_eq!(
+            outcome(&config, "list_files", "{path: /}", false),
+            expected,
+            "{settings}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_ran_and_was_stopped_tells_why() {
+    let world = World::new(CONFIG, &[("main", MAIN)]);
+    world.run(
+        "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: shell, args: {command: cat /etc/shadow}}
+        - {tool: shell, args: {command: \"echo x | cat - >data/new\"}}
+    - say: done
+",
+    );
+    let results = world.results();
+    assert!(results.contains("[exit code 1]"), "{results}");
+    assert!(!world.dir.path().join("data/new").exists());
+}

@@ -1,0 +1,107 @@
+//! A project in a temporary directory, and a run of it.
+
+use std::sync::{Arc, Mutex};
+
+use forge_runtime::{
+    Message, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted, Session,
+};
+use forge_tools::{Approver, MemoryRecorder, NobodyAnswers};
+use sandbox_config::{Sources, Trust, load};
+use tempfile::TempDir;
+
+pub(crate) struct World {
+    pub(crate) dir: TempDir,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) records: Arc<MemoryRecorder>,
+    pub(crate) log: Arc<Log>,
+}
+
+/// Which workers were started, and every tool result, as lines.
+#[derive(Default)]
+pub(crate) struct Log {
+    pub(crate) started: Mutex<Vec<String>>,
+    pub(crate) results: Mutex<Vec<String>>,
+}
+
+impl Observer for Log {
+    fn observe(&self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Started { caller } => self.started.lock().unwrap().push(caller.to_string()),
+            RunEvent::Said {
+                message: Message::ToolResult(result),
+                ..
+            } => {
+                let mark = if result.is_error { "✗" } else { "✓" };
+                self.results
+                    .lock()
+                    .unwrap()
+                    .push(format!("{mark} {}: {}", result.tool, result.content));
+            }
+            RunEvent::Said { .. } | RunEvent::Ended { .. } | RunEvent::Warning { .. } => {}
+        }
+    }
+}
+
+impl World {
+    /// `workers`: name, front matter (without the name).
+    pub(crate) fn new(config: &str, workers: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("workers")).unwrap();
+        std::fs::write(dir.path().join("golem-forge.config.yaml"), config).unwrap();
+        for (name, front) in workers {
+            let text = format!("---\nname: {name}\ndescription: does {name}\n{front}---\nGo.\n");
+            std::fs::write(dir.path().join(format!("workers/{name}.worker")), text).unwrap();
+        }
+        World {
+            dir,
+            approver: Arc::new(NobodyAnswers::because("this is a test")),
+            records: Arc::new(MemoryRecorder::default()),
+            log: Arc::new(Log::default()),
+        }
+    }
+
+    pub(crate) fn run(&self, playbook: &str) -> RunReport {
+        let mut sources = Sources::new(self.dir.path());
+        sources.trust = Trust::Given;
+        let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let worker = project.worker("main").unwrap();
+        let model = Scripted::new("test", Playbook::parse(playbook).unwrap());
+        let session = Session::builder(model)
+            .workers(project.workers().unwrap())
+            .max_depth(project.max_depth())
+            .os_sandbox(OsSandbox::Detected(os_sandbox::Support::detect()))
+            .approver(self.approver.clone())
+            .recorder(self.records.clone())
+            .observer(self.log.clone())
+            .build();
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(session.run(&worker, project.entry_grant(&worker).unwrap(), "go"))
+    }
+
+    pub(crate) fn results(&self) -> String {
+        self.log.results.lock().unwrap().join("\n")
+    }
+
+    pub(crate) fn started(&self) -> Vec<String> {
+        self.log.started.lock().unwrap().clone()
+    }
+}
+
+/// Two zones; writing to `workspace` is pre-approved, deleting is blocked.
+pub(crate) const CONFIG: &str = "\
+sandbox:
+  mode: direct
+  zones:
+    data: { path: ./data, mode: ro }
+    workspace: { path: ./workspace, approval: { write: preApproved, delete: blocked } }
+shell:
+  rules:
+    - { pattern: 'echo *', approval: preApproved }
+    - { pattern: 'cat *', approval: preApproved }
+    - { pattern: 'rm *', approval: blocked }
+  default: ask
+";

@@ -1,0 +1,77 @@
+//! What the process was given by its surroundings, taken once: environment,
+//! directories, terminal.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy as _;
+
+/// Our surroundings.
+#[derive(Debug)]
+pub(crate) struct Ambient {
+    /// The environment, values that are UTF-8.
+    pub(crate) env: Vec<(String, String)>,
+    /// The person's home.
+    pub(crate) home: Option<PathBuf>,
+    /// Their own configuration file.
+    pub(crate) user_file: Option<PathBuf>,
+    /// Where runs are kept.
+    pub(crate) state: Option<PathBuf>,
+    /// Whether somebody can see a question and type an answer.
+    pub(crate) terminal: bool,
+}
+
+impl Ambient {
+    /// Looks around.
+    pub(crate) fn take() -> Self {
+        let env: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let dirs = etcetera::choose_base_strategy().ok();
+        let named = |name: &str| {
+            env.iter()
+                .find(|(known, value)| known == name && !value.is_empty())
+                .map(|(_, value)| PathBuf::from(value))
+        };
+        let state = named("FORGE_STATE_DIR").or_else(|| {
+            let dirs = dirs.as_ref()?;
+            Some(
+                dirs.state_dir()
+                    .unwrap_or_else(|| dirs.data_dir())
+                    .join("forge"),
+            )
+        });
+        Ambient {
+            home: dirs.as_ref().map(|dirs| dirs.home_dir().to_owned()),
+            user_file: dirs
+                .as_ref()
+                .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
+            state,
+            terminal: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            env,
+        }
+    }
+
+    /// One variable of the environment, if it is set and not empty.
+    pub(crate) fn var(&self, name: &str) -> Option<&str> {
+        self.env
+            .iter()
+            .find(|(known, value)| known == name && !value.is_empty())
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Why nobody can be asked, if nobody can.
+    pub(crate) fn nobody_to_ask(&self, no_input: bool) -> Option<&'static str> {
+        if no_input {
+            Some("--no-input was given")
+        } else if self.var("FORGE_NO_INPUT").is_some() {
+            Some("FORGE_NO_INPUT is set")
+        } else if self.var("CI").is_some() {
+            Some("CI is set")
+        } else if !self.terminal {
+            Some("there is no terminal")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `forge exec`: one command, confined as the project says. The exit code is the
+//! command's own.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use os_sandbox::{
+    Assumed, Backend, Command, Enforcement, Error, Plan, PlanError, Policy, Requirement, Session,
+    Stdio, Support,
+};
+use sandbox_config::{Grant, WithoutFile};
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::{Exec, Global, MechanismName};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+
+pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
+    // Whatever goes wrong before the command runs is 125, configuration included.
+    let plan =
+        prepare(global, args, ambient).map_err(|failure| failure.exits(Exit::ExecRefused))?;
+    execute(global, args, &plan)
+}
+
+fn prepare(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Plan, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
+    let mut grant: Grant = match &args.worker {
+        // A person typed the command: without a worker it is the project's ceiling.
+        None => project.ceiling().clone(),
+        Some(name) => gather::entry_grant(&project, &project.worker(name)?)?,
+    };
+    if args.read_only {
+        grant = grant.read_only();
+    }
+    let policy = grant
+        .policy()
+        .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;
+    plan(args, &grant, &policy)
+}
+
+fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
+    if args.no_os_sandbox {
+        if grant.require_os_sandbox() {
+            return Err(Failure::new(
+                Exit::ExecRefused,
+                "isolation.unavailable",
+                "the project requires an OS sandbox, and --no-os-sandbox turns it off",
+            ));
+        }
+        warn_unconfined();
+        let nothing = Support::assume(Assumed::default());
+        return Plan::with_mechanism(policy, &nothing, Requirement::BestEffort, Backend::None)
+            .map_err(|error| refused(&error, false));
+    }
+    let support = Support::detect();
+    let plan = match args.mechanism {
+        None => Plan::new(policy, &support, Requirement::Enforce),
+        Some(name) => {
+            let backend = match name {
+                MechanismName::Bubblewrap => Backend::Bubblewrap,
+                MechanismName::Landlock => Backend::Landlock,
+            };
+            Plan::with_mechanism(policy, &support, Requirement::Enforce, backend)
+        }
+    };
+    plan.map_err(|error| refused(&error, !grant.require_os_sandbox()))
+}
+
+#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
+fn warn_unconfined() {
+    eprintln!("warning: no OS sandbox: the command can do whatever you can");
+}
+
+fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
+    let mut hint = error.hint();
+    if may_be_turned_off {
+        hint.push_str("\nor run it without any confinement: forge exec --no-os-sandbox -- …");
+    }
+    Failure::new(
+        Exit::ExecRefused,
+        "isolation.unavailable",
+        format!("OS sandbox required but unavailable: {error}"),
+    )
+    .hint(hint)
+}
+
+fn execute(global: &Global, args: &Exec, plan: &Plan) -> Result<Exit, Failure> {
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err(Failure::usage("there is no command"));
+    };
+    let mut command = Command::new(plan, program)
+        .args(rest)
+        .stdin(Stdio::Inherit)
+        .stdout(Stdio::Inherit)
+        .stderr(Stdio::Inherit)
+        .session(Session::Inherit);
+    if let Some(seconds) = args.timeout {
+        command = command.timeout(Duration::from_secs(seconds));
+    }
+    let mut child = command.spawn().map_err(|error| not_started(&error))?;
+    if let Some(file) = &args.receipt {
+        // Written as soon as it is true, so that a command that never ends has one.
+        write_receipt(file, child.enforcement())?;
+    }
+    let exit = child.wait().map_err(|error| not_started(&error))?;
+    let code = u8::try_from(exit.code()).unwrap_or(255);
+    if global.json {
+        report(&exit, child.enforcement());
+    }
+    Ok(Exit::Command(code))
+}
+
+/// The same facts as the exit code, so that nobody must guess whose 125 it was. On
+/// standard error, since standard output is the command's.
+#[expect(
+    clippy::print_stderr,
+    reason = "standard output belongs to the command"
+)]
+fn report(exit: &os_sandbox::Exit, enforcement: &Enforcement) {
+    let (kind, number) = match exit {
+        os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
+        os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
+        os_sandbox::Exit::TimedOut => ("time_limit", None),
+    };
+    eprintln!(
+        "{}",
+        json!({"ended": kind, "number": number, "enforcement": enforcement})
+    );
+}
+
+fn write_receipt(file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            Exit::ExecRefused,
+            "receipt",
+            format!("cannot write the receipt to {}: {error}", file.display()),
+        )
+    };
+    let text = serde_json::to_string_pretty(enforcement)
+        .map_err(|error| failed(std::io::Error::other(error)))?;
+    let mut out = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(file)
+        .map_err(failed)?;
+    writeln!(out, "{text}").map_err(failed)
+}
+
+fn not_started(error: &Error) -> Failure {
+    let failure = Failure::new(Exit::Command(error.exit_code()), "exec", error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,72 @@
+//! `forge mcp`: the tools, served to any MCP client on standard input and output.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use forge_tools::mcp::{ServerInfo, Service, serve};
+use forge_tools::{Approver, Caller, HostAnswers, NobodyAnswers, Recorder, Toolbox};
+use sandbox_config::WithoutFile;
+
+use crate::ambient::Ambient;
+use crate::cli::{ApproverName, Global, Mcp};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::run_dir::RunDir;
+
+pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
+    let wire = take_standard_output()
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
+        .instructions("List the files of / first: it shows what there is.");
+    let service = match toolbox(global, args, ambient) {
+        Ok(toolbox) => Service::Tools(toolbox),
+        // A mistake in the configuration is told to whoever calls; a server that does
+        // not start leaves the person with "connection closed". Everything else is
+        // fatal.
+        Err(failure) if failure.is_configuration() => {
+            failure.report(global.json);
+            Service::Broken {
+                message: failure.text(),
+            }
+        }
+        Err(failure) => return Err(failure),
+    };
+    let wire = tokio::fs::File::from_std(wire);
+    gather::block_on(async { serve(service, info, tokio::io::stdin(), wire).await })?
+        .map_err(|error| Failure::new(Exit::Negative, "mcp", error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+fn toolbox(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Toolbox, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let (worker, grant) = gather::holder(&project, args.worker.as_deref())?;
+    let name = worker.as_ref().map_or("", |worker| worker.name());
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+    let audit: Arc<dyn Recorder> = Arc::new(RunDir::create(state, "mcp")?.audit()?);
+    let approver: Arc<dyn Approver> = match args.approver {
+        Some(ApproverName::Host) => Arc::new(HostAnswers),
+        None => Arc::new(NobodyAnswers::because(
+            "this server has nobody to ask; start it with --approver host if the program that \
+             runs it asks before every call",
+        )),
+    };
+    gather::toolbox(
+        global,
+        &grant,
+        Caller::new(name),
+        &gather::os_sandbox(false),
+        approver,
+        Some(audit),
+    )
+}
+
+/// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of
+/// any crate cannot get between two messages.
+fn take_standard_output() -> std::io::Result<File> {
+    let wire = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(std::io::stderr())?;
+    Ok(File::from(wire))
+}

@@ -1,0 +1,8 @@
+//! One file a command.
+
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod mcp;
+pub(crate) mod run;
+pub(crate) mod tools;

@@ -1,0 +1,202 @@
+//! `forge run`: a worker, and the workers that it calls, driven by a model.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_runtime::{Attempts, End, Playbook, RunReport, Scripted, Session};
+use sandbox_config::{Grant, Project, WithoutFile, Worker};
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Run};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::run_dir::RunDir;
+use crate::show::Watcher;
+
+pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
+    let (start, name) = subject(global, args.worker.as_deref());
+    let project = gather::project(global, ambient, start, WithoutFile::DefaultZones)?;
+    let name = name.unwrap_or_else(|| project.entry().to_owned());
+    let worker = project.worker(&name)?;
+    let workers = project.workers()?;
+    let grant = gather::entry_grant(&project, &worker)?;
+    let model = model(args, ambient, &project, &worker)?;
+    let attempts = model.attempts();
+
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+    let kept = RunDir::create(state, worker.name())?;
+    let audit = Arc::new(kept.audit()?);
+    let transcript = Arc::new(kept.transcript()?);
+    let session = Session::builder(model)
+        .workers(workers)
+        .max_depth(project.max_depth())
+        .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
+        .approver(gather::approver(&args.approval, global, ambient))
+        .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
+        .observer(Arc::new(Watcher::new(global.quiet, Some(transcript))))
+        .build();
+    let report = converse(&session, &worker, grant, &args.input.join(" "))?;
+    audit
+        .sync()
+        .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    kept.finish(&json!({
+        "worker": worker.name(),
+        "report": report,
+        "attempts": attempts.list(),
+    }))?;
+    tell(global, &report, &attempts, kept.path())?;
+    conclude(&report)
+}
+
+/// A directory is a project to start in; anything else is a worker's name.
+fn subject(global: &Global, worker: Option<&str>) -> (Option<PathBuf>, Option<String>) {
+    let Some(word) = worker else {
+        return (None, None);
+    };
+    let base = global.directory.as_deref().unwrap_or(Path::new("."));
+    if base.join(word).is_dir() {
+        (Some(PathBuf::from(word)), None)
+    } else {
+        (None, Some(word.to_owned()))
+    }
+}
+
+/// The flag, else the worker's own, else the project's.
+fn model(
+    args: &Run,
+    ambient: &Ambient,
+    project: &Project,
+    worker: &Worker,
+) -> Result<Scripted, Failure> {
+    // A file named on the command line or in the environment is found from here, one
+    // named in a project from the project.
+    let here = Path::new(".");
+    let (named, base) = if let Some(model) = &args.model {
+        (model.as_str(), here)
+    } else if let Some(model) = ambient.var("FORGE_MODEL") {
+        (model, here)
+    } else if let Some(model) = worker.model().or_else(|| project.model()) {
+        (model, project.dir())
+    } else {
+        return Err(
+            Failure::new(Exit::Usage, "model.missing", "no model is configured")
+                .hint("set `model:` in the project file, or pass --model scripted:FILE"),
+        );
+    };
+    let Some(file) = named.strip_prefix("scripted:") else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "model.unknown",
+            format!("the model `{named}` is not one that this forge can run"),
+        )
+        .hint("scripted:FILE plays a playbook; live providers are not in this version yet"));
+    };
+    let path = base.join(file);
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Failure::new(
+            Exit::Usage,
+            "model.playbook",
+            format!("cannot read the playbook {}: {error}", path.display()),
+        )
+    })?;
+    let playbook = Playbook::parse(&text).map_err(|error| {
+        Failure::new(
+            Exit::Usage,
+            "model.playbook",
+            format!("{}: {error}", path.display()),
+        )
+    })?;
+    Ok(Scripted::new(file, playbook))
+}
+
+/// Runs it, until it ends or a person stops it. Dropping the run ends every command
+/// it started.
+fn converse(
+    session: &Session,
+    worker: &Worker,
+    grant: Grant,
+    input: &str,
+) -> Result<RunReport, Failure> {
+    gather::block_on(async {
+        tokio::select! {
+            report = session.run(worker, grant, input) => Ok(report),
+            _ = tokio::signal::ctrl_c() => {
+                Err(Failure::new(Exit::Command(130), "interrupted", "interrupted"))
+            }
+        }
+    })?
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "stdout carries the answer and nothing else"
+)]
+fn tell(
+    global: &Global,
+    report: &RunReport,
+    attempts: &Attempts,
+    kept: &Path,
+) -> Result<(), Failure> {
+    if !attempts.list().is_empty() && !global.quiet {
+        eprintln!("\n{attempts}");
+    }
+    if !global.quiet {
+        eprintln!(
+            "{} turns, {} calls; kept in {}",
+            report.turns,
+            report.calls,
+            kept.display()
+        );
+    }
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(
+            out,
+            "{}",
+            json!({"report": report, "attempts": attempts.list(), "run": kept})
+        )
+    } else if let End::Answered { answer } = &report.end {
+        writeln!(out, "{}", answer.trim_end())
+    } else {
+        Ok(())
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}
+
+fn conclude(report: &RunReport) -> Result<Exit, Failure> {
+    match &report.end {
+        End::Answered { .. } if report.unanswered.is_empty() => Ok(Exit::Done),
+        End::Answered { .. } => Err(Failure::new(
+            Exit::Unanswered,
+            "approval.unanswered",
+            format!(
+                "calls needed an approval that nobody could give: {}",
+                report.unanswered.join(", ")
+            ),
+        )
+        .hint("run it in a terminal, pre-approve them in the project file, or pass --approve all")),
+        End::NotEquipped {
+            reason,
+            hint,
+            isolation,
+        } => {
+            let (exit, code) = if *isolation {
+                (Exit::Isolation, "isolation.unavailable")
+            } else {
+                (Exit::Negative, "mount.unavailable")
+            };
+            let failure = Failure::new(exit, code, reason.clone());
+            Err(match hint {
+                Some(hint) => failure.hint(hint.clone()),
+                None => failure,
+            })
+        }
+        end if end.is_limit() => Err(Failure::new(Exit::Limit, "limit", end.to_string())),
+        end => Err(Failure::new(Exit::Negative, "run.failed", end.to_string())),
+    }
+}

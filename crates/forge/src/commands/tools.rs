@@ -1,0 +1,147 @@
+//! `forge tools list|call`: the tools, exactly as a worker sees them.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use forge_tools::{Call, CallResult, Caller, Code, Recorder, Toolbox};
+use sandbox_config::WithoutFile;
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Approval, Global, Tools, ToolsAction};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::run_dir::RunDir;
+
+pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Exit, Failure> {
+    match &args.action {
+        ToolsAction::List { worker } => list(global, worker.as_deref(), ambient),
+        ToolsAction::Call {
+            name,
+            arguments,
+            worker,
+            approval,
+        } => call(
+            global,
+            &Request {
+                name,
+                arguments,
+                worker: worker.as_deref(),
+                approval,
+            },
+            ambient,
+        ),
+    }
+}
+
+fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit, Failure> {
+    let toolbox = toolbox(global, worker, &no_approval(), ambient, None)?;
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
+        writeln!(out, "{}", json!({ "tools": specs }))
+    } else {
+        toolbox.specs().try_for_each(|spec| {
+            writeln!(
+                out,
+                "{}  ({})\n    {}",
+                spec.name, spec.risk, spec.description
+            )
+        })
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+struct Request<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    worker: Option<&'a str>,
+    approval: &'a Approval,
+}
+
+fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exit, Failure> {
+    let arguments: Value = serde_json::from_str(request.arguments).map_err(|error| {
+        Failure::usage(format!(
+            "the arguments of {} are not JSON: {error}",
+            request.name
+        ))
+        .hint("pass one JSON object, for example '{\"path\": \"/\"}'")
+    })?;
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+    let run = RunDir::create(state, "tools-call")?;
+    let audit = Arc::new(run.audit()?);
+    let toolbox = toolbox(
+        global,
+        request.worker,
+        request.approval,
+        ambient,
+        Some(Arc::clone(&audit) as Arc<dyn Recorder>),
+    )?;
+    let result = gather::block_on(toolbox.call(Call::new(request.name, arguments)))?;
+    // The log outlives a crash of the machine only if it reached the disk.
+    audit
+        .sync()
+        .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    print(global, &result)?;
+    Ok(exit_of(&result))
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "a refusal is not the result that stdout promises"
+)]
+fn print(global: &Global, result: &CallResult) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(out, "{}", result.to_json())
+    } else if result.ok {
+        writeln!(out, "{}", result.content)
+    } else {
+        eprintln!("{}", result.content);
+        Ok(())
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}
+
+fn exit_of(result: &CallResult) -> Exit {
+    match result.code {
+        None => Exit::Done,
+        Some(code) if code.is_usage() => Exit::Usage,
+        Some(Code::ApprovalRequired) => Exit::Unanswered,
+        Some(Code::IsolationUnavailable) => Exit::Isolation,
+        Some(_) => Exit::Negative,
+    }
+}
+
+fn no_approval() -> Approval {
+    Approval {
+        approve: None,
+        yes: false,
+        no_os_sandbox: false,
+    }
+}
+
+/// What the worker sees, delegation tools left out: they need a model.
+fn toolbox(
+    global: &Global,
+    worker: Option<&str>,
+    approval: &Approval,
+    ambient: &Ambient,
+    recorder: Option<Arc<dyn Recorder>>,
+) -> Result<Toolbox, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let (worker, grant) = gather::holder(&project, worker)?;
+    let name = worker.as_ref().map_or("", |worker| worker.name());
+    gather::toolbox(
+        global,
+        &grant,
+        Caller::new(name),
+        &gather::os_sandbox(approval.no_os_sandbox),
+        gather::approver(approval, global, ambient),
+        recorder,
+    )
+}

@@ -1,0 +1,148 @@
+//! Exit codes: a contract, one enum. `forge help` prints the same table.
+
+use std::process::ExitCode;
+
+use sandbox_config::Diagnostics;
+use serde_json::json;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// Done, with a negative result.
+    Negative,
+    /// Usage or configuration.
+    Usage,
+    /// An approval that nobody could give.
+    Unanswered,
+    /// A limit ended the run.
+    Limit,
+    /// Required isolation is not available.
+    Isolation,
+    /// `exec`: forge refused or failed before the command ran.
+    ExecRefused,
+    /// `exec`: whatever the command came to (its code, 124, 126, 127, 128 + signal).
+    Command(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Negative => 1,
+            Exit::Usage => 2,
+            Exit::Unanswered => 3,
+            Exit::Limit => 5,
+            Exit::Isolation => 6,
+            Exit::ExecRefused => 125,
+            Exit::Command(code) => code,
+        })
+    }
+}
+
+/// The table for `--help`.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  0    done
+  1    done, with a negative result (run failed, check or doctor found something)
+  2    usage or configuration
+  3    a call needed an approval that nobody could give
+  5    a limit ended the run
+  6    required isolation is not available
+  exec: the command's own code; 124 time limit; 125 forge refused or failed before it
+  ran; 126 not executable; 127 not found; 128+N ended by signal N";
+
+/// Why a command could not be carried out, for people and, with `--json`, for
+/// programs.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+    diagnostics: Option<Diagnostics>,
+}
+
+impl Failure {
+    /// A failure with its exit code, its stable code and its message.
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        Failure {
+            exit,
+            code,
+            message: message.into(),
+            hint: None,
+            diagnostics: None,
+        }
+    }
+
+    /// A mistake in the arguments.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure::new(Exit::Usage, "usage", message)
+    }
+
+    /// What to try.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure where a command promises other exit codes.
+    pub(crate) fn exits(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// Whether a project or worker file is at fault.
+    pub(crate) fn is_configuration(&self) -> bool {
+        self.diagnostics.is_some() || self.code == "worker.exceeds_parent"
+    }
+
+    /// The text without decoration, for MCP clients and logs.
+    pub(crate) fn text(&self) -> String {
+        match &self.diagnostics {
+            Some(diagnostics) => diagnostics.to_string(),
+            None => self.message.clone(),
+        }
+    }
+
+    /// Prints it to standard error.
+    #[expect(
+        clippy::print_stderr,
+        reason = "the one place where failures are printed"
+    )]
+    pub(crate) fn report(&self, as_json: bool) -> Exit {
+        match (&self.diagnostics, as_json) {
+            (Some(diagnostics), true) => eprintln!("{}", diagnostics.to_json()),
+            (None, true) => eprintln!(
+                "{}",
+                json!({"error": {
+                    "code": self.code,
+                    "message": self.message,
+                    "file": null, "line": null, "column": null,
+                    "help": self.hint,
+                }})
+            ),
+            (Some(diagnostics), false) => eprintln!("{diagnostics}"),
+            (None, false) => {
+                eprintln!("error: {}", self.message);
+                if let Some(hint) = &self.hint {
+                    eprintln!("\nhint: {hint}");
+                }
+            }
+        }
+        self.exit
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Failure {
+            exit: Exit::Usage,
+            code: "config",
+            message: diagnostics.to_string(),
+            hint: None,
+            diagnostics: Some(diagnostics),
+        }
+    }
+}

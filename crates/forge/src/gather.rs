@@ -1,0 +1,180 @@
+//! What several commands start with: the sources of the configuration, the
+//! project, a worker and what it holds, who answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use forge_runtime::{EquipError, OsSandbox, equip};
+use forge_tools::{Approver, AssumeYes, Caller, NoRecord, NobodyAnswers, Recorder, Toolbox};
+use os_sandbox::Support;
+use sandbox_config::{ConfigChoice, Grant, Project, Sources, Trust, WithoutFile, Worker, load};
+
+use crate::ambient::Ambient;
+use crate::cli::{Approval, Approve, Global};
+use crate::exit::{Exit, Failure};
+use crate::prompt::Terminal;
+
+/// Loads the project that the flags and the working directory name.
+pub(crate) fn project(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<Project, Failure> {
+    let mut overrides = Vec::new();
+    for pair in &global.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(Failure::usage(format!("-c {pair}: expected KEY=VALUE")));
+        };
+        overrides.push((key.to_owned(), value.to_owned()));
+    }
+    let base = global
+        .directory
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("."));
+    let start = match start {
+        Some(start) => base.join(start),
+        None => base,
+    };
+    let named = global
+        .config
+        .clone()
+        .or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
+    let choice = match (global.no_config, named) {
+        (true, _) => ConfigChoice::None,
+        (false, Some(file)) => ConfigChoice::File(file),
+        (false, None) => ConfigChoice::Discover,
+    };
+    let mut sources = Sources::new(start);
+    sources.choice = choice;
+    sources.overrides = overrides;
+    sources.env = ambient.env.clone();
+    sources.home = ambient.home.clone();
+    sources.user_file = ambient.user_file.clone();
+    sources.without_file = without_file;
+    if global.trust {
+        sources.trust = Trust::Given;
+    }
+    let project = load(&sources)?;
+    if !global.quiet {
+        warn(&project);
+    }
+    Ok(project)
+}
+
+#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
+fn warn(project: &Project) {
+    for warning in project.warnings() {
+        eprintln!("{warning}");
+    }
+}
+
+/// A worker and what it holds: the named one, else the entry worker, else (where
+/// the project has none) nobody and the whole ceiling.
+pub(crate) fn holder(
+    project: &Project,
+    name: Option<&str>,
+) -> Result<(Option<Worker>, Grant), Failure> {
+    let worker = match name {
+        Some(name) => Some(project.worker(name)?),
+        None => project
+            .workers()?
+            .into_iter()
+            .find(|worker| worker.name() == project.entry()),
+    };
+    match worker {
+        Some(worker) => {
+            let grant = entry_grant(project, &worker)?;
+            Ok((Some(worker), grant))
+        }
+        None => Ok((None, project.ceiling().clone())),
+    }
+}
+
+/// What an entry worker holds.
+pub(crate) fn entry_grant(project: &Project, worker: &Worker) -> Result<Grant, Failure> {
+    project.entry_grant(worker).map_err(|escalation| {
+        Failure::new(
+            Exit::Usage,
+            "worker.exceeds_parent",
+            escalation.for_person(),
+        )
+    })
+}
+
+/// Who answers, and how commands are confined.
+pub(crate) fn approver(
+    approval: &Approval,
+    global: &Global,
+    ambient: &Ambient,
+) -> Arc<dyn Approver> {
+    let all = match approval.approve {
+        Some(Approve::All) => true,
+        None => approval.yes,
+    };
+    if all {
+        return Arc::new(AssumeYes);
+    }
+    match ambient.nobody_to_ask(global.no_input) {
+        Some(reason) => Arc::new(NobodyAnswers::because(reason)),
+        None => Arc::new(Terminal),
+    }
+}
+
+/// How commands are confined.
+pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
+    if no_os_sandbox {
+        OsSandbox::Off
+    } else {
+        OsSandbox::Detected(Support::detect())
+    }
+}
+
+/// The toolbox of `grant` alone: no workers to call.
+#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
+pub(crate) fn toolbox(
+    global: &Global,
+    grant: &Grant,
+    caller: Caller,
+    os: &OsSandbox,
+    approver: Arc<dyn Approver>,
+    recorder: Option<Arc<dyn Recorder>>,
+) -> Result<Toolbox, Failure> {
+    let recorder = recorder.unwrap_or_else(|| Arc::new(NoRecord));
+    let equipped =
+        equip(grant, caller, os, approver, recorder, Vec::new()).map_err(not_equipped)?;
+    if !global.quiet {
+        for warning in &equipped.warnings {
+            eprintln!("warning: {warning}");
+        }
+    }
+    Ok(equipped.toolbox)
+}
+
+fn not_equipped(error: EquipError) -> Failure {
+    let message = error.to_string();
+    match error {
+        EquipError::Isolation { hint, .. } => {
+            let failure = Failure::new(Exit::Isolation, "isolation.unavailable", message);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        EquipError::Grant(_) => Failure::new(Exit::Negative, "mount.unavailable", message),
+        EquipError::Tools(_) => Failure::new(Exit::Usage, "config.tool_name", message),
+    }
+}
+
+/// Runs one future to its end on a runtime of our own.
+pub(crate) fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
+    let output = runtime.block_on(work);
+    // A blocking read of the terminal must not hold up our exit.
+    runtime.shutdown_background();
+    Ok(output)
+}

@@ -1,0 +1,219 @@
+//! Exit codes, standard output, and what is said about mistakes.
+
+use crate::support::{PROJECT, World};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+#[test]
+fn a_missing_file_names_its_neighbours_and_exits_1() {
+    let world = World::new(&[]);
+    // No project file: the default directories are made.
+    world
+        .forge(&[
+            "tools",
+            "call",
+            "write_file",
+            r#"{"path":"/workspace/notes.md","content":"x"}"#,
+            "--yes",
+        ])
+        .code(0);
+    let ran = world.forge(&[
+        "tools",
+        "call",
+        "read_file",
+        r#"{"path":"/workspace/note.md"}"#,
+    ]);
+    ran.code(1);
+    assert_eq!(ran.stdout, "");
+    insta::assert_snapshot!(ran.stderr, @r"
+    File not found: /workspace/note.md
+    Nearest existing names: /workspace/notes.md
+    ");
+}
+
+#[test]
+fn exit_codes_of_tools_call() {
+    let world = World::new(&[(FILE, PROJECT), ("data/a.md", "text")]);
+    for (args, code) in [
+        (&["read_file", r#"{"path":"/data/a.md"}"#][..], 0),
+        (&["readFile", r#"{"path":"data/a.md","maxChars":2}"#], 0),
+        (&["read_file", r#"{"path":"/data/b.md"}"#], 1),
+        (&["write_file", r#"{"path":"/data/b.md","content":"x"}"#], 1),
+        (
+            &["write_file", r#"{"path":"/workspace/b.md","content":"x"}"#],
+            0,
+        ),
+        // Deleting is asked about, and nobody is there; --yes is a person's word.
+        (&["delete_file", r#"{"path":"/workspace/b.md"}"#], 3),
+        (
+            &["delete_file", r#"{"path":"/workspace/b.md"}"#, "--yes"],
+            0,
+        ),
+        (&["shell", r#"{"command":"echo hello"}"#], 0),
+        (&["shell", r#"{"command":"ls"}"#], 3),
+        (&["shell", r#"{"command":"rm -f x"}"#], 1),
+        (
+            &["shell", r#"{"command":"rm -f x"}"#, "--approve", "all"],
+            1,
+        ),
+        (&["read_file", "{bad"], 2),
+        (&["read_file", r#"["/data"]"#], 2),
+        (&["read_file", "{}"], 2),
+        (&["read_file", r#"{"path":"/data/a.md","size":1}"#], 2),
+        (&["red_file", "{}"], 2),
+        (&["git_push", "{}"], 2),
+    ] {
+        let mut all = vec!["tools", "call"];
+        all.extend(args);
+        world.forge(&all).code(code);
+    }
+    let audit = world.audit();
+    assert!(audit.contains("auto-approved by --yes"), "{audit}");
+    assert!(audit.contains("there is no terminal"), "{audit}");
+}
+
+#[test]
+fn a_refusal_as_json_is_one_object() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let ran = world.forge(&["tools", "call", "shell", r#"{"command":"rm x"}"#, "--json"]);
+    ran.code(1);
+    let mut object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        object["decision"]["reasons"][0]["origin"],
+        "golem-forge.config.yaml:12"
+    );
+    object["decision"] = "checked above".into();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&object).unwrap(), @r#"
+    {
+      "ok": false,
+      "tool": "shell",
+      "content": "shell is blocked here: `rm` matches the rule `rm *`.\nUse delete_file. Asking again does not change it.",
+      "structured": null,
+      "runner": "none",
+      "decision": "checked above",
+      "error": {
+        "code": "BLOCKED",
+        "message": "shell is blocked here: `rm` matches the rule `rm *`.",
+        "hint": "Use delete_file. Asking again does not change it."
+      }
+    }
+    "#);
+}
+
+#[test]
+fn a_mistake_in_the_project_file_stops_everything() {
+    let world = World::new(&[(FILE, &PROJECT.replace("zones:", "zonse:"))]);
+    for args in [
+        &["check"][..],
+        &["run"],
+        &["tools", "list"],
+        &["tools", "call", "list_files"],
+    ] {
+        let ran = world.forge(args);
+        ran.code(2).says(&[
+            "golem-forge.config.yaml:3:3",
+            "^^^^^",
+            "did you mean `zones`?",
+        ]);
+        assert_eq!(ran.stdout, "");
+    }
+    // For `exec`, whatever stops forge before the command is 125.
+    world.forge(&["exec", "--", "true"]).code(125);
+    assert!(!world.project().join("workspace").exists());
+
+    let ran = world.forge(&["check", "--json"]);
+    let last = ran.stderr.lines().last().unwrap();
+    let object: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(object["error"]["line"], 3);
+    assert_eq!(object["error"]["column"], 3);
+}
+
+#[test]
+fn usage_mistakes_exit_2() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    for args in [
+        &["frobnicate"][..],
+        &["tools"],
+        &["exec"],
+        &["-c", "novalue", "check"],
+        &["run", "nobody"],
+        &["run", "--model", "gpt-9"],
+        &["run"],
+    ] {
+        world.forge(args).code(2);
+    }
+}
+
+#[test]
+fn tools_list_is_what_a_model_sees() {
+    let world = World::new(&[
+        (FILE, PROJECT),
+        (
+            "workers/pure.worker",
+            "---\nname: pure\ndescription: thinks\n---\nThink.\n",
+        ),
+        (
+            "workers/reader.worker",
+            "---\nname: reader\nsandbox: {zones: [{name: data, mode: ro}]}\ntools: [read_file]\n---\nRead.\n",
+        ),
+    ]);
+    let names = |args: &[&str]| -> Vec<String> {
+        let mut all = vec!["tools", "list", "--json"];
+        all.extend(args);
+        let ran = world.forge(&all);
+        ran.code(0);
+        let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        object["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // Without an entry worker the tools are the project's.
+    assert_eq!(
+        names(&[]),
+        [
+            "delete_file",
+            "list_files",
+            "read_file",
+            "write_file",
+            "shell"
+        ]
+    );
+    assert_eq!(names(&["--worker", "reader"]), ["read_file"]);
+    let text = world.forge(&["tools", "list"]).stdout;
+    assert!(!text.contains("zone"));
+}
+
+#[test]
+fn check_shows_the_table_and_finds_what_cannot_work() {
+    let world = World::new(&[
+        (FILE, PROJECT),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: {zones: [{name: data, mode: ro}]}\nworkers: [writer]\n---\nGo.\n",
+        ),
+        (
+            "workers/writer.worker",
+            "---\nname: writer\ndescription: writes\nsandbox: {zones: [{name: workspace, mode: rw}]}\n---\nWrite.\n",
+        ),
+    ]);
+    let ran = world.forge(&["check"]);
+    ran.code(1).says(&[
+        "'main' may call 'writer', which asks for more",
+        "Child requests zone 'workspace' but parent doesn't have it",
+    ]);
+    assert!(ran.stdout.contains("/data"), "{}", ran.stdout);
+    // Nothing was run and nothing was made.
+    assert!(!world.project().join("workspace").exists());
+}
+
+#[test]
+fn doctor_says_what_holds_here() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["doctor", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let enforceable = object["sandbox"]["enforceable"].as_bool().unwrap();
+    ran.code(if enforceable { 0 } else { 1 });
+}

@@ -1,0 +1,273 @@
+//! `forge exec`: what a command can reach, and whose exit code it is.
+
+use std::io::Read as _;
+use std::net::{TcpListener, UdpSocket};
+use std::time::Duration;
+
+use crate::support::{PROJECT, World};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+/// Every mechanism that this host has, each forced by name. The tests of os-sandbox
+/// make sure that none is left out unseen.
+fn mechanisms(world: &World) -> Vec<&'static str> {
+    let all: Vec<_> = ["bubblewrap", "landlock"]
+        .into_iter()
+        .filter(|name| {
+            world
+                .forge(&["exec", "--mechanism", name, "--", "true"])
+                .code
+                == 0
+        })
+        .collect();
+    assert!(!all.is_empty(), "this host confines nothing");
+    all
+}
+
+#[test]
+fn nothing_outside_is_read_or_written() {
+    let world = World::new(&[("inside.txt", "inside")]);
+    std::fs::write(world.outside().join("secret"), "the planted secret").unwrap();
+    let home = std::env::home_dir().unwrap();
+    let marker = home.join(format!(".forge-test-{}", std::process::id()));
+    for mechanism in mechanisms(&world) {
+        let script = format!(
+            "cat /etc/shadow; cat {secret}; echo x > {marker}; echo x >> {secret}; \
+             echo x > ~/.bashrc; ls {outside}; cat inside.txt; echo new > made.txt",
+            secret = world.outside().join("secret").display(),
+            marker = marker.display(),
+            outside = world.outside().display(),
+        );
+        let ran = world.forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", &script]);
+        ran.code(0);
+        assert_eq!(ran.stdout, "inside", "{mechanism}: {}", ran.stderr);
+        assert!(!marker.exists(), "{mechanism}");
+        let secret = std::fs::read_to_string(world.outside().join("secret")).unwrap();
+        assert_eq!(secret, "the planted secret", "{mechanism}");
+        let made = std::fs::read_to_string(world.project().join("made.txt")).unwrap();
+        assert_eq!(made, "new\n", "{mechanism}");
+        assert!(!world.outside().join("home/.bashrc").exists());
+    }
+}
+
+#[test]
+fn networking_off_means_off() {
+    let world = World::new(&[]);
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{} || echo tcp refused; \
+         echo x >/dev/udp/127.0.0.1/{} || echo udp refused",
+        tcp.local_addr().unwrap().port(),
+        udp.local_addr().unwrap().port(),
+    );
+    for mechanism in mechanisms(&world) {
+        let ran = world.forge(&[
+            "exec",
+            "--mechanism",
+            mechanism,
+            "--",
+            "bash",
+            "-c",
+            &script,
+        ]);
+        ran.says(&["Network is unreachable"]);
+        assert!(
+            ran.stdout.ends_with("udp refused\n"),
+            "{mechanism}: {}",
+            ran.stdout
+        );
+        assert!(tcp.accept().is_err(), "{mechanism}");
+        assert!(udp.recv(&mut [0; 8]).is_err(), "{mechanism}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_commands_own() {
+    let world = World::new(&[("not-executable", "text")]);
+    for mechanism in mechanisms(&world) {
+        for (command, code) in [
+            (&["true"][..], 0),
+            (&["sh", "-c", "exit 7"], 7),
+            (&["sh", "-c", "exit 125"], 125),
+            (&["sh", "-c", "kill -9 $$"], 137),
+            (&["no-such-program"], 127),
+            (&["./not-executable"], 126),
+        ] {
+            let mut all = vec!["exec", "--mechanism", mechanism, "--"];
+            all.extend(command);
+            world.forge(&all).code(code);
+        }
+        world
+            .forge(&[
+                "exec",
+                "--mechanism",
+                mechanism,
+                "--timeout",
+                "1",
+                "--",
+                "sleep",
+                "60",
+            ])
+            .code(124);
+    }
+}
+
+#[test]
+fn the_receipt_says_what_was_enforced() {
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        world
+            .forge(&[
+                "exec",
+                "--mechanism",
+                mechanism,
+                "--receipt",
+                "../receipt.json",
+                "--",
+                "true",
+            ])
+            .code(0);
+        let text = std::fs::read_to_string(world.outside().join("receipt.json")).unwrap();
+        let receipt: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(receipt["backend"], *mechanism);
+        assert_eq!(receipt["seccomp"], true);
+        assert!(receipt["landlock_abi"].is_u64());
+        let promises = receipt["promises"].as_array().unwrap();
+        let state = |name: &str| {
+            promises
+                .iter()
+                .find(|entry| entry["promise"] == name)
+                .unwrap_or_else(|| panic!("no {name} in {text}"))["state"]
+                .clone()
+        };
+        assert_eq!(state("network"), "enforced");
+        assert_eq!(state("write outside"), "enforced");
+        if mechanism == "landlock" {
+            // What Landlock alone cannot keep is there to read.
+            assert_eq!(state("process list"), "absent");
+        }
+    }
+}
+
+#[test]
+fn the_working_directory_is_what_the_project_shows() {
+    let world = World::new(&[(FILE, PROJECT), ("data/a.md", "A"), ("workspace/b.md", "B")]);
+    for mechanism in mechanisms(&world) {
+        let ran = world.forge(&[
+            "exec", "--mechanism", mechanism, "--", "sh", "-c",
+            "ls; cat data/a.md workspace/b.md; echo x > data/a.md || echo refused; echo C > workspace/c.md",
+        ]);
+        ran.code(0);
+        assert_eq!(
+            ran.stdout, "data\nworkspace\nABrefused\n",
+            "{mechanism}: {}",
+            ran.stderr
+        );
+        assert_eq!(
+            std::fs::read_to_string(world.project().join("data/a.md")).unwrap(),
+            "A"
+        );
+        std::fs::remove_file(world.project().join("workspace/c.md")).unwrap();
+    }
+    // Read-only narrows further.
+    let ran = world.forge(&[
+        "exec",
+        "--read-only",
+        "--",
+        "sh",
+        "-c",
+        "echo C > workspace/c.md",
+    ]);
+    assert_ne!(ran.code, 0);
+    assert!(!world.project().join("workspace/c.md").exists());
+}
+
+#[test]
+fn nothing_of_the_environment_passes_but_what_is_named() {
+    let world = World::new(&[]);
+    let output = world
+        .command(crate::support::forge_program(), &["exec", "--", "env"])
+        .env("OPENAI_API_KEY", "sk-secret")
+        .env("LD_PRELOAD", "")
+        .env("LANG", "C.UTF-8")
+        .output()
+        .unwrap();
+    let ran = crate::support::ran(output);
+    ran.code(0);
+    assert!(!ran.stdout.contains("sk-secret"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("FORGE_"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("PATH="), "{}", ran.stdout);
+}
+
+#[test]
+fn nothing_survives_a_killed_forge() {
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        let beat = world.project().join("beat");
+        let _ = std::fs::remove_file(&beat);
+        let mut child = world
+            .command(
+                crate::support::forge_program(),
+                &[
+                    "exec",
+                    "--mechanism",
+                    mechanism,
+                    "--",
+                    "sh",
+                    "-c",
+                    "setsid sh -c 'while :; do echo x >> beat; sleep 0.05; done' & sleep 60",
+                ],
+            )
+            .spawn()
+            .unwrap();
+        let wait_for = |what: &dyn Fn() -> bool| {
+            for _ in 0..600 {
+                if what() {
+                    return true;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            false
+        };
+        let size = || std::fs::metadata(&beat).map_or(0, |meta| meta.len());
+        assert!(wait_for(&|| size() > 4), "{mechanism}: it never started");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Stopped once the size stays the same over ten beats.
+        let still = || {
+            let before = size();
+            std::thread::sleep(Duration::from_millis(500));
+            size() == before
+        };
+        assert!(wait_for(&still), "{mechanism}: it goes on");
+    }
+}
+
+#[test]
+fn output_goes_straight_through() {
+    let world = World::new(&[]);
+    let mut child = world
+        .command(
+            crate::support::forge_program(),
+            &["exec", "--", "sh", "-c", "cat; echo done"],
+        )
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    use std::io::Write as _;
+    child.stdin.take().unwrap().write_all(b"typed\n").unwrap();
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(text, "typed\ndone\n");
+}

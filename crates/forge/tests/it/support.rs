@@ -1,0 +1,162 @@
+//! Starts the real program in a directory of the test's own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A project directory, a home and a state directory, all of the test's own.
+pub(crate) struct World {
+    root: TempDir,
+}
+
+/// What the program did.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    /// A project with these files.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let world = World {
+            root: tempfile::tempdir().unwrap(),
+        };
+        for dir in ["project", "home", "state"] {
+            std::fs::create_dir(world.root.path().join(dir)).unwrap();
+        }
+        for (name, text) in files {
+            world.write(name, text);
+        }
+        world
+    }
+
+    /// The project's directory.
+    pub(crate) fn project(&self) -> PathBuf {
+        self.root.path().join("project")
+    }
+
+    /// A directory beside the project.
+    pub(crate) fn outside(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.project().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Runs `forge ARGS` in the project, with nothing on standard input.
+    pub(crate) fn forge(&self, args: &[&str]) -> Ran {
+        ran(self.command(forge_program(), args).output().unwrap())
+    }
+
+    /// Runs `forge ARGS` where `what` is hidden (see the `hide` example of
+    /// os-sandbox), and no program is found but those of `path`.
+    pub(crate) fn forge_without(&self, what: &[&str], args: &[&str]) -> Ran {
+        let mut all: Vec<&str> = what.to_vec();
+        let program = forge_program();
+        all.extend(["--", program.to_str().unwrap()]);
+        all.extend(args);
+        ran(self.command(&hide_program(), &all).output().unwrap())
+    }
+
+    /// The program with the test's own surroundings and nothing of ours.
+    pub(crate) fn command(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", self.root.path().join("home"))
+            .env("FORGE_STATE_DIR", self.root.path().join("state"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Everything that runs left in the state directory, as one text.
+    pub(crate) fn audit(&self) -> String {
+        let mut text = String::new();
+        let runs = self.root.path().join("state/runs");
+        for run in std::fs::read_dir(runs).into_iter().flatten() {
+            let file = run.unwrap().path().join("audit.jsonl");
+            text.push_str(&std::fs::read_to_string(file).unwrap_or_default());
+        }
+        text
+    }
+}
+
+impl Ran {
+    /// Checks the exit code; shows everything if it is another.
+    #[track_caller]
+    pub(crate) fn code(&self, expected: i32) -> &Self {
+        assert_eq!(
+            self.code, expected,
+            "exit code\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout, self.stderr
+        );
+        self
+    }
+
+    /// Checks that standard error contains every one of these.
+    #[track_caller]
+    pub(crate) fn says(&self, texts: &[&str]) -> &Self {
+        for text in texts {
+            assert!(
+                self.stderr.contains(text),
+                "no {text:?} in standard error:\n{}",
+                self.stderr
+            );
+        }
+        self
+    }
+}
+
+pub(crate) fn ran(output: Output) -> Ran {
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+pub(crate) fn forge_program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_forge"))
+}
+
+/// The `hide` example of os-sandbox. `cargo test --workspace` has built it; a test of
+/// this crate alone builds it now.
+fn hide_program() -> PathBuf {
+    let profile = forge_program().parent().unwrap();
+    let program = profile.join("examples/hide");
+    if !program.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "os-sandbox", "--example", "hide"])
+            .env("CARGO_TARGET_DIR", profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(built.success());
+    }
+    program
+}
+
+/// A project with a read-only and a writable zone and a few shell rules.
+pub(crate) const PROJECT: &str = "\
+sandbox:
+  mode: direct
+  zones:
+    data: { path: ./data, mode: ro }
+    workspace:
+      path: ./workspace
+      approval: { write: preApproved }
+shell:
+  rules:
+    - { pattern: 'echo *', approval: preApproved }
+    - { pattern: 'cat *', approval: preApproved }
+    - { pattern: 'rm *', approval: blocked, why: Use delete_file. }
+  default: ask
+";
