@@ -556,8 +556,10 @@ fn the_end_of_input_is_the_end_whoever_hangs() {
             Box::pin(async { Ok(Reply::text("x".repeat(200_000))) })
         });
         let mut client = Client::of(toolbox);
-        client.send(initialize("2025-11-25").to_string()).await;
+        client.ask(&initialize("2025-11-25")).await;
         client.send(call(1, "flood", json!({})).to_string()).await;
+        // The answer is under way, and stuck.
+        client.output.read_u8().await.unwrap();
         drop(client.input);
         tokio::time::timeout(WATCHDOG, client.server)
             .await
