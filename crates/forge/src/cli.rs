@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Run(Run),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
+    /// Agree to the keys of this project that widen what its workers may do.
+    Trust(Trust),
 }
 
 /// `forge check`
@@ -229,4 +231,25 @@ Examples:
         #[command(flatten)]
         approval: Approval,
     },
+}
+
+/// `forge trust`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge trust --show
+  forge trust
+
+What is agreed to is bound to exactly the keys and values shown; if one changes, forge
+asks again. It is kept in the state directory, outside the project.")]
+pub(crate) struct Trust {
+    /// Show the keys and change nothing.
+    #[arg(long, conflicts_with_all = ["revoke", "yes"])]
+    pub(crate) show: bool,
+    /// Take the agreement back.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) revoke: bool,
+    /// Agree without being asked.
+    #[arg(long)]
+    pub(crate) yes: bool,
 }

@@ -1,6 +1,7 @@
 //! What several commands start with: the sources of the configuration, the
 //! project, a worker and what it holds, who answers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Approval, Approve, Global};
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
+use crate::trust_store::TrustStore;
 
 /// Loads the project that the flags and the working directory name.
 pub(crate) fn project(
@@ -21,6 +23,36 @@ pub(crate) fn project(
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<Project, Failure> {
+    let trust = match (&ambient.state, global.trust) {
+        (_, true) => Trust::Given,
+        (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
+        (None, false) => Trust::Store(BTreeSet::new()),
+    };
+    let sources = sources(global, ambient, start, without_file, trust)?;
+    let project = load(&sources)?;
+    if !global.quiet {
+        warn(&project);
+    }
+    Ok(project)
+}
+
+/// The same with the trust given, and without warnings.
+pub(crate) fn project_trusting(
+    global: &Global,
+    ambient: &Ambient,
+    without_file: WithoutFile,
+    trust: Trust,
+) -> Result<Project, Failure> {
+    Ok(load(&sources(global, ambient, None, without_file, trust)?)?)
+}
+
+fn sources(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+    trust: Trust,
+) -> Result<Sources, Failure> {
     let mut overrides = Vec::new();
     for pair in &global.set {
         let Some((key, value)) = pair.split_once('=') else {
@@ -52,14 +84,8 @@ pub(crate) fn project(
     sources.home = ambient.home.clone();
     sources.user_file = ambient.user_file.clone();
     sources.without_file = without_file;
-    if global.trust {
-        sources.trust = Trust::Given;
-    }
-    let project = load(&sources)?;
-    if !global.quiet {
-        warn(&project);
-    }
-    Ok(project)
+    sources.trust = trust;
+    Ok(sources)
 }
 
 #[expect(clippy::print_stderr, reason = "warnings belong on standard error")]

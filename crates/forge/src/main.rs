@@ -10,6 +10,7 @@ mod gather;
 mod prompt;
 mod run_dir;
 mod show;
+mod trust_store;
 
 use clap::Parser as _;
 
@@ -23,6 +24,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
+        cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forge_runtime::{Message, Observer, RunEvent};
+use forge_runtime::{Message, Observer, RunEvent, ToolResult};
 use forge_tools::escape_controls;
 
 use crate::run_dir::Transcript;
@@ -66,12 +66,24 @@ impl Watcher {
             Message::ToolResult(result) => {
                 *shown += 1;
                 if *shown <= MAX_SHOWN_CALLS {
-                    let mark = if result.is_error { "✗" } else { "✓" };
-                    let first = result.content.lines().next().unwrap_or_default();
-                    self.line(depth, &format!("  {mark} {}: {first}", result.tool));
+                    self.line(depth, &outcome(result));
                 }
             }
         }
+    }
+}
+
+/// One line for one call: a refusal in its words, a result by its size if it is
+/// longer than a line.
+fn outcome(result: &ToolResult) -> String {
+    let text = result.content.trim_end();
+    let first = text.lines().next().unwrap_or_default();
+    if result.is_error {
+        return format!("  ✗ {}: {first}", result.tool);
+    }
+    match text.lines().count() {
+        0 | 1 => format!("  ✓ {}: {first}", result.tool),
+        lines => format!("  ✓ {}: {lines} lines", result.tool),
     }
 }
 

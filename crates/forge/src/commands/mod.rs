@@ -6,3 +6,4 @@ pub(crate) mod exec;
 pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod tools;
+pub(crate) mod trust;

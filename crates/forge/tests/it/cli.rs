@@ -63,13 +63,24 @@ fn exit_codes_of_tools_call() {
         (&["red_file", "{}"], 2),
         (&["git_push", "{}"], 2),
     ] {
-        let mut all = vec!["tools", "call"];
+        let mut all = vec!["--trust", "tools", "call"];
         all.extend(args);
         world.forge(&all).code(code);
     }
     let audit = world.audit();
     assert!(audit.contains("auto-approved by --yes"), "{audit}");
     assert!(audit.contains("there is no terminal"), "{audit}");
+}
+
+#[test]
+fn what_widens_and_was_not_agreed_to_asks() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let call = ["tools", "call", "shell", r#"{"command":"echo hello"}"#];
+    world.forge(&call).code(3).says(&[
+        "warning[config.untrusted]",
+        "golem-forge.config.yaml:10:",
+        "nobody has agreed",
+    ]);
 }
 
 #[test]
@@ -80,7 +91,7 @@ fn a_refusal_as_json_is_one_object() {
     let mut object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
         object["decision"]["reasons"][0]["origin"],
-        "golem-forge.config.yaml:12"
+        "golem-forge.config.yaml:12:18"
     );
     object["decision"] = "checked above".into();
     insta::assert_snapshot!(serde_json::to_string_pretty(&object).unwrap(), @r#"
@@ -216,4 +227,30 @@ fn doctor_says_what_holds_here() {
     let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let enforceable = object["sandbox"]["enforceable"].as_bool().unwrap();
     ran.code(if enforceable { 0 } else { 1 });
+}
+
+#[test]
+fn trust_holds_for_exactly_what_was_shown() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let echo = ["tools", "call", "shell", r#"{"command":"echo hello"}"#];
+    let ran = world.forge(&["trust", "--show"]);
+    ran.code(0);
+    assert!(
+        ran.stdout.contains("shell.rules[echo *].approval"),
+        "{}",
+        ran.stdout
+    );
+    // Nobody is there to say yes.
+    world.forge(&["trust"]).code(3);
+    world.forge(&echo).code(3);
+    world.forge(&["trust", "--yes"]).code(0);
+    world.forge(&echo).code(0);
+    // Another rule is another question; the ones agreed to still hold.
+    world.write(FILE, &PROJECT.replace("'cat *'", "'dd *'"));
+    world.forge(&echo).code(0);
+    world
+        .forge(&["tools", "call", "shell", r#"{"command":"dd count=0"}"#])
+        .code(3);
+    world.forge(&["trust", "--revoke"]).code(0);
+    world.forge(&echo).code(3);
 }

@@ -37,7 +37,10 @@ fn required_and_missing_starts_nothing() {
         .code(125)
         .says(&["OS sandbox required but unavailable", "hint: "]);
     world
-        .forge_without(NOTHING, &["run", "--model", "scripted:playbook.yaml"])
+        .forge_without(
+            NOTHING,
+            &["--trust", "run", "--model", "scripted:playbook.yaml"],
+        )
         .code(6)
         .says(&["OS sandbox required but unavailable", "hint: "]);
     // Not even the person's own switch lifts what the project requires.
@@ -55,7 +58,10 @@ fn missing_and_not_required_warns_and_asks_only_a_person() {
         ("playbook.yaml", PLAYBOOK),
     ]);
     // `echo *` is pre-approved, and would be asked about all the same.
-    let ran = world.forge_without(NOTHING, &["run", "--model", "scripted:playbook.yaml"]);
+    let ran = world.forge_without(
+        NOTHING,
+        &["--trust", "run", "--model", "scripted:playbook.yaml"],
+    );
     ran.code(3).says(&[
         "warning: OS sandbox unavailable, application-level only",
         "there is no terminal",
@@ -77,7 +83,13 @@ fn missing_and_not_required_warns_and_asks_only_a_person() {
     // A person who typed it is a person.
     let ran = world.forge_without(
         NOTHING,
-        &["run", "--yes", "--model", "scripted:playbook.yaml"],
+        &[
+            "--trust",
+            "run",
+            "--yes",
+            "--model",
+            "scripted:playbook.yaml",
+        ],
     );
     ran.code(0);
     assert!(ran.stdout.starts_with("ran"), "{}", ran.stdout);

@@ -1,0 +1,94 @@
+//! `forge trust`: agree to the keys of a project that widen what its workers may do.
+
+use std::io::{BufRead as _, Write as _};
+
+use sandbox_config::{Project, Trust, WideningKey, WithoutFile};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Trust as Args};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::trust_store::TrustStore;
+
+pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+    // Read as if everything were agreed to, so that all keys can be shown.
+    let project =
+        gather::project_trusting(global, ambient, WithoutFile::DefaultZones, Trust::Given)?;
+    let keys = widening(&project)?;
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+    let store = TrustStore::in_state(state);
+    let mut hashes = store.read()?;
+    show(&keys, |key| hashes.contains(key.hash()))?;
+    if args.show || keys.is_empty() {
+        return Ok(Exit::Done);
+    }
+    if args.revoke {
+        for key in &keys {
+            hashes.remove(key.hash());
+        }
+        store.write(&hashes)?;
+        return Ok(Exit::Done);
+    }
+    if !args.yes && !agreed(global, ambient)? {
+        return Ok(Exit::Negative);
+    }
+    hashes.extend(keys.iter().map(|key| key.hash().to_owned()));
+    store.write(&hashes)?;
+    Ok(Exit::Done)
+}
+
+fn widening(project: &Project) -> Result<Vec<WideningKey>, Failure> {
+    let mut keys = project.widening().to_vec();
+    for worker in project.workers()? {
+        keys.extend_from_slice(worker.widening());
+    }
+    Ok(keys)
+}
+
+fn show(keys: &[WideningKey], is_trusted: impl Fn(&WideningKey) -> bool) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let shown = if keys.is_empty() {
+        writeln!(out, "This project widens nothing.")
+    } else {
+        keys.iter().try_for_each(|key| {
+            let mark = if is_trusted(key) {
+                "agreed"
+            } else {
+                "not agreed"
+            };
+            writeln!(
+                out,
+                "{}: {}  ({}, {mark})",
+                key.key(),
+                forge_tools::escape_controls(key.value()),
+                key.origin()
+            )
+        })
+    };
+    shown.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}
+
+fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {
+    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+        return Err(Failure::new(
+            Exit::Unanswered,
+            "approval.unanswered",
+            format!("nobody can be asked: {reason}"),
+        )
+        .hint("pass --yes to agree to exactly the keys shown"));
+    }
+    let asked = (|| {
+        let mut screen = std::io::stderr().lock();
+        write!(screen, "Agree to these keys, as they are now? [y/N] ")?;
+        screen.flush()?;
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line)?;
+        Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    })();
+    asked.map_err(|error: std::io::Error| {
+        Failure::new(Exit::Negative, "terminal", error.to_string())
+    })
+}
