@@ -90,6 +90,8 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
 /// `kill(-1)` mean "the tree". Believed only after a look: the broker must be out of reach.
 fn enter_scope() -> Result<(), Failure> {
     let scope = sys::landlock_scope().map_err(at(wire::STAGE_OUTER))?;
+    let everywhere = sys::CStr::new(b"/\0").ok_or((wire::STAGE_OUTER, sys::EINVAL))?;
+    add_rule(scope, sys::LANDLOCK_REFER, everywhere).map_err(at(wire::STAGE_OUTER))?;
     sys::landlock_restrict(scope).map_err(at(wire::STAGE_OUTER))?;
     sys::close(scope);
     match sys::kill(sys::getppid(), 0) {
@@ -99,7 +101,7 @@ fn enter_scope() -> Result<(), Failure> {
     }
 }
 
-/// For places that exist only inside the namespaces, so that the broker could not name them.
+/// For places that only this process can name: those inside the namespaces, and `/`.
 fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
     let place = sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0)?;
     let added = sys::landlock_allow(ruleset, place, rights);

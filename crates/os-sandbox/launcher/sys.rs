@@ -593,9 +593,14 @@ pub fn landlock_query(what: usize) -> i32 {
     raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what, 0, 0, 0]).map_or(0, |value| value as i32)
 }
 
-/// A ruleset that handles nothing and scopes abstract sockets and signals.
+/// Moving a file to another directory, the one right that every ruleset denies unless it says
+/// otherwise.
+pub const LANDLOCK_REFER: u64 = 1 << 13;
+
+/// A ruleset that scopes abstract sockets and signals and handles no file right but `refer`.
 pub fn landlock_scope() -> Result<i32> {
-    let attributes = [0u64, 0, 3];
+    const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
+    let attributes = [LANDLOCK_REFER, 0, ABSTRACT_SOCKETS_AND_SIGNALS];
     raw(
         nr::LANDLOCK_CREATE_RULESET,
         [attributes.as_ptr() as usize, 24, 0, 0, 0, 0],

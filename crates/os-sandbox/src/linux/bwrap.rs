@@ -106,7 +106,16 @@ pub(crate) fn compose(
     for path in PROC_MASKED.iter().filter(|path| Path::new(path).exists()) {
         args.all(&["--ro-bind", "/dev/null", path]);
     }
-    args.all(&["--dev", "/dev", "--perms", "1777", "--tmpfs", "/dev/shm"]);
+    args.all(&[
+        "--dev",
+        "/dev",
+        "--perms",
+        "1777",
+        "--tmpfs",
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+    ]);
     args.all(&[
         "--perms", "1777", "--tmpfs", TMP, "--perms", "0700", "--tmpfs", HOME,
     ]);

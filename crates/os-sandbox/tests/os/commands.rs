@@ -1,0 +1,525 @@
+//! Commands as people run them: what must work, how ends are told, and many at once.
+
+use crate::fixture::{Mechanism, World, set_mode};
+use crate::report::Report;
+use os_sandbox::{Access, Command, ErrorKind, Exit, Limits, Policy, Session, Stdio, Stream};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
+    let world = World::new(mechanism);
+    for (name, script, want) in [
+        ("pipes", "printf 'b\\na\\n' | sort | tr '\\n' ' '", "a b "),
+        ("here document", "cat <<E\nx\nE", "x\n"),
+        (
+            "temporary files",
+            "f=$(mktemp) && echo t > $f && cat $f",
+            "t\n",
+        ),
+        ("the home", "cd && echo h > .x && cat .x", "h\n"),
+        (
+            "redirect to /dev/null",
+            "echo x > /dev/null; echo y 2>/dev/null",
+            "y\n",
+        ),
+        ("read /dev/urandom", "head -c 3 /dev/urandom | wc -c", "3\n"),
+        ("background and wait", "sleep 0 & wait; echo done", "done\n"),
+        ("subshells", "(cd /usr; pwd)", "/usr\n"),
+        (
+            "relative mounts",
+            "cat ro/file; echo new > rw/relative; cat rw/relative",
+            "ro contentnew\n",
+        ),
+        (
+            "process substitution of the shell",
+            "echo x | cat /dev/stdin",
+            "x\n",
+        ),
+        ("no terminal", "test -t 0 || echo none", "none\n"),
+        ("empty input", "cat; echo end", "end\n"),
+        ("dates", "TZ=UTC date -d @0 +%Y", "1970\n"),
+        (
+            "find and grep",
+            "find ro/ -name file | xargs grep -c content",
+            "1\n",
+        ),
+    ] {
+        let got = world.sh(&world.plan(), script);
+        report.case(
+            name,
+            match got {
+                Ok(output) if output.exit.success() && output.stdout.text() == want => Ok(()),
+                Ok(output) => Err(format!(
+                    "{} {:?} {:?}",
+                    output.exit,
+                    output.stdout.text(),
+                    output.stderr.text()
+                )),
+                Err(error) => Err(error.to_string()),
+            },
+        );
+    }
+    report.case("user name", user_name(&world));
+    report.case("exits", exits(&world));
+    report.case("failures to start", failures(&world));
+    report.case("output is bounded", flood(&world));
+    report.case("input and streaming", streaming(&world));
+    report.case("working directory", directories(&world));
+    report.case("the root mount", root(mechanism));
+    report.case("strange names", names(mechanism));
+    report.case("limits", limits(&world));
+    report.case("session", session(&world));
+    report.case("guards", guards(mechanism));
+    report.case("many at once", many(&world));
+    report.case("nothing left behind", leftovers(&world));
+    match which(&["/usr/bin/git", "/usr/local/bin/git"]) {
+        Some(_) => report.case("git commit", git(mechanism)),
+        None => report.skip("git commit", "git is not installed"),
+    }
+    match which(&["/usr/bin/python3", "/usr/local/bin/python3"]) {
+        Some(python) => report.case("python", run_python(&world, python)),
+        None => report.skip("python", "python3 is not installed"),
+    }
+}
+
+fn which(paths: &[&'static str]) -> Option<&'static str> {
+    paths.iter().copied().find(|path| Path::new(path).exists())
+}
+
+fn say(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn user_name(world: &World) -> Result<(), String> {
+    let output = world.sh(&world.plan(), "id -un").map_err(say)?;
+    ensure(
+        output.exit.success() && !output.stdout.text().is_empty(),
+        || format!("{output:?}"),
+    )
+}
+
+fn exits(world: &World) -> Result<(), String> {
+    let plan = world.plan();
+    for (script, want) in [
+        ("exit 0", Exit::Code(0)),
+        ("exit 7", Exit::Code(7)),
+        ("exit 255", Exit::Code(255)),
+        ("kill -TERM $$", Exit::Signal(15)),
+        ("kill -KILL $$", Exit::Signal(9)),
+    ] {
+        let got = world.sh(&plan, script).map_err(say)?.exit;
+        ensure(got == want, || format!("{script}: {got:?}"))?;
+    }
+    let got = Command::new(&plan, "sleep")
+        .arg("600")
+        .timeout(Duration::from_millis(50))
+        .output()
+        .map_err(say)?;
+    ensure(got.exit == Exit::TimedOut, || format!("{got:?}"))
+}
+
+fn failures(world: &World) -> Result<(), String> {
+    let plan = world.plan();
+    let plain = world.host("rw").join("plain");
+    std::fs::write(&plain, "text").map_err(say)?;
+    let garbage = world.host("rw").join("garbage");
+    std::fs::write(&garbage, [0u8, 1, 2, 3]).map_err(say)?;
+    set_mode(&garbage, 0o755);
+    for (program, want, code) in [
+        ("no-such-program", ErrorKind::NotFound, 127),
+        ("/rw/nothing", ErrorKind::NotFound, 127),
+        ("/rw/plain", ErrorKind::NotExecutable, 126),
+        ("/rw/garbage", ErrorKind::NotExecutable, 126),
+        ("/rw", ErrorKind::NotExecutable, 126),
+        ("", ErrorKind::Invalid, 125),
+        ("nul\0byte", ErrorKind::Invalid, 125),
+    ] {
+        let Err(error) = Command::new(&plan, program).spawn() else {
+            return Err(format!("{program:?} was started"));
+        };
+        ensure(error.kind() == want && error.exit_code() == code, || {
+            format!("{program:?}: {error:?}")
+        })?;
+    }
+    let Err(error) = Command::new(&plan, "true").cwd("/rw/nowhere").spawn() else {
+        return Err("started nowhere".to_owned());
+    };
+    ensure(error.kind() == ErrorKind::Invalid, || format!("{error:?}"))?;
+    let Err(error) = Command::new(&plan, "true").arg("x".repeat(200_000)).spawn() else {
+        return Err("a huge argument".to_owned());
+    };
+    ensure(error.kind() == ErrorKind::Limit, || format!("{error:?}"))?;
+    let missing = Policy::builder()
+        .mount(world.host("missing"), "/missing", Access::READ)
+        .build()
+        .map_err(say)?;
+    let Err(error) = Command::new(&world.mechanism.plan(&missing), "true").spawn() else {
+        return Err("a missing mount".to_owned());
+    };
+    ensure(error.hint().is_some(), || format!("{error:?}"))
+}
+
+fn flood(world: &World) -> Result<(), String> {
+    let limits = Limits {
+        stdout_bytes: 1000,
+        stderr_bytes: 10,
+        ..Limits::default()
+    };
+    let policy = world.policy().limits(limits).build().map_err(say)?;
+    let plan = world.mechanism.plan(&policy);
+    let output = world
+        .sh(&plan, "yes | head -c 20000000; yes | head -c 20000 >&2")
+        .map_err(say)?;
+    ensure(
+        output.exit.success()
+            && output.stdout.bytes().len() == 1000
+            && output.stdout.total_bytes() == 20_000_000
+            && output.stderr.bytes().len() == 10
+            && output.stderr.total_bytes() == 20_000
+            && output.stdout.truncated(),
+        || {
+            format!(
+                "{} {} {}",
+                output.exit,
+                output.stdout.bytes().len(),
+                output.stdout.total_bytes()
+            )
+        },
+    )
+}
+
+fn streaming(world: &World) -> Result<(), String> {
+    let mut child = Command::new(&world.plan(), "cat")
+        .stdin(Stdio::Piped)
+        .spawn()
+        .map_err(say)?;
+    let mut input = child.stdin.take().ok_or("no input")?;
+    let mut output = child.stdout.take().ok_or("no output")?;
+    input.write_all(b"one\n").map_err(say)?;
+    let mut line = [0; 4];
+    output.read_exact(&mut line).map_err(say)?;
+    drop(input);
+    ensure(&line == b"one\n", || format!("{line:?}"))?;
+    ensure(child.wait().map_err(say)?.success(), || {
+        "cat failed".to_owned()
+    })?;
+    ensure(
+        child.try_wait().map_err(say)? == Some(Exit::Code(0)),
+        || "asked twice".to_owned(),
+    )?;
+
+    let mut seen = (0usize, 0usize);
+    let mut child = Command::new(&world.plan(), "sh")
+        .args([
+            "-c",
+            "head -c 100000 /dev/zero; echo err >&2; sleep 600 & exit 3",
+        ])
+        .spawn()
+        .map_err(say)?;
+    let exit = child
+        .wait_streaming(|stream, bytes| match stream {
+            Stream::Stdout => seen.0 += bytes.len(),
+            Stream::Stderr => seen.1 += bytes.len(),
+        })
+        .map_err(say)?;
+    ensure(exit == Exit::Code(3) && seen == (100_000, 4), || {
+        format!("{exit:?} {seen:?}")
+    })
+}
+
+fn directories(world: &World) -> Result<(), String> {
+    std::fs::create_dir_all(world.host("rw").join("sub")).map_err(say)?;
+    for cwd in ["/rw/sub", "rw/sub", "/work/rw/sub"] {
+        let output = Command::new(&world.plan(), "sh")
+            .args(["-c", "echo here > where; pwd"])
+            .cwd(cwd)
+            .output()
+            .map_err(say)?;
+        let path = world.host("rw").join("sub/where");
+        ensure(output.exit.success() && path.exists(), || {
+            format!("{cwd}: {output:?}")
+        })?;
+        std::fs::remove_file(path).map_err(say)?;
+    }
+    let output = world.sh(&world.plan(), "ls; echo x > here").map_err(say)?;
+    ensure(
+        output.stdout.text() == "probe\nro\nrw\n" && !output.exit.success(),
+        || format!("{output:?}"),
+    )
+}
+
+fn root(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    std::fs::create_dir_all(world.host("rw").join("vendor")).map_err(say)?;
+    std::fs::write(world.host("rw").join("vendor/lib"), "vendored").map_err(say)?;
+    let policy = Policy::builder().mount(world.host("rw"), "/", Access::ALL);
+    let plan = mechanism.plan(&policy.clone().build().map_err(say)?);
+    let output = world
+        .sh(&plan, "cat vendor/lib; echo > made; pwd")
+        .map_err(say)?;
+    let text = output.stdout.text();
+    let want = if mechanism.has_mount_layer() {
+        "/work".to_owned()
+    } else {
+        world.host("rw").display().to_string()
+    };
+    ensure(text == format!("vendored{want}\n"), || {
+        format!("{output:?}")
+    })?;
+    ensure(world.host("rw").join("made").exists(), || {
+        "not made".to_owned()
+    })?;
+
+    // A part that allows less: kept by a mount layer, refused by a plan without one.
+    let narrow = policy
+        .mount(
+            world.host("rw").join("vendor"),
+            "/vendor",
+            Access::READ | Access::EXECUTE,
+        )
+        .build()
+        .map_err(say)?;
+    if !mechanism.has_mount_layer() {
+        let refused = os_sandbox::Plan::with_mechanism(
+            &narrow,
+            &os_sandbox::Support::detect(),
+            os_sandbox::Requirement::Enforce,
+            os_sandbox::Backend::Landlock,
+        );
+        return ensure(refused.is_err(), || "planned".to_owned());
+    }
+    let plan = mechanism.plan(&narrow);
+    let output = world
+        .sh(
+            &plan,
+            "cat vendor/lib; echo x > vendor/lib; mv vendor aside; rm -rf vendor; echo ok > x",
+        )
+        .map_err(say)?;
+    let kept = std::fs::read_to_string(world.host("rw").join("vendor/lib")).map_err(say)?;
+    ensure(kept == "vendored" && output.exit.success(), || {
+        format!("{kept} {output:?}")
+    })
+}
+
+fn names(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    for name in [
+        "with space",
+        "quote\"'`",
+        "new\nline",
+        "comma,=",
+        "-dash",
+        "\u{fc}nicode",
+        "$(x)",
+    ] {
+        let host = world.host("outside").join(name);
+        std::fs::create_dir(&host).map_err(say)?;
+        let policy = Policy::builder()
+            .mount(&host, format!("/{name}"), Access::ALL)
+            .build()
+            .map_err(say)?;
+        let plan = mechanism.plan(&policy);
+        let output = Command::new(&plan, "sh")
+            .args(["-c", "echo x > \"./$1/file\"", "sh", name])
+            .output()
+            .map_err(|error| format!("{name:?}: {error}"))?;
+        ensure(output.exit.success() && host.join("file").exists(), || {
+            format!("{name:?}: {output:?}")
+        })?;
+    }
+    Ok(())
+}
+
+fn limits(world: &World) -> Result<(), String> {
+    let limits = Limits {
+        file_bytes: Some(4096),
+        open_files: Some(32),
+        cpu: Some(Duration::from_secs(1)),
+        ..Limits::default()
+    };
+    let policy = world.policy().limits(limits).build().map_err(say)?;
+    let plan = world.mechanism.plan(&policy);
+    let output = world
+        .sh(
+            &plan,
+            "ulimit -n; head -c 100000 /dev/zero > {rw}/big; ulimit -c",
+        )
+        .map_err(say)?;
+    ensure(output.stdout.text() == "32\n0\n", || format!("{output:?}"))?;
+    let size = std::fs::metadata(world.host("rw").join("big"))
+        .map_err(say)?
+        .len();
+    ensure(size == 4096, || format!("{size} bytes"))?;
+    let output = world.sh(&plan, "while :; do :; done").map_err(say)?;
+    ensure(matches!(output.exit, Exit::Signal(24 | 9)), || {
+        format!("{output:?}")
+    })
+}
+
+fn session(world: &World) -> Result<(), String> {
+    let read = |session| -> Result<String, String> {
+        let output = Command::new(&world.plan(), "sh")
+            .args([
+                "-c",
+                "cut -d' ' -f6 /proc/self/stat; cut -d' ' -f5 /proc/self/stat",
+            ])
+            .session(session)
+            .output()
+            .map_err(say)?;
+        Ok(output.stdout.text().into_owned())
+    };
+    let (own, inherited) = (read(Session::New)?, read(Session::Inherit)?);
+    ensure(own != inherited && !own.is_empty(), || {
+        format!("{own} {inherited}")
+    })
+}
+
+fn guards(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let repository = world.host("rw").join("nested");
+    std::fs::create_dir_all(repository.join(".git/hooks")).map_err(say)?;
+    std::fs::write(repository.join(".git/config"), "[core]").map_err(say)?;
+    std::fs::write(repository.join(".env"), "SECRET=1").map_err(say)?;
+    std::fs::create_dir(repository.join(".ssh")).map_err(say)?;
+    std::fs::write(repository.join(".ssh/key"), "secret").map_err(say)?;
+    let policy = world
+        .policy()
+        .protect(".git/hooks")
+        .protect(".git/config")
+        .hide(".env*")
+        .hide(".ssh")
+        .build()
+        .map_err(say)?;
+    let plan = mechanism.plan(&policy);
+    if !mechanism.has_mount_layer() {
+        let absent = plan
+            .gaps()
+            .filter(|gap| gap.state == os_sandbox::State::Absent)
+            .count();
+        return ensure(absent >= 2, || format!("{plan}"));
+    }
+    let script = "cd rw/nested
+        echo x > .git/hooks/pre-commit
+        echo x > .git/config
+        mv .git aside
+        rm -rf .git
+        mv .git/hooks aside
+        cat .env .ssh/key
+        chmod 700 .ssh && ls .ssh
+        rm -rf .env .ssh
+        cd .. && mv nested other
+        echo data > nested/.git/index && echo written";
+    let output = world.sh(&plan, script).map_err(say)?;
+    let text = output.stdout.text();
+    ensure(text == "written\n", || format!("{output:?}"))?;
+    let kept = std::fs::read_to_string(repository.join(".git/config")).map_err(say)? == "[core]"
+        && std::fs::read_dir(repository.join(".git/hooks"))
+            .map_err(say)?
+            .count()
+            == 0
+        && repository.join(".env").exists()
+        && repository.join(".ssh/key").exists()
+        && repository.join(".git/index").exists();
+    ensure(kept, || format!("changed: {output:?}"))
+}
+
+fn many(world: &World) -> Result<(), String> {
+    let plan = world.plan();
+    let secret = world.host("outside").join("file").display().to_string();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|thread| {
+                let (plan, secret) = (&plan, &secret);
+                scope.spawn(move || {
+                    (0..50)
+                        .filter_map(|round| {
+                            // A busy broker: memory and files come and go while processes start.
+                            let busy = vec![round as u8; 1 << 16];
+                            let output = Command::new(plan, "cat").arg(secret).output();
+                            match output {
+                                Ok(output)
+                                    if output.exit == Exit::Code(1)
+                                        && output.stdout.bytes().is_empty() =>
+                                {
+                                    None
+                                }
+                                other => {
+                                    Some(format!("{thread}/{round} ({}): {other:?}", busy.len()))
+                                }
+                            }
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_default())
+            .collect()
+    });
+    ensure(failures.is_empty(), || failures.join("; "))?;
+    // The broker itself is as free as before.
+    std::fs::read_to_string(world.host("outside").join("file")).map_err(say)?;
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .map(drop)
+        .map_err(say)
+}
+
+fn leftovers(world: &World) -> Result<(), String> {
+    let mut child = Command::new(&world.plan(), "sh")
+        .args([
+            "-c",
+            "mkdir -p $TMPDIR/a/b $HOME/c; touch $TMPDIR/a/b/x; chmod 0 $TMPDIR/a; echo $TMPDIR",
+        ])
+        .stdout(Stdio::Piped)
+        .spawn()
+        .map_err(say)?;
+    let mut text = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut text).map_err(say)?;
+    }
+    child.wait().map_err(say)?;
+    let path = Path::new(text.trim());
+    let gone = world.mechanism.has_mount_layer() || !path.exists();
+    ensure(gone && path.is_absolute(), || {
+        format!("{text:?} is still there")
+    })
+}
+
+fn git(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let project = world.host("outside").join("project");
+    std::fs::create_dir(&project).map_err(say)?;
+    let policy = Policy::builder()
+        .mount(&project, "/", Access::ALL)
+        .build()
+        .map_err(say)?;
+    let output = world
+        .sh(
+            &mechanism.plan(&policy),
+            "git init -q . && echo x > a && git add a && \
+             git -c user.name=a -c user.email=a@b commit -qm first && git log --format=%s && git status --short",
+        )
+        .map_err(say)?;
+    ensure(
+        output.exit.success() && output.stdout.text() == "first\n",
+        || format!("{output:?}"),
+    )
+}
+
+fn run_python(world: &World, python: &str) -> Result<(), String> {
+    let script = "import subprocess, tempfile, threading
+t = threading.Thread(target=lambda: None); t.start(); t.join()
+with tempfile.NamedTemporaryFile() as f: f.write(b'x')
+print(subprocess.run(['echo', 'sub'], capture_output=True, text=True).stdout.strip())";
+    let output = Command::new(&world.plan(), python)
+        .args(["-c", script])
+        .output()
+        .map_err(say)?;
+    ensure(output.stdout.text() == "sub\n", || format!("{output:?}"))
+}

@@ -1,0 +1,189 @@
+//! A world for one case: mounts with files in them, a secret outside, and a way to run the probe.
+
+use os_sandbox::{
+    Access, Backend, Command, Exit, Network, Output, Plan, Policy, PolicyBuilder, Requirement,
+    Support,
+};
+use std::path::{Path, PathBuf};
+
+/// What a case runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    /// Namespaces, with Landlock and the filter inside.
+    Bubblewrap,
+    /// Namespaces and the filter: what a kernel without Landlock has.
+    BubblewrapAlone,
+    /// Landlock and the filter.
+    Landlock,
+}
+
+impl Mechanism {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mechanism::Bubblewrap => "bubblewrap",
+            Mechanism::BubblewrapAlone => "bubblewrap-alone",
+            Mechanism::Landlock => "landlock",
+        }
+    }
+
+    pub(crate) fn family(self) -> &'static str {
+        match self {
+            Mechanism::Bubblewrap | Mechanism::BubblewrapAlone => "bubblewrap",
+            Mechanism::Landlock => "landlock",
+        }
+    }
+
+    pub(crate) fn has_mount_layer(self) -> bool {
+        self != Mechanism::Landlock
+    }
+
+    pub(crate) fn plan(self, policy: &Policy) -> Plan {
+        let support = Support::detect();
+        let (support, backend) = match self {
+            Mechanism::Bubblewrap => (support, Backend::Bubblewrap),
+            Mechanism::BubblewrapAlone => (support.with_landlock_at_most(0), Backend::Bubblewrap),
+            Mechanism::Landlock => (support, Backend::Landlock),
+        };
+        let requirement = match self {
+            // Read-only, not executable: only Landlock keeps that, and one mount here is so.
+            Mechanism::BubblewrapAlone => Requirement::BestEffort,
+            Mechanism::Bubblewrap | Mechanism::Landlock => Requirement::Enforce,
+        };
+        Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan")
+    }
+}
+
+/// Everything that this host can do; never less.
+pub(crate) fn mechanisms() -> Vec<Mechanism> {
+    let support = Support::detect();
+    let mut out = Vec::new();
+    if support.bubblewrap().is_some() {
+        out.push(Mechanism::Bubblewrap);
+        out.push(Mechanism::BubblewrapAlone);
+    }
+    if support.landlock_abi() >= 6 {
+        out.push(Mechanism::Landlock);
+    }
+    out
+}
+
+/// Directories on the host: `rw`, `ro`, `outside`.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    pub(crate) mechanism: Mechanism,
+}
+
+impl World {
+    pub(crate) fn new(mechanism: Mechanism) -> World {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["rw", "ro", "outside"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir(&path).expect("a directory");
+            std::fs::write(path.join("file"), format!("{name} content")).expect("a file");
+        }
+        std::os::unix::fs::symlink(dir.path().join("outside/file"), dir.path().join("rw/link"))
+            .expect("a link");
+        let world = World { dir, mechanism };
+        let script = world.host("ro").join("script");
+        std::fs::write(&script, "#!/bin/sh\necho ran\n").expect("a script");
+        set_mode(&script, 0o755);
+        world
+    }
+
+    pub(crate) fn host(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A path in a mount as the target names it.
+    pub(crate) fn inside(&self, mount: &str) -> String {
+        if self.mechanism.has_mount_layer() {
+            format!("/{mount}")
+        } else {
+            self.host(mount).display().to_string()
+        }
+    }
+
+    pub(crate) fn policy(&self) -> PolicyBuilder {
+        Policy::builder()
+            .mount(self.host("rw"), "/rw", Access::ALL)
+            .mount(self.host("ro"), "/ro", Access::READ)
+            .mount(probe_program(), "/probe", Access::READ | Access::EXECUTE)
+            .network(Network::Denied)
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        self.mechanism
+            .plan(&self.policy().build().expect("a policy"))
+    }
+
+    /// `{rw}`, `{ro}`, `{outside}` replaced, then run as the probe.
+    pub(crate) fn probe(&self, plan: &Plan, op: &[String]) -> String {
+        let op = op.iter().map(|word| self.fill(word));
+        let output = Command::new(plan, "/probe")
+            .arg("--probe")
+            .args(op)
+            .output();
+        said(output)
+    }
+
+    pub(crate) fn sh(&self, plan: &Plan, script: &str) -> Result<Output, os_sandbox::Error> {
+        Command::new(plan, "sh")
+            .args(["-c", &self.fill(script)])
+            .output()
+    }
+
+    pub(crate) fn fill(&self, text: &str) -> String {
+        text.replace("{rw}", &self.inside("rw"))
+            .replace("{ro}", &self.inside("ro"))
+            .replace("{outside}", &self.host("outside").display().to_string())
+    }
+
+    /// Whether everything outside the writable mount is as it was.
+    pub(crate) fn unharmed(&self) -> Result<(), String> {
+        for name in ["ro", "outside"] {
+            let path = self.host(name);
+            let content =
+                std::fs::read_to_string(path.join("file")).map_err(|e| format!("{name}: {e}"))?;
+            let mut names: Vec<String> = std::fs::read_dir(&path)
+                .map_err(|e| format!("{name}: {e}"))?
+                .map(|entry| entry.expect("an entry").file_name().display().to_string())
+                .collect();
+            names.sort();
+            let want: &[&str] = if name == "ro" {
+                &["file", "script"]
+            } else {
+                &["file"]
+            };
+            if content != format!("{name} content") || names != want {
+                return Err(format!("{name} was changed: {content:?} {names:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// This program, which is its own target.
+pub(crate) fn probe_program() -> PathBuf {
+    std::env::current_exe().expect("own path")
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// What the probe said: `ok …` or `errno N`; anything else is told as it is.
+pub(crate) fn said(output: Result<Output, os_sandbox::Error>) -> String {
+    match output {
+        Ok(output) if output.exit == Exit::Code(0) => output.stdout.text().trim().to_owned(),
+        Ok(output) => {
+            format!(
+                "{}: {}{}",
+                output.exit,
+                output.stdout.text(),
+                output.stderr.text()
+            )
+        }
+        Err(error) => format!("error: {error}"),
+    }
+}

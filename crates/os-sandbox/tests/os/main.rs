@@ -1,0 +1,126 @@
+//! Every promise under every mechanism that this host has, seen from outside. The program has
+//! three lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
+//! `--broker …` (a broker that is going to be killed). The tests themselves are never confined.
+//!
+//! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
+//! mechanism × case appends a line of JSON to the file.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the program reports on its streams"
+)]
+
+#[cfg(target_os = "linux")]
+mod cases;
+#[cfg(target_os = "linux")]
+mod commands;
+#[cfg(target_os = "linux")]
+mod fixture;
+#[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
+mod raw;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod survivors;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("no mechanism to test on this system yet");
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("--probe") => return probe::main(&args[1..]),
+        Some("--broker") => return survivors::broker(&args[1..]),
+        _ => {}
+    }
+    // The libtest arguments that cargo and nextest pass: a filter, --list, --exact, --nocapture.
+    let list = args.iter().any(|arg| arg == "--list");
+    let exact = args.iter().any(|arg| arg == "--exact");
+    let ignored = args.iter().any(|arg| arg == "--ignored");
+    let filters: Vec<&String> = args
+        .iter()
+        .filter(|arg| !arg.starts_with('-') && *arg != "terse")
+        .collect();
+    let tests = tests();
+    let chosen = tests.iter().filter(|(name, _)| {
+        !ignored
+            && (filters.is_empty()
+                || filters.iter().any(|f| {
+                    if exact {
+                        name == *f
+                    } else {
+                        name.contains(f.as_str())
+                    }
+                }))
+    });
+    if list {
+        for (name, _) in chosen {
+            println!("{name}: test");
+        }
+        return std::process::ExitCode::SUCCESS;
+    }
+    // What a broker's environment can hold and a target must not see. Variables can only be set
+    // for a new process.
+    if std::env::var_os("OS_SANDBOX_TEST_API_KEY").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().expect("own path"))
+            .args(&args)
+            .env("OS_SANDBOX_TEST_API_KEY", "secret")
+            .env("BASH_ENV", "/nonexistent")
+            .env("PYTHONSTARTUP", "/nonexistent")
+            .status()
+            .expect("run again");
+        return if status.success() {
+            std::process::ExitCode::SUCCESS
+        } else {
+            std::process::ExitCode::FAILURE
+        };
+    }
+    let mut failures = 0;
+    for (name, test) in chosen {
+        let failed = test();
+        println!(
+            "test {name} ... {}",
+            if failed == 0 { "ok" } else { "FAILED" }
+        );
+        failures += failed;
+    }
+    println!("{failures} failures");
+    if failures == 0 {
+        std::process::ExitCode::SUCCESS
+    } else {
+        std::process::ExitCode::FAILURE
+    }
+}
+
+#[cfg(target_os = "linux")]
+type Test = (String, Box<dyn Fn() -> usize>);
+
+/// Each set of cases under each mechanism.
+#[cfg(target_os = "linux")]
+fn tests() -> Vec<Test> {
+    let mut out: Vec<Test> = vec![("support::detect".to_owned(), Box::new(report::support))];
+    for mechanism in fixture::mechanisms() {
+        let sets: [(&str, fn(fixture::Mechanism, &mut report::Report)); 4] = [
+            ("access", cases::access),
+            ("surface", cases::surface),
+            ("survivors", survivors::all),
+            ("commands", commands::all),
+        ];
+        for (name, set) in sets {
+            out.push((
+                format!("{}::{name}", mechanism.name()),
+                Box::new(move || {
+                    let mut report = report::Report::new(mechanism);
+                    set(mechanism, &mut report);
+                    report.failures()
+                }),
+            ));
+        }
+    }
+    out
+}
