@@ -11,21 +11,32 @@ use os_sandbox::Support;
 /// The mechanisms that the sandbox tests report on.
 const MECHANISMS: [&str; 2] = ["bubblewrap", "landlock"];
 
-/// What every mechanism is built on.
+/// What every mechanism is built on. Reported on only where it is missing.
 const PARTS: [&str; 2] = ["launcher", "seccomp"];
+
+/// Below this version Landlock cannot keep signals in, and a plan with it alone is refused.
+const LANDLOCK_ABI: u32 = 6;
 
 fn main() {
     let support = Support::detect();
     print!("{support}\u{c}");
     let missing = support.missing();
+    for (part, why, _) in missing.iter().filter(|(what, ..)| PARTS.contains(what)) {
+        println!("{part}\t{why}");
+    }
     for mechanism in MECHANISMS {
         let reason = missing
             .iter()
             .find(|(what, ..)| *what == mechanism || PARTS.contains(what));
         match reason {
-            None => println!("{mechanism}"),
-            Some((what, why, _)) if *what == mechanism => println!("{mechanism}\t{why}"),
             Some((what, why, _)) => println!("{mechanism}\tno {what}: {why}"),
+            None if mechanism == "landlock" && support.landlock_abi() < LANDLOCK_ABI => {
+                println!(
+                    "landlock\tits ABI is {}, it takes {LANDLOCK_ABI}",
+                    support.landlock_abi()
+                );
+            }
+            None => println!("{mechanism}"),
         }
     }
 }

@@ -63,6 +63,9 @@ pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
         // Copies the permissions too: scripts stay executable.
         fs::copy(&from, &to).context(to.display())?;
     }
+    // Where a reader's builds would be; ours lie in the shared one.
+    let target = checkout.join("target");
+    fs::create_dir_all(&target).context(target.display())?;
     if !checkout.join(".git").exists() {
         process::quiet(
             process::command("git")

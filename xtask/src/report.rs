@@ -45,9 +45,9 @@ fn record(line: &str) -> Result<Record, &'static str> {
     let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
     let reason = || text("reason").unwrap_or("no reason given").to_owned();
     let ending = match text("outcome") {
-        Some("passed") => Ending::Passed,
-        Some("failed") => Ending::Failed(reason()),
-        Some("skipped") => Ending::Skipped(reason()),
+        Some("pass") => Ending::Passed,
+        Some("fail") => Ending::Failed(reason()),
+        Some("skip") => Ending::Skipped(reason()),
         _ => return Err("no known outcome"),
     };
     Ok(Record {
@@ -165,11 +165,11 @@ mod tests {
         }
     }
 
-    const PASSED: &str = r#"{"mechanism":"landlock","case":"write outside","outcome":"passed"}"#;
+    const PASSED: &str = r#"{"mechanism":"landlock","case":"write outside","outcome":"pass"}"#;
     const SKIPPED: &str =
-        r#"{"mechanism":"landlock","case":"tcp","outcome":"skipped","reason":"abi 3"}"#;
+        r#"{"mechanism":"landlock","case":"tcp","outcome":"skip","reason":"abi 3"}"#;
     const FAILED: &str =
-        r#"{"mechanism":"landlock","case":"tcp","outcome":"failed","reason":"exit 1"}"#;
+        r#"{"mechanism":"landlock","case":"tcp","outcome":"fail","reason":"exit 1"}"#;
 
     #[test]
     fn what_a_report_amounts_to() {
@@ -251,8 +251,8 @@ landlock    2 passed, 1 FAILED  1 passed
                 r#"{"mechanism":"x","case":"y","outcome":"maybe"}"#,
                 "no known outcome",
             ),
-            (r#"{"case":"y","outcome":"passed"}"#, "no mechanism"),
-            (r#"{"mechanism":"x","outcome":"passed"}"#, "no case"),
+            (r#"{"case":"y","outcome":"pass"}"#, "no mechanism"),
+            (r#"{"mechanism":"x","outcome":"pass"}"#, "no case"),
         ] {
             let error = parse(&format!("{PASSED}\n{line}")).expect_err(line);
             assert_eq!(error, format!("line 2: {why}: {line}"));

@@ -150,7 +150,7 @@ impl Stage {
     }
 
     fn run(&self, user: &User) -> Result<(Run, Result<(), Failure>), Failure> {
-        let home = self.scratch.file(user.name);
+        let home = self.scratch.file(&user.name.replace(' ', "-"));
         fs::create_dir(&home).context(home.display())?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;
         if let Some(uid) = user.uid {
