@@ -14,13 +14,13 @@ use crate::gate::GrantGate;
 ///
 /// ```
 /// let support = os_sandbox::Support::detect();
-/// let os = forge_runtime::OsSandbox::Detected(support);
+/// let os = forge_runtime::OsSandbox::Detected(std::sync::Arc::new(support));
 /// # let _ = os;
 /// ```
 #[derive(Debug, Clone)]
 pub enum OsSandbox {
     /// By whatever this host can enforce.
-    Detected(Support),
+    Detected(Arc<Support>),
     /// Not at all, because a person typed `--no-os-sandbox`.
     Off,
 }

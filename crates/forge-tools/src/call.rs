@@ -118,6 +118,8 @@ pub enum Code {
     WorkerFailed,
     /// A limit of the run was reached.
     Limit,
+    /// Whoever called did not wait for the result.
+    Cancelled,
     /// A fault of the tool.
     Internal,
 }
@@ -142,6 +144,7 @@ impl Code {
             Code::Escalation => "PERMISSION_ESCALATION",
             Code::WorkerFailed => "WORKER_FAILED",
             Code::Limit => "LIMIT",
+            Code::Cancelled => "CANCELLED",
             Code::Internal => "INTERNAL",
         }
     }
@@ -170,8 +173,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The path it is about, as it was asked for.
     pub path: Option<String>,
-    /// What a command printed before it failed.
-    pub structured: Option<Value>,
+    /// What a command printed before it failed, or what the schema is.
+    pub structured: Option<Box<Value>>,
 }
 
 impl Failure {
@@ -194,7 +197,7 @@ impl Failure {
 
     /// Adds facts for programs.
     pub fn structured(mut self, facts: Value) -> Self {
-        self.structured = Some(facts);
+        self.structured = Some(Box::new(facts));
         self
     }
 }

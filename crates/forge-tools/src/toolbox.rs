@@ -70,41 +70,12 @@ impl Toolbox {
         &self.inner.hands.caller
     }
 
-    /// Makes one call, whatever comes of it.
+    /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
+    /// record as well.
     pub async fn call(&self, call: Call) -> CallResult {
-        let started = Instant::now();
-        let at_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-            });
-        let mut trail = Trail {
-            tool: call.tool.clone(),
-            arguments: call.arguments.clone(),
-            intents: Vec::new(),
-            decision: DecisionRecord::not_reached("the call was malformed"),
-        };
-        let outcome = self.walk(&call, &mut trail).await;
-        let result = finish(outcome, trail.tool, trail.decision.clone(), started);
-        let record = Record {
-            at_ms,
-            workers: self.inner.hands.caller.chain().to_vec(),
-            tool: result.tool.clone(),
-            arguments: trail.arguments,
-            intents: trail.intents,
-            decision: trail.decision,
-            runner: result.runner,
-            ok: result.ok,
-            code: result.code.map(|code| code.as_str().to_owned()),
-            content_bytes: result.content.len(),
-            content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
-            duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
-            enforcement: result.enforcement.clone(),
-        };
-        match self.inner.recorder.record(&record) {
-            Ok(()) => result,
-            Err(_) => unrecorded(result),
-        }
+        let mut open = OpenCall::new(&self.inner, &call);
+        let outcome = self.walk(&call, &mut open.trail).await;
+        open.close(outcome)
     }
 
     async fn walk(&self, call: &Call, trail: &mut Trail) -> Result<Reply, Failure> {
@@ -113,9 +84,11 @@ impl Toolbox {
         trail.tool = spec.name.clone();
         let args = spec.params.parse(&call.arguments).map_err(|complaints| {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+            let list = list.join("; ");
+            let stop = if list.ends_with('?') { "" } else { "." };
             Failure::new(
                 Code::InvalidArguments,
-                format!("Cannot call {}: {}.", spec.name, list.join("; ")),
+                format!("Cannot call {}: {list}{stop}", spec.name),
             )
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
@@ -137,14 +110,10 @@ impl Toolbox {
     }
 
     fn find(&self, name: &str, trail: &mut Trail) -> Result<&dyn Tool, Failure> {
-        let offered = |tool: &&Box<dyn Tool>| self.inner.gate.offers(&tool.spec().name);
-        if let Some(tool) = self
-            .inner
-            .tools
-            .iter()
-            .filter(offered)
-            .find(|tool| tool.spec().answers_to(name))
-        {
+        if let Some(tool) = self.inner.tools.iter().find(|tool| {
+            let spec = tool.spec();
+            spec.answers_to(name) && self.inner.gate.offers(&spec.name)
+        }) {
             return Ok(tool.as_ref());
         }
         trail.decision = DecisionRecord::not_reached("no such tool");
@@ -297,6 +266,71 @@ struct Trail {
     decision: DecisionRecord,
 }
 
+/// A call under way. Records itself when it is closed, and when it is dropped without
+/// that, because whoever called stopped waiting.
+struct OpenCall<'a> {
+    inner: &'a Inner,
+    trail: Trail,
+    at_ms: u64,
+    started: Instant,
+    closed: bool,
+}
+
+impl<'a> OpenCall<'a> {
+    fn new(inner: &'a Inner, call: &Call) -> Self {
+        OpenCall {
+            inner,
+            trail: Trail {
+                tool: call.tool.clone(),
+                arguments: call.arguments.clone(),
+                intents: Vec::new(),
+                decision: DecisionRecord::not_reached("the call was malformed"),
+            },
+            at_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| {
+                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+                }),
+            started: Instant::now(),
+            closed: false,
+        }
+    }
+
+    fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
+        self.closed = true;
+        let decision = self.trail.decision.clone();
+        let result = finish(outcome, self.trail.tool.clone(), decision, self.started);
+        let record = Record {
+            at_ms: self.at_ms,
+            workers: self.inner.hands.caller.chain().to_vec(),
+            tool: result.tool.clone(),
+            arguments: std::mem::take(&mut self.trail.arguments),
+            intents: std::mem::take(&mut self.trail.intents),
+            decision: result.decision.clone(),
+            runner: result.runner,
+            ok: result.ok,
+            code: result.code.map(|code| code.as_str().to_owned()),
+            content_bytes: result.content.len(),
+            content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
+            duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
+            enforcement: result.enforcement.clone(),
+        };
+        match self.inner.recorder.record(&record) {
+            Ok(()) => result,
+            Err(_) => unrecorded(result),
+        }
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        if !self.closed {
+            let failure = Failure::new(Code::Cancelled, "The call was cancelled.");
+            let _nobody_waits = self.close(Err(failure));
+        }
+    }
+}
+
 fn finish(
     outcome: Result<Reply, Failure>,
     tool: String,
@@ -326,7 +360,7 @@ fn finish(
                 hint: failure.hint,
                 path: failure.path,
             }),
-            structured: failure.structured,
+            structured: failure.structured.map(|facts| *facts),
             code: Some(failure.code),
             runner: "none",
             decision,

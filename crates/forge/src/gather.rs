@@ -152,7 +152,7 @@ pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
     if no_os_sandbox {
         OsSandbox::Off
     } else {
-        OsSandbox::Detected(Support::detect())
+        OsSandbox::Detected(Arc::new(Support::detect()))
     }
 }
 

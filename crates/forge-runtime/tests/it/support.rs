@@ -69,7 +69,7 @@ impl World {
         let session = Session::builder(model)
             .workers(project.workers().unwrap())
             .max_depth(project.max_depth())
-            .os_sandbox(OsSandbox::Detected(os_sandbox::Support::detect()))
+            .os_sandbox(OsSandbox::Detected(Arc::new(os_sandbox::Support::detect())))
             .approver(self.approver.clone())
             .recorder(self.records.clone())
             .observer(self.log.clone())

@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use os_sandbox::{Command, ErrorKind, Exit, Output, Stdio};
+use os_sandbox::{Command, ErrorKind, Exit, Killer, Output, Stdio};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::call::{Code, Failure, Reply};
 use crate::command_line::CommandLine;
@@ -70,52 +71,85 @@ impl Tool for Shell {
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        blocking(move || {
-            let line = parse(&args)?;
-            let processes = hands.processes()?;
-            let (program, rest) = match line.argv() {
-                Some([program, rest @ ..]) => (program.as_str(), rest.to_vec()),
-                Some([]) | None => ("sh", vec!["-c".to_owned(), line.as_str().to_owned()]),
-            };
-            let timeout = processes.timeout(args.integer("timeout_s"));
-            let started = Instant::now();
-            let child = Command::new(processes.plan(), program)
-                .args(rest)
-                .stdin(Stdio::Null)
-                .stdout(Stdio::Piped)
-                .stderr(Stdio::Piped)
-                .timeout(timeout)
-                .spawn()
-                .map_err(|error| refused(program, &error))?;
-            let enforcement = serde_json::to_value(child.enforcement()).ok();
-            let output = child
-                .wait_with_output()
-                .map_err(|error| refused(program, &error))?;
-            let finished = Finished {
-                stderr: with_notes(&output, processes),
-                output,
-                duration: started.elapsed(),
-            };
-            if finished.output.exit == Exit::TimedOut {
-                return Err(Failure::new(
-                    Code::TimeLimit,
-                    format!("The command was ended after {} seconds.", timeout.as_secs()),
-                )
-                .hint("Pass a larger timeout_s, or do less in one command.")
-                .structured(finished.facts()));
-            }
-            Ok(Reply {
-                text: finished.text(),
-                structured: Some(finished.facts()),
-                enforcement,
-                runner: if processes.is_confined() {
-                    "os"
-                } else {
-                    "local"
-                },
-            })
+        Box::pin(async move {
+            // Dropped with this future: then the command is ended, or never started.
+            let (started, running) = oneshot::channel();
+            let work = blocking(move || execute(&args, &hands, started));
+            let mut guard = EndIfDropped(Some(running));
+            let outcome = work.await;
+            guard.0 = None;
+            outcome
         })
     }
+}
+/// Ends a command that nobody waits for any more. If it has not been started yet,
+/// whoever starts it finds the other end of the channel gone.
+struct EndIfDropped(Option<oneshot::Receiver<Killer>>);
+
+impl Drop for EndIfDropped {
+    fn drop(&mut self) {
+        if let Some(killer) = self.0.as_mut().and_then(|running| running.try_recv().ok()) {
+            killer.kill();
+        }
+    }
+}
+
+fn execute(
+    args: &Arguments,
+    hands: &Hands,
+    started: oneshot::Sender<Killer>,
+) -> Result<Reply, Failure> {
+    let line = parse(args)?;
+    let processes = hands.processes()?;
+    let (program, rest) = match line.argv() {
+        Some([program, rest @ ..]) => (program.as_str(), rest.to_vec()),
+        Some([]) | None => ("sh", vec!["-c".to_owned(), line.as_str().to_owned()]),
+    };
+    let timeout = processes.timeout(args.integer("timeout_s"));
+    let clock = Instant::now();
+    let child = Command::new(processes.plan(), program)
+        .args(rest)
+        .stdin(Stdio::Null)
+        .stdout(Stdio::Piped)
+        .stderr(Stdio::Piped)
+        .timeout(timeout)
+        .spawn()
+        .map_err(|error| refused(program, &error))?;
+    let killer = child.killer().map_err(|error| refused(program, &error))?;
+    if let Err(killer) = started.send(killer) {
+        killer.kill();
+    }
+    let enforcement = serde_json::to_value(child.enforcement()).ok();
+    let output = child
+        .wait_with_output()
+        .map_err(|error| refused(program, &error))?;
+    let finished = Finished {
+        stderr: with_notes(&output, processes),
+        output,
+        duration: clock.elapsed(),
+    };
+    if finished.output.exit == Exit::TimedOut {
+        let seconds = timeout.as_secs();
+        let printed = finished.text();
+        return Err(Failure::new(
+            Code::TimeLimit,
+            format!(
+                "The command was ended after {seconds} seconds. Until then it printed:\n{printed}"
+            ),
+        )
+        .hint("Pass a larger timeout_s, or do less in one command.")
+        .structured(finished.facts()));
+    }
+    Ok(Reply {
+        text: finished.text(),
+        structured: Some(finished.facts()),
+        enforcement,
+        runner: if processes.is_confined() {
+            "os"
+        } else {
+            "local"
+        },
+    })
 }
 
 /// A command that ran, whatever it came to.
@@ -175,9 +209,9 @@ fn with_notes(output: &Output, processes: &Processes) -> String {
         return stderr;
     }
     let notes = processes.notes_after(&stderr);
-    notes
-        .into_iter()
-        .fold(stderr, |text, note| format!("{text}\n\n{note}"))
+    notes.into_iter().fold(stderr, |text, note| {
+        format!("{}\n\n{note}", text.trim_end_matches('\n'))
+    })
 }
 
 fn refused(program: &str, error: &os_sandbox::Error) -> Failure {

@@ -1,0 +1,103 @@
+//! The shell tool over a real, confined process.
+
+use std::path::Path;
+use std::time::Duration;
+
+use forge_tools::{Call, Processes, Toolbox, Verdict};
+use os_sandbox::{Access, Plan, Policy, Requirement, Support};
+use serde_json::json;
+
+use crate::support::{Always, block_on, call, recorder};
+
+fn processes(dir: &Path) -> Processes {
+    let policy = Policy::builder()
+        .mount(dir, "/work-dir", Access::READ | Access::WRITE)
+        .build()
+        .unwrap();
+    Processes::new(Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap())
+        .notes(vec!["/work-dir".into()], false)
+        .default_timeout(Duration::from_secs(20))
+}
+
+fn toolbox(dir: &Path) -> Toolbox {
+    Toolbox::builder()
+        .processes(processes(dir))
+        .gate(Always(Verdict::Allow))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn results_and_notes() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a b"), "text\n").unwrap();
+    let toolbox = toolbox(dir.path());
+    let mut shown = String::new();
+    for command in [
+        "cat 'work-dir/a b'",
+        "true",
+        "sh -c 'echo out; echo err >&2; exit 3'",
+        "echo $HOME *",
+        "cat 'work-dir/a b' | wc -l",
+        "sh -c 'echo \"Permission denied\" >&2; exit 1'",
+        "sh -c 'echo \"Permission denied\" >&2'",
+        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9'",
+        "no-such-program",
+        "sh -c 'kill -9 $$'",
+    ] {
+        let result = call(&toolbox, "shell", json!({"command": command}));
+        let code = result.error.map_or("ok".to_owned(), |error| error.code);
+        shown.push_str(&format!("--- {command} -> {code}\n{}\n", result.content));
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_time_limit_says_what_was_printed_until_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = call(
+        &toolbox(dir.path()),
+        "shell",
+        json!({"command": "sh -c 'echo first; sleep 60'", "timeout_s": 1}),
+    );
+    assert_eq!(result.error.as_ref().unwrap().code, "TIME_LIMIT");
+    assert!(result.content.contains("first"), "{}", result.content);
+    assert_eq!(result.structured.unwrap()["exit_code"], 124);
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let beat = dir.path().join("beat");
+    let records = recorder();
+    let toolbox = Toolbox::builder()
+        .processes(processes(dir.path()))
+        .gate(Always(Verdict::Allow))
+        .shared_recorder(records.clone())
+        .build()
+        .unwrap();
+    let command = "sh -c 'while :; do echo x >> work-dir/beat; sleep 0.05; done'";
+    let size = || std::fs::metadata(&beat).map_or(0, |meta| meta.len());
+    block_on(async {
+        let running = toolbox.call(Call::new("shell", json!({"command": command})));
+        let started = async {
+            while size() < 4 {
+                tokio::task::yield_now().await;
+            }
+        };
+        // Dropping `running` is what a cancelled request does.
+        tokio::select! {
+            _ = running => panic!("it ended by itself"),
+            () = started => {}
+        }
+    });
+    let record = &records.records()[0];
+    assert_eq!(record.code.as_deref(), Some("CANCELLED"));
+    // Ended once the size stays the same over ten beats.
+    let stopped = (0..60).any(|_| {
+        let before = size();
+        std::thread::sleep(Duration::from_millis(500));
+        size() == before
+    });
+    assert!(stopped);
+}
