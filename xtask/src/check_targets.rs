@@ -77,6 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let variable = TARGET.replace('-', "_");
     let mut cargo = process::cargo();
     cargo.arg("check").args(EVERYTHING).args([
+        "--all-targets",
         "--keep-going",
         "-Zbuild-std=std",
         "--target",
