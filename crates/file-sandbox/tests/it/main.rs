@@ -4,7 +4,12 @@
     clippy::unwrap_used,
     reason = "a test that cannot set up its scene has failed"
 )]
+#![expect(
+    clippy::print_stdout,
+    reason = "a matrix says which cells ran; `--nocapture` shows it"
+)]
 
+mod again;
 mod escapes;
 mod mounts;
 mod operations;
