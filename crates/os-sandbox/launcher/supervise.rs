@@ -225,7 +225,7 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
         if run.has(wire::FLAG_SCOPE) {
             let _ = sys::kill(-1, sys::SIGKILL);
         } else {
-            kill_children(target);
+            kill_children();
         }
         loop {
             match sys::wait_any(false) {
@@ -246,11 +246,9 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
     Left::Some
 }
 
-/// Every process whose parent we are, by the kernel's own list; and the target's group.
-fn kill_children(target: i32) {
-    // Zombies too: harmless, they are reaped right after. A group of its own exists with setsid.
-    let _ = sys::kill(-target, sys::SIGKILL);
-    let _ = sys::kill(target, sys::SIGKILL);
+/// Every process whose parent we are, by the kernel's own list. Only those: what we have not
+/// reaped cannot be somebody else by now, as a group or a remembered number could.
+fn kill_children() {
     let Some(path) = sys::CStr::new(b"/proc/thread-self/children\0") else {
         return;
     };

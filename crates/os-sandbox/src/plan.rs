@@ -261,15 +261,21 @@ impl From<PlanError> for Error {
     }
 }
 
+/// Promises by their reason, in the order of the table.
 fn listed(gaps: &[Entry]) -> String {
-    let gaps: Vec<String> = gaps
-        .iter()
-        .map(|gap| match &gap.reason {
-            Some(reason) => format!("{} ({reason})", gap.promise),
-            None => gap.promise.to_string(),
-        })
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for gap in gaps {
+        let reason = gap.reason.as_deref().unwrap_or("no reason is known");
+        match groups.iter_mut().find(|group| group.0 == reason) {
+            Some(group) => group.1.push(gap.promise.name()),
+            None => groups.push((reason, vec![gap.promise.name()])),
+        }
+    }
+    let groups: Vec<String> = groups
+        .into_iter()
+        .map(|(reason, names)| format!("{} ({reason})", names.join(", ")))
         .collect();
-    gaps.join(", ")
+    groups.join("; ")
 }
 
 fn usable(support: &Support, backend: Backend) -> bool {
@@ -342,15 +348,16 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
         // A bind mount has no "readable, not executable" that bwrap could ask for.
         out.any(Promise::ExecuteOutside, &[&need(1, "5.13")]);
     }
-    let lost = policy.narrowed();
-    if lost.contains(Access::EXECUTE) && lost == Access::EXECUTE {
+    let narrowed = policy.narrowed();
+    if narrowed.in_execution {
         out.push(
             Promise::NarrowerInside,
             State::Absent,
             &[],
-            "no mechanism here can forbid starting programs inside a larger mount that allows it",
+            "nothing here forbids starting programs inside a larger mount that allows it; \
+             let the inner mount execute too",
         );
-    } else if !lost.is_none() {
+    } else if narrowed.at_all {
         out.any(Promise::NarrowerInside, &[&layer]);
     }
     out.any(Promise::KernelSettings, &[&layer, &need(1, "5.13")]);

@@ -62,7 +62,7 @@ enum Op {
     Bind {
         from: PathBuf,
         writable: bool,
-        pin: bool,
+        identity: (u64, u64),
     },
     Mask {
         is_dir: bool,
@@ -120,23 +120,21 @@ pub(crate) fn compose(
         "--perms", "1777", "--tmpfs", TMP, "--perms", "0700", "--tmpfs", HOME,
     ]);
 
-    let ops = ops(mounts, names);
+    let ops = ops(mounts, names)?;
     let mut pins = Vec::new();
     for ((_, dest), op) in &ops {
         match op {
             Op::Bind {
                 from,
                 writable,
-                pin,
+                identity,
             } => {
                 let flag = if *writable { "--bind" } else { "--ro-bind" };
                 args.paths(flag, from.as_os_str().as_bytes(), dest);
-                if *pin {
-                    pins.push(Pin {
-                        path: dest.clone(),
-                        identity: identity(from)?,
-                    });
-                }
+                pins.push(Pin {
+                    path: dest.clone(),
+                    identity: *identity,
+                });
             }
             Op::Mask { is_dir: true } => {
                 args.all(&["--perms", "0000"]);
@@ -221,17 +219,17 @@ fn system(args: &mut Args, system: System, passwd: i32, group: i32) {
 }
 
 /// All mounts by depth of their destination, so that nothing buries what lies deeper.
-fn ops(mounts: &[HostMount], names: &[Names]) -> BTreeMap<(usize, Vec<u8>), Op> {
+fn ops(mounts: &[HostMount], names: &[Names]) -> Result<BTreeMap<(usize, Vec<u8>), Op>, Error> {
     let mut ops = BTreeMap::new();
     let key = |dest: Vec<u8>| (dest.iter().filter(|byte| **byte == b'/').count(), dest);
     for mount in mounts {
-        ops.insert(key(mount.inside.as_bytes().to_vec()), of_mount(mount));
+        ops.insert(key(mount.inside.as_bytes().to_vec()), of_mount(mount)?);
         // A mount inside another's directory has its own access under that name as well.
         for outer in mounts {
             if let Ok(rest) = mount.host.strip_prefix(&outer.host)
                 && !rest.as_os_str().is_empty()
             {
-                ops.insert(key(dest(&outer.inside, rest)), of_mount(mount));
+                ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
             }
         }
     }
@@ -254,7 +252,7 @@ fn ops(mounts: &[HostMount], names: &[Names]) -> BTreeMap<(usize, Vec<u8>), Op> 
                     Op::Bind {
                         from: mount.host.join(&found.below),
                         writable: false,
-                        pin: true,
+                        identity: mount.identity_below(&found.below)?,
                     },
                 );
             } else {
@@ -268,28 +266,29 @@ fn ops(mounts: &[HostMount], names: &[Names]) -> BTreeMap<(usize, Vec<u8>), Op> 
                 if ancestor.as_os_str().is_empty() || !writable {
                     continue;
                 }
+                let identity = mount.identity_below(ancestor)?;
                 ops.entry(dest_of(ancestor)).or_insert(Op::Bind {
                     from: host,
                     writable: true,
-                    pin: true,
+                    identity,
                 });
             }
         }
     }
-    ops
+    Ok(ops)
 }
 
-fn of_mount(mount: &HostMount) -> Op {
+fn of_mount(mount: &HostMount) -> Result<Op, Error> {
     if mount.access.is_none() {
-        return Op::Mask {
+        return Ok(Op::Mask {
             is_dir: mount.is_dir,
-        };
+        });
     }
-    Op::Bind {
+    Ok(Op::Bind {
         from: mount.host.clone(),
         writable: mount.access.contains(Access::WRITE),
-        pin: true,
-    }
+        identity: mount.identity()?,
+    })
 }
 
 /// The access of the longest mount around a host path.
@@ -306,15 +305,6 @@ fn dest(inside: &str, rest: &Path) -> Vec<u8> {
     out.push(b'/');
     out.extend_from_slice(rest.as_os_str().as_bytes());
     out
-}
-
-fn identity(path: &Path) -> Result<(u64, u64), Error> {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::symlink_metadata(path)
-        .map_err(|error| Error::io("a protected name went away during the start", error))?;
-    let device = meta.dev();
-    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
-    Ok((major | minor << 32, meta.ino()))
 }
 
 struct Args(Vec<OsString>);

@@ -10,10 +10,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
 /// Bound on what one start looks at when it sweeps.
 const MAX_SWEPT: usize = 10_000;
+/// A directory younger than this may be one that is just being made and not locked yet.
+const SWEEP_AGE: Duration = Duration::from_secs(60);
 /// Bound on the nesting that a target can have left for us to remove.
 const MAX_DEPTH: usize = 512;
 
@@ -125,7 +128,11 @@ fn sweep(base: &Path) {
         let path = entry.path();
         let ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX))
             && fs::symlink_metadata(&path).is_ok_and(|meta| {
-                meta.is_dir() && meta.uid() == me && meta.permissions().mode() & 0o077 == 0
+                let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+                meta.is_dir()
+                    && meta.uid() == me
+                    && meta.permissions().mode() & 0o077 == 0
+                    && age.is_some_and(|age| age > SWEEP_AGE)
             });
         // Held while it is removed, so that two brokers do not sweep the same one.
         if ours

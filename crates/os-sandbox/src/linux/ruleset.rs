@@ -11,7 +11,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// What a ruleset is made from.
@@ -56,7 +56,13 @@ pub(crate) fn build(wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
     };
 
     for mount in wanted.mounts {
-        rules.add(&mount.host, rights(wanted.policy, mount.access), true)?;
+        let handle = mount.handle.as_fd();
+        rules.add_open(
+            handle,
+            mount.is_dir,
+            rights(wanted.policy, mount.access),
+            &mount.host,
+        )?;
     }
     for path in wanted.private {
         rules.add(path, rights(wanted.policy, Access::ALL), true)?;
@@ -195,6 +201,16 @@ impl Rules {
             }
         };
         let is_dir = std::fs::metadata(path).is_ok_and(|meta| meta.is_dir());
+        self.add_open(fd.as_fd(), is_dir, rights, path)
+    }
+
+    fn add_open(
+        &mut self,
+        place: BorrowedFd<'_>,
+        is_dir: bool,
+        rights: BitFlags<AccessFs>,
+        path: &Path,
+    ) -> Result<(), Error> {
         let mut rights = rights & self.handled;
         if !is_dir {
             rights &= AccessFs::from_file(ABI::V9);
@@ -204,7 +220,7 @@ impl Rules {
         }
         (&mut self.created)
             .set_compatibility(CompatLevel::HardRequirement)
-            .add_rule(PathBeneath::new(fd, rights))
+            .add_rule(PathBeneath::new(place, rights))
             .map_err(|error| {
                 Error::new(
                     ErrorKind::Enforcement,

@@ -297,6 +297,7 @@ fn filter(plan: &Plan) -> Result<Vec<u8>, Error> {
             UnixSockets::Open => true,
         },
         freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
+        shared_host: plan.backend() == Backend::Landlock,
     };
     let program = seccomp::compile(&seccomp::table(wanted)).ok_or_else(none)?;
     Ok(seccomp::bytes(&program))

@@ -6,11 +6,17 @@ use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::plan::Backend;
 use crate::policy::{Mount, Place, Policy, check_not_kernel};
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, major, minor};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A mount whose links were followed once, now, in the broker.
+/// A mount whose links were followed once, now, in the broker, and that is held open: rules are
+/// made from the open handle, and the first process inside compares with its identity.
 #[derive(Debug)]
 pub(crate) struct HostMount {
     pub(crate) host: PathBuf,
@@ -18,11 +24,59 @@ pub(crate) struct HostMount {
     pub(crate) access: Access,
     pub(crate) place: Place,
     pub(crate) is_dir: bool,
+    /// Opened with O_PATH.
+    pub(crate) handle: File,
+}
+
+impl HostMount {
+    /// Device (major number in the low half, as `statx` has it) and inode.
+    pub(crate) fn identity(&self) -> Result<(u64, u64), Error> {
+        identity(&self.handle)
+    }
+
+    /// Identity of a name below this mount, without following a link on the way.
+    pub(crate) fn identity_below(&self, below: &Path) -> Result<(u64, u64), Error> {
+        let gone = |errno: nix::Error| {
+            Error::io("a protected name changed during the start", errno.into())
+        };
+        let mut at = self
+            .handle
+            .try_clone()
+            .map_err(|e| Error::io("out of descriptors", e))?;
+        for name in below {
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            at = openat(&at, name, flags, Mode::empty())
+                .map_err(gone)?
+                .into();
+        }
+        identity(&at)
+    }
 }
 
 /// Follows each mount's links, and refuses what turns out to be the kernel's.
 pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
-    policy.mounts().iter().map(host_mount).collect()
+    let mounts: Vec<HostMount> = policy
+        .mounts()
+        .iter()
+        .map(host_mount)
+        .collect::<Result<_, _>>()?;
+    for (inner, inner_policy) in mounts.iter().zip(policy.mounts()) {
+        for (outer, outer_policy) in mounts.iter().zip(policy.mounts()) {
+            // A command that may write in the outer one could have put a link to anywhere in the
+            // inner one's place.
+            if let Ok(rest) = inner_policy.host().strip_prefix(outer_policy.host())
+                && inner.host != join(outer.host.clone(), rest)
+            {
+                return Err(Error::invalid(format!(
+                    "{} runs through a link inside {}",
+                    inner_policy.shown_at(),
+                    outer_policy.shown_at()
+                ))
+                .with_hint("a part of a mount must be a real directory or file in it"));
+            }
+        }
+    }
+    Ok(mounts)
 }
 
 fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
@@ -43,15 +97,30 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
     };
     let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
     check_not_kernel(&host)?;
-    let meta = std::fs::metadata(&host).map_err(failed)?;
-    if !meta.is_dir() && !meta.is_file() {
+    let handle = File::options()
+        .read(true)
+        .custom_flags(OFlag::O_PATH.bits())
+        .open(&host)
+        .map_err(failed)?;
+    // What was opened is what was looked at, whatever happened in between.
+    let opened =
+        std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(failed)?;
+    if opened != host {
         return Err(Error::new(
-            ErrorKind::Invalid,
+            ErrorKind::Enforcement,
             format!(
-                "{} is neither a directory nor a file",
-                mount.host().display()
+                "{} ({}) was replaced while it was opened",
+                mount.host().display(),
+                mount.shown_at()
             ),
         ));
+    }
+    let meta = handle.metadata().map_err(failed)?;
+    if !meta.is_dir() && !meta.is_file() {
+        return Err(Error::invalid(format!(
+            "{} is neither a directory nor a file",
+            mount.host().display()
+        )));
     }
     Ok(HostMount {
         host,
@@ -59,7 +128,16 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         access: mount.access(),
         place: mount.place(),
         is_dir: meta.is_dir(),
+        handle,
     })
+}
+
+fn identity(file: &File) -> Result<(u64, u64), Error> {
+    let meta = file
+        .metadata()
+        .map_err(|error| Error::io("could not look at a mount", error))?;
+    let device = meta.dev();
+    Ok((major(device) | minor(device) << 32, meta.ino()))
 }
 
 /// Where the target finds things.

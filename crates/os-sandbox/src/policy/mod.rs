@@ -179,22 +179,22 @@ impl Policy {
         &self.hide
     }
 
-    /// Whether some mount allows less than one around it (by host path).
-    pub(crate) fn narrowed(&self) -> Access {
-        let mut lost = Access::NONE;
+    /// Whether some mount allows less than one around it (by host path), and whether one that can
+    /// still be read or written loses execution only by that.
+    pub(crate) fn narrowed(&self) -> Narrowed {
+        let mut found = Narrowed::default();
         for inner in &self.mounts {
             for outer in &self.mounts {
-                let contains =
-                    inner.host() != outer.host() && inner.host().starts_with(outer.host());
-                for one in [Access::READ, Access::WRITE, Access::EXECUTE] {
-                    if contains && outer.access().contains(one) && !inner.access().contains(one) {
-                        lost = lost | one;
-                    }
+                if inner.host() == outer.host() || !inner.host().starts_with(outer.host()) {
+                    continue;
                 }
+                found.at_all |= !inner.access().contains(outer.access());
+                found.in_execution |= !inner.access().is_none()
+                    && outer.access().contains(Access::EXECUTE)
+                    && !inner.access().contains(Access::EXECUTE);
             }
-            // The system profile opens what it opens, whatever a mount inside it says.
         }
-        lost
+        found
     }
 
     fn mount_of(&self, path: &Path) -> Option<&Mount> {
@@ -212,6 +212,13 @@ impl Policy {
         }
         mount.host()
     }
+}
+
+/// See [`Policy::narrowed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Narrowed {
+    pub(crate) at_all: bool,
+    pub(crate) in_execution: bool,
 }
 
 /// Collects a policy; [`PolicyBuilder::build`] checks it.

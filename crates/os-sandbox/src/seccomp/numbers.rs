@@ -49,12 +49,22 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 101] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 115] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
+    ("shmget", Some(29), Some(194)),
+    ("shmat", Some(30), Some(196)),
+    ("shmctl", Some(31), Some(195)),
     ("socket", Some(41), Some(198)),
     ("socketpair", Some(53), Some(199)),
     ("clone", Some(56), Some(220)),
+    ("semget", Some(64), Some(190)),
+    ("semop", Some(65), Some(193)),
+    ("semctl", Some(66), Some(191)),
+    ("msgget", Some(68), Some(186)),
+    ("msgsnd", Some(69), Some(189)),
+    ("msgrcv", Some(70), Some(188)),
+    ("msgctl", Some(71), Some(187)),
     ("mkdir", Some(83), None),
     ("creat", Some(85), None),
     ("chmod", Some(90), None),
@@ -100,8 +110,11 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 101] = [
     ("lremovexattr", Some(198), Some(15)),
     ("fremovexattr", Some(199), Some(16)),
     ("lookup_dcookie", Some(212), Some(18)),
+    ("semtimedop", Some(220), Some(192)),
     ("clock_settime", Some(227), Some(112)),
     ("vserver", Some(236), None),
+    ("mq_open", Some(240), Some(180)),
+    ("mq_unlink", Some(241), Some(181)),
     ("kexec_load", Some(246), Some(104)),
     ("add_key", Some(248), Some(217)),
     ("request_key", Some(249), Some(218)),
@@ -117,6 +130,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 101] = [
     ("perf_event_open", Some(298), Some(241)),
     ("fanotify_init", Some(300), Some(262)),
     ("fanotify_mark", Some(301), Some(263)),
+    ("prlimit64", Some(302), Some(261)),
     ("open_by_handle_at", Some(304), Some(265)),
     ("clock_adjtime", Some(305), Some(266)),
     ("setns", Some(308), Some(268)),

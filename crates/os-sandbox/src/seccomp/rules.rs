@@ -19,6 +19,9 @@ pub(crate) struct Wanted {
     /// The caller is uid 0 and no mount layer keeps its files out of reach: owners and extended
     /// attributes, which Landlock does not control, are frozen.
     pub(crate) freeze_metadata: bool,
+    /// No namespaces: System V and POSIX message queues, semaphores and shared memory are those of
+    /// the whole host, and so are the limits of every process of the same user.
+    pub(crate) shared_host: bool,
 }
 
 /// Set-user-id and set-group-id in a mode.
@@ -195,6 +198,29 @@ pub(crate) fn table(wanted: Wanted) -> Table {
                 "removexattrat",
             ],
         );
+    }
+
+    if wanted.shared_host {
+        rules.always(
+            ENOSYS,
+            &[
+                "shmget",
+                "shmat",
+                "shmctl",
+                "semget",
+                "semop",
+                "semctl",
+                "semtimedop",
+                "msgget",
+                "msgsnd",
+                "msgrcv",
+                "msgctl",
+                "mq_open",
+                "mq_unlink",
+            ],
+        );
+        // A limit of zero seconds is a kill.
+        rules.when(&["prlimit64"], 0, ALL, EPERM);
     }
 
     rules.rule("socket", sockets(wanted));
@@ -397,12 +423,13 @@ mod tests {
     fn all_wanted() -> Vec<Wanted> {
         let mut all = Vec::new();
         for arch in [Arch::X86_64, Arch::Aarch64] {
-            for bits in 0..8 {
+            for bits in 0..16 {
                 all.push(Wanted {
                     arch,
                     internet: bits & 1 != 0,
                     unix: bits & 2 != 0,
                     freeze_metadata: bits & 4 != 0,
+                    shared_host: bits & 8 != 0,
                 });
             }
         }
@@ -419,12 +446,14 @@ mod tests {
         internet: false,
         unix: false,
         freeze_metadata: true,
+        shared_host: true,
     };
     const OPEN: Wanted = Wanted {
         arch: Arch::X86_64,
         internet: true,
         unix: true,
         freeze_metadata: false,
+        shared_host: false,
     };
 
     #[test]
@@ -499,6 +528,10 @@ mod tests {
                 Errno(EPERM),
             ),
             (OPEN, "io_uring_setup", [0; 6], Errno(ENOSYS)),
+            (OPEN, "shmget", [1, 0, 0, 0, 0, 0], Allow),
+            (CLOSED, "shmget", [1, 0, 0, 0, 0, 0], Errno(ENOSYS)),
+            (CLOSED, "prlimit64", [0, 7, 0, 0, 0, 0], Allow),
+            (CLOSED, "prlimit64", [1, 7, 0, 0, 0, 0], Errno(EPERM)),
             (OPEN, "ptrace", [0; 6], Errno(EPERM)),
         ] {
             assert_eq!(
@@ -544,7 +577,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_program_means_the_table(
-            which in 0usize..16,
+            which in 0usize..32,
             row in 0usize..NUMBERS.len(),
             other in any::<u32>(),
             named in any::<bool>(),

@@ -1,1 +1,244 @@
+//! Plans on described hosts: which gaps refuse, which are listed, and how it reads.
 
+use os_sandbox::{
+    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, Promise, Rank, Requirement,
+    State, Support,
+};
+
+fn host(abi: u32, bubblewrap: bool) -> Support {
+    Support::assume(Assumed {
+        landlock_abi: abi,
+        landlock_errata: 0,
+        seccomp: true,
+        bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
+        uid_zero: false,
+    })
+}
+
+fn policy() -> Policy {
+    Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .build()
+        .expect("a policy")
+}
+
+#[test]
+fn the_best_mechanism_of_a_host() {
+    for (abi, bubblewrap, want) in [
+        (7, true, Backend::Bubblewrap),
+        (0, true, Backend::Bubblewrap),
+        (7, false, Backend::Landlock),
+        (6, false, Backend::Landlock),
+    ] {
+        let plan = Plan::new(&policy(), &host(abi, bubblewrap), Requirement::Enforce).unwrap();
+        assert_eq!(plan.backend(), want, "{abi} {bubblewrap}");
+    }
+}
+
+#[test]
+fn each_landlock_version_says_what_it_lacks() {
+    let gaps = |abi: u32| -> Vec<String> {
+        match Plan::new(&policy(), &host(abi, false), Requirement::Enforce) {
+            Ok(_) => Vec::new(),
+            Err(refused) => refused
+                .gaps()
+                .iter()
+                .map(|gap| gap.promise.to_string())
+                .collect(),
+        }
+    };
+    assert_eq!(gaps(1), ["write outside", "signals", "survivors"]);
+    assert_eq!(gaps(2), ["write outside", "signals", "survivors"]);
+    assert_eq!(gaps(3), ["signals", "survivors"]);
+    assert_eq!(gaps(5), ["signals", "survivors"]);
+    assert!(gaps(6).is_empty());
+    assert!(gaps(9).is_empty());
+}
+
+#[test]
+fn nothing_to_enforce_with() {
+    let bare = Support::assume(Assumed::default());
+    let refused = Plan::new(&policy(), &bare, Requirement::Enforce).unwrap_err();
+    let error = Error::from(refused);
+    assert_eq!(
+        (error.kind(), error.exit_code()),
+        (ErrorKind::Unsupported, 125)
+    );
+    assert!(
+        error
+            .gaps()
+            .iter()
+            .all(|gap| gap.promise.rank() == Rank::Boundary)
+    );
+    insta::assert_snapshot!(format!("{error}\nhint: {}", error.hint().unwrap()), @r"
+    this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism)
+    hint: bubblewrap: assumed to be missing
+    landlock: assumed to be missing
+    seccomp: assumed to be missing
+    ");
+
+    let plan = Plan::new(&policy(), &bare, Requirement::BestEffort).unwrap();
+    assert_eq!(plan.backend(), Backend::None);
+    assert_eq!(
+        plan.gaps()
+            .filter(|gap| gap.state == State::Enforced)
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn guards_are_listed_or_required() {
+    let policy = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .protect(".git/hooks")
+        .build()
+        .unwrap();
+    let plan = Plan::new(&policy, &host(7, false), Requirement::Enforce).unwrap();
+    let names: Vec<&str> = plan.gaps().map(|gap| gap.promise.name()).collect();
+    assert_eq!(
+        names,
+        [
+            "protected names",
+            "metadata",
+            "process list",
+            "memory limit",
+            "process limit"
+        ]
+    );
+    assert!(Plan::new(&policy, &host(7, false), Requirement::EnforceGuards).is_err());
+}
+
+#[test]
+fn what_a_policy_asks_of_the_network() {
+    for (network, landlock, bubblewrap) in [
+        (Network::Denied, true, true),
+        (Network::Loopback, false, true),
+        (Network::Hosts(vec!["example.org".to_owned()]), false, false),
+        (Network::Hosts(Vec::new()), false, false),
+        (Network::Unrestricted, true, true),
+    ] {
+        let policy = Policy::builder().network(network.clone()).build().unwrap();
+        let keeps = |backend| {
+            Plan::with_mechanism(&policy, &host(7, true), Requirement::Enforce, backend).is_ok()
+        };
+        assert_eq!(keeps(Backend::Landlock), landlock, "{network:?}");
+        assert_eq!(keeps(Backend::Bubblewrap), bubblewrap, "{network:?}");
+        assert!(!keeps(Backend::None));
+    }
+    // Without filters, sockets that no namespace holds (VSOCK) are open.
+    let unfiltered = Support::assume(Assumed {
+        landlock_abi: 7,
+        bubblewrap: Some("0.12.0".to_owned()),
+        ..Assumed::default()
+    });
+    let refused = Plan::new(&policy(), &unfiltered, Requirement::Enforce).unwrap_err();
+    assert!(
+        refused
+            .gaps()
+            .iter()
+            .any(|gap| gap.promise == Promise::Network)
+    );
+}
+
+#[test]
+fn less_inside_more_needs_a_mount_layer() {
+    let narrowed = |inner| {
+        Policy::builder()
+            .mount("/p", "/", Access::ALL)
+            .mount("/p/v", "/v", inner)
+            .build()
+            .unwrap()
+    };
+    let keeps = |policy: &Policy, backend| {
+        Plan::with_mechanism(policy, &host(7, true), Requirement::Enforce, backend).is_ok()
+    };
+    let read_only = narrowed(Access::READ | Access::EXECUTE);
+    assert!(keeps(&read_only, Backend::Bubblewrap));
+    assert!(!keeps(&read_only, Backend::Landlock));
+    assert!(keeps(&narrowed(Access::NONE), Backend::Bubblewrap));
+    assert!(!keeps(&narrowed(Access::READ), Backend::Bubblewrap));
+    // Not executable inside executable: nothing here can.
+    assert!(!keeps(
+        &narrowed(Access::READ | Access::WRITE),
+        Backend::Bubblewrap
+    ));
+    // More inside less is what Landlock is made for.
+    let widened = Policy::builder()
+        .mount("/p", "/", Access::READ | Access::EXECUTE)
+        .mount("/p/out", "/out", Access::ALL)
+        .build()
+        .unwrap();
+    assert!(keeps(&widened, Backend::Landlock));
+}
+
+#[test]
+fn a_plan_reads_like_a_table() {
+    let policy = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .protect(".git/hooks")
+        .hide(".env")
+        .build()
+        .unwrap();
+    let plan = Plan::new(&policy, &host(7, true), Requirement::Enforce).unwrap();
+    insta::assert_snapshot!(plan, @r"
+    mechanism: bubblewrap
+    read outside     enforced  bubblewrap + landlock
+    write outside    enforced  bubblewrap + landlock
+    execute outside  enforced  bubblewrap + landlock
+    kernel settings  enforced  bubblewrap + landlock
+    set-id bits      enforced  seccomp
+    network          enforced  bubblewrap + seccomp
+    unix sockets     enforced  seccomp
+    descriptors      enforced  launcher
+    environment      enforced  launcher
+    signals          enforced  bubblewrap + landlock
+    tracing          enforced  bubblewrap + landlock
+    terminal input   enforced  seccomp
+    kernel surface   enforced  seccomp
+    survivors        enforced  bubblewrap + launcher
+    protected names  degraded  bubblewrap (names that do not exist yet are not held)
+    hidden names     degraded  bubblewrap (names that appear while it runs are not covered)
+    metadata         enforced  bubblewrap
+    process list     enforced  bubblewrap
+    devices          enforced  bubblewrap
+    memory limit     degraded  rlimits (for each process, not for the tree together)
+    process limit    enforced  rlimits
+    ");
+    let plan = Plan::new(&policy, &host(6, false), Requirement::Enforce).unwrap();
+    insta::assert_snapshot!(plan, @r"
+    mechanism: landlock
+    read outside     enforced  landlock
+    write outside    enforced  landlock
+    execute outside  enforced  landlock
+    kernel settings  enforced  landlock
+    set-id bits      enforced  seccomp
+    network          enforced  seccomp
+    unix sockets     enforced  seccomp
+    descriptors      enforced  launcher
+    environment      enforced  launcher
+    signals          enforced  landlock
+    tracing          enforced  landlock
+    terminal input   enforced  seccomp
+    kernel surface   enforced  seccomp
+    survivors        enforced  landlock + launcher
+    protected names  absent    (needs a mount layer, such as bubblewrap)
+    hidden names     absent    (needs a mount layer, such as bubblewrap)
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+    process list     absent    (needs a mount layer, such as bubblewrap)
+    devices          enforced  landlock
+    memory limit     degraded  rlimits (for each process, not for the tree together)
+    process limit    absent    (needs a user namespace)
+    ");
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_receipt_can_be_stored() {
+    let plan = Plan::new(&policy(), &host(7, false), Requirement::Enforce).unwrap();
+    let json = serde_json::to_value(plan.entries()).unwrap();
+    assert_eq!(
+        json[0],
+        serde_json::json!({"promise": "read outside", "state": "enforced", "by": ["landlock"]})
+    );
+}

@@ -1,1 +1,177 @@
+//! Policies: what they mean, what they refuse, and their name.
 
+use os_sandbox::{Access, Environment, ErrorKind, Limits, Network, Policy, System};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+fn project() -> Policy {
+    Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .mount("/p/vendor", "/vendor", Access::READ | Access::EXECUTE)
+        .mount("/p/vendor/out", "/vendor/out", Access::READ | Access::WRITE)
+        .mount("/p/private", "/private", Access::NONE)
+        .mount("/d", "/data", Access::READ)
+        .protect(".git/hooks")
+        .hide(".env*")
+        .build()
+        .expect("a policy")
+}
+
+#[test]
+fn the_longest_mount_decides() {
+    let policy = project();
+    for (path, want) in [
+        ("/p", "read+write+execute"),
+        ("/p/src/a.rs", "read+write+execute"),
+        ("/p/vendor", "read+execute"),
+        ("/p/vendor/lib.rs", "read+execute"),
+        ("/p/vendorx", "read+write+execute"),
+        ("/p/vendor/out/x", "read+write"),
+        ("/p/private/key", "nothing"),
+        ("/p/.git/HEAD", "read+write+execute"),
+        ("/p/.git/hooks/pre-commit", "read+execute"),
+        ("/p/sub/.git/hooks", "read+execute"),
+        ("/p/.env.local", "nothing"),
+        ("/d/a", "read"),
+        ("/d/.env", "nothing"),
+        ("/dd", "nothing"),
+        ("/", "nothing"),
+        ("relative", "nothing"),
+        ("/p/../d/a", "nothing"),
+        ("/usr/bin/env", "read+execute"),
+        ("/usr/../etc/shadow", "nothing"),
+        ("/etc/hosts", "read"),
+        ("/etc/shadow", "nothing"),
+        ("/etc/ssl/private/key", "nothing"),
+        ("/root/.ssh/id", "nothing"),
+        ("/run/docker.sock", "nothing"),
+        ("/proc/self/status", "read"),
+        ("/proc/sys/kernel/core_pattern", "read"),
+        ("/sys/class", "nothing"),
+        ("/dev/null", "read+write"),
+        ("/dev/sda", "nothing"),
+    ] {
+        assert_eq!(access(&policy, path).to_string(), want, "{path}");
+    }
+}
+
+#[test]
+fn system_profiles() {
+    for (system, path, want) in [
+        (System::None, "/usr/bin/env", "nothing"),
+        (System::None, "/dev/null", "read+write"),
+        (System::Minimal, "/etc/fstab", "nothing"),
+        (System::BroadRead, "/etc/fstab", "read"),
+        (System::BroadRead, "/opt/tool", "read"),
+        (System::BroadRead, "/root", "nothing"),
+        (System::BroadRead, "/home/me", "nothing"),
+    ] {
+        let policy = Policy::builder().system(system).build().unwrap();
+        assert_eq!(access(&policy, path).to_string(), want, "{system:?} {path}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let refused = |error: os_sandbox::Error| {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        format!("{error}\n{}", error.hint().unwrap_or_default())
+    };
+    let error = Policy::builder()
+        .mount("/a", "/usr", Access::READ)
+        .build()
+        .unwrap_err();
+    insta::assert_snapshot!(refused(error), @r"
+    /usr is a reserved name
+    the system lives at /bin /boot /dev /etc /home /lib /lib32 /lib64 /proc /root /run /sbin /sys /tmp /usr /var /work /libx32; choose another name
+    ");
+    let error = Policy::builder()
+        .mount("/proc/1", "/data", Access::READ)
+        .build()
+        .unwrap_err();
+    insta::assert_snapshot!(refused(error), @"/proc/1 belongs to the kernel and cannot be a mount");
+    let error = Policy::builder()
+        .mount("/", "/data", Access::READ)
+        .build()
+        .unwrap_err();
+    insta::assert_snapshot!(refused(error), @r"
+    the whole file system cannot be a mount
+    name the directories, or use the broad-read system profile
+    ");
+    let error = Policy::builder()
+        .mount("/a", "/data/x", Access::READ)
+        .build()
+        .unwrap_err();
+    insta::assert_snapshot!(refused(error), @r"
+    /data/x is not a part of another mount
+    a name has one component, such as /data; deeper ones are parts of a mount
+    ");
+    let hook = Environment::clean().pass("LD_PRELOAD");
+    let error = Policy::builder().env(hook).build().unwrap_err();
+    insta::assert_snapshot!(refused(error), @r"
+    LD_PRELOAD makes programs run other code and is never passed on
+    set it to a value of your own instead of passing the caller's on
+    ");
+    let error = Policy::builder().protect("/absolute").build().unwrap_err();
+    insta::assert_snapshot!(refused(error), @r#"
+    not a name pattern: "/absolute"
+    write names joined by single slashes, such as .git/hooks or *.pem
+    "#);
+}
+
+#[test]
+fn the_hash_names_exactly_this_policy() {
+    let base = || Policy::builder().mount("/p", "/", Access::ALL);
+    let same = base().build().unwrap().hash();
+    assert_eq!(same, base().build().unwrap().hash());
+    assert_eq!(same.len(), 64);
+    for other in [
+        base().network(Network::Unrestricted),
+        base().system(System::None),
+        base().protect(".env"),
+        base().hide(".env"),
+        base().env(Environment::clean().pass("CI")),
+        base().env(Environment::clean().set("CI", "1")),
+        base().limits(Limits {
+            wall: None,
+            ..Limits::default()
+        }),
+        base().mount("/q", "/q", Access::READ),
+        Policy::builder().mount("/p", "/", Access::READ),
+        Policy::builder().mount("/p", "/p", Access::ALL),
+    ] {
+        assert_ne!(same, other.build().unwrap().hash());
+    }
+    // Checked in: a receipt of today names the same policy tomorrow and elsewhere.
+    insta::assert_snapshot!(Policy::builder().build().unwrap().hash(), @"ebc954faf8edb7e570c5b974d3c7269818ca7cb841a2f76c9329a17321471138");
+}
+
+proptest! {
+    #[test]
+    fn building_never_panics(
+        host in any::<String>(), shown in any::<String>(), pattern in any::<String>(), name in any::<String>(),
+    ) {
+        let _ = Policy::builder()
+            .mount(&host, shown.clone(), Access::ALL)
+            .mount(format!("/{host}"), format!("/{shown}"), Access::READ)
+            .protect(pattern.clone())
+            .hide(pattern)
+            .env(Environment::clean().pass(name.clone()).set(name, host))
+            .build();
+    }
+
+    #[test]
+    fn nothing_outside_is_ever_allowed(path in "/(p|d|x|\\.\\.|\\.|usr|etc)(/(p|\\.\\.|\\.|a)){0,4}") {
+        let policy = Policy::builder().mount("/p", "/", Access::ALL).system(System::None).build().unwrap();
+        let inside = Path::new(&path).starts_with("/p") && !path.contains("..");
+        prop_assert_eq!(policy.allows(Path::new(&path), Access::WRITE), inside);
+    }
+}
+
+fn access(policy: &Policy, path: &str) -> Access {
+    let path = PathBuf::from(path);
+    [Access::READ, Access::WRITE, Access::EXECUTE]
+        .into_iter()
+        .filter(|one| policy.allows(&path, *one))
+        .fold(Access::NONE, Access::union)
+}

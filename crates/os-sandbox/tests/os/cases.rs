@@ -362,6 +362,21 @@ pub(crate) fn surface(mechanism: Mechanism, report: &mut Report) {
             Errno(EPERM),
         ),
         (
+            "shared memory of the host",
+            call(libc::SYS_shmget, "77 4096 896"),
+            own_ipc(mechanism),
+        ),
+        (
+            "limits of a process outside",
+            call(libc::SYS_prlimit64, &format!("{pid} 0 DATA 0")),
+            Refused,
+        ),
+        (
+            "its own limits",
+            call(libc::SYS_prlimit64, "0 7 0 DATA"),
+            Works,
+        ),
+        (
             "personality",
             call(libc::SYS_personality, "4194304"),
             Errno(EPERM),
@@ -418,6 +433,15 @@ pub(crate) fn surface(mechanism: Mechanism, report: &mut Report) {
         },
     );
     networks(&world, report);
+}
+
+/// With an IPC namespace it is the target's own; it goes away with it.
+fn own_ipc(mechanism: Mechanism) -> Want {
+    if mechanism.has_mount_layer() {
+        Works
+    } else {
+        Errno(ENOSYS)
+    }
 }
 
 /// In a pid namespace the number means nobody; under Landlock a pidfd can be had, not used.

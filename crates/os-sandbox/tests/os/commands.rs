@@ -294,6 +294,7 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
         return ensure(refused.is_err(), || "planned".to_owned());
     }
     let plan = mechanism.plan(&narrow);
+    planted(&world, &plan)?;
     let output = world
         .sh(
             &plan,
@@ -304,6 +305,22 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
     ensure(kept == "vendored" && output.exit.success(), || {
         format!("{kept} {output:?}")
     })
+}
+
+/// A command that may write in the root mount puts a link in the place of a part of it: the next
+/// start must not follow it out.
+fn planted(world: &World, plan: &os_sandbox::Plan) -> Result<(), String> {
+    let vendor = world.host("rw").join("vendor");
+    let aside = world.host("rw").join("aside");
+    std::fs::rename(&vendor, &aside).map_err(say)?;
+    std::os::unix::fs::symlink(world.host("outside"), &vendor).map_err(say)?;
+    let got = world.sh(plan, "cat vendor/file");
+    std::fs::remove_file(&vendor).map_err(say)?;
+    std::fs::rename(&aside, &vendor).map_err(say)?;
+    match got {
+        Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
+        other => Err(format!("a planted link: {other:?}")),
+    }
 }
 
 fn names(mechanism: Mechanism) -> Result<(), String> {
@@ -355,6 +372,19 @@ fn limits(world: &World) -> Result<(), String> {
         .map_err(say)?
         .len();
     ensure(size == 4096, || format!("{size} bytes"))?;
+    if world.mechanism.has_mount_layer() && !nix::unistd::geteuid().is_root() {
+        let limits = Limits {
+            processes: Some(20),
+            ..Limits::default()
+        };
+        let policy = world.policy().limits(limits).build().map_err(say)?;
+        let plan = world.mechanism.plan(&policy);
+        let script = "for i in $(seq 60); do sleep 600 & done; echo all";
+        let output = world.sh(&plan, script).map_err(say)?;
+        ensure(output.stdout.text() != "all\n", || {
+            "60 processes of 20".to_owned()
+        })?;
+    }
     let output = world.sh(&plan, "while :; do :; done").map_err(say)?;
     ensure(matches!(output.exit, Exit::Signal(24 | 9)), || {
         format!("{output:?}")

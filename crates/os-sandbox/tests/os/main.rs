@@ -4,11 +4,7 @@
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
 //! mechanism × case appends a line of JSON to the file.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the program reports on its streams"
-)]
+#![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
 #[cfg(target_os = "linux")]
 mod cases;
@@ -100,12 +96,15 @@ fn main() -> std::process::ExitCode {
 #[cfg(target_os = "linux")]
 type Test = (String, Box<dyn Fn() -> usize>);
 
+#[cfg(target_os = "linux")]
+type Set = fn(fixture::Mechanism, &mut report::Report);
+
 /// Each set of cases under each mechanism.
 #[cfg(target_os = "linux")]
 fn tests() -> Vec<Test> {
     let mut out: Vec<Test> = vec![("support::detect".to_owned(), Box::new(report::support))];
     for mechanism in fixture::mechanisms() {
-        let sets: [(&str, fn(fixture::Mechanism, &mut report::Report)); 4] = [
+        let sets: [(&str, Set); 4] = [
             ("access", cases::access),
             ("surface", cases::surface),
             ("survivors", survivors::all),

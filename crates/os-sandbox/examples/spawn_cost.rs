@@ -1,0 +1,66 @@
+//! What a confined start costs beside a plain one, in one run:
+//! `cargo run --release -p os-sandbox --example spawn_cost`.
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use os_sandbox::{Access, Backend, Command, Plan, Policy, Requirement, Stdio, Support};
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 100;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // A broker of some size: what a fork would pay for.
+    let ballast = vec![1u8; 64 << 20];
+    let support = Support::detect();
+    let policy = Policy::builder()
+        .mount(std::env::temp_dir(), "/", Access::ALL)
+        .build()?;
+
+    let only = std::env::args().nth(1);
+    let mut plain = Vec::new();
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        std::process::Command::new("true").status()?;
+        plain.push(start.elapsed());
+    }
+    let plain = median(plain);
+    println!("{:<12} {:>8.0} µs", "plain", micros(plain));
+    for backend in [Backend::None, Backend::Landlock, Backend::Bubblewrap] {
+        if only
+            .as_ref()
+            .is_some_and(|only| *only != backend.to_string())
+        {
+            continue;
+        }
+        let Ok(plan) = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend)
+        else {
+            continue;
+        };
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            let command = Command::new(&plan, "true")
+                .stdout(Stdio::Null)
+                .stderr(Stdio::Null);
+            command.spawn()?.wait()?;
+            times.push(start.elapsed());
+        }
+        let time = median(times);
+        let ratio = time.as_secs_f64() / plain.as_secs_f64();
+        println!(
+            "{:<12} {:>8.0} µs  {ratio:.2} × plain",
+            backend.to_string(),
+            micros(time)
+        );
+    }
+    drop(ballast);
+    Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
