@@ -85,7 +85,7 @@ fn the_report_is_right_and_every_attempt_is_stopped() {
     let first_lines: Vec<&str> = report
         .lines()
         .filter(|line| !line.is_empty())
-        .take(20)
+        .take(12)
         .collect();
     assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), first_lines);
 
