@@ -16,6 +16,7 @@
 #![no_main]
 
 mod job;
+mod memory;
 mod probe;
 mod supervise;
 mod sys;

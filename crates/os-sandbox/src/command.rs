@@ -211,7 +211,6 @@ impl Command {
     }
 
     /// The variables as the target gets them.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "only unix starts processes"))]
     pub(crate) fn variables(&self, home: &OsStr, tmp: &OsStr) -> BTreeMap<OsString, OsString> {
         let mut out = self
             .plan

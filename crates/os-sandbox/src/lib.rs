@@ -43,6 +43,14 @@
 //! # In reading order
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(target_os = "linux"),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "what only the backend of Linux uses is checked everywhere"
+    )
+)]
 
 mod access;
 mod child;

@@ -431,12 +431,12 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
         out.any(Promise::Devices, &[&need(5, "6.10")]);
     }
     if policy.limits().memory_bytes.is_some() {
-        out.push(
-            Promise::MemoryLimit,
-            State::Degraded,
-            &[Rlimits],
-            "for each process, not for the tree together",
-        );
+        if support.launcher() {
+            let each = "for each process, not for the tree together";
+            out.push(Promise::MemoryLimit, State::Degraded, &[Rlimits], each);
+        } else {
+            out.push(Promise::MemoryLimit, State::Absent, &[], "no mechanism");
+        }
     }
     if policy.limits().processes.is_some() {
         if mount_layer && !support.uid_zero {

@@ -233,7 +233,7 @@ impl Running {
         }
         crate::support::Support::forget();
         let complaint = self.complaint();
-        let text = "the supervisor of the command was lost; what it ran was ended";
+        let text = "the supervisor of the command was lost";
         Err(Error::new(
             ErrorKind::Enforcement,
             if complaint.is_empty() {

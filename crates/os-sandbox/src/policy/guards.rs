@@ -44,10 +44,6 @@ impl Pattern {
     }
 
     /// Whether `path` itself, not something below it, is what the pattern names.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "only mount layers look for names")
-    )]
     pub(crate) fn names(&self, path: &Path) -> bool {
         self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))
     }

@@ -52,10 +52,6 @@ pub(crate) fn compile(table: &Table) -> Option<Vec<Instruction>> {
 }
 
 /// The program as the kernel and the wire take it.
-#[cfg_attr(
-    not(any(target_os = "linux", test)),
-    expect(dead_code, reason = "Linux installs it")
-)]
 pub(crate) fn bytes(program: &[Instruction]) -> Vec<u8> {
     let mut out = Vec::with_capacity(program.len() * 8);
     for one in program {

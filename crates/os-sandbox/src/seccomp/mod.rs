@@ -11,14 +11,6 @@ mod numbers;
 mod rules;
 mod table;
 
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(unused_imports, reason = "Linux installs it")
-)]
 pub(crate) use compile::{bytes, compile};
 pub(crate) use numbers::Arch;
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(unused_imports, reason = "Linux installs it")
-)]
 pub(crate) use rules::{Wanted, table};

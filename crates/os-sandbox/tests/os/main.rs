@@ -11,6 +11,8 @@ mod cases;
 #[cfg(target_os = "linux")]
 mod commands;
 #[cfg(target_os = "linux")]
+mod emulated;
+#[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
 mod probe;
@@ -121,5 +123,12 @@ fn tests() -> Vec<Test> {
             ));
         }
     }
+    if os_sandbox::Support::detect().landlock_abi() > 0 {
+        out.push((
+            "landlock::emulated".to_owned(),
+            Box::new(emulated::landlock),
+        ));
+    }
+    out.push(("none".to_owned(), Box::new(emulated::none)));
     out
 }

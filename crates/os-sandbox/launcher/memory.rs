@@ -1,0 +1,62 @@
+//! Copies and comparisons that the compiler calls by name. There is no libc to bring them; loops
+//! are slow and enough, since a job is a few kilobytes.
+
+/// # Safety
+/// As C's `memcpy`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    for index in 0..bytes {
+        // SAFETY: the caller promises `bytes` readable and writable bytes; volatile keeps the
+        // compiler from turning this loop into a call of itself.
+        unsafe { to.add(index).write_volatile(from.add(index).read()) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's `memmove`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    if (to as usize) <= (from as usize) {
+        // SAFETY: copying upwards reads each byte before it is overwritten.
+        return unsafe { memcpy(to, from, bytes) };
+    }
+    for index in (0..bytes).rev() {
+        // SAFETY: as in memcpy; copying downwards, for the other overlap.
+        unsafe { to.add(index).write_volatile(from.add(index).read()) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's `memset`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
+    for index in 0..bytes {
+        // SAFETY: the caller promises `bytes` writable bytes.
+        unsafe { to.add(index).write_volatile(value as u8) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's `memcmp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+    for index in 0..bytes {
+        // SAFETY: the caller promises `bytes` readable bytes on both sides.
+        let (x, y) = unsafe { (a.add(index).read_volatile(), b.add(index).read_volatile()) };
+        if x != y {
+            return i32::from(x) - i32::from(y);
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As `bcmp`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+    // SAFETY: the same contract.
+    unsafe { memcmp(a, b, bytes) }
+}
