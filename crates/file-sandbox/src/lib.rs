@@ -56,11 +56,13 @@ mod ops;
 
 mod error;
 
+mod backend;
 mod escape;
 mod glob;
 mod host;
 mod nearest;
 mod resolve;
+mod walk;
 
 #[doc(no_inline)]
 pub use cap_std;

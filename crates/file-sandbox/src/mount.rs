@@ -2,18 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::AmbientAuthority;
 use cap_std::fs::Dir;
-use rustix::io::Errno;
 
+use crate::backend::{AnyDir, Directory as _, Fault, Id, MemoryDir, now};
 use crate::error::{Error, Reason};
-use crate::host::sys::{self, Id};
+use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::path::SandboxPath;
@@ -45,7 +43,7 @@ use crate::rules::NameRules;
 #[derive(Clone)]
 pub struct Mount {
     target: SandboxPath,
-    pub(crate) dir: Arc<Dir>,
+    pub(crate) dir: Arc<AnyDir>,
     mode: Mode,
     limits: Limits,
     pub(crate) protected: NameRules,
@@ -61,6 +59,29 @@ impl Mount {
     /// the directory lies.
     #[must_use]
     pub fn new(target: SandboxPath, dir: Dir, mode: Mode) -> Self {
+        Self::of(target, AnyDir::Host(HostDir::of(dir)), mode)
+    }
+
+    /// A mount of a new, empty directory that lives in memory and goes with the last sandbox that
+    /// has it. It keeps the same rules as one of the host.
+    ///
+    /// ```
+    /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let scratch = Mount::memory(SandboxPath::parse("/scratch")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![scratch])?;
+    /// let note = files.path("/scratch/a/note.md")?;
+    /// files.write(&note, "gone when the program ends", Default::default())?;
+    /// assert!(files.exists(&note)?);
+    /// assert!(files.path("/scratch/../etc").is_ok_and(|etc| files.exists(&etc).is_err()));
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn memory(target: SandboxPath, mode: Mode) -> Self {
+        Self::of(target, AnyDir::Memory(MemoryDir::new()), mode)
+    }
+
+    fn of(target: SandboxPath, dir: AnyDir, mode: Mode) -> Self {
         Self {
             target,
             dir: Arc::new(dir),
@@ -135,32 +156,24 @@ impl Mount {
         mode: Mode,
         authority: AmbientAuthority,
     ) -> Result<Self, Error> {
-        let failed = |errno: Errno| not_opened(&target, errno.into());
         let base = Self::open_ambient(target.clone(), host, mode, authority)?;
         let mut names = Vec::new();
-        let mut made: Option<OwnedFd> = None;
         for component in below.components() {
-            let name = match component {
-                Component::CurDir => continue,
-                Component::Normal(name) => name,
+            match component {
+                Component::CurDir => {}
+                Component::Normal(name) => names.push(name.to_owned()),
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                     let why = "its directory leads elsewhere";
                     let reason = Reason::Mount { why, source: None };
                     return Err(Error::new(target.asked(), reason));
                 }
-            };
-            let at = made.as_ref().map_or(base.dir.as_fd(), |dir| dir.as_fd());
-            match sys::create_dir(at, name) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(failed(errno)),
             }
-            made = Some(sys::open_dir(at, name).map_err(failed)?);
-            names.push(name.to_owned());
         }
-        let Some(dir) = made else {
+        let made = now(make_below(&base.dir, &names));
+        let Some(dir) = made.map_err(|fault| not_opened(&target, fault.into_io()))? else {
             return Ok(base);
         };
-        let mut mount = base.narrowed(target.clone(), Dir::from_std_file(File::from(dir)), &names);
+        let mut mount = base.narrowed(target, dir, &names);
         // Name rules are written for the directory that is mounted.
         mount.base.clear();
         Ok(mount)
@@ -243,7 +256,7 @@ impl Mount {
     }
 
     /// The same mount from a directory below it.
-    pub(crate) fn narrowed(&self, target: SandboxPath, dir: Dir, below: &[OsString]) -> Self {
+    pub(crate) fn narrowed(&self, target: SandboxPath, dir: AnyDir, below: &[OsString]) -> Self {
         let under = |host: &PathBuf| host.components().chain(names(below)).collect();
         Self {
             target,
@@ -255,11 +268,11 @@ impl Mount {
     }
 
     pub(crate) fn id(&self) -> Result<Id, Error> {
-        sys::meta_of(&*self.dir)
+        now(self.dir.own_meta())
             .map(|meta| meta.id)
-            .map_err(|errno| {
+            .map_err(|fault| {
                 let why = "its directory cannot be looked at";
-                let source = Some(errno.into());
+                let source = Some(fault.into_io());
                 Error::new(self.target.asked(), Reason::Mount { why, source })
             })
     }
@@ -297,6 +310,20 @@ impl fmt::Debug for Mount {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
+}
+
+/// Makes what is missing, one name at a time; a link is refused. `None` without any names.
+async fn make_below(base: &AnyDir, names: &[OsString]) -> Result<Option<AnyDir>, Fault> {
+    let mut made: Option<AnyDir> = None;
+    for name in names {
+        let at = made.as_ref().unwrap_or(base);
+        match at.create_dir(name).await {
+            Ok(()) | Err(Fault::Exists) => {}
+            Err(fault) => return Err(fault),
+        }
+        made = Some(at.open_dir(name).await?);
+    }
+    Ok(made)
 }
 
 fn not_opened(target: &SandboxPath, source: io::Error) -> Error {

@@ -1,10 +1,9 @@
 //! The names that come nearest to one that is missing. Suggested, never used silently.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd;
 
+use crate::backend::{AnyDir, Directory as _, Names as _};
 use crate::escape;
-use crate::host::sys;
 
 /// Entries looked at; in a larger directory the suggestion may miss the best name.
 const MAX_ENTRIES: usize = 2_000;
@@ -13,24 +12,25 @@ const MAX_SUGGESTED: usize = 3;
 const CLOSE: u32 = 400;
 
 /// At most three names in `dir`, the nearest first.
-pub(crate) fn names(
-    dir: impl AsFd,
+pub(crate) async fn names(
+    dir: &AnyDir,
     missing: &OsStr,
     visible: impl Fn(&OsString) -> bool,
 ) -> Vec<String> {
-    let Ok(entries) = sys::entries(dir) else {
+    let Ok(mut entries) = dir.names().await else {
         return Vec::new();
     };
     let asked = escape::spell(missing).to_lowercase();
-    let mut scored: Vec<(u32, String)> = entries
-        .take(MAX_ENTRIES)
-        .filter_map(Result::ok)
-        .filter(|(name, _)| visible(name))
-        .map(|(name, _)| {
+    let mut scored: Vec<(u32, String)> = Vec::new();
+    for _ in 0..MAX_ENTRIES {
+        let Ok(Some((name, _))) = entries.next().await else {
+            break;
+        };
+        if visible(&name) {
             let name = escape::spell(&name).into_owned();
-            (distance(&asked, &name.to_lowercase()), name)
-        })
-        .collect();
+            scored.push((distance(&asked, &name.to_lowercase()), name));
+        }
+    }
     scored.sort();
     if scored.first().is_some_and(|(best, _)| *best <= CLOSE) {
         scored.retain(|(score, _)| *score <= CLOSE);

@@ -1,22 +1,17 @@
 //! From a path to an object: which mount, through which links, and whether its names allow it.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::fd::AsFd as _;
-use std::path::PathBuf;
 
-use rustix::io::Errno;
-
+use crate::backend::{AnyFile, Contents as _, Directory as _, Fault, Kind, Meta};
 use crate::error::{Error, InvalidPath, Reason, Verb};
 use crate::escape;
-use crate::host::sys::{self, Kind, Meta};
-use crate::host::{Budget, Found, Handle, Last, Stop, Tree, walk};
 use crate::limits::HardLinks;
 use crate::mount::Mount;
 use crate::nearest;
 use crate::path::SandboxPath;
 use crate::rules::TEMP_PREFIX;
 use crate::sandbox::{FileSandbox, wrong_type};
+use crate::walk::{Budget, Found, Last, Stop, Tree, walk};
 
 /// What a path leads to.
 pub(crate) enum Place<'s> {
@@ -62,7 +57,7 @@ impl FileSandbox {
     /// # Errors
     /// `OUTSIDE_SANDBOX`, `ESCAPE`, `LOOP` and so on; `NOT_FOUND` for hidden names only: what is
     /// merely missing is found as missing.
-    pub(crate) fn locate(
+    pub(crate) async fn locate(
         &self,
         path: &SandboxPath,
         last: Last,
@@ -77,7 +72,7 @@ impl FileSandbox {
         if hidden_by(&self.table.mounts[index], &names).is_some() {
             return Err(not_found(path, Vec::new()));
         }
-        let spot = self.walk_mounts(path, index, names, last, verb)?;
+        let spot = self.walk_mounts(path, index, names, last, verb).await?;
         if hidden_by(spot.mount, &spot.real).is_some() {
             return Err(not_found(path, Vec::new()));
         }
@@ -89,7 +84,7 @@ impl FileSandbox {
     }
 
     /// Like `locate`, for an operation that changes what it finds.
-    pub(crate) fn locate_for_change(
+    pub(crate) async fn locate_for_change(
         &self,
         path: &SandboxPath,
         last: Last,
@@ -103,17 +98,17 @@ impl FileSandbox {
             });
         };
         self.check_changeable(path, index, &names, verb)?;
-        let spot = self.walk_mounts(path, index, names, last, verb)?;
+        let spot = self.walk_mounts(path, index, names, last, verb).await?;
         self.check_changeable(path, spot.index, &spot.real, verb)?;
         Ok(spot)
     }
 
     /// Opens a regular file for reading and has looked at the open file itself.
-    pub(crate) fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
-        if let Some(opened) = self.open_without_links(path)? {
+    pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
+        if let Some(opened) = self.open_without_links(path).await? {
             return Ok(opened);
         }
-        let spot = match self.locate(path, Last::Follow, Verb::Read)? {
+        let spot = match self.locate(path, Last::Follow, Verb::Read).await? {
             Place::Virtual(_) => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
             Place::In(spot) => spot,
         };
@@ -121,7 +116,7 @@ impl FileSandbox {
             return Err(match spot.found {
                 Found::Missing { .. } => {
                     self.check_suffix(path, &spot)?;
-                    self.missing(path, &spot)
+                    self.missing(path, &spot).await
                 }
                 Found::Root | Found::Entry { .. } => wrong_type(path, Verb::Read, Kind::Directory),
             });
@@ -132,15 +127,15 @@ impl FileSandbox {
         }
         self.check_suffix(path, &spot)?;
         let file = match spot.real.last() {
-            Some(name) => sys::open_file(parent, name),
-            None => Err(Errno::ISDIR),
+            Some(name) => parent.open_file(name).await,
+            None => Err(Fault::IsDirectory),
         };
-        let file = file.map_err(|errno| self.system(path, Verb::Read, errno))?;
-        self.check_opened(path, spot, file)
+        let file = file.map_err(|fault| self.system(path, Verb::Read, fault))?;
+        self.check_opened(path, spot, file).await
     }
 
     /// The same in one system call, where no link is on the way.
-    fn open_without_links(&self, path: &SandboxPath) -> Result<Option<Opened<'_>>, Error> {
+    async fn open_without_links(&self, path: &SandboxPath) -> Result<Option<Opened<'_>>, Error> {
         let Some((index, names)) = self.enter(path) else {
             return Ok(None);
         };
@@ -149,8 +144,7 @@ impl FileSandbox {
         if !plain || hidden_by(mount, &names).is_some() {
             return Ok(None);
         }
-        let way: PathBuf = names.iter().collect();
-        let Some(file) = sys::open_beneath(&*mount.dir, &way) else {
+        let Some(file) = mount.dir.open_file_beneath(&names).await else {
             return Ok(None);
         };
         let spot = Spot {
@@ -159,17 +153,18 @@ impl FileSandbox {
             real: names,
             found: Found::Root,
         };
-        self.check_opened(path, spot, file).map(Some)
+        self.check_opened(path, spot, file).await.map(Some)
     }
 
     /// The checks that only an open file can answer.
-    fn check_opened<'s>(
+    async fn check_opened<'s>(
         &self,
         path: &SandboxPath,
         spot: Spot<'s>,
-        file: File,
+        file: AnyFile,
     ) -> Result<Opened<'s>, Error> {
-        let meta = sys::meta_of(&file).map_err(|errno| self.system(path, Verb::Read, errno))?;
+        let meta = file.meta().await;
+        let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
         if meta.kind != Kind::File {
             return Err(wrong_type(path, Verb::Read, meta.kind));
         }
@@ -191,7 +186,7 @@ impl FileSandbox {
     }
 
     /// Walks from mount to mount, as links lead, on one budget.
-    fn walk_mounts(
+    async fn walk_mounts(
         &self,
         path: &SandboxPath,
         mut index: usize,
@@ -204,10 +199,10 @@ impl FileSandbox {
         loop {
             let mount = &self.table.mounts[index];
             let tree = Tree {
-                root: mount.dir.as_fd(),
+                root: &mount.dir,
                 nested: &self.table.nested[index],
             };
-            match walk(tree, names, last, &mut budget) {
+            match walk(tree, names, last, &mut budget).await {
                 Ok(walked) => {
                     return Ok(Spot {
                         mount,
@@ -236,7 +231,7 @@ impl FileSandbox {
                     };
                     return Err(Error::new(path.asked(), reason));
                 }
-                Err(Stop::System(errno)) => return Err(self.system(path, verb, errno)),
+                Err(Stop::System(fault)) => return Err(self.system(path, verb, fault)),
             }
         }
     }
@@ -322,7 +317,7 @@ impl FileSandbox {
     }
 
     /// "Not found" with the names that come nearest.
-    pub(crate) fn missing(&self, path: &SandboxPath, spot: &Spot<'_>) -> Error {
+    pub(crate) async fn missing(&self, path: &SandboxPath, spot: &Spot<'_>) -> Error {
         let Found::Missing { parent, rest } = &spot.found else {
             return not_found(path, Vec::new());
         };
@@ -333,7 +328,7 @@ impl FileSandbox {
             names.push(name.clone());
             hidden_by(spot.mount, &names).is_none()
         };
-        let names = nearest::names(parent, &rest[0], visible);
+        let names = nearest::names(parent, &rest[0], visible).await;
         let nearest = names.iter().map(|name| self.table.show(&place.child(name)));
         not_found(path, nearest.collect())
     }
@@ -348,19 +343,25 @@ impl FileSandbox {
         Error::new(path.asked(), Reason::Escape { readable })
     }
 
-    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, errno: Errno) -> Error {
-        let reason = match errno {
-            Errno::NOENT => return not_found(path, Vec::new()),
-            Errno::NAMETOOLONG => Reason::NameTooLong {
+    pub(crate) fn system(&self, path: &SandboxPath, verb: Verb, fault: Fault) -> Error {
+        let reason = match fault {
+            Fault::Missing => return not_found(path, Vec::new()),
+            Fault::NameTooLong => Reason::NameTooLong {
                 bytes: path.asked().len(),
                 limit: crate::path::PATH_MAX_BYTES,
             },
-            Errno::EXIST => Reason::Exists,
+            Fault::Exists => Reason::Exists,
             // Only an exchange since the look can bring these: nothing else is opened here.
-            Errno::LOOP | Errno::NXIO => Reason::Changed { verb },
-            errno => Reason::Io {
+            Fault::Link | Fault::NotServed => Reason::Changed { verb },
+            Fault::NotDirectory
+            | Fault::IsDirectory
+            | Fault::NotEmpty
+            | Fault::Invalid
+            | Fault::OtherVolume
+            | Fault::System(_)
+            | Fault::Kind(_) => Reason::Io {
                 verb,
-                source: errno.into(),
+                source: fault.into_io(),
             },
         };
         Error::new(path.asked(), reason)
@@ -369,7 +370,7 @@ impl FileSandbox {
 
 /// An open regular file that may be read.
 pub(crate) struct Opened<'s> {
-    pub(crate) file: File,
+    pub(crate) file: AnyFile,
     pub(crate) meta: Meta,
     pub(crate) mount: &'s Mount,
 }
@@ -399,10 +400,6 @@ pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<&'m 
         return Some(TEMP_PREFIX);
     }
     mount.hidden.matching(&mount.base, names)
-}
-
-pub(crate) fn open_root(mount: &Mount) -> Handle<'_> {
-    Handle::Root(mount.dir.as_fd())
 }
 
 fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error> {

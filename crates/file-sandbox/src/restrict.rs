@@ -1,19 +1,15 @@
 //! A narrower sandbox out of a wider one. There is no way back up.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::fd::AsFd as _;
 
-use cap_std::fs::Dir;
-
+use crate::backend::{AnyDir, Directory as _, Kind, now};
 use crate::error::{Error, Reason, Verb};
-use crate::host::sys::{self, Kind};
-use crate::host::{Budget, Found, Last, Tree, walk};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
 use crate::resolve::{hidden_by, names_below, not_found};
 use crate::sandbox::{FileSandbox, Table, wrong_type};
+use crate::walk::{Budget, Found, Last, Tree, walk};
 
 /// What a child may keep of its parent's sandbox. Without any call: all of it.
 ///
@@ -158,7 +154,7 @@ impl FileSandbox {
         if hidden_by(mount, &names).is_some() {
             return Err(not_found(place, Vec::new()));
         }
-        let dir = self.open_subtree(index, place, &names)?;
+        let dir = now(self.open_subtree(index, place, &names))?;
         Ok(mount.narrowed(
             SandboxPath::from_normal(place.as_str().to_owned()),
             dir,
@@ -166,21 +162,21 @@ impl FileSandbox {
         ))
     }
 
-    fn open_subtree(
+    async fn open_subtree(
         &self,
         index: usize,
         place: &SandboxPath,
         names: &[OsString],
-    ) -> Result<Dir, Error> {
+    ) -> Result<AnyDir, Error> {
         let link = || {
             let place_name = name_of(place);
             Error::new(place.asked(), Reason::ChildLink { place: place_name })
         };
         let tree = Tree {
-            root: self.table.mounts[index].dir.as_fd(),
+            root: &self.table.mounts[index].dir,
             nested: &self.table.nested[index],
         };
-        let walked = walk(tree, names.to_vec(), Last::Keep, &mut Budget::new());
+        let walked = walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await;
         let walked = walked.map_err(|_| link())?;
         if walked.real != names {
             return Err(link());
@@ -188,9 +184,10 @@ impl FileSandbox {
         match (&walked.found, names.last()) {
             (Found::Missing { .. }, _) => Err(not_found(place, Vec::new())),
             (Found::Entry { parent, meta }, Some(name)) => match meta.kind {
-                Kind::Directory => sys::open_dir(parent, name)
-                    .map(|dir| Dir::from_std_file(File::from(dir)))
-                    .map_err(|errno| self.system(place, Verb::Access, errno)),
+                Kind::Directory => parent
+                    .open_dir(name)
+                    .await
+                    .map_err(|fault| self.system(place, Verb::Access, fault)),
                 Kind::Link => Err(link()),
                 other => Err(wrong_type(place, Verb::List, other)),
             },

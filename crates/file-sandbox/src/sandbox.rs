@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::backend::{Id, Kind, now};
 use crate::error::{Error, Reason, Verb};
-use crate::host::sys::{Id, Kind};
-use crate::host::{Found, Last, Nested};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
 use crate::resolve::{Place, Spot, names_below};
+use crate::walk::{Found, Last, Nested};
 
 /// Files below some mounts, and nothing else.
 ///
@@ -159,7 +159,7 @@ impl FileSandbox {
     /// Whether the file may be written or created, or something in the directory.
     #[must_use]
     pub fn can_write(&self, path: &SandboxPath) -> bool {
-        match self.locate_for_change(path, Last::Follow, Verb::Write) {
+        match now(self.locate_for_change(path, Last::Follow, Verb::Write)) {
             Ok(spot) => self.check_writable_object(path, &spot).is_ok(),
             Err(_) => false,
         }
@@ -170,7 +170,7 @@ impl FileSandbox {
     /// # Errors
     /// Those of writing that do not depend on the content.
     pub fn check_write(&self, path: &SandboxPath) -> Result<(), Error> {
-        let spot = self.locate_for_change(path, Last::Follow, Verb::Write)?;
+        let spot = now(self.locate_for_change(path, Last::Follow, Verb::Write))?;
         self.check_suffix(path, &spot)?;
         self.check_writable_object(path, &spot)
     }
@@ -181,8 +181,7 @@ impl FileSandbox {
     /// # Errors
     /// `READ_ONLY` and those of finding the place.
     pub fn check_delete(&self, path: &SandboxPath) -> Result<(), Error> {
-        self.locate_for_change(path, Last::Keep, Verb::Delete)
-            .map(drop)
+        now(self.locate_for_change(path, Last::Keep, Verb::Delete)).map(drop)
     }
 
     /// Where a path really leads, through all links. The object need not exist.
@@ -190,7 +189,7 @@ impl FileSandbox {
     /// # Errors
     /// Those of reading, but not `NOT_FOUND` for what is missing and not hidden.
     pub fn resolve(&self, path: &SandboxPath) -> Result<Resolved, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::Access)? {
+        let spot = match now(self.locate(path, Last::Follow, Verb::Access))? {
             Place::Virtual(_) => {
                 return Ok(Resolved {
                     path: path.clone(),

@@ -2,13 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+
+use crate::backend::{Id, Kind, Meta};
 
 #[cfg(target_os = "linux")]
 #[path = "sys_linux.rs"]
@@ -19,58 +20,15 @@ mod os;
 
 pub(crate) use os::{open_beneath, open_dir_beneath};
 
-/// What lies at a name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta {
-    pub(crate) kind: Kind,
-    pub(crate) size: u64,
-    pub(crate) mode: u32,
-    pub(crate) links: u64,
-    pub(crate) owner: (u32, u32),
-    pub(crate) modified: Option<SystemTime>,
-    pub(crate) id: Id,
-}
-
-/// Device and inode: the same object under whatever name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Id(u64, u64);
-
-/// The type of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    File,
-    Directory,
-    Link,
-    Pipe,
-    Socket,
-    Device,
-    Unknown,
-}
-
-impl Kind {
-    /// For "it is …".
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::File => "a file, not a directory",
-            Self::Directory => "a directory",
-            Self::Link => "a link",
-            Self::Pipe => "a pipe, not a file",
-            Self::Socket => "a socket, not a file",
-            Self::Device => "a device, not a file",
-            Self::Unknown => "no regular file",
-        }
-    }
-
-    fn from_type(kind: FileType) -> Self {
-        match kind {
-            FileType::RegularFile => Self::File,
-            FileType::Directory => Self::Directory,
-            FileType::Symlink => Self::Link,
-            FileType::Fifo => Self::Pipe,
-            FileType::Socket => Self::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice => Self::Device,
-            FileType::Unknown => Self::Unknown,
-        }
+fn kind_of(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::Fifo => Kind::Pipe,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
+        FileType::Unknown => Kind::Unknown,
     }
 }
 
@@ -92,28 +50,43 @@ pub(crate) fn open_file(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
     fs::openat(at, plain(name)?, READ, Mode::empty()).map(File::from)
 }
 
+/// Opens the file `name` for writing in place; `ELOOP` if it is a link, `ENXIO` for a pipe that
+/// nobody reads.
+pub(crate) fn open_to_write(at: impl AsFd, name: &OsStr) -> Result<File, Errno> {
+    let flags =
+        OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(at, plain(name)?, flags, Mode::empty()).map(File::from)
+}
+
 /// The names in a directory and, where the system tells, what they are.
-pub(crate) fn entries(
-    at: impl AsFd,
-) -> Result<impl Iterator<Item = Result<(OsString, Option<Kind>), Errno>>, Errno> {
+pub(crate) struct Entries(fs::Dir);
+
+pub(crate) fn entries(at: impl AsFd) -> Result<Entries, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = fs::openat(at, c".", flags, Mode::empty())?;
-    let entries = fs::Dir::new(own)?;
-    Ok(entries.filter_map(|entry| {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => return Some(Err(error)),
-        };
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
-            return None;
+    fs::Dir::new(own).map(Entries)
+}
+
+impl Iterator for Entries {
+    type Item = Result<(OsString, Option<Kind>), Errno>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let entry = match self.0.next()? {
+                Ok(entry) => entry,
+                Err(errno) => return Some(Err(errno)),
+            };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = match kind_of(entry.file_type()) {
+                Kind::Unknown => None,
+                kind => Some(kind),
+            };
+            return Some(Ok((OsString::from_vec(name.to_vec()), kind)));
         }
-        let kind = match Kind::from_type(entry.file_type()) {
-            Kind::Unknown => None,
-            kind => Some(kind),
-        };
-        Some(Ok((OsString::from_vec(name.to_vec()), kind)))
-    }))
+    }
 }
 
 pub(crate) fn meta(at: impl AsFd, name: &OsStr) -> Result<Meta, Errno> {
@@ -164,19 +137,28 @@ pub(crate) fn set_owner(file: impl AsFd, owner: (u32, u32)) -> Result<(), Errno>
     fs::fchown(file, Some(user), Some(group))
 }
 
-/// Moves `from` over `to` in the same directory.
-pub(crate) fn replace(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-    let at = at.as_fd();
-    fs::renameat(at, plain(from)?, at, plain(to)?)
+/// Moves `from` over whatever lies at `name` in `to`.
+pub(crate) fn replace(
+    at: impl AsFd,
+    from: &OsStr,
+    to: impl AsFd,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    fs::renameat(at, plain(from)?, to, plain(name)?)
 }
 
-/// Moves `from` to `to`, which must not exist. `link(2)` does the same where the file system
-/// has no `RENAME_NOREPLACE`.
-pub(crate) fn place_new(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-    let at = at.as_fd();
-    match os::rename_new(at, plain(from)?, plain(to)?) {
+/// Moves `from` to `name` in `to`, where nothing may be. `link(2)` does the same for a file where
+/// the file system has no `RENAME_NOREPLACE`.
+pub(crate) fn rename_new(
+    at: impl AsFd,
+    from: &OsStr,
+    to: impl AsFd,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    let (at, to) = (at.as_fd(), to.as_fd());
+    match os::rename_new(at, plain(from)?, to, plain(name)?) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-            fs::linkat(at, plain(from)?, at, plain(to)?, AtFlags::empty())?;
+            fs::linkat(at, plain(from)?, to, plain(name)?, AtFlags::empty())?;
             fs::unlinkat(at, plain(from)?, AtFlags::empty())
         }
         answer => answer,
@@ -192,10 +174,10 @@ pub(crate) fn remove_dir(at: impl AsFd, name: &OsStr) -> Result<(), Errno> {
 }
 
 /// Makes a rename last through a power cut: `fsync(2)` asks for one on the directory too.
-pub(crate) fn sync_dir(at: impl AsFd) -> io::Result<()> {
+pub(crate) fn sync_dir(at: impl AsFd) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = fs::openat(at, c".", flags, Mode::empty())?;
-    Ok(fs::fsync(own)?)
+    fs::fsync(own)
 }
 
 /// The last line of defence: whatever the callers did, only one plain name goes to the system.
@@ -217,7 +199,7 @@ fn raw_mode(mode: u32) -> Mode {
 )]
 fn from_stat(stat: &Stat) -> Meta {
     Meta {
-        kind: Kind::from_type(FileType::from_raw_mode(stat.st_mode)),
+        kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mode: (stat.st_mode as u32) & 0o7777,
         links: stat.st_nlink as u64,

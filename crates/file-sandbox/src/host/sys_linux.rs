@@ -30,7 +30,11 @@ pub(crate) fn open_dir_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> 
     fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
 }
 
-pub(super) fn rename_new(at: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-    let at = at.as_fd();
-    fs::renameat_with(at, from, at, to, RenameFlags::NOREPLACE)
+pub(super) fn rename_new(
+    at: impl AsFd,
+    from: &OsStr,
+    to: impl AsFd,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    fs::renameat_with(at, from, to, name, RenameFlags::NOREPLACE)
 }

@@ -20,6 +20,11 @@ pub(crate) fn open_dir_beneath(_root: impl AsFd, _path: &Path) -> Option<OwnedFd
 }
 
 /// Not offered in one form by all of them; the caller links and unlinks instead.
-pub(super) fn rename_new(_at: impl AsFd, _from: &OsStr, _to: &OsStr) -> Result<(), Errno> {
+pub(super) fn rename_new(
+    _at: impl AsFd,
+    _from: &OsStr,
+    _to: impl AsFd,
+    _name: &OsStr,
+) -> Result<(), Errno> {
     Err(Errno::NOSYS)
 }

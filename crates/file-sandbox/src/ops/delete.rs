@@ -1,13 +1,11 @@
 //! Deleting one name: a file, a link (never its target) or an empty directory.
 
-use rustix::io::Errno;
-
+use crate::backend::{Directory as _, Fault, Kind, now};
 use crate::error::{Error, Reason, Verb};
-use crate::host::sys::{self, Kind};
-use crate::host::{Found, Last};
 use crate::path::SandboxPath;
 use crate::resolve::not_found;
 use crate::sandbox::{FileSandbox, wrong_type};
+use crate::walk::{Found, Last};
 
 impl FileSandbox {
     /// Deletes a file, a link or an empty directory. Links on the way are followed, the last name
@@ -34,12 +32,16 @@ impl FileSandbox {
     /// `NOT_FOUND`, `READ_ONLY` (also for a root of the sandbox), `NOT_A_FILE` for a directory that
     /// is not empty and for special files, and those of finding the place.
     pub fn delete(&self, path: &SandboxPath) -> Result<(), Error> {
+        now(self.delete_at(path))
+    }
+
+    async fn delete_at(&self, path: &SandboxPath) -> Result<(), Error> {
         let verb = Verb::Delete;
-        let spot = self.locate_for_change(path, Last::Keep, verb)?;
+        let spot = self.locate_for_change(path, Last::Keep, verb).await?;
         let is_root = || Err(Error::new(path.asked(), Reason::IsRoot { verb }));
         let (parent, meta) = match &spot.found {
             Found::Root => return is_root(),
-            Found::Missing { .. } => return Err(self.missing(path, &spot)),
+            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
             Found::Entry { parent, meta } => (parent, meta),
         };
         // By identity, because a root may also be reached through another mount, and by name,
@@ -51,24 +53,24 @@ impl FileSandbox {
             return is_root();
         };
         let removed = match meta.kind {
-            Kind::Directory => sys::remove_dir(parent, name),
+            Kind::Directory => parent.remove_dir(name).await,
             Kind::File | Kind::Link => {
                 if path.asks_for_directory() {
                     return Err(wrong_type(path, verb, meta.kind));
                 }
                 self.check_suffix(path, &spot)?;
-                sys::remove_file(parent, name)
+                parent.remove_file(name).await
             }
             other => return Err(wrong_type(path, verb, other)),
         };
-        removed.map_err(|errno| match errno {
-            Errno::NOTEMPTY | Errno::EXIST => {
+        removed.map_err(|fault| match fault {
+            Fault::NotEmpty | Fault::Exists => {
                 let found = "a directory that is not empty";
                 let hint = Some("Delete what is in it first.");
                 Error::new(path.asked(), Reason::WrongType { verb, found, hint })
             }
-            Errno::NOENT => not_found(path, Vec::new()),
-            errno => self.system(path, verb, errno),
+            Fault::Missing => not_found(path, Vec::new()),
+            fault => self.system(path, verb, fault),
         })
     }
 }

@@ -6,19 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::AsFd as _;
-use std::path::PathBuf;
 
-use rustix::io::Errno;
-
+use crate::backend::{Directory as _, Fault, Handle, Kind, Names as _, now};
 use crate::error::{Error, Reason, Verb};
 use crate::escape;
 use crate::glob::{Glob, State};
-use crate::host::sys::{self, Kind};
-use crate::host::{Budget, Found, Handle, Last, Tree, walk};
 use crate::path::SandboxPath;
-use crate::resolve::{Place, hidden_by, open_root, path_in};
+use crate::resolve::{Place, hidden_by, path_in};
 use crate::sandbox::{FileSandbox, wrong_type};
+use crate::walk::{Budget, Found, Last, Tree, walk};
 
 /// What to list.
 ///
@@ -192,21 +188,28 @@ impl FileSandbox {
     /// and those of finding the place. A directory further down that cannot be read is no error
     /// but in `skipped`.
     pub fn list(&self, path: &SandboxPath, options: ListOptions) -> Result<Listing, Error> {
+        now(self.list_at(path, &options))
+    }
+
+    async fn list_at(&self, path: &SandboxPath, options: &ListOptions) -> Result<Listing, Error> {
         let glob = options
             .pattern
             .as_deref()
             .map(|text| Glob::parse(text).map_err(|why| Error::new(text, Reason::Pattern { why })));
         let glob = glob.transpose()?;
-        let at = self.directory(path)?;
+        let at = self.directory(path).await?;
         let mut seen = 0;
-        let first = self.children(&at, &mut seen);
-        let first = first.map_err(|errno| self.system(path, Verb::List, errno))?;
+        let first = self.children(&at, &mut seen).await;
+        let first = first.map_err(|fault| self.system(path, Verb::List, fault))?;
         let mut listing = Listing {
             more: first.cut,
             ..Listing::default()
         };
         match glob {
-            Some(glob) => self.descend(&glob, first, &mut seen, &options, &mut listing),
+            Some(glob) => {
+                self.descend(&glob, first, &mut seen, options, &mut listing)
+                    .await;
+            }
             None => {
                 listing.more |= first.entries.len() > options.max_entries;
                 let entries = first.entries.into_iter().take(options.max_entries);
@@ -222,13 +225,13 @@ impl FileSandbox {
         Ok(listing)
     }
 
-    fn directory(&self, path: &SandboxPath) -> Result<At, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::List)? {
+    async fn directory(&self, path: &SandboxPath) -> Result<At, Error> {
+        let spot = match self.locate(path, Last::Follow, Verb::List).await? {
             Place::Virtual(path) => return Ok(At::Virtual(path)),
             Place::In(spot) => spot,
         };
         match &spot.found {
-            Found::Missing { .. } => return Err(self.missing(path, &spot)),
+            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
             Found::Entry { meta, .. } if meta.kind != Kind::Directory => {
                 return Err(wrong_type(path, Verb::List, meta.kind));
             }
@@ -241,7 +244,7 @@ impl FileSandbox {
     }
 
     /// Goes down from `first`, depth first, with the names still to visit as its only memory.
-    fn descend(
+    async fn descend(
         &self,
         glob: &Glob,
         first: Children,
@@ -266,12 +269,12 @@ impl FileSandbox {
                 continue;
             }
             let Some(at) = &dir.at else { continue };
-            match self.children(at, seen) {
+            match self.children(at, seen).await {
                 Ok(children) => {
                     listing.more |= children.cut;
                     visit(glob, &dir, children, options, listing, &mut pending);
                 }
-                Err(errno) => skip(listing, &dir.prefix, &words(errno)),
+                Err(fault) => skip(listing, &dir.prefix, &words(fault)),
             }
             if *seen >= MAX_SEEN {
                 listing.more = true;
@@ -285,12 +288,12 @@ impl FileSandbox {
     }
 
     /// What a directory shows: what is in it, less what is hidden, with the roots below it.
-    fn children(&self, at: &At, seen: &mut usize) -> Result<Children, Errno> {
+    async fn children(&self, at: &At, seen: &mut usize) -> Result<Children, Fault> {
         let mut children = Children::default();
         let here = match at {
             At::Virtual(path) => path.clone(),
             At::In { mount, names } => {
-                self.read_dir(*mount, names, seen, &mut children)?;
+                self.read_dir(*mount, names, seen, &mut children).await?;
                 path_in(&self.table.mounts[*mount], names)
             }
         };
@@ -317,16 +320,16 @@ impl FileSandbox {
         Ok(children)
     }
 
-    fn read_dir(
+    async fn read_dir(
         &self,
         mount: usize,
         names: &[OsString],
         seen: &mut usize,
         children: &mut Children,
-    ) -> Result<(), Errno> {
-        let dir = self.open_dir(mount, names)?;
-        for entry in sys::entries(&dir)? {
-            let (name, kind) = entry?;
+    ) -> Result<(), Fault> {
+        let dir = self.open_dir(mount, names).await?;
+        let mut entries = dir.names().await?;
+        while let Some((name, kind)) = entries.next().await? {
             *seen += 1;
             if *seen > MAX_SEEN {
                 children.cut = true;
@@ -339,8 +342,10 @@ impl FileSandbox {
             }
             let name = &way[names.len()];
             // Not every file system tells the type with the name; one look then.
-            let kind = kind.or_else(|| sys::meta(&dir, name).ok().map(|meta| meta.kind));
-            let kind = kind.unwrap_or(Kind::Unknown);
+            let kind = match kind {
+                Some(kind) => kind,
+                None => dir.meta(name).await.map_or(Kind::Unknown, |meta| meta.kind),
+            };
             let spelled = escape::spell(name).into_owned();
             let at = At::In { mount, names: way };
             children.entries.insert(spelled, Child { kind, at });
@@ -349,25 +354,24 @@ impl FileSandbox {
     }
 
     /// Opens a directory by the names it was found under. A link there by now is not followed.
-    fn open_dir(&self, mount: usize, names: &[OsString]) -> Result<Handle<'_>, Errno> {
+    async fn open_dir(&self, mount: usize, names: &[OsString]) -> Result<Handle<'_>, Fault> {
         let root = &self.table.mounts[mount];
         let Some(last) = names.last() else {
-            return Ok(open_root(root));
+            return Ok(Handle::Root(&root.dir));
         };
-        let way: PathBuf = names.iter().collect();
-        if let Some(dir) = sys::open_dir_beneath(&*root.dir, &way) {
+        if let Some(dir) = root.dir.open_dir_beneath(names).await {
             return Ok(Handle::Own(dir));
         }
         let tree = Tree {
-            root: root.dir.as_fd(),
+            root: &root.dir,
             nested: &self.table.nested[mount],
         };
-        match walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()) {
+        match walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await {
             Ok(walked) if walked.real == names => match &walked.found {
-                Found::Entry { parent, .. } => sys::open_dir(parent, last).map(Handle::Own),
-                Found::Root | Found::Missing { .. } => Err(Errno::NOENT),
+                Found::Entry { parent, .. } => parent.open_dir(last).await.map(Handle::Own),
+                Found::Root | Found::Missing { .. } => Err(Fault::Missing),
             },
-            Ok(_) | Err(_) => Err(Errno::NOENT),
+            Ok(_) | Err(_) => Err(Fault::Missing),
         }
     }
 }
@@ -446,6 +450,6 @@ fn skip(listing: &mut Listing, name: &str, reason: &str) {
     }
 }
 
-fn words(errno: Errno) -> String {
-    std::io::Error::from(errno).kind().to_string()
+fn words(fault: Fault) -> String {
+    fault.into_io().kind().to_string()
 }

@@ -3,8 +3,7 @@
 //! The size is checked before the first byte is read, and reading stops there even if somebody
 //! else makes the file grow.
 
-use std::io::Read;
-
+use crate::backend::{Contents as _, now};
 use crate::error::{Error, Reason, Verb};
 use crate::path::SandboxPath;
 use crate::resolve::{Opened, check_size};
@@ -130,13 +129,17 @@ impl FileSandbox {
     /// `NOT_TEXT` for what is not UTF-8 or contains a NUL, as far as it was looked at;
     /// `TOO_LARGE` above the mount's limit; and those of finding the file.
     pub fn read(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
-        let opened = self.open_file(path)?;
+        now(self.read_at(path, options))
+    }
+
+    async fn read_at(&self, path: &SandboxPath, options: ReadOptions) -> Result<Text, Error> {
+        let opened = self.open_file(path).await?;
         let mut source = Source::new(self, path, &opened);
         let mut collect = Collect::new(&options);
         let mut buffer = source.buffer();
         let mut kept = 0;
         let at_end = loop {
-            let got = source.fill(&mut buffer[kept..])?;
+            let got = source.fill(&mut buffer[kept..]).await?;
             if got == 0 {
                 break true;
             }
@@ -163,7 +166,11 @@ impl FileSandbox {
     /// `TOO_LARGE` if it is larger than `max_bytes` or the mount's limit; and those of finding
     /// the file.
     pub fn read_bytes(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Error> {
-        let opened = self.open_file(path)?;
+        now(self.read_bytes_at(path, max_bytes))
+    }
+
+    async fn read_bytes_at(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Error> {
+        let opened = self.open_file(path).await?;
         let refuse = |bytes| {
             let verb = Verb::Read;
             let limit = max_bytes;
@@ -179,7 +186,7 @@ impl FileSandbox {
         let mut bytes = Vec::with_capacity(usize::try_from(opened.meta.size).unwrap_or(0));
         let mut buffer = source.buffer();
         loop {
-            let got = source.fill(&mut buffer)?;
+            let got = source.fill(&mut buffer).await?;
             if got == 0 {
                 return Ok(bytes);
             }
@@ -228,27 +235,21 @@ impl<'a> Source<'a> {
         vec![0; size.clamp(16, CHUNK_BYTES)]
     }
 
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+    async fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         let left = usize::try_from(self.end - self.bytes).unwrap_or(usize::MAX);
         let room = buffer.len().min(left);
         if room == 0 {
             return Ok(0);
         }
-        let got = loop {
-            match (&self.opened.file).read(&mut buffer[..room]) {
-                Ok(got) => break got,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(&error)),
-            }
-        };
+        let got = self
+            .opened
+            .file
+            .read_at(&mut buffer[..room], self.bytes)
+            .await;
+        let got = got.map_err(|fault| self.files.system(self.path, Verb::Read, fault))?;
         self.bytes += got as u64;
         check_size(self.path, self.opened.mount, Verb::Read, self.bytes)?;
         Ok(got)
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Error {
-        let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
-        self.files.system(self.path, Verb::Read, errno)
     }
 }
 

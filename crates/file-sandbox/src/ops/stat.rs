@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
+use crate::backend::{Directory as _, Kind, Meta, now};
 use crate::error::{Error, ErrorKind, Verb};
-use crate::host::sys::{self, Kind, Meta};
-use crate::host::{Found, Last};
 use crate::ops::EntryKind;
 use crate::path::SandboxPath;
 use crate::resolve::Place;
 use crate::sandbox::FileSandbox;
+use crate::walk::{Found, Last};
 
 /// Facts about an object. Of a link they are its target's; of one that leads nowhere, its own.
 ///
@@ -48,27 +48,31 @@ impl FileSandbox {
     /// # Errors
     /// `NOT_FOUND`, `ESCAPE` for a link out, and those of finding the place.
     pub fn stat(&self, path: &SandboxPath) -> Result<Stat, Error> {
-        let spot = match self.locate(path, Last::Keep, Verb::Access)? {
+        now(self.stat_at(path))
+    }
+
+    async fn stat_at(&self, path: &SandboxPath) -> Result<Stat, Error> {
+        let spot = match self.locate(path, Last::Keep, Verb::Access).await? {
             Place::Virtual(_) => return Ok(virtual_directory()),
             Place::In(spot) => spot,
         };
         let meta = match &spot.found {
             Found::Root => {
-                let meta = sys::meta_of(&*spot.mount.dir);
-                meta.map_err(|errno| self.system(path, Verb::Access, errno))?
+                let meta = spot.mount.dir.own_meta().await;
+                meta.map_err(|fault| self.system(path, Verb::Access, fault))?
             }
-            Found::Missing { .. } => return Err(self.missing(path, &spot)),
+            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
             Found::Entry { meta, .. } => *meta,
         };
         if meta.kind != Kind::Link {
             return Ok(stat_of(&meta, false));
         }
-        match self.locate(path, Last::Follow, Verb::Access) {
+        match self.locate(path, Last::Follow, Verb::Access).await {
             Ok(Place::Virtual(_)) => Ok(virtual_directory()),
             Ok(Place::In(spot)) => match &spot.found {
                 Found::Root => {
-                    let meta = sys::meta_of(&*spot.mount.dir);
-                    let meta = meta.map_err(|errno| self.system(path, Verb::Access, errno))?;
+                    let meta = spot.mount.dir.own_meta().await;
+                    let meta = meta.map_err(|fault| self.system(path, Verb::Access, fault))?;
                     Ok(stat_of(&meta, true))
                 }
                 Found::Entry { meta, .. } => Ok(stat_of(meta, true)),
@@ -85,7 +89,7 @@ impl FileSandbox {
     /// `OUTSIDE_SANDBOX` and `ESCAPE`, because the answer is not this sandbox's to give; `IO` if
     /// the system does not tell.
     pub fn exists(&self, path: &SandboxPath) -> Result<bool, Error> {
-        match self.locate(path, Last::Follow, Verb::Access) {
+        match now(self.locate(path, Last::Follow, Verb::Access)) {
             Ok(Place::Virtual(_)) => Ok(true),
             Ok(Place::In(spot)) => match spot.found {
                 Found::Root | Found::Entry { .. } => Ok(true),

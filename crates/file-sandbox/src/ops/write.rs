@@ -6,19 +6,17 @@
 //! there. Its set-id bits go, as with any write(2) by somebody else.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write as _;
 
-use rustix::io::Errno;
-
+use crate::backend::{
+    AnyDir, AnyFile, Contents as _, Directory as _, Fault, Handle, Kind, Meta, now,
+};
 use crate::error::{Error, Reason, Verb};
-use crate::host::sys::{self, Kind, Meta};
-use crate::host::{Found, Handle, Last};
 use crate::path::SandboxPath;
 use crate::resolve::{check_size, not_found};
 use crate::rules::TEMP_PREFIX;
 use crate::sandbox::{FileSandbox, wrong_type};
+use crate::walk::{Found, Last};
 
 /// How to write.
 ///
@@ -107,7 +105,18 @@ impl FileSandbox {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, Error> {
-        let spot = self.locate_for_change(path, Last::Follow, Verb::Write)?;
+        now(self.write_at(path, bytes, options))
+    }
+
+    async fn write_at(
+        &self,
+        path: &SandboxPath,
+        bytes: &[u8],
+        options: WriteOptions,
+    ) -> Result<Written, Error> {
+        let spot = self
+            .locate_for_change(path, Last::Follow, Verb::Write)
+            .await?;
         if path.asks_for_directory() {
             return Err(wrong_type(path, Verb::Write, Kind::Directory));
         }
@@ -137,7 +146,7 @@ impl FileSandbox {
             return Err(not_found(path, Vec::new()));
         };
         let failed = |failure| match failure {
-            Failure::System(errno) => self.system(path, Verb::Write, errno),
+            Failure::System(fault) => self.system(path, Verb::Write, fault),
             Failure::Ownership => Error::new(path.asked(), Reason::Ownership),
         };
         let (parent, rest) = match spot.found {
@@ -145,11 +154,11 @@ impl FileSandbox {
             Found::Missing { parent, rest } => (parent, rest),
             Found::Root => return Err(wrong_type(path, Verb::Write, Kind::Directory)),
         };
-        let dirs = Created::make(parent, &rest).map_err(failed)?;
-        match put(dirs.innermost(), &name, bytes, old, &options) {
+        let dirs = Created::make(parent, &rest).await.map_err(failed)?;
+        match put(dirs.innermost(), &name, bytes, old, &options).await {
             Ok(()) => Ok(written),
             Err(failure) => {
-                dirs.undo();
+                dirs.undo().await;
                 Err(failed(failure))
             }
         }
@@ -157,70 +166,62 @@ impl FileSandbox {
 }
 
 enum Failure {
-    System(Errno),
+    System(Fault),
     Ownership,
 }
 
-impl From<Errno> for Failure {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno)
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::System(fault)
     }
 }
 
 /// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
-fn put(
-    at: &Handle<'_>,
+async fn put(
+    at: &AnyDir,
     name: &OsStr,
     bytes: &[u8],
     old: Option<Meta>,
     options: &WriteOptions,
 ) -> Result<(), Failure> {
     if old.is_some()
-        && let Some(errno) = sys::refuses_write(at, name)
+        && let Some(fault) = at.refuses_write(name).await
     {
-        return Err(errno.into());
+        return Err(fault.into());
     }
-    let (file, temp) = create_temp(at, old.map_or(0o666, |meta| meta.mode & 0o777))?;
-    let placed = fill(&file, bytes, old, options).and_then(|()| {
-        if options.create_new {
-            sys::place_new(at, &temp, name)?;
-        } else {
-            sys::replace(at, &temp, name)?;
-        }
-        Ok(())
-    });
+    let (file, temp) = create_temp(at, old.map_or(0o666, |meta| meta.mode & 0o777)).await?;
+    let mut placed = fill(&file, bytes, old, options).await;
+    if placed.is_ok() {
+        let moved = at.rename(&temp, at, name, !options.create_new).await;
+        placed = moved.map_err(Failure::from);
+    }
     if placed.is_err() {
         // The first failure is the one to tell.
-        let _ = sys::remove_file(at, &temp);
+        let _ = at.remove_file(&temp).await;
     }
     placed?;
     if options.durable {
-        sys::sync_dir(at)?;
+        at.sync().await?;
     }
     Ok(())
 }
 
-fn fill(
-    mut file: &File,
+async fn fill(
+    file: &AnyFile,
     bytes: &[u8],
     old: Option<Meta>,
     options: &WriteOptions,
 ) -> Result<(), Failure> {
-    file.write_all(bytes)?;
+    file.write_at(bytes, 0).await?;
     if let Some(old) = old {
-        if sys::meta_of(file)?.owner != old.owner {
-            sys::set_owner(file, old.owner).map_err(|_| Failure::Ownership)?;
+        if file.meta().await?.owner != old.owner {
+            let given = file.set_owner(old.owner).await;
+            given.map_err(|_| Failure::Ownership)?;
         }
-        sys::set_mode(file, old.mode & 0o777)?;
+        file.set_mode(old.mode & 0o777).await?;
     }
     if options.durable {
-        file.sync_all()?;
+        file.sync().await?;
     }
     Ok(())
 }
@@ -228,20 +229,20 @@ fn fill(
 /// Names tried before giving up; one is enough unless somebody guesses them.
 const TEMP_TRIES: u32 = 16;
 
-fn create_temp(at: &Handle<'_>, mode: u32) -> Result<(File, OsString), Errno> {
+async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Fault> {
     for _ in 0..TEMP_TRIES {
         // Each RandomState has keys of its own.
         let name = OsString::from(format!(
             "{TEMP_PREFIX}{:016x}",
             RandomState::new().hash_one(0)
         ));
-        match sys::create_file(at, &name, mode) {
+        match at.create_file(&name, mode).await {
             Ok(file) => return Ok((file, name)),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
+            Err(Fault::Exists) => {}
+            Err(fault) => return Err(fault),
         }
     }
-    Err(Errno::EXIST)
+    Err(Fault::Exists)
 }
 
 /// Directories made on the way to a new file, from the outermost in.
@@ -263,32 +264,32 @@ const MAX_NEW_DIRS: usize = 256;
 
 impl<'s> Created<'s> {
     /// Makes all of `rest` but its last name, which is the file's.
-    fn make(start: Handle<'s>, rest: &[OsString]) -> Result<Self, Failure> {
+    async fn make(start: Handle<'s>, rest: &[OsString]) -> Result<Self, Failure> {
         let mut made = Self {
             start,
             dirs: Vec::new(),
         };
         let parents = &rest[..rest.len().saturating_sub(1)];
         if parents.len() > MAX_NEW_DIRS {
-            return Err(Failure::System(Errno::NAMETOOLONG));
+            return Err(Failure::System(Fault::NameTooLong));
         }
         for name in parents {
-            if let Err(errno) = made.push(name) {
-                made.undo();
-                return Err(errno.into());
+            if let Err(fault) = made.push(name).await {
+                made.undo().await;
+                return Err(fault.into());
             }
         }
         Ok(made)
     }
 
-    fn push(&mut self, name: &OsStr) -> Result<(), Errno> {
+    async fn push(&mut self, name: &OsStr) -> Result<(), Fault> {
         let at = self.innermost();
-        let ours = match sys::create_dir(at, name) {
+        let ours = match at.create_dir(name).await {
             Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(errno) => return Err(errno),
+            Err(Fault::Exists) => false,
+            Err(fault) => return Err(fault),
         };
-        let handle = Handle::Own(sys::open_dir(at, name)?);
+        let handle = Handle::Own(at.open_dir(name).await?);
         let name = name.to_owned();
         self.dirs.push(NewDir { name, handle, ours });
         Ok(())
@@ -299,10 +300,10 @@ impl<'s> Created<'s> {
     }
 
     /// Takes the new directories away again, as far as they are still empty.
-    fn undo(mut self) {
+    async fn undo(mut self) {
         while let Some(dir) = self.dirs.pop() {
             if dir.ours {
-                let _ = sys::remove_dir(self.innermost(), &dir.name);
+                let _ = self.innermost().remove_dir(&dir.name).await;
             }
         }
     }

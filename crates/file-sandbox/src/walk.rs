@@ -8,18 +8,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
-
-use super::sys::{self, Id, Kind, Meta};
+use crate::backend::{AnyDir, Directory as _, Fault, Handle, Id, Kind, Meta};
 
 /// Where a walk begins, and which directories below belong to other mounts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree<'r> {
-    pub(crate) root: BorrowedFd<'r>,
+    pub(crate) root: &'r AnyDir,
     pub(crate) nested: &'r [Nested],
 }
 
@@ -107,33 +104,17 @@ pub(crate) enum Stop {
         mount: usize,
         rest: Vec<OsString>,
     },
-    System(Errno),
+    System(Fault),
 }
 
-impl From<Errno> for Stop {
-    fn from(error: Errno) -> Self {
+impl From<Fault> for Stop {
+    fn from(error: Fault) -> Self {
         Self::System(error)
     }
 }
 
-/// A directory handle, borrowed or our own.
-#[derive(Debug)]
-pub(crate) enum Handle<'r> {
-    Root(BorrowedFd<'r>),
-    Own(OwnedFd),
-}
-
-impl AsFd for Handle<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Root(fd) => *fd,
-            Self::Own(fd) => fd.as_fd(),
-        }
-    }
-}
-
 /// Walks `names` from the root of `tree`.
-pub(crate) fn walk<'r>(
+pub(crate) async fn walk<'r>(
     tree: Tree<'r>,
     names: Vec<OsString>,
     last: Last,
@@ -145,8 +126,8 @@ pub(crate) fn walk<'r>(
         real: Vec::with_capacity(names.len()),
         pending: names.into(),
     };
-    walk.skip_ahead();
-    walk.run(last, budget)
+    walk.skip_ahead().await;
+    walk.run(last, budget).await
 }
 
 struct Walk<'r> {
@@ -158,21 +139,19 @@ struct Walk<'r> {
 
 impl<'r> Walk<'r> {
     /// Lets the kernel walk all names but the last, if no link is among them.
-    fn skip_ahead(&mut self) {
+    async fn skip_ahead(&mut self) {
         if self.pending.len() < 2 || !self.tree.nested.is_empty() {
             return;
         }
         let way = self.pending.len() - 1;
-        let room = self.pending.iter().map(|name| name.len() + 1).sum();
-        let mut path = PathBuf::with_capacity(room);
-        path.extend(self.pending.iter().take(way));
-        if let Some(dir) = sys::open_dir_beneath(self.tree.root, &path) {
+        let names = &self.pending.make_contiguous()[..way];
+        if let Some(dir) = self.tree.root.open_dir_beneath(names).await {
             self.at = Handle::Own(dir);
             self.real.extend(self.pending.drain(..way));
         }
     }
 
-    fn run(mut self, last: Last, budget: &mut Budget) -> Result<Walked<'r>, Stop> {
+    async fn run(mut self, last: Last, budget: &mut Budget) -> Result<Walked<'r>, Stop> {
         while let Some(name) = self.pending.pop_front() {
             budget.name()?;
             if name == ".." {
@@ -181,21 +160,21 @@ impl<'r> Walk<'r> {
             }
             self.enters_by_name(&name)?;
             if !self.pending.is_empty() {
-                match sys::open_dir(&self.at, &name) {
-                    Ok(dir) => self.step_into(name, dir)?,
-                    Err(Errno::NOENT) => return self.missing(name),
-                    Err(Errno::NOTDIR | Errno::LOOP) => self.expand(&name, budget)?,
+                match self.at.open_dir(&name).await {
+                    Ok(dir) => self.step_into(name, dir).await?,
+                    Err(Fault::Missing) => return self.missing(name),
+                    Err(Fault::NotDirectory | Fault::Link) => self.expand(&name, budget).await?,
                     Err(error) => return Err(error.into()),
                 }
                 continue;
             }
-            let meta = match sys::meta(&self.at, &name) {
+            let meta = match self.at.meta(&name).await {
                 Ok(meta) => meta,
-                Err(Errno::NOENT) => return self.missing(name),
+                Err(Fault::Missing) => return self.missing(name),
                 Err(error) => return Err(error.into()),
             };
             if meta.kind == Kind::Link && last == Last::Follow {
-                self.expand(&name, budget)?;
+                self.expand(&name, budget).await?;
                 continue;
             }
             self.enters_by_id(meta.id)?;
@@ -223,9 +202,9 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    fn step_into(&mut self, name: OsString, dir: OwnedFd) -> Result<(), Stop> {
+    async fn step_into(&mut self, name: OsString, dir: AnyDir) -> Result<(), Stop> {
         if !self.tree.nested.is_empty() {
-            self.enters_by_id(sys::meta_of(&dir)?.id)?;
+            self.enters_by_id(dir.own_meta().await?.id)?;
         }
         self.at = Handle::Own(dir);
         self.real.push(name);
@@ -233,11 +212,11 @@ impl<'r> Walk<'r> {
     }
 
     /// Puts a link's text in front of what is still to go.
-    fn expand(&mut self, name: &OsStr, budget: &mut Budget) -> Result<(), Stop> {
+    async fn expand(&mut self, name: &OsStr, budget: &mut Budget) -> Result<(), Stop> {
         budget.link()?;
-        let text = match sys::read_link(&self.at, name) {
+        let text = match self.at.read_link(name).await {
             Ok(text) => text,
-            Err(Errno::INVAL) => return Err(Stop::NotADirectory),
+            Err(Fault::Invalid) => return Err(Stop::NotADirectory),
             Err(error) => return Err(error.into()),
         };
         if text.as_bytes().starts_with(b"/") {

@@ -1,0 +1,181 @@
+//! One type for the directories of all backends, so that one sandbox can hold mounts of several.
+//! By value and by `match`: nothing is boxed on the way to a file.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Deref;
+
+use super::memory::{MemoryDir, MemoryFile, MemoryNames};
+use super::{Contents, Directory, Fault, Kind, Meta, Names};
+use crate::host::{HostDir, HostFile, HostNames};
+
+#[derive(Debug)]
+pub(crate) enum AnyDir {
+    Host(HostDir),
+    Memory(MemoryDir),
+}
+
+#[derive(Debug)]
+pub(crate) enum AnyFile {
+    Host(HostFile),
+    Memory(MemoryFile),
+}
+
+pub(crate) enum AnyNames {
+    Host(HostNames),
+    Memory(MemoryNames),
+}
+
+/// A directory handle, borrowed or our own.
+#[derive(Debug)]
+pub(crate) enum Handle<'r> {
+    Root(&'r AnyDir),
+    Own(AnyDir),
+}
+
+impl Deref for Handle<'_> {
+    type Target = AnyDir;
+
+    fn deref(&self) -> &AnyDir {
+        match self {
+            Self::Root(dir) => dir,
+            Self::Own(dir) => dir,
+        }
+    }
+}
+
+/// The same call on whichever it is.
+macro_rules! each {
+    ($any:ident, $type:ident, $it:ident => $call:expr) => {
+        match $any {
+            $type::Host($it) => $call,
+            $type::Memory($it) => $call,
+        }
+    };
+}
+
+/// The same, where the answer is of one of several types.
+macro_rules! each_into {
+    ($any:ident, $into:ident, $it:ident => $call:expr) => {
+        match $any {
+            AnyDir::Host($it) => $call.map($into::Host),
+            AnyDir::Memory($it) => $call.map($into::Memory),
+        }
+    };
+}
+
+impl Directory for AnyDir {
+    type File = AnyFile;
+    type Names = AnyNames;
+
+    async fn own_meta(&self) -> Result<Meta, Fault> {
+        each!(self, AnyDir, dir => dir.own_meta().await)
+    }
+
+    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+        each!(self, AnyDir, dir => dir.meta(name).await)
+    }
+
+    async fn names(&self) -> Result<AnyNames, Fault> {
+        each_into!(self, AnyNames, dir => dir.names().await)
+    }
+
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+        each!(self, AnyDir, dir => dir.read_link(name).await)
+    }
+
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+        each_into!(self, AnyDir, dir => dir.open_dir(name).await)
+    }
+
+    async fn open_file(&self, name: &OsStr) -> Result<AnyFile, Fault> {
+        each_into!(self, AnyFile, dir => dir.open_file(name).await)
+    }
+
+    async fn open_to_write(&self, name: &OsStr) -> Result<AnyFile, Fault> {
+        each_into!(self, AnyFile, dir => dir.open_to_write(name).await)
+    }
+
+    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self> {
+        each_into!(self, AnyDir, dir => dir.open_dir_beneath(way).await)
+    }
+
+    async fn open_file_beneath(&self, way: &[OsString]) -> Option<AnyFile> {
+        each_into!(self, AnyFile, dir => dir.open_file_beneath(way).await)
+    }
+
+    async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {
+        each!(self, AnyDir, dir => dir.refuses_write(name).await)
+    }
+
+    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        each!(self, AnyDir, dir => dir.create_dir(name).await)
+    }
+
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<AnyFile, Fault> {
+        each_into!(self, AnyFile, dir => dir.create_file(name, mode).await)
+    }
+
+    async fn rename(
+        &self,
+        from: &OsStr,
+        to: &Self,
+        name: &OsStr,
+        replace: bool,
+    ) -> Result<(), Fault> {
+        match (self, to) {
+            (Self::Host(dir), Self::Host(to)) => dir.rename(from, to, name, replace).await,
+            (Self::Memory(dir), Self::Memory(to)) => dir.rename(from, to, name, replace).await,
+            (Self::Host(_), Self::Memory(_)) | (Self::Memory(_), Self::Host(_)) => {
+                Err(Fault::OtherVolume)
+            }
+        }
+    }
+
+    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+        each!(self, AnyDir, dir => dir.remove_file(name).await)
+    }
+
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        each!(self, AnyDir, dir => dir.remove_dir(name).await)
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        each!(self, AnyDir, dir => dir.sync().await)
+    }
+}
+
+impl Contents for AnyFile {
+    async fn meta(&self) -> Result<Meta, Fault> {
+        each!(self, AnyFile, file => file.meta().await)
+    }
+
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+        each!(self, AnyFile, file => file.read_at(buffer, offset).await)
+    }
+
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+        each!(self, AnyFile, file => file.write_at(bytes, offset).await)
+    }
+
+    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+        each!(self, AnyFile, file => file.set_size(bytes).await)
+    }
+
+    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+        each!(self, AnyFile, file => file.set_mode(mode).await)
+    }
+
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+        each!(self, AnyFile, file => file.set_owner(owner).await)
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        each!(self, AnyFile, file => file.sync().await)
+    }
+}
+
+impl Names for AnyNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+        each!(self, AnyNames, names => names.next().await)
+    }
+}

@@ -1,0 +1,516 @@
+//! Files that live in memory: for tests, previews, and programs without a disk of their own.
+//!
+//! Objects are shared by reference as inodes are, so a handle keeps what it was opened on however
+//! names move. One lock holds the whole tree: two names change at once or not at all.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::{Contents, Directory, Fault, Id, Kind, Meta, Names};
+
+/// An open directory of a tree in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryDir {
+    tree: Arc<Tree>,
+    inode: u64,
+    /// Keeps the inode while this handle lives.
+    _open: Arc<Open>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MemoryFile {
+    tree: Arc<Tree>,
+    inode: u64,
+    _open: Arc<Open>,
+}
+
+pub(crate) struct MemoryNames(std::vec::IntoIter<(OsString, Kind)>);
+
+#[derive(Debug)]
+struct Tree {
+    volume: u64,
+    inodes: Mutex<Inodes>,
+}
+
+#[derive(Debug)]
+struct Inodes {
+    all: BTreeMap<u64, Inode>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Inode {
+    content: Content,
+    mode: u32,
+    owner: (u32, u32),
+    modified: SystemTime,
+    /// Names that lead here; 1 for the root.
+    links: u64,
+    handles: u64,
+}
+
+#[derive(Debug)]
+enum Content {
+    Directory(BTreeMap<OsString, u64>),
+    File(Vec<u8>),
+    Link(OsString),
+}
+
+/// One open handle; the last one of an object without a name takes it along.
+#[derive(Debug)]
+struct Open {
+    tree: Arc<Tree>,
+    inode: u64,
+}
+
+const ROOT: u64 = 1;
+const DIR_MODE: u32 = 0o755;
+const NAME_MAX_BYTES: usize = 255;
+
+static VOLUMES: AtomicU64 = AtomicU64::new(1);
+
+impl MemoryDir {
+    /// The root of a new, empty tree.
+    pub(crate) fn new() -> Self {
+        let root = Inode::new(Content::Directory(BTreeMap::new()), DIR_MODE);
+        let inodes = Inodes {
+            all: BTreeMap::from([(ROOT, Inode { links: 1, ..root })]),
+            next: ROOT + 1,
+        };
+        let tree = Arc::new(Tree {
+            // Far from the device numbers of a host.
+            volume: u64::MAX - VOLUMES.fetch_add(1, Ordering::Relaxed),
+            inodes: Mutex::new(inodes),
+        });
+        let mut all = tree.lock();
+        let open = tree.open(&mut all, ROOT);
+        drop(all);
+        Self {
+            inode: ROOT,
+            _open: open,
+            tree,
+        }
+    }
+
+    /// Plants a link. The sandbox makes none itself, but has to live with them.
+    pub(crate) fn plant_link(&self, name: &OsStr, text: &OsStr) -> Result<(), Fault> {
+        self.add(name, Content::Link(text.to_owned()), 0o777)
+            .map(drop)
+    }
+
+    fn add(&self, name: &OsStr, content: Content, mode: u32) -> Result<u64, Fault> {
+        check_name(name)?;
+        let mut all = self.tree.lock();
+        if all.dir(self.inode)?.contains_key(name) {
+            return Err(Fault::Exists);
+        }
+        // A directory without a name takes no new ones, as on a host.
+        if all.get(self.inode)?.links == 0 {
+            return Err(Fault::Missing);
+        }
+        let inode = all.next;
+        all.next += 1;
+        let new = Inode {
+            links: 1,
+            ..Inode::new(content, mode)
+        };
+        all.all.insert(inode, new);
+        all.dir_mut(self.inode)?.insert(name.to_owned(), inode);
+        Ok(inode)
+    }
+
+    fn child(&self, all: &Inodes, name: &OsStr) -> Result<u64, Fault> {
+        check_name(name)?;
+        all.dir(self.inode)?
+            .get(name)
+            .copied()
+            .ok_or(Fault::Missing)
+    }
+
+    fn file(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+        let mut all = self.tree.lock();
+        let inode = self.child(&all, name)?;
+        match all.get(inode)?.content {
+            Content::Directory(_) => return Err(Fault::IsDirectory),
+            Content::Link(_) => return Err(Fault::Link),
+            Content::File(_) => {}
+        }
+        let open = self.tree.open(&mut all, inode);
+        Ok(MemoryFile {
+            tree: self.tree.clone(),
+            inode,
+            _open: open,
+        })
+    }
+
+    fn unname(&self, all: &mut Inodes, name: &OsStr) -> Result<(), Fault> {
+        let gone = all.dir_mut(self.inode)?.remove(name);
+        if let Some(inode) = gone {
+            all.unlink(inode);
+        }
+        Ok(())
+    }
+}
+
+impl Directory for MemoryDir {
+    type File = MemoryFile;
+    type Names = MemoryNames;
+
+    async fn own_meta(&self) -> Result<Meta, Fault> {
+        self.tree.meta(&self.tree.lock(), self.inode)
+    }
+
+    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+        let all = self.tree.lock();
+        self.tree.meta(&all, self.child(&all, name)?)
+    }
+
+    async fn names(&self) -> Result<MemoryNames, Fault> {
+        let all = self.tree.lock();
+        let mut names = Vec::new();
+        for (name, inode) in all.dir(self.inode)? {
+            names.push((name.clone(), all.get(*inode)?.kind()));
+        }
+        Ok(MemoryNames(names.into_iter()))
+    }
+
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+        let all = self.tree.lock();
+        match &all.get(self.child(&all, name)?)?.content {
+            Content::Link(text) => Ok(text.clone()),
+            Content::Directory(_) | Content::File(_) => Err(Fault::Invalid),
+        }
+    }
+
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+        let mut all = self.tree.lock();
+        let inode = self.child(&all, name)?;
+        match all.get(inode)?.content {
+            Content::Link(_) | Content::File(_) => return Err(Fault::NotDirectory),
+            Content::Directory(_) => {}
+        }
+        let open = self.tree.open(&mut all, inode);
+        Ok(Self {
+            tree: self.tree.clone(),
+            inode,
+            _open: open,
+        })
+    }
+
+    async fn open_file(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+        self.file(name)
+    }
+
+    async fn open_to_write(&self, name: &OsStr) -> Result<MemoryFile, Fault> {
+        self.file(name)
+    }
+
+    async fn open_dir_beneath(&self, _way: &[OsString]) -> Option<Self> {
+        None
+    }
+
+    async fn open_file_beneath(&self, _way: &[OsString]) -> Option<MemoryFile> {
+        None
+    }
+
+    async fn refuses_write(&self, _name: &OsStr) -> Option<Fault> {
+        None
+    }
+
+    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        self.add(name, Content::Directory(BTreeMap::new()), DIR_MODE)
+            .map(drop)
+    }
+
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<MemoryFile, Fault> {
+        // As under the usual umask.
+        self.add(name, Content::File(Vec::new()), mode & !0o022)?;
+        self.file(name)
+    }
+
+    async fn rename(
+        &self,
+        from: &OsStr,
+        to: &Self,
+        name: &OsStr,
+        replace: bool,
+    ) -> Result<(), Fault> {
+        if !Arc::ptr_eq(&self.tree, &to.tree) {
+            return Err(Fault::OtherVolume);
+        }
+        let mut all = self.tree.lock();
+        let moved = self.child(&all, from)?;
+        check_name(name)?;
+        if all.get(to.inode)?.links == 0 {
+            return Err(Fault::Missing);
+        }
+        if all.holds(moved, to.inode) {
+            return Err(Fault::Invalid);
+        }
+        if let Some(old) = all.dir(to.inode)?.get(name).copied() {
+            if !replace {
+                return Err(Fault::Exists);
+            }
+            if old == moved {
+                return Ok(());
+            }
+            match (&all.get(moved)?.content, &all.get(old)?.content) {
+                (Content::Directory(_), Content::Directory(old)) if !old.is_empty() => {
+                    return Err(Fault::NotEmpty);
+                }
+                (Content::Directory(_), Content::File(_) | Content::Link(_)) => {
+                    return Err(Fault::NotDirectory);
+                }
+                (Content::File(_) | Content::Link(_), Content::Directory(_)) => {
+                    return Err(Fault::IsDirectory);
+                }
+                (Content::Directory(_), Content::Directory(_))
+                | (Content::File(_) | Content::Link(_), Content::File(_) | Content::Link(_)) => {}
+            }
+            to.unname(&mut all, name)?;
+        }
+        all.dir_mut(self.inode)?.remove(from);
+        all.dir_mut(to.inode)?.insert(name.to_owned(), moved);
+        Ok(())
+    }
+
+    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+        let mut all = self.tree.lock();
+        let inode = self.child(&all, name)?;
+        match all.get(inode)?.content {
+            Content::Directory(_) => Err(Fault::IsDirectory),
+            Content::File(_) | Content::Link(_) => self.unname(&mut all, name),
+        }
+    }
+
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        let mut all = self.tree.lock();
+        let inode = self.child(&all, name)?;
+        match &all.get(inode)?.content {
+            Content::Directory(entries) if entries.is_empty() => self.unname(&mut all, name),
+            Content::Directory(_) => Err(Fault::NotEmpty),
+            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+        }
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl Contents for MemoryFile {
+    async fn meta(&self) -> Result<Meta, Fault> {
+        self.tree.meta(&self.tree.lock(), self.inode)
+    }
+
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+        let all = self.tree.lock();
+        let bytes = all.file(self.inode)?;
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| bytes.get(offset..))
+            .unwrap_or_default();
+        let got = rest.len().min(buffer.len());
+        buffer[..got].copy_from_slice(&rest[..got]);
+        Ok(got)
+    }
+
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+        let mut all = self.tree.lock();
+        let own = all.file_mut(self.inode)?;
+        let start = usize::try_from(offset).map_err(|_| FULL)?;
+        let end = start.checked_add(bytes.len()).ok_or(FULL)?;
+        if own.len() < end {
+            own.try_reserve(end - own.len()).map_err(|_| FULL)?;
+            own.resize(end, 0);
+        }
+        own[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+        let mut all = self.tree.lock();
+        let own = all.file_mut(self.inode)?;
+        let size = usize::try_from(bytes).map_err(|_| FULL)?;
+        own.try_reserve(size.saturating_sub(own.len()))
+            .map_err(|_| FULL)?;
+        own.resize(size, 0);
+        Ok(())
+    }
+
+    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+        self.tree.lock().get_mut(self.inode)?.mode = mode;
+        Ok(())
+    }
+
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+        self.tree.lock().get_mut(self.inode)?.owner = owner;
+        Ok(())
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl Names for MemoryNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+        Ok(self.0.next().map(|(name, kind)| (name, Some(kind))))
+    }
+}
+
+const FULL: Fault = Fault::Kind(io::ErrorKind::StorageFull);
+
+impl Tree {
+    fn lock(&self) -> MutexGuard<'_, Inodes> {
+        // Nothing that runs under the lock leaves it half done.
+        self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(self: &Arc<Self>, all: &mut Inodes, inode: u64) -> Arc<Open> {
+        if let Ok(node) = all.get_mut(inode) {
+            node.handles += 1;
+        }
+        Arc::new(Open {
+            tree: self.clone(),
+            inode,
+        })
+    }
+
+    fn meta(&self, all: &Inodes, inode: u64) -> Result<Meta, Fault> {
+        let node = all.get(inode)?;
+        let size = match &node.content {
+            Content::Directory(_) => 0,
+            Content::File(bytes) => bytes.len() as u64,
+            Content::Link(text) => text.len() as u64,
+        };
+        Ok(Meta {
+            kind: node.kind(),
+            size,
+            mode: node.mode,
+            links: node.links,
+            owner: node.owner,
+            modified: Some(node.modified),
+            id: Id(self.volume, inode),
+        })
+    }
+}
+
+impl Inodes {
+    fn get(&self, inode: u64) -> Result<&Inode, Fault> {
+        self.all.get(&inode).ok_or(Fault::Missing)
+    }
+
+    fn get_mut(&mut self, inode: u64) -> Result<&mut Inode, Fault> {
+        self.all.get_mut(&inode).ok_or(Fault::Missing)
+    }
+
+    fn dir(&self, inode: u64) -> Result<&BTreeMap<OsString, u64>, Fault> {
+        match &self.get(inode)?.content {
+            Content::Directory(entries) => Ok(entries),
+            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+        }
+    }
+
+    /// For changing it, which its time tells.
+    fn dir_mut(&mut self, inode: u64) -> Result<&mut BTreeMap<OsString, u64>, Fault> {
+        let node = self.get_mut(inode)?;
+        node.modified = SystemTime::now();
+        match &mut node.content {
+            Content::Directory(entries) => Ok(entries),
+            Content::File(_) | Content::Link(_) => Err(Fault::NotDirectory),
+        }
+    }
+
+    fn file(&self, inode: u64) -> Result<&[u8], Fault> {
+        match &self.get(inode)?.content {
+            Content::File(bytes) => Ok(bytes),
+            Content::Directory(_) | Content::Link(_) => Err(Fault::Invalid),
+        }
+    }
+
+    fn file_mut(&mut self, inode: u64) -> Result<&mut Vec<u8>, Fault> {
+        let node = self.get_mut(inode)?;
+        node.modified = SystemTime::now();
+        match &mut node.content {
+            Content::File(bytes) => Ok(bytes),
+            Content::Directory(_) | Content::Link(_) => Err(Fault::Invalid),
+        }
+    }
+
+    fn unlink(&mut self, inode: u64) {
+        if let Some(node) = self.all.get_mut(&inode) {
+            node.links = node.links.saturating_sub(1);
+        }
+        self.drop_unused(inode);
+    }
+
+    fn drop_unused(&mut self, inode: u64) {
+        if let Some(node) = self.all.get(&inode)
+            && node.links == 0
+            && node.handles == 0
+        {
+            self.all.remove(&inode);
+        }
+    }
+
+    /// Whether `inner` is `outer` or lies below it.
+    fn holds(&self, outer: u64, inner: u64) -> bool {
+        let mut pending = vec![outer];
+        while let Some(inode) = pending.pop() {
+            if inode == inner {
+                return true;
+            }
+            if let Ok(entries) = self.dir(inode) {
+                pending.extend(entries.values());
+            }
+        }
+        false
+    }
+}
+
+impl Inode {
+    fn new(content: Content, mode: u32) -> Self {
+        Self {
+            content,
+            mode,
+            owner: (0, 0),
+            modified: SystemTime::now(),
+            links: 0,
+            handles: 0,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.content {
+            Content::Directory(_) => Kind::Directory,
+            Content::File(_) => Kind::File,
+            Content::Link(_) => Kind::Link,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut all = self.tree.lock();
+        if let Some(node) = all.all.get_mut(&self.inode) {
+            node.handles = node.handles.saturating_sub(1);
+        }
+        all.drop_unused(self.inode);
+    }
+}
+
+fn check_name(name: &OsStr) -> Result<(), Fault> {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') {
+        return Err(Fault::Invalid);
+    }
+    if bytes.len() > NAME_MAX_BYTES {
+        return Err(Fault::NameTooLong);
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The line between the rules and the files: what a backend must be able to do, and no more.
+//!
+//! Above this line there are names, handles and what lies at a name. Nothing here assumes that
+//! there is a path of the host, a file descriptor, or a system that answers before the call
+//! returns: every question is a future. The host and memory answer at once, so [`now`] polls once
+//! and allocates nothing; a backend that has to wait (a browser's storage) only has to wake it.
+//!
+//! What every backend must keep: one call takes one plain name, and a link is never followed.
+
+mod any;
+mod memory;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::SystemTime;
+
+pub(crate) use any::{AnyDir, AnyFile, Handle};
+pub(crate) use memory::MemoryDir;
+
+/// An open directory.
+pub(crate) trait Directory: Sized {
+    type File: Contents;
+    type Names: Names;
+
+    /// Of the directory itself.
+    async fn own_meta(&self) -> Result<Meta, Fault>;
+    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault>;
+    async fn names(&self) -> Result<Self::Names, Fault>;
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault>;
+
+    /// `NotDirectory` or `Link` if it is none.
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault>;
+    /// For reading, without waiting for whoever else should open it; `Link` if it is one.
+    async fn open_file(&self, name: &OsStr) -> Result<Self::File, Fault>;
+    /// Like `open_file`, for writing in place.
+    async fn open_to_write(&self, name: &OsStr) -> Result<Self::File, Fault>;
+
+    /// A shortcut for several steps at once. `None` says nothing: then go step by step.
+    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self>;
+    /// The same for a file.
+    async fn open_file_beneath(&self, way: &[OsString]) -> Option<Self::File>;
+
+    /// Why an ordinary write to the name would be refused, as far as can be told beforehand.
+    async fn refuses_write(&self, name: &OsStr) -> Option<Fault>;
+    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault>;
+    /// A new file, for writing.
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<Self::File, Fault>;
+    /// Moves an object, also into another directory of the same backend. Without `replace` there
+    /// is nothing under the new name at the moment of the move.
+    async fn rename(
+        &self,
+        from: &OsStr,
+        to: &Self,
+        name: &OsStr,
+        replace: bool,
+    ) -> Result<(), Fault>;
+    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault>;
+    /// Of an empty one.
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault>;
+    /// Makes the names in it last through a power cut.
+    async fn sync(&self) -> Result<(), Fault>;
+}
+
+/// An open file.
+pub(crate) trait Contents {
+    async fn meta(&self) -> Result<Meta, Fault>;
+    /// At most `buffer` from `offset` on; 0 at the end.
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault>;
+    /// All of `bytes`, or a fault with some of them written.
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault>;
+    async fn set_size(&self, bytes: u64) -> Result<(), Fault>;
+    async fn set_mode(&self, mode: u32) -> Result<(), Fault>;
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault>;
+    async fn sync(&self) -> Result<(), Fault>;
+}
+
+/// The names in a directory and, where the backend tells, what they are. In no order.
+pub(crate) trait Names {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault>;
+}
+
+/// What lies at a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) kind: Kind,
+    pub(crate) size: u64,
+    pub(crate) mode: u32,
+    pub(crate) links: u64,
+    pub(crate) owner: (u32, u32),
+    pub(crate) modified: Option<SystemTime>,
+    pub(crate) id: Id,
+}
+
+/// Volume and object: the same thing under whatever name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Id(pub(crate) u64, pub(crate) u64);
+
+/// The type of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Link,
+    Pipe,
+    Socket,
+    Device,
+    Unknown,
+}
+
+impl Kind {
+    /// For "it is …".
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::File => "a file, not a directory",
+            Self::Directory => "a directory",
+            Self::Link => "a link",
+            Self::Pipe => "a pipe, not a file",
+            Self::Socket => "a socket, not a file",
+            Self::Device => "a device, not a file",
+            Self::Unknown => "no regular file",
+        }
+    }
+}
+
+/// What went wrong, in the words that decisions are made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Missing,
+    Exists,
+    NotDirectory,
+    IsDirectory,
+    NotEmpty,
+    /// A link where none is followed.
+    Link,
+    NameTooLong,
+    /// The backend has no such object or no such operation here.
+    Invalid,
+    /// The other end lies on another volume.
+    OtherVolume,
+    /// A special file that nobody serves.
+    NotServed,
+    /// By number, of the host.
+    System(i32),
+    /// By kind, where there are no numbers.
+    Kind(io::ErrorKind),
+}
+
+impl Fault {
+    /// For the source of an error.
+    pub(crate) fn into_io(self) -> io::Error {
+        let kind = match self {
+            Self::System(code) => return io::Error::from_raw_os_error(code),
+            Self::Kind(kind) => kind,
+            Self::Missing => io::ErrorKind::NotFound,
+            Self::Exists => io::ErrorKind::AlreadyExists,
+            Self::NotDirectory => io::ErrorKind::NotADirectory,
+            Self::IsDirectory => io::ErrorKind::IsADirectory,
+            Self::NotEmpty => io::ErrorKind::DirectoryNotEmpty,
+            Self::NameTooLong => io::ErrorKind::InvalidFilename,
+            Self::OtherVolume => io::ErrorKind::CrossesDevices,
+            Self::Invalid | Self::Link | Self::NotServed => io::ErrorKind::InvalidInput,
+        };
+        kind.into()
+    }
+
+    /// Whether the backend has no such operation.
+    pub(crate) fn is_unsupported(self) -> bool {
+        matches!(self, Self::Invalid)
+            || self.into_io().kind() == io::ErrorKind::Unsupported
+            || self.into_io().kind() == io::ErrorKind::PermissionDenied
+    }
+}
+
+/// The answer of a future, waited for here if need be.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    if let Poll::Ready(answer) = future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        return answer;
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_waited_for() {
+        let mut polls = 0;
+        let late = std::future::poll_fn(|context| {
+            polls += 1;
+            if polls == 3 {
+                return Poll::Ready(7);
+            }
+            let waker = context.waker().clone();
+            thread::spawn(move || waker.wake());
+            // The first poll has no waker that could wake anybody.
+            Poll::Pending
+        });
+        assert_eq!(now(late), 7);
+    }
+}

@@ -1,0 +1,198 @@
+//! The host as a backend: each question is one system call, answered before the call returns.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use cap_std::fs::Dir;
+use rustix::io::Errno;
+
+use super::sys;
+use crate::backend::{Contents, Directory, Fault, Kind, Meta, Names};
+
+/// A directory handle of the system.
+#[derive(Debug)]
+pub(crate) struct HostDir(OwnedFd);
+
+#[derive(Debug)]
+pub(crate) struct HostFile(pub(crate) File);
+
+pub(crate) struct HostNames(sys::Entries);
+
+impl HostDir {
+    pub(crate) fn of(dir: Dir) -> Self {
+        Self(dir.into_std_file().into())
+    }
+}
+
+impl From<OwnedFd> for HostDir {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl AsFd for HostDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Directory for HostDir {
+    type File = HostFile;
+    type Names = HostNames;
+
+    async fn own_meta(&self) -> Result<Meta, Fault> {
+        Ok(sys::meta_of(self)?)
+    }
+
+    async fn meta(&self, name: &OsStr) -> Result<Meta, Fault> {
+        Ok(sys::meta(self, name)?)
+    }
+
+    async fn names(&self) -> Result<HostNames, Fault> {
+        Ok(HostNames(sys::entries(self)?))
+    }
+
+    async fn read_link(&self, name: &OsStr) -> Result<OsString, Fault> {
+        Ok(sys::read_link(self, name)?)
+    }
+
+    async fn open_dir(&self, name: &OsStr) -> Result<Self, Fault> {
+        Ok(Self(sys::open_dir(self, name)?))
+    }
+
+    async fn open_file(&self, name: &OsStr) -> Result<HostFile, Fault> {
+        Ok(HostFile(sys::open_file(self, name)?))
+    }
+
+    async fn open_to_write(&self, name: &OsStr) -> Result<HostFile, Fault> {
+        Ok(HostFile(sys::open_to_write(self, name)?))
+    }
+
+    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self> {
+        sys::open_dir_beneath(self, &path_of(way)).map(Self)
+    }
+
+    async fn open_file_beneath(&self, way: &[OsString]) -> Option<HostFile> {
+        match way {
+            [name] => sys::open_beneath(self, name.as_ref()),
+            way => sys::open_beneath(self, &path_of(way)),
+        }
+        .map(HostFile)
+    }
+
+    async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {
+        sys::refuses_write(self, name).map(Fault::from)
+    }
+
+    async fn create_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        Ok(sys::create_dir(self, name)?)
+    }
+
+    async fn create_file(&self, name: &OsStr, mode: u32) -> Result<HostFile, Fault> {
+        Ok(HostFile(sys::create_file(self, name, mode)?))
+    }
+
+    async fn rename(
+        &self,
+        from: &OsStr,
+        to: &Self,
+        name: &OsStr,
+        replace: bool,
+    ) -> Result<(), Fault> {
+        Ok(if replace {
+            sys::replace(self, from, to, name)
+        } else {
+            sys::rename_new(self, from, to, name)
+        }?)
+    }
+
+    async fn remove_file(&self, name: &OsStr) -> Result<(), Fault> {
+        Ok(sys::remove_file(self, name)?)
+    }
+
+    async fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+        Ok(sys::remove_dir(self, name)?)
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        Ok(sys::sync_dir(self)?)
+    }
+}
+
+impl Contents for HostFile {
+    async fn meta(&self) -> Result<Meta, Fault> {
+        Ok(sys::meta_of(&self.0)?)
+    }
+
+    async fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Fault> {
+        loop {
+            match self.0.read_at(buffer, offset) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    async fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+        Ok(self.0.write_all_at(bytes, offset)?)
+    }
+
+    async fn set_size(&self, bytes: u64) -> Result<(), Fault> {
+        Ok(self.0.set_len(bytes)?)
+    }
+
+    async fn set_mode(&self, mode: u32) -> Result<(), Fault> {
+        Ok(sys::set_mode(&self.0, mode)?)
+    }
+
+    async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
+        Ok(sys::set_owner(&self.0, owner)?)
+    }
+
+    async fn sync(&self) -> Result<(), Fault> {
+        Ok(self.0.sync_all()?)
+    }
+}
+
+impl Names for HostNames {
+    async fn next(&mut self) -> Result<Option<(OsString, Option<Kind>)>, Fault> {
+        Ok(self.0.next().transpose()?)
+    }
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => Self::Missing,
+            Errno::EXIST => Self::Exists,
+            Errno::NOTDIR => Self::NotDirectory,
+            Errno::ISDIR => Self::IsDirectory,
+            Errno::NOTEMPTY => Self::NotEmpty,
+            Errno::LOOP => Self::Link,
+            Errno::NAMETOOLONG => Self::NameTooLong,
+            Errno::INVAL => Self::Invalid,
+            Errno::XDEV => Self::OtherVolume,
+            Errno::NXIO => Self::NotServed,
+            errno => Self::System(errno.raw_os_error()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(errno) => errno.into(),
+            None => Self::Kind(error.kind()),
+        }
+    }
+}
+
+fn path_of(way: &[OsString]) -> PathBuf {
+    let room = way.iter().map(|name| name.len() + 1).sum();
+    let mut path = PathBuf::with_capacity(room);
+    path.extend(way);
+    path
+}
