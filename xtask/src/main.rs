@@ -12,6 +12,8 @@ use std::process::ExitCode;
 mod bench;
 mod check_targets;
 mod docs;
+mod fuzz;
+mod race;
 mod setup;
 mod test;
 mod test_os;
@@ -56,6 +58,16 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         about: bench::ABOUT,
         run: bench::run,
+    },
+    Command {
+        name: "race",
+        about: race::ABOUT,
+        run: race::run,
+    },
+    Command {
+        name: "fuzz",
+        about: fuzz::ABOUT,
+        run: fuzz::run,
     },
     Command {
         name: "docs",

@@ -1,89 +1,207 @@
-//! A thread exchanges a directory and a link out, over and over, while operations go through that
-//! name. Each either works on the directory inside or is refused; none comes out.
+//! A thread exchanges a directory for a link out and a file for a link out, over and over, while
+//! operations go through those names. Each attempt works on what is inside or is refused; none
+//! comes out. `cargo xtask race` runs many more attempts than a test can afford.
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use file_sandbox::{FileSandbox, ListOptions};
+use cap_std::fs::Dir;
+use file_sandbox::{Error, FileSandbox, ListOptions, SandboxPath};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::again::{self, Openat2};
 use crate::scene::{Scene, path};
 
-const ROUNDS: usize = 2_000;
+/// Set by `cargo xtask race`.
+const ATTEMPTS: &str = "FILE_SANDBOX_RACE_ATTEMPTS";
+const FEW_ATTEMPTS: u64 = 1_000;
+/// On a busy machine one side may run long before the other one does.
+const PATIENCE: u64 = 200;
+
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Read,
+    Write,
+    List,
+    Delete,
+}
+
+const EVERY: &[Do] = &[Do::Read, Do::Write, Do::List, Do::Delete];
 
 #[test]
-fn a_directory_exchanged_for_a_link_out() {
-    race(&Scene::new());
-}
-
-#[test]
-fn a_directory_exchanged_for_a_link_out_by_the_walk_alone() {
-    race(&Scene::with_nested_root());
-}
-
-fn race(scene: &Scene) {
-    fs::create_dir(scene.at("data/swap")).unwrap();
-    symlink("../outside", scene.at("data/link")).unwrap();
-    fs::write(scene.at("outside/f.txt"), "secret").unwrap();
-    fs::write(scene.at("outside/victim.txt"), "secret").unwrap();
-    let before = outside(scene);
-
-    let stop = AtomicBool::new(false);
-    let counts = thread::scope(|scope| {
-        scope.spawn(|| {
-            let (a, b) = (scene.at("data/swap"), scene.at("data/link"));
-            while !stop.load(Ordering::Relaxed) {
-                renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        let attempts = scope.spawn(|| attempts(&scene.files)).join();
-        stop.store(true, Ordering::Relaxed);
-        attempts.unwrap()
-    });
-    assert_eq!(outside(scene), before);
-    // Otherwise nothing raced.
-    assert!(counts.0 > 0 && counts.1 > 0, "{counts:?}");
-}
-
-/// How many attempts worked, and how many were refused.
-fn attempts(files: &FileSandbox) -> (usize, usize) {
-    let mut counts = (0, 0);
-    let mut count = |worked: bool| {
-        if worked {
-            counts.0 += 1;
-        } else {
-            counts.1 += 1;
+fn nothing_comes_out_on_any_resolver() {
+    if let Some(cell) = again::entered() {
+        println!();
+        race(&Scene::new(), &cell.to_string());
+        if cell.openat2 == Openat2::Shown {
+            race(&Scene::with_nested_root(), "the walk alone");
         }
-    };
-    let file = path("/data/swap/f.txt");
-    let victim = path("/data/swap/victim.txt");
-    for _ in 0..ROUNDS {
-        count(files.write(&file, "inside", Default::default()).is_ok());
-        if let Ok(text) = files.read(&file, Default::default()) {
-            assert_eq!(text.content, "inside");
-            count(true);
-        }
-        if let Ok(listing) = files.list(&path("/data/swap"), ListOptions::new()) {
-            assert!(
-                listing
-                    .entries
-                    .iter()
-                    .all(|entry| entry.name != "secret.txt")
-            );
-        }
-        // Inside there is none.
-        assert!(files.delete(&victim).is_err());
-        assert!(!files.exists(&victim).unwrap_or(false));
+        return;
     }
-    counts
+    let (cells, _) = again::cells();
+    let user = cells[0].user;
+    for cell in cells.into_iter().filter(|cell| cell.user == user) {
+        let output = again::run("race::nothing_comes_out_on_any_resolver", cell);
+        let lines: Vec<&str> = output.lines().filter(|l| l.starts_with("race\t")).collect();
+        assert!(lines.len() >= EVERY.len(), "{output}");
+        println!("{}", lines.join("\n"));
+    }
 }
 
-fn outside(scene: &Scene) -> Vec<(std::path::PathBuf, crate::scene::Seen)> {
-    let outside = scene.at("outside");
-    let picture = scene.picture().into_iter();
-    picture
-        .filter(|(path, _)| path.starts_with(&outside))
-        .collect()
+fn race(scene: &Scene, resolver: &str) {
+    let attempts = std::env::var(ATTEMPTS).map_or(FEW_ATTEMPTS, |text| text.parse().unwrap());
+    let arena = Arena::new(scene);
+    for what in EVERY {
+        let before = arena.outside();
+        let (counts, exchanges) = arena.run(*what, attempts);
+        assert!(
+            arena.outside() == before,
+            "{what:?} changed what is outside"
+        );
+        // Otherwise nothing raced.
+        assert!(
+            counts.worked > 0 && counts.refused > 0 && exchanges > 0,
+            "{what:?} {counts:?}"
+        );
+        println!(
+            "race\t{resolver}\t{what:?}\t{}\t{}\t{exchanges}",
+            counts.worked + counts.refused,
+            counts.worked,
+        );
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    worked: u64,
+    refused: u64,
+}
+
+struct Arena<'s> {
+    scene: &'s Scene,
+    /// The directory that is exchanged, wherever it is.
+    inside: Dir,
+}
+
+const INSIDE: &str = "inside";
+const SECRET: &str = "secret";
+
+impl<'s> Arena<'s> {
+    fn new(scene: &'s Scene) -> Self {
+        fs::create_dir_all(scene.at("data/swap/deep")).unwrap();
+        fs::write(scene.at("data/leaf"), INSIDE).unwrap();
+        for (name, text) in [("data/swap", INSIDE), ("outside", SECRET)] {
+            fs::create_dir_all(scene.at(name).join("deep")).unwrap();
+            for file in ["f.txt", "victim.txt", "deep/g.txt"] {
+                fs::write(scene.at(name).join(file), text).unwrap();
+            }
+        }
+        symlink("../outside", scene.at("data/link")).unwrap();
+        relink(&scene.at("data/leaf_link"));
+        let authority = cap_std::ambient_authority();
+        let inside = Dir::open_ambient_dir(scene.at("data/swap"), authority).unwrap();
+        Self { scene, inside }
+    }
+
+    fn run(&self, what: Do, attempts: u64) -> (Counts, u64) {
+        let stop = AtomicBool::new(false);
+        let exchanges = AtomicU64::new(0);
+        let counts = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    self.exchange();
+                    exchanges.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let counts = scope.spawn(|| self.attempts(what, attempts)).join();
+            stop.store(true, Ordering::Relaxed);
+            counts
+        });
+        (counts.unwrap(), exchanges.into_inner())
+    }
+
+    fn exchange(&self) {
+        let at = |name: &str| self.scene.at(name);
+        let swap = |a: &Path, b: &Path| renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
+        swap(&at("data/swap"), &at("data/link")).unwrap();
+        // An attempt may replace or delete the link itself: its name is inside.
+        let (leaf, link) = (at("data/leaf"), at("data/leaf_link"));
+        if swap(&leaf, &link).is_err() {
+            let _ = fs::write(&leaf, INSIDE);
+        }
+        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+        if !is_link(&leaf) && !is_link(&link) {
+            relink(&link);
+        }
+    }
+
+    fn attempts(&self, what: Do, attempts: u64) -> Counts {
+        let mut counts = Counts::default();
+        for i in 0..attempts * PATIENCE {
+            if i >= attempts && counts.worked > 0 && counts.refused > 0 {
+                break;
+            }
+            match self.attempt(what, i % 2 == 0) {
+                Ok(()) => counts.worked += 1,
+                Err(_) => counts.refused += 1,
+            }
+        }
+        counts
+    }
+
+    /// Through the directory, or at the name of the file itself.
+    fn attempt(&self, what: Do, through: bool) -> Result<(), Error> {
+        let files = &self.scene.files;
+        let file = path(if through {
+            "/data/swap/f.txt"
+        } else {
+            "/data/leaf"
+        });
+        match what {
+            Do::Read => {
+                let text = files.read(&file, Default::default())?;
+                assert_eq!(text.content, INSIDE);
+            }
+            Do::Write => drop(files.write(&file, INSIDE, Default::default())?),
+            Do::List => self.list(files)?,
+            Do::Delete => {
+                let victim = path(if through {
+                    "/data/swap/victim.txt"
+                } else {
+                    "/data/leaf"
+                });
+                files.delete(&victim)?;
+                if through {
+                    self.inside.write("victim.txt", INSIDE).unwrap();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, files: &FileSandbox) -> Result<(), Error> {
+        let swap: SandboxPath = path("/data/swap");
+        for options in [ListOptions::new(), ListOptions::new().pattern("**/*")] {
+            let listing = files.list(&swap, options)?;
+            let outside = |name: &str| name.contains("secret") || name.contains("hard");
+            assert!(!listing.entries.iter().any(|entry| outside(&entry.name)));
+        }
+        Ok(())
+    }
+
+    fn outside(&self) -> Vec<(std::path::PathBuf, crate::scene::Seen)> {
+        let outside = self.scene.at("outside");
+        let picture = self.scene.picture().into_iter();
+        picture
+            .filter(|(path, _)| path.starts_with(&outside))
+            .collect()
+    }
+}
+
+fn relink(link: &Path) {
+    let _ = fs::remove_file(link);
+    let _ = symlink("../outside/f.txt", link);
 }

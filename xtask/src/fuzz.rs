@@ -1,0 +1,167 @@
+//! `cargo xtask fuzz [TARGET] [--seconds N]`: cargo-fuzz on every target, or on one.
+//!
+//! The targets are a package of their own below `crates/file-sandbox/fuzz`, outside the workspace:
+//! they need a nightly compiler, which nothing else here does. A crash is left there as an input
+//! file, whose name cargo-fuzz prints; it becomes a row of a test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Context, Failure};
+use crate::process;
+use crate::steps::Steps;
+use crate::workspace;
+
+pub(crate) const ABOUT: &str =
+    "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
+
+const SECONDS: u64 = 60;
+const DIR: &str = "crates/file-sandbox/fuzz";
+
+/// A single input that takes longer is a finding.
+const INPUT_LIMIT_S: u32 = 10;
+const MEMORY_LIMIT_MB: u32 = 1024;
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let asked = Asked::parse(arguments)?;
+    let targets = match asked.target {
+        None => targets()?,
+        Some(name) => {
+            let known = targets()?;
+            if !known.contains(&name) {
+                return Err(Failure::Usage(format!(
+                    "there is no target `{name}`; there are: {}",
+                    known.join(", ")
+                )));
+            }
+            vec![name]
+        }
+    };
+    let program = program()?;
+    let mut steps = Steps::default();
+    for target in targets {
+        steps.run(&target, || fuzz(&program, &target, asked.seconds));
+    }
+    steps.close()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    target: Option<String>,
+    seconds: u64,
+}
+
+impl Asked {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let mut asked = Self {
+            target: None,
+            seconds: SECONDS,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            if argument == "--seconds" {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                asked.seconds = number
+                    .filter(|number| *number > 0)
+                    .ok_or_else(|| Failure::Usage("--seconds needs a number".into()))?;
+            } else if argument.starts_with('-') || asked.target.is_some() {
+                return Err(Failure::Usage(format!("unexpected argument `{argument}`")));
+            } else {
+                asked.target = Some(argument.clone());
+            }
+        }
+        Ok(asked)
+    }
+}
+
+/// One source file, one target.
+fn targets() -> Result<Vec<String>, Failure> {
+    let dir = workspace::root().join(DIR).join("fuzz_targets");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dir).context(dir.display())? {
+        let path = entry.context(dir.display())?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(
+                path.file_stem()
+                    .map(|name| name.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    let name = "cargo-fuzz";
+    let cached = workspace::cache_dir()?.join("bin").join(name);
+    if cached.is_file() {
+        return Ok(cached);
+    }
+    process::find(name).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no cargo-fuzz; `cargo install cargo-fuzz --locked` makes it, and \
+             `rustup toolchain install nightly` the compiler that it needs. With `--root {}` it is \
+             kept beside the other tools",
+            workspace::cache_dir()
+                .map_or_else(|_| "DIR".to_owned(), |dir| dir.display().to_string())
+        ))
+    })
+}
+
+fn fuzz(program: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
+    let mut command = process::command(program);
+    command
+        .args(["fuzz", "run", "--fuzz-dir", DIR, target, "--"])
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={INPUT_LIMIT_S}"))
+        .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MB}"))
+        .arg("-print_final_stats=1")
+        .env("RUSTUP_TOOLCHAIN", "nightly");
+    // Ours is the pinned one.
+    for variable in ["CARGO", "RUSTC", "RUSTDOC"] {
+        command.env_remove(variable);
+    }
+    process::shown(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for() {
+        let parse = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Asked::parse(&words)
+                .ok()
+                .map(|asked| (asked.target, asked.seconds))
+        };
+        assert_eq!(parse(&[]), Some((None, SECONDS)));
+        assert_eq!(
+            parse(&["path", "--seconds", "5"]),
+            Some((Some("path".into()), 5))
+        );
+        for wrong in [
+            &["--seconds"][..],
+            &["--seconds", "0"],
+            &["a", "b"],
+            &["--fast"],
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_target_is_in_the_manifest() {
+        let manifest = workspace::root().join(DIR).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("the manifest of the targets");
+        let targets = targets().expect("the targets");
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(
+                manifest.contains(&format!("name = \"{target}\"")),
+                "{target}"
+            );
+        }
+    }
+}
