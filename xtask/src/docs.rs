@@ -44,20 +44,36 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// The one generated part so far: the list of commands in `docs/testing.md`.
+/// What is generated: the list of commands in `docs/testing.md`, and the copy of our
+/// lock file that the example audits.
 fn generated(check: bool) -> Result<(), Failure> {
-    let path = workspace::root().join("docs/testing.md");
-    let page = fs::read_to_string(&path).context(path.display())?;
-    let fresh = replace_generated(&page, &format!("```text\n{}```\n", crate::help()))
+    let page = read("docs/testing.md")?;
+    let help = replace_generated(&page, &format!("```text\n{}```\n", crate::help()))
         .ok_or_else(|| Failure::new("docs/testing.md: the marks of its generated part are gone"))?;
-    if fresh == page {
+    keep("docs/testing.md", &help, check)?;
+    keep(
+        "examples/dep-audit/inputs/Cargo.lock",
+        &read("Cargo.lock")?,
+        check,
+    )
+}
+
+fn read(file: &str) -> Result<String, Failure> {
+    let path = workspace::root().join(file);
+    fs::read_to_string(&path).context(path.display())
+}
+
+/// Writes a generated file, or with `check` only compares it.
+fn keep(file: &str, fresh: &str, check: bool) -> Result<(), Failure> {
+    let path = workspace::root().join(file);
+    if fs::read_to_string(&path).is_ok_and(|old| old == fresh) {
         Ok(())
     } else if check {
-        Err(Failure::new(
-            "docs/testing.md is out of date: run `cargo xtask docs`",
-        ))
+        Err(Failure::new(format!(
+            "{file} is out of date: run `cargo xtask docs`"
+        )))
     } else {
-        println!("written: docs/testing.md");
+        println!("written: {file}");
         fs::write(&path, fresh).context(path.display())
     }
 }

@@ -59,7 +59,7 @@ fn the_locked_crates_are_the_ones_of_the_real_lock_file() {
     let ours = std::fs::read_to_string(repository().join("Cargo.lock")).unwrap();
     let copied = repository().join("examples/dep-audit/inputs/Cargo.lock");
     let same = std::fs::read_to_string(copied).unwrap() == ours;
-    assert!(same, "copy Cargo.lock to examples/dep-audit/inputs/");
+    assert!(same, "it is out of date: run `cargo xtask docs`");
 }
 
 #[test]
