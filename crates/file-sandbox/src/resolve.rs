@@ -105,9 +105,14 @@ impl FileSandbox {
 
     /// Opens a regular file for reading and has looked at the open file itself.
     pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
-        if let Some(opened) = self.open_without_links(path).await? {
-            return Ok(opened);
+        match self.open_without_links(path).await? {
+            Some(opened) => Ok(opened),
+            // Boxed, so that the short way does not carry the state of the long one.
+            None => Box::pin(self.open_by_walk(path)).await,
         }
+    }
+
+    async fn open_by_walk(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
         let spot = match self.locate(path, Last::Follow, Verb::Read).await? {
             Place::Virtual(_) => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
             Place::In(spot) => spot,
@@ -126,41 +131,59 @@ impl FileSandbox {
             return Err(wrong_type(path, Verb::Read, meta.kind));
         }
         self.check_suffix(path, &spot)?;
-        let file = match spot.real.last() {
-            Some(name) => parent.open_file(name).await,
-            None => Err(Fault::IsDirectory),
+        let (file, name) = match spot.real.last() {
+            Some(name) => (parent.open_file(name).await, name.to_string_lossy()),
+            None => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
         };
         let file = file.map_err(|fault| self.system(path, Verb::Read, fault))?;
-        self.check_opened(path, spot, file).await
+        self.check_opened(path, spot.mount, &name, file).await
     }
 
-    /// The same in one system call, where no link is on the way.
+    /// The same in one step, where no link is on the way.
     async fn open_without_links(&self, path: &SandboxPath) -> Result<Option<Opened<'_>>, Error> {
-        let Some((index, names)) = self.enter(path) else {
+        let Some((mount, way)) = self.plain_way(path) else {
             return Ok(None);
         };
+        let Some(file) = mount.dir.open_file_beneath(way).await else {
+            return Ok(None);
+        };
+        let name = way.rsplit('/').next().unwrap_or(way);
+        self.check_opened(path, mount, name, file).await.map(Some)
+    }
+
+    /// What lies at a place, where no link is on the way.
+    pub(crate) async fn meta_without_links(&self, path: &SandboxPath) -> Option<Meta> {
+        let (mount, way) = self.plain_way(path)?;
+        mount.dir.meta_beneath(way).await
+    }
+
+    /// The way below a mount as text, if its names are plain and no rule has a say in it.
+    fn plain_way<'p>(&self, path: &'p SandboxPath) -> Option<(&Mount, &'p str)> {
+        let index = self.table.mount_of(path)?;
         let mount = &self.table.mounts[index];
-        let plain = !names.is_empty() && self.table.nested[index].is_empty();
-        if !plain || hidden_by(mount, &names).is_some() {
-            return Ok(None);
+        let way = path.below(mount.target())?;
+        let plain = !way.is_empty()
+            && self.table.nested[index].is_empty()
+            && !way.contains(TEMP_PREFIX)
+            && !way.contains('\\');
+        if !plain {
+            return None;
         }
-        let Some(file) = mount.dir.open_file_beneath(&names).await else {
-            return Ok(None);
-        };
-        let spot = Spot {
-            mount,
-            index,
-            real: names,
-            found: Found::Root,
-        };
-        self.check_opened(path, spot, file).await.map(Some)
+        if !mount.hidden.is_empty() {
+            let names: Vec<OsString> = way.split('/').map(OsString::from).collect();
+            if hidden_by(mount, &names).is_some() {
+                return None;
+            }
+        }
+        Some((mount, way))
     }
 
     /// The checks that only an open file can answer.
     async fn check_opened<'s>(
         &self,
         path: &SandboxPath,
-        spot: Spot<'s>,
+        mount: &'s Mount,
+        name: &str,
         file: AnyFile,
     ) -> Result<Opened<'s>, Error> {
         let meta = file.meta().await;
@@ -168,14 +191,10 @@ impl FileSandbox {
         if meta.kind != Kind::File {
             return Err(wrong_type(path, Verb::Read, meta.kind));
         }
-        self.check_suffix(path, &spot)?;
-        self.check_links_for_read(path, &spot, &meta)?;
-        check_size(path, spot.mount, Verb::Read, meta.size)?;
-        Ok(Opened {
-            file,
-            meta,
-            mount: spot.mount,
-        })
+        check_suffix(path, mount, Some(name))?;
+        check_links_for_read(path, mount, &meta)?;
+        check_size(path, mount, Verb::Read, meta.size)?;
+        Ok(Opened { file, meta, mount })
     }
 
     /// The mount that covers a path and the names below it.
@@ -273,23 +292,9 @@ impl FileSandbox {
         }
     }
 
-    /// Both names count: the one asked for, and that of the file it leads to.
     pub(crate) fn check_suffix(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
-        let limits = spot.mount.limits();
-        let Some(allowed) = limits.allowed_suffixes() else {
-            return Ok(());
-        };
         let real = spot.real.last().map(|name| name.to_string_lossy());
-        let names = [path.file_name(), real.as_deref()];
-        if names
-            .into_iter()
-            .flatten()
-            .all(|name| limits.allows_name(name))
-        {
-            return Ok(());
-        }
-        let allowed = allowed.to_vec();
-        Err(Error::new(path.asked(), Reason::Suffix { allowed }))
+        check_suffix(path, spot.mount, real.as_deref())
     }
 
     pub(crate) fn check_links_for_read(
@@ -298,10 +303,7 @@ impl FileSandbox {
         spot: &Spot<'_>,
         meta: &Meta,
     ) -> Result<(), Error> {
-        match spot.mount.limits().hard_link_policy() {
-            HardLinks::Deny => check_links(path, Verb::Read, meta),
-            HardLinks::Allow | HardLinks::ReadOnly => Ok(()),
-        }
+        check_links_for_read(path, spot.mount, meta)
     }
 
     pub(crate) fn check_links_for_write(
@@ -377,6 +379,30 @@ pub(crate) struct Opened<'s> {
 
 pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
     Error::new(path.asked(), Reason::NotFound { nearest })
+}
+
+/// Both names count: the one asked for, and that of the file it leads to.
+fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result<(), Error> {
+    let limits = mount.limits();
+    let Some(allowed) = limits.allowed_suffixes() else {
+        return Ok(());
+    };
+    if [path.file_name(), real]
+        .into_iter()
+        .flatten()
+        .all(|name| limits.allows_name(name))
+    {
+        return Ok(());
+    }
+    let allowed = allowed.to_vec();
+    Err(Error::new(path.asked(), Reason::Suffix { allowed }))
+}
+
+fn check_links_for_read(path: &SandboxPath, mount: &Mount, meta: &Meta) -> Result<(), Error> {
+    match mount.limits().hard_link_policy() {
+        HardLinks::Deny => check_links(path, Verb::Read, meta),
+        HardLinks::Allow | HardLinks::ReadOnly => Ok(()),
+    }
 }
 
 pub(crate) fn check_size(

@@ -38,6 +38,10 @@ impl NameRules {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.text.as_str())
     }

@@ -144,8 +144,10 @@ impl<'r> Walk<'r> {
             return;
         }
         let way = self.pending.len() - 1;
-        let names = &self.pending.make_contiguous()[..way];
-        if let Some(dir) = self.tree.root.open_dir_beneath(names).await {
+        let Some(text) = joined(self.pending.iter().take(way)) else {
+            return;
+        };
+        if let Some(dir) = self.tree.root.open_dir_beneath(&text).await {
             self.at = Handle::Own(dir);
             self.real.extend(self.pending.drain(..way));
         }
@@ -282,4 +284,16 @@ impl<'r> Walk<'r> {
             rest: self.pending.drain(..).collect(),
         }
     }
+}
+
+/// Names as one text with slashes between them, if they are text.
+pub(crate) fn joined<'n>(names: impl Iterator<Item = &'n OsString>) -> Option<String> {
+    let mut text = String::new();
+    for name in names {
+        if !text.is_empty() {
+            text.push('/');
+        }
+        text.push_str(name.to_str()?);
+    }
+    Some(text)
 }

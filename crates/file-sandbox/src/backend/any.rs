@@ -95,12 +95,16 @@ impl Directory for AnyDir {
         each_into!(self, AnyFile, dir => dir.open_to_write(name).await)
     }
 
-    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self> {
+    async fn open_dir_beneath(&self, way: &str) -> Option<Self> {
         each_into!(self, AnyDir, dir => dir.open_dir_beneath(way).await)
     }
 
-    async fn open_file_beneath(&self, way: &[OsString]) -> Option<AnyFile> {
+    async fn open_file_beneath(&self, way: &str) -> Option<AnyFile> {
         each_into!(self, AnyFile, dir => dir.open_file_beneath(way).await)
+    }
+
+    async fn meta_beneath(&self, way: &str) -> Option<Meta> {
+        each!(self, AnyDir, dir => dir.meta_beneath(way).await)
     }
 
     async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {

@@ -209,11 +209,15 @@ impl Directory for MemoryDir {
         self.file(name)
     }
 
-    async fn open_dir_beneath(&self, _way: &[OsString]) -> Option<Self> {
+    async fn open_dir_beneath(&self, _way: &str) -> Option<Self> {
         None
     }
 
-    async fn open_file_beneath(&self, _way: &[OsString]) -> Option<MemoryFile> {
+    async fn open_file_beneath(&self, _way: &str) -> Option<MemoryFile> {
+        None
+    }
+
+    async fn meta_beneath(&self, _way: &str) -> Option<Meta> {
         None
     }
 

@@ -39,10 +39,13 @@ pub(crate) trait Directory: Sized {
     /// Like `open_file`, for writing in place.
     async fn open_to_write(&self, name: &OsStr) -> Result<Self::File, Fault>;
 
-    /// A shortcut for several steps at once. `None` says nothing: then go step by step.
-    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self>;
-    /// The same for a file.
-    async fn open_file_beneath(&self, way: &[OsString]) -> Option<Self::File>;
+    /// A shortcut for several steps at once, by plain names with single slashes between them.
+    /// `None` says nothing: then go step by step.
+    async fn open_dir_beneath(&self, way: &str) -> Option<Self>;
+    /// The same for a file to read.
+    async fn open_file_beneath(&self, way: &str) -> Option<Self::File>;
+    /// The same for what lies there, which is no link.
+    async fn meta_beneath(&self, way: &str) -> Option<Meta>;
 
     /// Why an ordinary write to the name would be refused, as far as can be told beforehand.
     async fn refuses_write(&self, name: &OsStr) -> Option<Fault>;
@@ -176,6 +179,7 @@ impl Fault {
 }
 
 /// The answer of a future, waited for here if need be.
+#[inline]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     if let Poll::Ready(answer) = future

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 
 use cap_std::fs::Dir;
 use rustix::io::Errno;
@@ -71,16 +70,22 @@ impl Directory for HostDir {
         Ok(HostFile(sys::open_to_write(self, name)?))
     }
 
-    async fn open_dir_beneath(&self, way: &[OsString]) -> Option<Self> {
-        sys::open_dir_beneath(self, &path_of(way)).map(Self)
+    async fn open_dir_beneath(&self, way: &str) -> Option<Self> {
+        sys::open_dir_beneath(self, way.as_ref()).map(Self)
     }
 
-    async fn open_file_beneath(&self, way: &[OsString]) -> Option<HostFile> {
-        match way {
-            [name] => sys::open_beneath(self, name.as_ref()),
-            way => sys::open_beneath(self, &path_of(way)),
-        }
-        .map(HostFile)
+    async fn open_file_beneath(&self, way: &str) -> Option<HostFile> {
+        sys::open_beneath(self, way.as_ref()).map(HostFile)
+    }
+
+    async fn meta_beneath(&self, way: &str) -> Option<Meta> {
+        let meta = if way.contains('/') {
+            let object = sys::open_object_beneath(self, way.as_ref())?;
+            sys::meta_of(object)
+        } else {
+            sys::meta(self, way.as_ref())
+        };
+        meta.ok().filter(|meta| meta.kind != Kind::Link)
     }
 
     async fn refuses_write(&self, name: &OsStr) -> Option<Fault> {
@@ -188,11 +193,4 @@ impl From<std::io::Error> for Fault {
             None => Self::Kind(error.kind()),
         }
     }
-}
-
-fn path_of(way: &[OsString]) -> PathBuf {
-    let room = way.iter().map(|name| name.len() + 1).sum();
-    let mut path = PathBuf::with_capacity(room);
-    path.extend(way);
-    path
 }

@@ -18,7 +18,7 @@ mod os;
 #[path = "sys_other.rs"]
 mod os;
 
-pub(crate) use os::{open_beneath, open_dir_beneath};
+pub(crate) use os::{open_beneath, open_dir_beneath, open_object_beneath};
 
 fn kind_of(kind: FileType) -> Kind {
     match kind {

@@ -30,6 +30,12 @@ pub(crate) fn open_dir_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> 
     fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
 }
 
+/// A handle of whatever lies there, to look at and not to open: of a link, of the link itself.
+pub(crate) fn open_object_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
+}
+
 pub(super) fn rename_new(
     at: impl AsFd,
     from: &OsStr,

@@ -19,6 +19,10 @@ pub(crate) fn open_dir_beneath(_root: impl AsFd, _path: &Path) -> Option<OwnedFd
     None
 }
 
+pub(crate) fn open_object_beneath(_root: impl AsFd, _path: &Path) -> Option<OwnedFd> {
+    None
+}
+
 /// Not offered in one form by all of them; the caller links and unlinks instead.
 pub(super) fn rename_new(
     _at: impl AsFd,

@@ -14,7 +14,7 @@ use crate::glob::{Glob, State};
 use crate::path::SandboxPath;
 use crate::resolve::{Place, hidden_by, path_in};
 use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Budget, Found, Last, Tree, walk};
+use crate::walk::{Budget, Found, Last, Tree, joined, walk};
 
 /// What to list.
 ///
@@ -359,7 +359,9 @@ impl FileSandbox {
         let Some(last) = names.last() else {
             return Ok(Handle::Root(&root.dir));
         };
-        if let Some(dir) = root.dir.open_dir_beneath(names).await {
+        if let Some(way) = joined(names.iter())
+            && let Some(dir) = root.dir.open_dir_beneath(&way).await
+        {
             return Ok(Handle::Own(dir));
         }
         let tree = Tree {
