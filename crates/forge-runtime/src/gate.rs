@@ -164,6 +164,19 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         })
         .reduce(Judgement::and)
         .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("the command is empty")));
+    // A command that cannot be seen is one that no rule names.
+    let judged = if line.hides_commands() {
+        let unseen = rules.decide(&[]);
+        let reason = Reason {
+            text: "no rule for a command that runs out of their sight".to_owned(),
+            rule: Some("default".to_owned()),
+            origin: Some(unseen.origin().to_string()),
+            why: None,
+        };
+        judged.and(Judgement::new(tools_verdict(unseen.verdict()), reason))
+    } else {
+        judged
+    };
     match line.opaque() {
         Some(why) => judged.and(Judgement::new(
             Verdict::Ask,

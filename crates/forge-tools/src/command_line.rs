@@ -5,8 +5,10 @@
 //! that is one plain command runs directly: no variable, glob or substitution is
 //! expanded, since nothing is there to expand it. A line with operators needs a
 //! shell, and then anything that the shell would expand into words we cannot see
-//! (`$x`, `` `x` ``, a redirection to a file, `&`) makes it *opaque*: no rule may
-//! approve it in advance.
+//! (`$x`, `` `x` ``, an unquoted `*` or `~`, a redirection to a file, `&`) makes it
+//! *opaque*: no rule may approve it in advance.
+//!
+//! Where shells differ (`{a,b}`, `12>x`, `|&`), the reading that hides more holds.
 
 use std::fmt;
 
@@ -37,6 +39,7 @@ pub struct CommandLine {
     segments: Vec<Segment>,
     needs_shell: bool,
     opaque: Option<&'static str>,
+    hides_commands: bool,
 }
 
 /// One command of a line.
@@ -90,6 +93,12 @@ impl CommandLine {
     pub fn opaque(&self) -> Option<&'static str> {
         // A plain command is executed as the words we see, whatever they contain.
         if self.needs_shell { self.opaque } else { None }
+    }
+
+    /// Whether a command may be run that is none of the [segments](Self::segments):
+    /// a substitution in quotes, a here-document.
+    pub fn hides_commands(&self) -> bool {
+        self.needs_shell && self.hides_commands
     }
 
     /// The line as it came.
@@ -157,8 +166,13 @@ struct Parser {
     segments: Vec<Segment>,
     current: Segment,
     word: Option<String>,
+    /// A part of the word stood in quotes or behind a backslash.
+    word_is_quoted: bool,
+    /// Nothing stood between here and the end of a group: an operator may follow.
+    group_ended: bool,
     needs_shell: bool,
     opaque: Option<&'static str>,
+    hides_commands: bool,
 }
 
 impl Parser {
@@ -170,8 +184,11 @@ impl Parser {
             segments: Vec::new(),
             current: Segment::default(),
             word: None,
+            word_is_quoted: false,
+            group_ended: false,
             needs_shell: false,
             opaque: None,
+            hides_commands: false,
         }
     }
 
@@ -195,10 +212,12 @@ impl Parser {
                 }
                 ';' | '\n' => self.end_segment_if_any()?,
                 '<' | '>' => self.redirection(c),
+                // What stands inside is a command of its own, and rules that block
+                // it have to see it.
                 '(' | ')' => {
                     self.hide("it groups commands");
-                    self.needs_shell = true;
-                    self.end_word();
+                    self.end_segment_if_any()?;
+                    self.group_ended = c == ')';
                 }
                 '$' => {
                     self.hide("it expands a variable or a substitution");
@@ -206,8 +225,23 @@ impl Parser {
                 }
                 '`' => {
                     self.hide("it contains a command substitution");
-                    self.needs_shell = true;
-                    self.push('`');
+                    self.end_segment_if_any()?;
+                    self.group_ended = true;
+                }
+                '*' | '?' | '[' => {
+                    self.hide("it expands a pattern into file names; quote it to avoid that");
+                    self.push(c);
+                }
+                '~' if self.word.is_none() => {
+                    self.hide("it expands `~`");
+                    self.push(c);
+                }
+                // `{}` is a word, `{a,b}` is several to some shells.
+                '{' if self.word.is_some() || !self.at_word_end() => {
+                    if self.chars.get(self.at) != Some(&'}') {
+                        self.hide("it expands braces");
+                    }
+                    self.push(c);
                 }
                 '#' if self.word.is_none() => self.comment(),
                 c => self.push(c),
@@ -221,26 +255,7 @@ impl Parser {
         } else {
             self.segments.push(std::mem::take(&mut self.current));
         }
-        for segment in &self.segments {
-            let first = segment.words.first().map_or("", String::as_str);
-            if RESERVED_WORDS.contains(&first) {
-                self.needs_shell = true;
-                self.opaque
-                    .get_or_insert("it uses a reserved word of the shell");
-            }
-        }
-        // An assignment before the command changes what the words mean to a shell;
-        // without a shell it would be taken for a program's name.
-        for segment in &self.segments {
-            if segment
-                .words
-                .first()
-                .is_some_and(|word| is_assignment(word))
-            {
-                self.needs_shell = true;
-                self.opaque.get_or_insert("it sets a variable");
-            }
-        }
+        self.look_behind_prefixes();
         if self.segments.len() > 1 {
             self.needs_shell = true;
         }
@@ -249,7 +264,33 @@ impl Parser {
             segments: self.segments,
             needs_shell: self.needs_shell,
             opaque: self.opaque,
+            hides_commands: self.hides_commands,
         })
+    }
+
+    /// `X=1 rm y` and `then rm y` run `rm y`: rules are asked about both, so that
+    /// what blocks the command blocks it behind a prefix too. Without a shell the
+    /// first word would be taken for a program's name.
+    fn look_behind_prefixes(&mut self) {
+        for segment in std::mem::take(&mut self.segments) {
+            let command = segment.words.iter().position(|word| {
+                let reserved = RESERVED_WORDS.contains(&word.as_str());
+                if reserved {
+                    self.hide("it uses a reserved word of the shell");
+                } else if is_assignment(word) {
+                    self.hide("it sets a variable");
+                } else {
+                    return true;
+                }
+                self.needs_shell = true;
+                false
+            });
+            let behind = command.filter(|&at| at > 0).map(|at| Segment {
+                words: segment.words[at..].to_vec(),
+            });
+            self.segments.push(segment);
+            self.segments.extend(behind);
+        }
     }
 
     fn next(&mut self) -> Option<char> {
@@ -274,7 +315,14 @@ impl Parser {
         self.opaque.get_or_insert(why);
     }
 
+    fn at_word_end(&self) -> bool {
+        self.chars
+            .get(self.at)
+            .is_none_or(|c| matches!(c, ' ' | '\t' | '\n'))
+    }
+
     fn end_word(&mut self) {
+        self.word_is_quoted = false;
         if let Some(word) = self.word.take() {
             self.current.words.push(word);
         }
@@ -283,6 +331,9 @@ impl Parser {
     fn end_segment(&mut self) -> Result<(), LineError> {
         self.needs_shell = true;
         self.end_word();
+        if std::mem::take(&mut self.group_ended) && self.current.words.is_empty() {
+            return Ok(());
+        }
         if self.current.words.is_empty() {
             return Err(LineError::at(
                 self.at.saturating_sub(1),
@@ -291,6 +342,12 @@ impl Parser {
         }
         self.segments.push(std::mem::take(&mut self.current));
         Ok(())
+    }
+
+    /// Quotes make a word even around nothing, and a digit in them is no descriptor.
+    fn start_quoted(&mut self) {
+        self.word.get_or_insert_with(String::new);
+        self.word_is_quoted = true;
     }
 
     /// `;`, `&` and newlines may end the line or stand alone.
@@ -305,7 +362,7 @@ impl Parser {
 
     fn single_quoted(&mut self) -> Result<(), LineError> {
         let start = self.at - 1;
-        self.word.get_or_insert_with(String::new);
+        self.start_quoted();
         loop {
             match self.next() {
                 Some('\'') => return Ok(()),
@@ -317,7 +374,7 @@ impl Parser {
 
     fn double_quoted(&mut self) -> Result<(), LineError> {
         let start = self.at - 1;
-        self.word.get_or_insert_with(String::new);
+        self.start_quoted();
         loop {
             match self.next() {
                 Some('"') => return Ok(()),
@@ -334,6 +391,7 @@ impl Parser {
                     self.hide("it expands a variable or a substitution");
                     if c == '`' || self.chars.get(self.at) == Some(&'(') {
                         self.needs_shell = true;
+                        self.hides_commands = true;
                     }
                     self.push(c);
                 }
@@ -347,6 +405,7 @@ impl Parser {
         match self.next() {
             Some('\n') => Ok(()),
             Some(c) => {
+                self.start_quoted();
                 self.push(c);
                 Ok(())
             }
@@ -358,15 +417,28 @@ impl Parser {
     /// opens a file that no rule has seen.
     fn redirection(&mut self, operator: char) {
         self.needs_shell = true;
-        let is_descriptor = self
-            .word
-            .as_deref()
-            .is_some_and(|word| word.chars().all(|c| c.is_ascii_digit()));
+        // One plain digit is a descriptor to every shell, several to some. To the
+        // others they are an argument, so they stay in sight.
+        let is_descriptor = !self.word_is_quoted
+            && self.word.as_deref().is_some_and(|word| {
+                word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_digit())
+            });
         if is_descriptor {
             self.word = None;
+        } else if self.word.is_some() && !self.word_is_quoted {
+            let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+            if self.word.as_deref().is_some_and(digits) {
+                self.hide("it redirects a descriptor above 9");
+            }
         }
         self.end_word();
-        self.take(operator);
+        if self.take(operator) && operator == '<' {
+            // What follows is data until a line of its choosing: where the commands
+            // go on is no longer ours to say.
+            self.hide("it contains a here-document");
+            self.hides_commands = true;
+            return;
+        }
         let rest: String = self.chars[self.at..].iter().take(64).collect();
         let harmless = ["&1", "&2", "/dev/null", " /dev/null"]
             .into_iter()
@@ -375,7 +447,7 @@ impl Parser {
                     after
                         .chars()
                         .next()
-                        .is_none_or(|c| c.is_whitespace() || "|&;<>)".contains(c))
+                        .is_none_or(|c| " \t\n|&;<>)".contains(c))
                 })
             });
         match harmless {
@@ -418,7 +490,8 @@ mod tests {
         ("echo a''b", "echo,ab", true, false),
         ("echo \"a\\\"b\\$c\\d\"", "echo,a\"b$c\\d", true, false),
         ("echo $HOME", "echo,$HOME", true, false),
-        ("echo `id`", "echo,`id`", false, true),
+        ("echo `id`", "echo / id", false, true),
+        ("echo $(id -u)", "echo,$ / id,-u", false, true),
         ("echo \"`id`\"", "echo,`id`", false, true),
         ("echo \"$(id)\"", "echo,$(id)", false, true),
         ("echo \"$HOME\"", "echo,$HOME", true, false),
@@ -436,12 +509,47 @@ mod tests {
         ("a > out", "a,out", false, true),
         ("a < in", "a,in", false, true),
         ("a >> out", "a,out", false, true),
-        ("a $(b) | c", "a,$,b / c", false, true),
+        ("a $(b) | c", "a,$ / b / c", false, true),
         ("a \"$x\" | c", "a,$x / c", false, true),
         ("(a; b)", "a / b", false, true),
-        ("{ a; b; }", "{,a / b / }", false, true),
-        ("if a; then b; fi", "if,a / then,b / fi", false, true),
-        ("X=1 a", "X=1,a", false, true),
+        ("(a; b) | c && `d` || e", "a / b / c / d / e", false, true),
+        ("{ a; b; }", "{,a / a / b / }", false, true),
+        (
+            "if a; then b; fi",
+            "if,a / a / then,b / b / fi",
+            false,
+            true,
+        ),
+        ("! a b", "!,a,b / a,b", false, true),
+        ("X=1 a", "X=1,a / a", false, true),
+        ("X=1", "X=1", false, true),
+        // What a shell would expand to names of files is not in sight.
+        ("a * | b", "a,* / b", false, true),
+        ("a x? | b", "a,x? / b", false, true),
+        ("a [x] | b", "a,[x] / b", false, true),
+        ("a '*' \\? \"[x]\" | b", "a,*,?,[x] / b", false, false),
+        ("a ~/x | b", "a,~/x / b", false, true),
+        ("a x~ '~' | b", "a,x~,~ / b", false, false),
+        ("a {x,y} | b", "a,{x,y} / b", false, true),
+        ("a x{1..3} | b", "a,x{1..3} / b", false, true),
+        ("a {} x{} | b", "a,{},x{} / b", false, false),
+        // A word before `>` is a descriptor only if every shell says so.
+        ("a 2 >/dev/null", "a,2", false, false),
+        ("a '2'>/dev/null", "a,2", false, false),
+        ("a \\2>/dev/null", "a,2", false, false),
+        ("a ''>/dev/null", "a,", false, false),
+        ("a 15>/dev/null", "a,15", false, true),
+        ("a x2>/dev/null", "a,x2", false, false),
+        // Blanks are what the shell takes for blanks.
+        ("a >/dev/null\u{a0}b", "a,/dev/null\u{a0}b", false, true),
+        ("a\u{a0}b\r", "a\u{a0}b\r", true, false),
+        // The rest of a here-document is data, or it is not.
+        (
+            "a <</dev/null\na '\n/dev/null\nb\n#'",
+            "a,/dev/null / a,\n/dev/null\nb\n#",
+            false,
+            true,
+        ),
         ("a X=1", "a,X=1", true, false),
         ("a # comment | b", "a", true, false),
         ("a#b", "a#b", true, false),
