@@ -74,15 +74,16 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         sys::exit(0);
     }
     let left = end_tree(run, children, target);
+    match left {
+        Left::None(_) => {}
+        Left::Some => tell(wire::RECORD_LEFT, MAX_ROUNDS as i32, 0, 0),
+    }
+    // Last, because the broker takes it for the end.
     report(match (end, left) {
         (End::Target(status), _) => End::Target(status),
         (End::TimedOut | End::BrokerGone, Left::None(Some(status))) => End::Target(status),
         (other, _) => other,
     });
-    match left {
-        Left::None(_) => {}
-        Left::Some => tell(wire::RECORD_LEFT, MAX_ROUNDS as i32, 0, 0),
-    }
     sys::exit(0)
 }
 

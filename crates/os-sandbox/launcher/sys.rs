@@ -1,5 +1,5 @@
-//! System calls, and nothing else: the only unsafe code of the launcher besides reading pointers
-//! out of the job (`job.rs` hands out slices and checked strings only).
+//! System calls, and nothing else: the launcher's only unsafe code, apart from the five functions
+//! that the compiler itself calls (`memory.rs`).
 //!
 //! There is no libc here, so nothing allocates, locks or keeps hidden state. Every wrapper takes
 //! Rust references where the kernel reads or writes memory, so lengths and lifetimes are the

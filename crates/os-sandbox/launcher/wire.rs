@@ -63,7 +63,7 @@ pub const RECORD_BYTES: usize = 16;
 pub const RECORD_STARTED: u32 = 1;
 /// The target could not be started: stage, errno.
 pub const RECORD_FAILED: u32 = 2;
-/// The target exited: code.
+/// The target exited: code. This and the next are the last word of a supervisor.
 pub const RECORD_EXITED: u32 = 3;
 /// The target was ended by a signal: number.
 pub const RECORD_SIGNALLED: u32 = 4;

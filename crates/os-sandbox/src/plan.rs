@@ -2,6 +2,7 @@
 //! only way to a command, so nobody can start one without having seen the gaps, or asked for them.
 
 use crate::access::Access;
+use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, Rank, State};
@@ -66,6 +67,7 @@ pub struct Plan {
     support: Arc<Support>,
     backend: Backend,
     entries: Arc<[Entry]>,
+    places: Arc<Places>,
 }
 
 /// Why there is no plan: the promises that the best mechanism of this host leaves open.
@@ -169,7 +171,12 @@ impl Plan {
             policy: Arc::new(policy.clone()),
             support: Arc::new(support.clone()),
             backend,
+            places: Arc::default(),
         }
+    }
+
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     fn checked(self, requirement: Requirement) -> Result<Plan, PlanError> {

@@ -36,6 +36,10 @@ pub(crate) fn detect() -> Support {
     }
 }
 
+/// Directories that a plan keeps for its commands: none here.
+#[derive(Debug, Default)]
+pub(crate) struct Places;
+
 /// What [`Running::poll`] saw.
 #[derive(Debug, Default)]
 pub(crate) struct Event {

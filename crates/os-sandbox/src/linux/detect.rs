@@ -83,7 +83,7 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
 
 /// Landlock version, its fixed errata, and whether filters work: as the launcher sees them.
 fn report() -> Result<(u32, u32, bool), Error> {
-    let mut running = Running::new(launch(&[message::report()], false)?, None, None);
+    let mut running = Running::new(launch(false)?.job(&[message::report()])?, None, None);
     let record = running.first(WITHIN)?;
     if record.kind != wire::RECORD_REPORT {
         return Err(Error::new(

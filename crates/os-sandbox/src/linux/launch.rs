@@ -13,7 +13,7 @@ use std::io::{IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
@@ -44,18 +44,25 @@ pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
     Ok(file.into())
 }
 
+/// A launcher that is being started while the broker still prepares its job.
+pub(crate) struct Starting {
+    control: Option<UnixStream>,
+    process: Option<Receiver<std::io::Result<Child>>>,
+}
+
 /// A started launcher and our end of its control socket.
 pub(crate) struct Launched {
     pub(crate) process: Child,
     pub(crate) control: UnixStream,
 }
 
-/// Starts the launcher and hands it its messages. Its standard error is a pipe if `errors`.
-pub(crate) fn launch(messages: &[Message<'_>], errors: bool) -> Result<Launched, Error> {
+/// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
+/// becomes, complains about comes on a pipe if `errors`.
+pub(crate) fn launch(errors: bool) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
         .map_err(|error| Error::io("could not make the control socket", error))?;
-    let process = spawner().spawn(move || {
+    let process = spawner().spawn(Box::new(move || {
         let mut command = Command::new(format!("/proc/self/fd/{image}"));
         command
             .env_clear()
@@ -68,19 +75,54 @@ pub(crate) fn launch(messages: &[Message<'_>], errors: bool) -> Result<Launched,
                 Stdio::null()
             });
         command.spawn()
-    })?;
-    let mut launched = Launched { process, control };
-    for message in messages {
-        if let Err(error) = send_message(&launched.control, message) {
-            // A launcher that refuses says why before it goes; that answer is the better one.
-            if error.raw_os_error() != Some(nix::Error::EPIPE as i32) {
-                launched.end();
-                return Err(Error::io("could not hand the job to the launcher", error));
+    }))?;
+    Ok(Starting {
+        control: Some(control),
+        process: Some(process),
+    })
+}
+
+impl Starting {
+    /// Hands over the job.
+    pub(crate) fn job(mut self, messages: &[Message<'_>]) -> Result<Launched, Error> {
+        let (Some(control), Some(process)) = (self.control.take(), self.process.take()) else {
+            return Err(gone());
+        };
+        let mut sent = Ok(());
+        for message in messages {
+            sent = send_message(&control, message);
+            if sent.is_err() {
+                break;
             }
-            break;
+        }
+        let process = process.recv().map_err(|_| gone())?.map_err(|error| {
+            Error::io("could not start the launcher", error)
+                .with_hint("it is started from memory by /proc/self/fd: is /proc mounted?")
+        })?;
+        let mut launched = Launched { process, control };
+        match sent {
+            Ok(()) => Ok(launched),
+            // A launcher that refuses says why before it goes; that answer is the better one.
+            Err(error) if error.raw_os_error() == Some(nix::Error::EPIPE as i32) => Ok(launched),
+            Err(error) => {
+                launched.end();
+                Err(Error::io("could not hand the job to the launcher", error))
+            }
         }
     }
-    Ok(launched)
+}
+
+impl Drop for Starting {
+    /// Without a job the launcher sees the end of its socket and goes.
+    fn drop(&mut self) {
+        self.control = None;
+        if let Some(process) = self.process.take()
+            && let Ok(Ok(mut process)) = process.recv()
+        {
+            // Fails only if it was reaped, which nobody else does.
+            let _ = process.wait();
+        }
+    }
 }
 
 impl Launched {
@@ -90,6 +132,10 @@ impl Launched {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Io, "the thread that starts processes is gone")
 }
 
 fn send_message(control: &UnixStream, message: &Message<'_>) -> std::io::Result<()> {
@@ -146,7 +192,7 @@ fn sealed(name: &str, bytes: &[u8], executable: bool) -> Result<OwnedFd, nix::Er
     Ok(file.into())
 }
 
-/// The one thread that starts processes. `PR_SET_PDEATHSIG`, which bubblewrap sets, fires when
+/// The one thread that starts processes, while the caller prepares the job. `PR_SET_PDEATHSIG`, which bubblewrap sets, fires when
 /// the *thread* that started it ends, so that must not be a thread of somebody's pool.
 struct Spawner {
     jobs: Mutex<Sender<Job>>,
@@ -174,20 +220,13 @@ fn spawner() -> &'static Spawner {
 }
 
 impl Spawner {
-    fn spawn(
-        &self,
-        start: impl FnOnce() -> std::io::Result<Child> + Send + 'static,
-    ) -> Result<Child, Error> {
-        let gone = || Error::new(ErrorKind::Io, "the thread that starts processes is gone");
+    fn spawn(&self, start: Start) -> Result<Receiver<std::io::Result<Child>>, Error> {
         let (answer, result) = channel();
         self.jobs
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .send((Box::new(start), answer))
+            .send((start, answer))
             .map_err(|_| gone())?;
-        result.recv().map_err(|_| gone())?.map_err(|error| {
-            Error::io("could not start the launcher", error)
-                .with_hint("it is started from memory by /proc/self/fd: is /proc mounted?")
-        })
+        Ok(result)
     }
 }

@@ -18,5 +18,6 @@ mod view;
 mod wire;
 
 pub(crate) use detect::detect;
+pub(crate) use private::Places;
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;

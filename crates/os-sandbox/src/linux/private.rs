@@ -3,13 +3,14 @@
 //! a directory whose lock nobody holds.
 
 use crate::error::Error;
+use crate::seccomp::{self, Wanted};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once, OnceLock};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
@@ -20,10 +21,72 @@ const SWEEP_AGE: Duration = Duration::from_secs(60);
 /// Bound on the nesting that a target can have left for us to remove.
 const MAX_DEPTH: usize = 512;
 
+/// Bound on the directories that one plan keeps for its next commands.
+const MAX_KEPT: usize = 16;
+
+/// What a plan keeps for its next commands. Directories, that its commands left as they had found
+/// them: making and removing a handful
+/// of directories costs as much as starting a program. Gone with the last copy of the plan.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    kept: Mutex<Vec<PrivateDir>>,
+    filter: OnceLock<(Wanted, Vec<u8>)>,
+}
+
+impl Places {
+    /// A directory with exactly these links in it.
+    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<PrivateDir, Error> {
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .pop();
+        if let Some(kept) = kept
+            && kept.links == links
+        {
+            return Ok(kept);
+        }
+        let mut made = PrivateDir::create()?;
+        for (name, to) in links {
+            made.link(name, to)?;
+        }
+        Ok(made)
+    }
+
+    /// The compiled filter, kept as well: building it costs as much as installing it.
+    pub(crate) fn filter(&self, wanted: Wanted) -> Option<Vec<u8>> {
+        let compile = || {
+            let program = seccomp::compile(&seccomp::table(wanted))?;
+            Some((wanted, seccomp::bytes(&program)))
+        };
+        match self.filter.get() {
+            Some((kept, bytes)) if *kept == wanted => Some(bytes.clone()),
+            _ => {
+                let made = compile()?;
+                // Somebody may have been faster, with the same result.
+                let _ = self.filter.set(made.clone());
+                Some(made.1)
+            }
+        }
+    }
+
+    /// Keeps it if nothing was left in it, else it is removed.
+    pub(crate) fn give_back(&self, place: PrivateDir) {
+        let mut kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if kept.len() < MAX_KEPT && place.is_fresh() {
+            kept.push(place);
+        }
+    }
+}
+
 /// A private directory, `home`, `tmp` and `work` in it.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     path: PathBuf,
+    links: Vec<(String, PathBuf)>,
     // Held, not read: the lock says that somebody still uses the directory.
     _lock: File,
 }
@@ -42,7 +105,11 @@ impl PrivateDir {
                 Ok(()) => {
                     let lock = File::open(&path).map_err(failed)?;
                     lock.lock().map_err(failed)?;
-                    let made = PrivateDir { path, _lock: lock };
+                    let made = PrivateDir {
+                        path,
+                        links: Vec::new(),
+                        _lock: lock,
+                    };
                     for name in ["home", "tmp", "work"] {
                         private().create(made.path.join(name)).map_err(failed)?;
                     }
@@ -68,9 +135,31 @@ impl PrivateDir {
     }
 
     /// A link in the working directory.
-    pub(crate) fn link(&self, name: &str, to: &Path) -> Result<(), Error> {
-        symlink(to, self.work().join(name))
-            .map_err(|error| Error::io("could not link a mount into the working directory", error))
+    fn link(&mut self, name: &str, to: &Path) -> Result<(), Error> {
+        symlink(to, self.work().join(name)).map_err(|error| {
+            Error::io("could not link a mount into the working directory", error)
+        })?;
+        self.links.push((name.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    /// Whether it is as it was made. The links cannot be changed, the rest can.
+    fn is_fresh(&self) -> bool {
+        let me = nix::unistd::geteuid().as_raw();
+        let untouched = |path: &Path| {
+            fs::symlink_metadata(path).is_ok_and(|meta| {
+                meta.is_dir() && meta.uid() == me && meta.permissions().mode() & 0o7777 == 0o700
+            })
+        };
+        let empty =
+            |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        let (home, tmp) = (self.home(), self.tmp());
+        untouched(&self.path)
+            && untouched(&self.work())
+            && untouched(&home)
+            && untouched(&tmp)
+            && empty(&home)
+            && empty(&tmp)
     }
 }
 

@@ -11,6 +11,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
 };
+use nix::sys::stat::{SFlag, fstat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -200,7 +201,8 @@ impl Rules {
                 ));
             }
         };
-        let is_dir = std::fs::metadata(path).is_ok_and(|meta| meta.is_dir());
+        let kind = fstat(&fd).map(|stat| stat.st_mode & SFlag::S_IFMT.bits());
+        let is_dir = kind == Ok(SFlag::S_IFDIR.bits());
         self.add_open(fd.as_fd(), is_dir, rights, path)
     }
 

@@ -3,7 +3,7 @@
 //! nothing is left.
 
 use super::launch::Launched;
-use super::private::PrivateDir;
+use super::private::{Places, PrivateDir};
 use super::wire;
 use crate::error::{Error, ErrorKind};
 use crate::output::Exit;
@@ -12,6 +12,7 @@ use std::io::{PipeReader, Read};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bound on what is kept of bubblewrap's own complaints.
@@ -33,7 +34,7 @@ pub(crate) struct Record {
 pub(crate) struct Event {
     /// For each pipe, in order: there is something to read, or its end.
     pub(crate) readable: Vec<bool>,
-    /// The control socket is at its end.
+    /// The supervisor said its last word, or is gone.
     pub(crate) ended: bool,
 }
 
@@ -46,8 +47,11 @@ pub(crate) struct Running {
     /// When to stop trusting the supervisor with the time limit.
     give_up: Option<Instant>,
     // Removed after the end, because the target works in it.
-    private: Option<PrivateDir>,
+    private: Option<Private>,
 }
+
+/// A private directory, and where it may be kept.
+type Private = (PrivateDir, Option<Arc<Places>>);
 
 /// Ends a tree from another thread.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ pub(crate) struct Killer(UnixStream);
 impl Running {
     pub(crate) fn new(
         launched: Launched,
-        private: Option<PrivateDir>,
+        private: Option<Private>,
         wall: Option<Duration>,
     ) -> Self {
         let give_up =
@@ -157,8 +161,11 @@ impl Running {
             .process
             .wait()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
-        self.private = None;
+        let private = self.private.take();
         let exit = self.outcome()?;
+        if let Some((place, Some(places))) = private {
+            places.give_back(place);
+        }
         self.result = Some(exit);
         Ok(exit)
     }
@@ -201,8 +208,10 @@ impl Running {
                     b: i32::from_ne_bytes(word(8)),
                     c: u32::from_ne_bytes(word(12)),
                 });
+                let last = self.records.last().map(|record| record.kind);
                 // One job makes a handful; more is not our launcher any more.
-                self.ended = self.ended || self.records.len() > 64;
+                self.ended = matches!(last, Some(wire::RECORD_EXITED | wire::RECORD_SIGNALLED))
+                    || self.records.len() > 64;
             }
             Err(_) => self.ended = true,
         }

@@ -1,9 +1,9 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
-use super::launch::{data, image, launch};
+use super::launch::{Launched, Starting, data, image, launch};
 use super::message::{self, Run};
 use super::names::{self, Names};
-use super::private::PrivateDir;
+use super::private::{Places, PrivateDir};
 use super::ruleset;
 use super::running::{Record, Running};
 use super::view::{HostMount, View, host_mounts};
@@ -20,7 +20,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a start may take: bubblewrap on a loaded machine, a program on a slow disk.
@@ -42,6 +43,7 @@ pub(crate) fn begin(
     probe: Option<Probe>,
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
+    let starting = launch(command.plan.backend() == Backend::Bubblewrap)?;
     let (streams, pipes) = streams(&command.stdio)?;
     let mut prepared = Prepared::new(&command)?;
     if let Some(probe) = probe {
@@ -49,11 +51,18 @@ pub(crate) fn begin(
         prepared.run.probe_pid = probe.pid.into();
         prepared.run.probes = probe.paths.into();
     }
-    let launched = prepared.launch(&command.plan, &streams)?;
+    let launched = prepared.launch(starting, &command.plan, &streams)?;
     // Only the target holds its ends from here on.
     drop(streams);
     let notes = std::mem::take(&mut prepared.notes);
-    let mut running = Running::new(launched, prepared.private.take(), wall);
+    let mut running = Running::new(
+        launched,
+        prepared
+            .private
+            .take()
+            .map(|private| (private, keep(&command.plan))),
+        wall,
+    );
     let first = running
         .first(START_WITHIN)
         .inspect_err(|_| crate::support::Support::forget())?;
@@ -65,6 +74,16 @@ pub(crate) fn begin(
         return Err(error);
     }
     Ok((running, pipes, notes))
+}
+
+/// Where a private directory can be kept for the next command: only if nobody can be left in it,
+/// or if nobody is confined to it anyway.
+fn keep(plan: &Plan) -> Option<Arc<Places>> {
+    let alone = plan
+        .entries()
+        .iter()
+        .any(|entry| entry.promise == Promise::Survivors && !entry.is_gap());
+    (alone || plan.backend() == Backend::None).then(|| Arc::clone(plan.places()))
 }
 
 /// Everything that was compiled for one start.
@@ -94,7 +113,7 @@ impl Prepared {
         let private = if mount_layer {
             None
         } else {
-            Some(private_dir(&mounts, links)?)
+            Some(private_dir(plan, &mounts, links)?)
         };
         let view = View {
             policy,
@@ -210,9 +229,10 @@ impl Prepared {
 
     fn launch(
         &self,
+        starting: Starting,
         plan: &Plan,
         streams: &[OwnedFd; 3],
-    ) -> Result<super::launch::Launched, Error> {
+    ) -> Result<Launched, Error> {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
         fds.extend(self.ruleset.as_ref().map(AsFd::as_fd));
         let run = self.run.message(fds);
@@ -227,13 +247,13 @@ impl Prepared {
                     bwrap.passwd.as_fd(),
                     bwrap.group.as_fd(),
                 ];
-                launch(&[message::exec(&bwrap.program, &argv, fds), run], true)
+                starting.job(&[message::exec(&bwrap.program, &argv, fds), run])
             }
             (None, Backend::Bubblewrap) => Err(Error::new(
                 ErrorKind::Enforcement,
                 "nothing was composed for bubblewrap",
             )),
-            (None, Backend::Landlock | Backend::None) => launch(&[run], false),
+            (None, Backend::Landlock | Backend::None) => starting.job(&[run]),
         }
     }
 }
@@ -244,14 +264,18 @@ const FD_IMAGE: i32 = 4;
 const FD_PASSWD: i32 = 5;
 const FD_GROUP: i32 = 6;
 
-fn private_dir(mounts: &[HostMount], links: bool) -> Result<PrivateDir, Error> {
-    let private = PrivateDir::create()?;
-    if links {
-        for mount in mounts.iter().filter(|mount| mount.place == Place::Named) {
-            private.link(mount.inside.trim_start_matches('/'), &mount.host)?;
-        }
-    }
-    Ok(private)
+fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<PrivateDir, Error> {
+    let wanted: Vec<(String, PathBuf)> = mounts
+        .iter()
+        .filter(|mount| links && mount.place == Place::Named)
+        .map(|mount| {
+            (
+                mount.inside.trim_start_matches('/').to_owned(),
+                mount.host.clone(),
+            )
+        })
+        .collect();
+    plan.places().take(&wanted)
 }
 
 fn rules(
@@ -299,8 +323,7 @@ fn filter(plan: &Plan) -> Result<Vec<u8>, Error> {
         freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
         shared_host: plan.backend() == Backend::Landlock,
     };
-    let program = seccomp::compile(&seccomp::table(wanted)).ok_or_else(none)?;
-    Ok(seccomp::bytes(&program))
+    plan.places().filter(wanted).ok_or_else(none)
 }
 
 /// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.

@@ -1,6 +1,7 @@
 //! Table → BPF. A binary search over the ranges, so that a call costs a handful of instructions
-//! instead of one per rule; the jumps that may be long are unconditional ones, whose offset has
-//! 32 bits (those of conditional jumps have 8).
+//! instead of one per rule, and so that the kernel, which compiles the program and tries it for every
+//! number at each start, is done soon. Conditional jumps reach 255 instructions; farther ones take
+//! an unconditional one along.
 
 use super::table::{Action, Range, Rule, Table, Test};
 
@@ -72,15 +73,24 @@ fn search(ranges: &[Range]) -> Vec<Instruction> {
         more => {
             let (left, right) = more.split_at(more.len() / 2);
             let left = search(left);
-            let mut out = vec![
-                Instruction {
+            let over = left.len() as u32;
+            let mut out = match u8::try_from(over) {
+                Ok(over) => vec![Instruction {
                     code: JUMP_GREATER_EQUAL,
-                    jt: 0,
-                    jf: 1,
+                    jt: over,
+                    jf: 0,
                     k: right[0].first,
-                },
-                plain(JUMP, left.len() as u32),
-            ];
+                }],
+                Err(_) => vec![
+                    Instruction {
+                        code: JUMP_GREATER_EQUAL,
+                        jt: 0,
+                        jf: 1,
+                        k: right[0].first,
+                    },
+                    plain(JUMP, over),
+                ],
+            };
             out.extend(left);
             out.extend(search(right));
             out

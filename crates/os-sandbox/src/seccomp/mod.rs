@@ -10,6 +10,8 @@ mod interpret;
 mod numbers;
 mod rules;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use compile::{bytes, compile};
 pub(crate) use numbers::Arch;

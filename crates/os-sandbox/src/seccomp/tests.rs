@@ -1,0 +1,192 @@
+//! The table says what it should, and the compiled program means the table.
+
+use super::compile::compile;
+use super::interpret;
+use super::numbers::{Arch, NUMBERS};
+use super::rules::{TIOCSTI, Wanted, table};
+use super::table::{
+    Action, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
+};
+use proptest::prelude::*;
+
+fn all_wanted() -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        for bits in 0..16 {
+            all.push(Wanted {
+                arch,
+                internet: bits & 1 != 0,
+                unix: bits & 2 != 0,
+                freeze_metadata: bits & 4 != 0,
+                shared_host: bits & 8 != 0,
+            });
+        }
+    }
+    all
+}
+
+fn decide(wanted: Wanted, name: &str, args: [u64; 6]) -> Action {
+    let number = wanted.arch.number(name).expect("a call of this machine");
+    table(wanted).decide(wanted.arch.audit(), number, &args)
+}
+
+const CLOSED: Wanted = Wanted {
+    arch: Arch::X86_64,
+    internet: false,
+    unix: false,
+    freeze_metadata: true,
+    shared_host: true,
+};
+const OPEN: Wanted = Wanted {
+    arch: Arch::X86_64,
+    internet: true,
+    unix: true,
+    freeze_metadata: false,
+    shared_host: false,
+};
+
+#[test]
+fn every_row_is_a_name_once() {
+    for (index, row) in NUMBERS.iter().enumerate() {
+        for other in &NUMBERS[index + 1..] {
+            assert_ne!(row.0, other.0);
+            assert!(row.1.is_none() || row.1 != other.1, "{row:?} {other:?}");
+            assert!(row.2.is_none() || row.2 != other.2, "{row:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_and_what_is_not() {
+    use Action::{Allow, Errno};
+    let high = 0xdead_beef_0000_0000u64;
+    for (wanted, name, args, want) in [
+        (CLOSED, "socket", [2, 1, 0, 0, 0, 0], Errno(ENETUNREACH)),
+        (
+            CLOSED,
+            "socket",
+            [high | 2, 1, 0, 0, 0, 0],
+            Errno(ENETUNREACH),
+        ),
+        (CLOSED, "socket", [10, 2, 17, 0, 0, 0], Errno(ENETUNREACH)),
+        (CLOSED, "socket", [2, 1, 262, 0, 0, 0], Errno(ENETUNREACH)),
+        (CLOSED, "socket", [1, 1, 0, 0, 0, 0], Errno(EACCES)),
+        (CLOSED, "socket", [40, 1, 0, 0, 0, 0], Errno(EAFNOSUPPORT)),
+        (CLOSED, "socket", [16, 3, 0, 0, 0, 0], Allow),
+        (CLOSED, "socket", [16, 3, 9, 0, 0, 0], Errno(EAFNOSUPPORT)),
+        (CLOSED, "socketpair", [1, 1, 0, 0, 0, 0], Allow),
+        (OPEN, "socket", [1, 1, 0, 0, 0, 0], Allow),
+        (OPEN, "socket", [2, 0o2_000_001, 6, 0, 0, 0], Allow),
+        (OPEN, "socket", [10, 2, 0, 0, 0, 0], Allow),
+        (OPEN, "socket", [2, 1, 262, 0, 0, 0], Errno(EPROTONOSUPPORT)),
+        (OPEN, "socket", [2, 3, 1, 0, 0, 0], Errno(EPROTONOSUPPORT)),
+        (OPEN, "socket", [40, 1, 0, 0, 0, 0], Errno(EAFNOSUPPORT)),
+        (OPEN, "ioctl", [0, TIOCSTI.into(), 0, 0, 0, 0], Errno(EPERM)),
+        (
+            OPEN,
+            "ioctl",
+            [0, high | u64::from(TIOCSTI), 0, 0, 0, 0],
+            Errno(EPERM),
+        ),
+        (OPEN, "ioctl", [0, 0x5413, 0, 0, 0, 0], Allow),
+        (OPEN, "clone", [0x1000_0011, 0, 0, 0, 0, 0], Errno(EPERM)),
+        (OPEN, "clone", [0x0001_0f00, 0, 0, 0, 0, 0], Allow),
+        (OPEN, "clone3", [0; 6], Errno(ENOSYS)),
+        (OPEN, "unshare", [0x0200, 0, 0, 0, 0, 0], Allow),
+        (OPEN, "unshare", [0x80, 0, 0, 0, 0, 0], Errno(EPERM)),
+        (OPEN, "chmod", [0, 0o4755, 0, 0, 0, 0], Errno(EPERM)),
+        (OPEN, "chmod", [0, 0o1777, 0, 0, 0, 0], Allow),
+        (OPEN, "fchmodat2", [0, 0, 0o2755, 0, 0, 0], Errno(EPERM)),
+        (OPEN, "openat", [0, 0, 0o101, 0o4755, 0, 0], Errno(EPERM)),
+        (OPEN, "openat", [0, 0, 0, 0o4755, 0, 0], Allow),
+        (
+            OPEN,
+            "openat",
+            [0, 0, 0o20_200_001, 0o6755, 0, 0],
+            Errno(EPERM),
+        ),
+        (OPEN, "openat", [0, 0, 0o200_000, 0o6755, 0, 0], Allow),
+        (OPEN, "chown", [0; 6], Allow),
+        (CLOSED, "chown", [0; 6], Errno(EPERM)),
+        (CLOSED, "setxattr", [0; 6], Errno(EOPNOTSUPP)),
+        (OPEN, "personality", [0xffff_ffff, 0, 0, 0, 0, 0], Allow),
+        (
+            OPEN,
+            "personality",
+            [0x0020_0000, 0, 0, 0, 0, 0],
+            Errno(EPERM),
+        ),
+        (OPEN, "io_uring_setup", [0; 6], Errno(ENOSYS)),
+        (OPEN, "shmget", [1, 0, 0, 0, 0, 0], Allow),
+        (CLOSED, "shmget", [1, 0, 0, 0, 0, 0], Errno(ENOSYS)),
+        (CLOSED, "prlimit64", [0, 7, 0, 0, 0, 0], Allow),
+        (CLOSED, "prlimit64", [1, 7, 0, 0, 0, 0], Errno(EPERM)),
+        (OPEN, "ptrace", [0; 6], Errno(EPERM)),
+    ] {
+        assert_eq!(
+            decide(wanted, name, args),
+            want,
+            "{name} {args:?} {wanted:?}"
+        );
+    }
+    assert_eq!(
+        table(OPEN).decide(OPEN.arch.audit(), 0x4000_0001, &[0; 6]),
+        Errno(ENOSYS)
+    );
+    assert_eq!(table(OPEN).decide(0x4000_0003, 1, &[0; 6]), Action::Kill);
+}
+
+#[test]
+fn the_program_means_the_table_at_every_number() {
+    for wanted in all_wanted() {
+        let table = table(wanted);
+        let program = compile(&table).expect("a program the kernel takes");
+        let numbers = (0..600).chain([0x3fff_ffff, 0x4000_0000, 0x4000_0029, u32::MAX]);
+        for number in numbers {
+            for args in [
+                [0u64; 6],
+                [u64::MAX; 6],
+                [2, 1, 6, 0, 0, 0],
+                [1, 0o4755, 0o101, 0o4755, 0, 0],
+            ] {
+                let want = table.decide(wanted.arch.audit(), number, &args);
+                let got = interpret::run(&program, wanted.arch.audit(), number, &args);
+                assert_eq!(got, Some(want), "{number} {args:?} {wanted:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_without_a_rule_costs_few_instructions() {
+    let program = compile(&table(CLOSED)).expect("a program the kernel takes");
+    assert!(program.len() < 1000, "{}", program.len());
+}
+
+proptest! {
+    #[test]
+    fn the_program_means_the_table(
+        which in 0usize..32,
+        row in 0usize..NUMBERS.len(),
+        other in any::<u32>(),
+        named in any::<bool>(),
+        arch in prop_oneof![Just(0xc000_003eu32), Just(0xc000_00b7), any::<u32>()],
+        args in prop::array::uniform6(prop_oneof![
+            any::<u64>(),
+            0u64..70,
+            prop::sample::select(vec![0o4755u64, 0o2000, 0o100, 0x5412, 0x541c, 0x1000_0000, 262]),
+        ]),
+    ) {
+        let wanted = all_wanted()[which];
+        let number = match wanted.arch.number(NUMBERS[row].0) {
+            Some(number) if named => number,
+            _ => other,
+        };
+        let table = table(wanted);
+        let program = compile(&table).expect("a program the kernel takes");
+        prop_assert_eq!(
+            interpret::run(&program, arch, number, &args),
+            Some(table.decide(arch, number, &args))
+        );
+    }
+}
