@@ -9,7 +9,13 @@ use std::fmt;
 use std::io;
 
 use crate::escape;
+use crate::hash::ContentHash;
 use crate::path::PATH_MAX_BYTES;
+
+mod places;
+
+pub(crate) use places::{Difference, NoMatch, Place};
+use places::{places_hint, the_text};
 
 /// Why an operation was refused or failed. `Display` is the text for a model.
 ///
@@ -179,6 +185,11 @@ pub(crate) enum Verb {
     Access,
     Read,
     Write,
+    Append,
+    Edit,
+    Create,
+    Move,
+    Copy,
     Delete,
     List,
 }
@@ -189,6 +200,11 @@ impl Verb {
             Self::Access => "access",
             Self::Read => "read",
             Self::Write => "write to",
+            Self::Append => "append to",
+            Self::Edit => "edit",
+            Self::Create => "create",
+            Self::Move => "move",
+            Self::Copy => "copy",
             Self::Delete => "delete",
             Self::List => "list",
         }
@@ -293,6 +309,43 @@ pub(crate) enum Reason {
         other: String,
     },
     Ownership,
+    /// A directory with something below that may not go or move.
+    Holds {
+        verb: Verb,
+        what: &'static str,
+    },
+    IntoItself,
+    OtherVolume,
+    TooMany {
+        verb: Verb,
+        limit: usize,
+    },
+    Stale {
+        verb: Verb,
+        now: Option<ContentHash>,
+    },
+    Quota {
+        verb: Verb,
+        what: &'static str,
+        needed: u64,
+        limit: u64,
+    },
+    Encoding {
+        verb: Verb,
+        encoding: &'static str,
+        lost: Option<char>,
+    },
+    NoMatch(Box<NoMatch>),
+    NotUnique {
+        which: Option<usize>,
+        total: usize,
+        places: Vec<Place>,
+        fuzzy: bool,
+    },
+    Edits {
+        which: Option<usize>,
+        why: &'static str,
+    },
     Changed {
         verb: Verb,
     },
@@ -331,7 +384,17 @@ impl Reason {
             | Self::ChildMode { .. }
             | Self::ChildLacks { .. }
             | Self::ChildLink { .. } => ErrorKind::PermissionEscalation,
-            Self::Ownership | Self::Changed { .. } | Self::Io { .. } => ErrorKind::Io,
+            Self::Holds { .. } => ErrorKind::ReadOnly,
+            Self::IntoItself | Self::Edits { .. } => ErrorKind::InvalidPath,
+            Self::TooMany { .. } => ErrorKind::TooLarge,
+            Self::Stale { .. } => ErrorKind::Stale,
+            Self::Quota { .. } => ErrorKind::Quota,
+            Self::Encoding { .. } => ErrorKind::NotText,
+            Self::NoMatch(_) => ErrorKind::NoMatch,
+            Self::NotUnique { .. } => ErrorKind::NotUnique,
+            Self::OtherVolume | Self::Ownership | Self::Changed { .. } | Self::Io { .. } => {
+                ErrorKind::Io
+            }
         }
     }
 
@@ -410,6 +473,67 @@ impl Reason {
                 f,
                 "Cannot write to '{path}': it belongs to another user, and a new file could not be given back."
             ),
+            Self::Holds { verb, what } => {
+                write!(f, "Cannot {} '{path}': it holds {what}.", verb.words())
+            }
+            Self::IntoItself => write!(f, "Cannot move '{path}': the new place lies in it."),
+            Self::OtherVolume => write!(
+                f,
+                "Cannot move '{path}': a directory cannot be moved to another volume."
+            ),
+            Self::TooMany { verb, limit } => write!(
+                f,
+                "Cannot {} '{path}': it holds more than {limit} names.",
+                verb.words()
+            ),
+            Self::Stale { verb, .. } => write!(
+                f,
+                "Cannot {} '{path}': it is not what was read.",
+                verb.words()
+            ),
+            Self::Quota { verb, what, .. } => {
+                write!(
+                    f,
+                    "Cannot {} '{path}': no room for more {what}.",
+                    verb.words()
+                )
+            }
+            Self::Encoding {
+                verb,
+                encoding,
+                lost: Some(lost),
+            } => write!(
+                f,
+                "Cannot {} '{path}': the file is in {encoding}, which has no '{}'.",
+                verb.words(),
+                escape::for_display(lost.encode_utf8(&mut [0; 4]))
+            ),
+            Self::Encoding {
+                verb,
+                encoding,
+                lost: None,
+            } => write!(
+                f,
+                "Cannot {} '{path}': its bytes are not all {encoding}.",
+                verb.words()
+            ),
+            Self::NoMatch(no) => {
+                write!(f, "Cannot edit '{path}': {} not found.", the_text(no.which))
+            }
+            Self::NotUnique {
+                which,
+                total,
+                fuzzy,
+                ..
+            } => write!(
+                f,
+                "Cannot edit '{path}': {} found {total} times{}.",
+                the_text(*which),
+                if *fuzzy { " by likeness" } else { "" }
+            ),
+            Self::Edits { which, why } => {
+                write!(f, "Cannot edit '{path}': {} {why}.", the_text(*which))
+            }
             Self::Changed { verb } => write!(
                 f,
                 "Cannot {} '{path}': it was exchanged while being opened.",
@@ -437,6 +561,20 @@ impl Reason {
             Self::NotText => Some("Pass binary files as attachments instead.".to_owned()),
             Self::ChildLacks { available, .. } => Some(format!("Available: {}", list(available))),
             Self::ChildLink { .. } => Some("Name the directory that it leads to.".to_owned()),
+            Self::OtherVolume => Some("Move what is in it, file by file.".to_owned()),
+            Self::TooMany { .. } => Some("Take what is in it first, part by part.".to_owned()),
+            Self::Stale { now, .. } => Some(match now {
+                Some(hash) => format!("Read it again; its hash is now {hash}."),
+                None => "It no longer exists.".to_owned(),
+            }),
+            Self::Quota {
+                what,
+                needed,
+                limit,
+                ..
+            } => Some(format!("Needed: {needed} {what}, maximum allowed: {limit}")),
+            Self::NoMatch(no) => Some(no.hint()),
+            Self::NotUnique { places, total, .. } => Some(places_hint(places, *total)),
             Self::Protected { .. }
             | Self::IsRoot { .. }
             | Self::HardLinks { .. }
@@ -449,6 +587,10 @@ impl Reason {
             | Self::Mount { .. }
             | Self::MountOverlap { .. }
             | Self::Ownership
+            | Self::Holds { .. }
+            | Self::IntoItself
+            | Self::Encoding { .. }
+            | Self::Edits { .. }
             | Self::Changed { .. }
             | Self::Io { .. } => None,
         }

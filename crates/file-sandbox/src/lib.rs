@@ -59,6 +59,7 @@ mod error;
 mod backend;
 mod escape;
 mod glob;
+mod hash;
 mod host;
 mod nearest;
 mod resolve;
@@ -67,12 +68,13 @@ mod walk;
 #[doc(no_inline)]
 pub use cap_std;
 pub use error::{Error, ErrorKind};
+pub use hash::{ContentHash, ParseHashError};
 pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
 pub use ops::{
-    Entry, EntryKind, ListOptions, Listing, ReadOptions, Skipped, Stat, Text, TotalChars,
-    WriteOptions, Written,
+    Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, ReadOptions, Skipped, Stat, Text,
+    TotalChars, WriteOptions, Written,
 };
 pub use path::SandboxPath;
 pub use restrict::Restriction;

@@ -16,6 +16,8 @@
 pub struct Limits {
     suffixes: Option<Vec<String>>,
     max_file_bytes: Option<u64>,
+    quota_bytes: Option<u64>,
+    quota_files: Option<u64>,
     hard_links: HardLinks,
 }
 
@@ -64,6 +66,21 @@ impl Limits {
         self
     }
 
+    /// Refuses writes that would make all files of the mount together larger than this. Counted
+    /// at each write that adds something.
+    #[must_use]
+    pub fn max_total_bytes(mut self, max: u64) -> Self {
+        self.quota_bytes = Some(max);
+        self
+    }
+
+    /// Refuses to create a file when the mount holds this many.
+    #[must_use]
+    pub fn max_files(mut self, max: u64) -> Self {
+        self.quota_files = Some(max);
+        self
+    }
+
     /// Chooses what happens with hard links.
     #[must_use]
     pub fn hard_links(mut self, policy: HardLinks) -> Self {
@@ -81,6 +98,18 @@ impl Limits {
     #[must_use]
     pub fn file_byte_limit(&self) -> Option<u64> {
         self.max_file_bytes
+    }
+
+    /// How many bytes the mount may hold; `None` when there is no limit.
+    #[must_use]
+    pub fn quota_bytes(&self) -> Option<u64> {
+        self.quota_bytes
+    }
+
+    /// How many files the mount may hold; `None` when there is no limit.
+    #[must_use]
+    pub fn quota_files(&self) -> Option<u64> {
+        self.quota_files
     }
 
     /// What happens with hard links.

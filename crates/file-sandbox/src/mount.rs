@@ -44,6 +44,8 @@ use crate::rules::NameRules;
 pub struct Mount {
     target: SandboxPath,
     pub(crate) dir: Arc<AnyDir>,
+    /// The directory whose content counts for the quotas: also that of a narrower mount.
+    pub(crate) whole: Arc<AnyDir>,
     mode: Mode,
     limits: Limits,
     pub(crate) protected: NameRules,
@@ -82,9 +84,11 @@ impl Mount {
     }
 
     fn of(target: SandboxPath, dir: AnyDir, mode: Mode) -> Self {
+        let dir = Arc::new(dir);
         Self {
             target,
-            dir: Arc::new(dir),
+            whole: dir.clone(),
+            dir,
             mode,
             limits: Limits::new(),
             protected: NameRules::default(),
@@ -176,6 +180,7 @@ impl Mount {
         let mut mount = base.narrowed(target, dir, &names);
         // Name rules are written for the directory that is mounted.
         mount.base.clear();
+        mount.whole = mount.dir.clone();
         Ok(mount)
     }
 

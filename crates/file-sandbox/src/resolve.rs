@@ -276,7 +276,8 @@ impl FileSandbox {
                 Reason::Invalid(InvalidPath::Reserved),
             ));
         }
-        if verb == Verb::Delete && mount.hidden.matching(&mount.base, names).is_some() {
+        let sees = matches!(verb, Verb::Delete | Verb::Move | Verb::Edit);
+        if sees && mount.hidden.matching(&mount.base, names).is_some() {
             return Err(not_found(path, Vec::new()));
         }
         match mount

@@ -103,7 +103,7 @@ impl FileSandbox {
             Some(true) => mounts = mounts.into_iter().map(Mount::read_only).collect(),
             Some(false) | None => {}
         }
-        Table::new(mounts, self.table.style).map(Self::from_table)
+        Table::new(mounts, self.table.style, self.table.turn.clone()).map(Self::from_table)
     }
 
     /// The mounts that make up one place: the one that covers it and those below it.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Id, Kind, now};
 use crate::error::{Error, Reason, Verb};
@@ -50,6 +50,9 @@ pub(crate) struct Table {
     pub(crate) nested: Vec<Vec<Nested>>,
     pub(crate) ids: Vec<Id>,
     pub(crate) style: RootStyle,
+    /// Held by whoever changes something, here and in all narrower sandboxes: what an edit has
+    /// read is still there when it writes.
+    pub(crate) turn: Arc<Mutex<()>>,
 }
 
 /// How messages show the roots of a sandbox.
@@ -111,7 +114,7 @@ impl FileSandboxBuilder {
     /// `INVALID_PATH` for two mounts of one target, and for one directory under two targets with
     /// different rules, also if one directory contains the other: the weaker rules would win.
     pub fn build(self) -> Result<FileSandbox, Error> {
-        let table = Table::new(self.mounts, self.style)?;
+        let table = Table::new(self.mounts, self.style, Arc::default())?;
         table.refuse_overlaps()?;
         Ok(FileSandbox::from_table(table))
     }
@@ -133,6 +136,13 @@ impl FileSandbox {
             style: RootStyle::default(),
         }
         .build()
+    }
+
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.table
+            .turn
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn from_table(table: Table) -> Self {
@@ -326,7 +336,11 @@ impl Resolved {
 }
 
 impl Table {
-    pub(crate) fn new(mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
+    pub(crate) fn new(
+        mounts: Vec<Mount>,
+        style: RootStyle,
+        turn: Arc<Mutex<()>>,
+    ) -> Result<Self, Error> {
         let ids = mounts
             .iter()
             .map(Mount::id)
@@ -355,6 +369,7 @@ impl Table {
             nested,
             ids,
             style,
+            turn,
         })
     }
 

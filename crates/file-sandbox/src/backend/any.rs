@@ -32,6 +32,13 @@ pub(crate) enum Handle<'r> {
     Own(AnyDir),
 }
 
+impl Handle<'_> {
+    /// The same directory, for a while.
+    pub(crate) fn borrow(&self) -> Handle<'_> {
+        Handle::Root(self)
+    }
+}
+
 impl Deref for Handle<'_> {
     type Target = AnyDir;
 
@@ -171,6 +178,10 @@ impl Contents for AnyFile {
 
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
         each!(self, AnyFile, file => file.set_owner(owner).await)
+    }
+
+    async fn claim(&self) -> bool {
+        each!(self, AnyFile, file => file.claim().await)
     }
 
     async fn sync(&self) -> Result<(), Fault> {

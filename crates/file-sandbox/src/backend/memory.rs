@@ -25,6 +25,7 @@ pub(crate) struct MemoryDir {
 pub(crate) struct MemoryFile {
     tree: Arc<Tree>,
     inode: u64,
+    made_here: bool,
     _open: Arc<Open>,
 }
 
@@ -143,6 +144,7 @@ impl MemoryDir {
         Ok(MemoryFile {
             tree: self.tree.clone(),
             inode,
+            made_here: false,
             _open: open,
         })
     }
@@ -233,7 +235,11 @@ impl Directory for MemoryDir {
     async fn create_file(&self, name: &OsStr, mode: u32) -> Result<MemoryFile, Fault> {
         // As under the usual umask.
         self.add(name, Content::File(Vec::new()), mode & !0o022)?;
-        self.file(name)
+        let made_here = true;
+        Ok(MemoryFile {
+            made_here,
+            ..self.file(name)?
+        })
     }
 
     async fn rename(
@@ -354,6 +360,11 @@ impl Contents for MemoryFile {
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault> {
         self.tree.lock().get_mut(self.inode)?.owner = owner;
         Ok(())
+    }
+
+    /// A process that ends takes the whole tree along, so only who made a file ever claims it.
+    async fn claim(&self) -> bool {
+        self.made_here
     }
 
     async fn sync(&self) -> Result<(), Fault> {

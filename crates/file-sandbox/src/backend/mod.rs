@@ -78,6 +78,8 @@ pub(crate) trait Contents {
     async fn set_size(&self, bytes: u64) -> Result<(), Fault>;
     async fn set_mode(&self, mode: u32) -> Result<(), Fault>;
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault>;
+    /// Whether nobody else has claimed the file. The claim ends with the handle or its process.
+    async fn claim(&self) -> bool;
     async fn sync(&self) -> Result<(), Fault>;
 }
 

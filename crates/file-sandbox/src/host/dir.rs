@@ -157,6 +157,10 @@ impl Contents for HostFile {
         Ok(sys::set_owner(&self.0, owner)?)
     }
 
+    async fn claim(&self) -> bool {
+        sys::lock(&self.0).is_ok()
+    }
+
     async fn sync(&self) -> Result<(), Fault> {
         Ok(self.0.sync_all()?)
     }

@@ -137,6 +137,11 @@ pub(crate) fn set_owner(file: impl AsFd, owner: (u32, u32)) -> Result<(), Errno>
     fs::fchown(file, Some(user), Some(group))
 }
 
+/// Takes the whole-file lock without waiting for it.
+pub(crate) fn lock(file: impl AsFd) -> Result<(), Errno> {
+    fs::flock(file, fs::FlockOperation::NonBlockingLockExclusive)
+}
+
 /// Moves `from` over whatever lies at `name` in `to`.
 pub(crate) fn replace(
     at: impl AsFd,

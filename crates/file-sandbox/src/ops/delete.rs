@@ -1,9 +1,14 @@
-//! Deleting one name: a file, a link (never its target) or an empty directory.
+//! Deleting: a file, a link (never its target), an empty directory; or a directory with
+//! everything in it, where that is said.
 
-use crate::backend::{Directory as _, Fault, Kind, now};
+use std::ffi::{OsStr, OsString};
+
+use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
 use crate::error::{Error, Reason, Verb};
+use crate::ops::relocate::Below;
+use crate::ops::tree::{Visitor, visit};
 use crate::path::SandboxPath;
-use crate::resolve::not_found;
+use crate::resolve::{Spot, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -32,36 +37,109 @@ impl FileSandbox {
     /// `NOT_FOUND`, `READ_ONLY` (also for a root of the sandbox), `NOT_A_FILE` for a directory that
     /// is not empty and for special files, and those of finding the place.
     pub fn delete(&self, path: &SandboxPath) -> Result<(), Error> {
+        let _turn = self.turn();
         now(self.delete_at(path))
+    }
+
+    /// Deletes a directory with everything in it, or what [`delete`](Self::delete) deletes. Links
+    /// in it go, their targets stay. Everything is looked at first: if anything may not go,
+    /// nothing does. A failure later on, of the system or by a race, leaves what was still to go.
+    ///
+    /// ```
+    /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    /// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![data.protect(["*.pem"])?])?;
+    /// files.write(&files.path("/data/old/a/b.md")?, "x", Default::default())?;
+    /// files.delete_all(&files.path("/data/old")?)?;
+    /// assert!(!files.exists(&files.path("/data/old")?)?);
+    /// // The root of a mount is neither deleted nor emptied.
+    /// let denied = files.delete_all(&files.path("/data/./")?).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `delete`, `READ_ONLY` if something below is protected or a root, and `TOO_LARGE`
+    /// above 200 000 names.
+    pub fn delete_all(&self, path: &SandboxPath) -> Result<(), Error> {
+        let _turn = self.turn();
+        now(self.delete_all_at(path))
     }
 
     async fn delete_at(&self, path: &SandboxPath) -> Result<(), Error> {
         let verb = Verb::Delete;
         let spot = self.locate_for_change(path, Last::Keep, verb).await?;
+        let (parent, meta) = self.removable(path, &spot, verb).await?;
+        self.remove(path, &spot, parent, meta).await
+    }
+
+    async fn delete_all_at(&self, path: &SandboxPath) -> Result<(), Error> {
+        let verb = Verb::Delete;
+        let spot = self.locate_for_change(path, Last::Keep, verb).await?;
+        let (parent, meta) = self.removable(path, &spot, verb).await?;
+        if meta.kind == Kind::Directory {
+            let dir = self.open_found_dir(path, &spot, verb).await?;
+            let mut check = Below {
+                files: self,
+                path,
+                verb,
+                mount: spot.mount,
+                places: [&spot.real, &spot.real],
+                seen: 0,
+            };
+            visit(&dir, &mut check).await?;
+            visit(&dir, &mut Remove { files: self, path }).await?;
+        }
+        self.remove(path, &spot, parent, meta).await
+    }
+
+    /// What lies at a place that may be taken away: no root, by no spelling.
+    pub(crate) async fn removable<'s>(
+        &self,
+        path: &SandboxPath,
+        spot: &'s Spot<'_>,
+        verb: Verb,
+    ) -> Result<(&'s AnyDir, Meta), Error> {
         let is_root = || Err(Error::new(path.asked(), Reason::IsRoot { verb }));
         let (parent, meta) = match &spot.found {
             Found::Root => return is_root(),
-            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
-            Found::Entry { parent, meta } => (parent, meta),
+            Found::Missing { .. } => return Err(self.missing(path, spot).await),
+            Found::Entry { parent, meta } => (parent, *meta),
         };
         // By identity, because a root may also be reached through another mount, and by name,
-        // because deleting a directory above a root takes the place away where it is shown.
+        // because taking a directory above a root away takes the place where it is shown.
         if self.table.ids.contains(&meta.id) || self.table.is_virtual(&spot.path()) {
             return is_root();
         }
-        let Some(name) = spot.real.last() else {
-            return is_root();
-        };
-        let removed = match meta.kind {
-            Kind::Directory => parent.remove_dir(name).await,
-            Kind::File | Kind::Link => {
-                if path.asks_for_directory() {
-                    return Err(wrong_type(path, verb, meta.kind));
-                }
-                self.check_suffix(path, &spot)?;
-                parent.remove_file(name).await
+        match meta.kind {
+            Kind::Directory => {}
+            Kind::File | Kind::Link if path.asks_for_directory() => {
+                return Err(wrong_type(path, verb, meta.kind));
             }
-            other => return Err(wrong_type(path, verb, other)),
+            Kind::File | Kind::Link => {}
+            Kind::Pipe | Kind::Socket | Kind::Device | Kind::Unknown => {
+                return Err(wrong_type(path, verb, meta.kind));
+            }
+        }
+        Ok((parent, meta))
+    }
+
+    async fn remove(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        parent: &AnyDir,
+        meta: Meta,
+    ) -> Result<(), Error> {
+        let verb = Verb::Delete;
+        let Some(name) = spot.real.last() else {
+            return Err(Error::new(path.asked(), Reason::IsRoot { verb }));
+        };
+        let removed = if meta.kind == Kind::Directory {
+            parent.remove_dir(name).await
+        } else {
+            self.check_suffix(path, spot)?;
+            parent.remove_file(name).await
         };
         removed.map_err(|fault| match fault {
             Fault::NotEmpty | Fault::Exists => {
@@ -72,5 +150,53 @@ impl FileSandbox {
             Fault::Missing => not_found(path, Vec::new()),
             fault => self.system(path, verb, fault),
         })
+    }
+}
+
+/// Takes away everything that is met.
+struct Remove<'a> {
+    files: &'a FileSandbox,
+    path: &'a SandboxPath,
+}
+
+impl Remove<'_> {
+    fn done(&self, removed: Result<(), Fault>) -> Result<(), Error> {
+        match removed {
+            // Somebody else was faster.
+            Ok(()) | Err(Fault::Missing) => Ok(()),
+            Err(fault) => self.closed_by(fault),
+        }
+    }
+
+    fn closed_by(&self, fault: Fault) -> Result<(), Error> {
+        Err(self.files.system(self.path, Verb::Delete, fault))
+    }
+}
+
+impl Visitor for Remove<'_> {
+    async fn meet(
+        &mut self,
+        at: &AnyDir,
+        _way: &[OsString],
+        name: &OsStr,
+        meta: &Meta,
+    ) -> Result<(), Error> {
+        // A root may have been mounted or moved here since the look.
+        if self.files.table.ids.contains(&meta.id) {
+            let (verb, what) = (Verb::Delete, "a root of the sandbox");
+            return Err(Error::new(self.path.asked(), Reason::Holds { verb, what }));
+        }
+        match meta.kind {
+            Kind::Directory => Ok(()),
+            _ => self.done(at.remove_file(name).await),
+        }
+    }
+
+    async fn leave(&mut self, at: &AnyDir, name: &OsStr) -> Result<(), Error> {
+        self.done(at.remove_dir(name).await)
+    }
+
+    fn closed(&mut self, fault: Fault) -> Result<(), Error> {
+        self.closed_by(fault)
     }
 }

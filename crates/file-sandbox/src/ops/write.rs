@@ -1,20 +1,17 @@
-//! Writing: all of it or nothing.
+//! Writing: all of it or nothing, unless it is asked for in place.
 //!
-//! A temporary file in the same directory takes the bytes and is then renamed over the target
-//! (`rename(2)` is atomic within a file system). A link is resolved first, or the rename would
-//! replace the link and leave its target as it was. Mode and owner are those of the file that was
-//! there. Its set-id bits go, as with any write(2) by somebody else.
+//! A link is resolved first, or the rename would replace the link and leave its target as it was.
+//! Mode and owner are those of the file that was there. Its set-id bits go, as with any write(2)
+//! by somebody else.
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher as _, RandomState};
 
-use crate::backend::{
-    AnyDir, AnyFile, Contents as _, Directory as _, Fault, Handle, Kind, Meta, now,
-};
+use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind, Meta, now};
 use crate::error::{Error, Reason, Verb};
+use crate::hash::{ContentHash, Hasher};
+use crate::ops::put::{Created, Failure, How, Source, put};
 use crate::path::SandboxPath;
-use crate::resolve::{check_size, not_found};
-use crate::rules::TEMP_PREFIX;
+use crate::resolve::{Spot, check_size, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -27,6 +24,8 @@ use crate::walk::{Found, Last};
 pub struct WriteOptions {
     create_new: bool,
     durable: bool,
+    in_place: bool,
+    if_match: Option<ContentHash>,
 }
 
 impl WriteOptions {
@@ -47,6 +46,21 @@ impl WriteOptions {
     #[must_use]
     pub fn durable(mut self, yes: bool) -> Self {
         self.durable = yes;
+        self
+    }
+
+    /// Writes into the file that is there instead of replacing it: owner, attributes and other
+    /// names stay, but whoever looks meanwhile, and whoever comes after a crash, may see half.
+    #[must_use]
+    pub fn in_place(mut self, yes: bool) -> Self {
+        self.in_place = yes;
+        self
+    }
+
+    /// Writes only if the file holds exactly this.
+    #[must_use]
+    pub fn if_match(mut self, hash: ContentHash) -> Self {
+        self.if_match = Some(hash);
         self
     }
 }
@@ -82,8 +96,8 @@ impl FileSandbox {
     /// Writes a text file as UTF-8, creating directories on the way.
     ///
     /// # Errors
-    /// `READ_ONLY`, `SUFFIX_NOT_ALLOWED`, `TOO_LARGE`, `EXISTS` with `create_new`, and those of
-    /// finding the place. The file is then as it was.
+    /// `READ_ONLY`, `SUFFIX_NOT_ALLOWED`, `TOO_LARGE`, `QUOTA`, `EXISTS` with `create_new`, `STALE`
+    /// with `if_match`, and those of finding the place. The file is then as it was.
     pub fn write(
         &self,
         path: &SandboxPath,
@@ -105,58 +119,183 @@ impl FileSandbox {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, Error> {
-        now(self.write_at(path, bytes, options))
+        let _turn = self.turn();
+        now(self.write_at(path, bytes, &options))
     }
 
-    async fn write_at(
+    /// Appends to a file, or creates it. A failure takes back what was appended; only a crash in
+    /// the middle may leave a part.
+    ///
+    /// ```
+    /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+    /// let log = Mount::memory(SandboxPath::parse("/log")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![log])?;
+    /// let path = files.path("/log/today.txt")?;
+    /// files.append(&path, b"one\n")?;
+    /// let written = files.append(&path, b"two\n")?;
+    /// assert_eq!(written.bytes, 8);
+    /// assert_eq!(files.read(&path, Default::default())?.content, "one\ntwo\n");
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
+        let _turn = self.turn();
+        now(self.append_at(path, bytes))
+    }
+
+    /// The hash of a file's bytes, for [`WriteOptions::if_match`].
+    ///
+    /// # Errors
+    /// Those of [`read_bytes`](Self::read_bytes).
+    pub fn hash(&self, path: &SandboxPath) -> Result<ContentHash, Error> {
+        let opened = now(self.open_file(path))?;
+        let hash = now(hash_of(&opened.file, opened.meta.size));
+        hash.map_err(|fault| self.system(path, Verb::Read, fault))
+    }
+
+    pub(crate) async fn write_at(
         &self,
         path: &SandboxPath,
         bytes: &[u8],
-        options: WriteOptions,
+        options: &WriteOptions,
     ) -> Result<Written, Error> {
-        let spot = self
-            .locate_for_change(path, Last::Follow, Verb::Write)
+        let verb = Verb::Write;
+        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let old = self.check_file_target(path, &spot, verb)?;
+        if old.is_some() && options.create_new {
+            return Err(Error::new(path.asked(), Reason::Exists));
+        }
+        check_size(path, spot.mount, verb, bytes.len() as u64)?;
+        self.check_match(path, &spot, options.if_match).await?;
+        let size = bytes.len() as u64;
+        self.check_quota(path, &spot, verb, old.map(|old| old.size), size)
             .await?;
-        if path.asks_for_directory() {
-            return Err(wrong_type(path, Verb::Write, Kind::Directory));
-        }
-        let old = match &spot.found {
-            Found::Root => return Err(wrong_type(path, Verb::Write, Kind::Directory)),
-            Found::Missing { .. } => None,
-            Found::Entry { meta, .. } if meta.kind != Kind::File => {
-                return Err(wrong_type(path, Verb::Write, meta.kind));
-            }
-            Found::Entry { .. } if options.create_new => {
-                return Err(Error::new(path.asked(), Reason::Exists));
-            }
-            Found::Entry { meta, .. } => Some(*meta),
+        let written = Written {
+            path: spot.path(),
+            chars: size,
+            bytes: size,
+            created: old.is_none(),
         };
-        self.check_suffix(path, &spot)?;
-        check_size(path, spot.mount, Verb::Write, bytes.len() as u64)?;
-        if let Some(meta) = &old {
-            self.check_links_for_write(path, &spot, meta)?;
+        let how = How {
+            create_new: options.create_new,
+            durable: options.durable,
+        };
+        match (&spot.found, old) {
+            (Found::Entry { parent, .. }, Some(old)) if options.in_place => {
+                let name = last_name(path, &spot)?;
+                let done = overwrite(parent, &name, bytes, old, options.durable).await;
+                done.map_err(|fault| self.system(path, verb, fault))?;
+            }
+            _ => {
+                self.put_at(path, spot, Source::Bytes(bytes), old, how, verb)
+                    .await?
+            }
         }
+        Ok(written)
+    }
+
+    async fn append_at(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
+        let verb = Verb::Append;
+        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let old = self.check_file_target(path, &spot, verb)?;
+        let before = old.map_or(0, |old| old.size);
+        let after = before.saturating_add(bytes.len() as u64);
+        check_size(path, spot.mount, verb, after)?;
+        self.check_quota(path, &spot, verb, old.map(|old| old.size), after)
+            .await?;
         let written = Written {
             path: spot.path(),
             chars: bytes.len() as u64,
-            bytes: bytes.len() as u64,
+            bytes: after,
             created: old.is_none(),
         };
-        let Some(name) = spot.real.last().cloned() else {
-            return Err(not_found(path, Vec::new()));
+        match (&spot.found, old) {
+            (Found::Entry { parent, .. }, Some(old)) => {
+                let name = last_name(path, &spot)?;
+                let done = extend(parent, &name, bytes, old).await;
+                done.map_err(|fault| self.system(path, verb, fault))?;
+            }
+            _ => {
+                self.put_at(path, spot, Source::Bytes(bytes), old, How::default(), verb)
+                    .await?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// What must hold of the place of a file to be written; the file that is there now.
+    pub(crate) fn check_file_target(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        verb: Verb,
+    ) -> Result<Option<Meta>, Error> {
+        if path.asks_for_directory() {
+            return Err(wrong_type(path, verb, Kind::Directory));
+        }
+        let old = match &spot.found {
+            Found::Root => return Err(wrong_type(path, verb, Kind::Directory)),
+            Found::Missing { .. } => None,
+            Found::Entry { meta, .. } if meta.kind != Kind::File => {
+                return Err(wrong_type(path, verb, meta.kind));
+            }
+            Found::Entry { meta, .. } => Some(*meta),
         };
+        self.check_suffix(path, spot)?;
+        if let Some(meta) = &old {
+            self.check_links_for_write(path, spot, meta)?;
+        }
+        Ok(old)
+    }
+
+    async fn check_match(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        expected: Option<ContentHash>,
+    ) -> Result<(), Error> {
+        let Some(expected) = expected else {
+            return Ok(());
+        };
+        let verb = Verb::Write;
+        let Found::Entry { parent, meta } = &spot.found else {
+            return Err(Error::new(path.asked(), Reason::Stale { verb, now: None }));
+        };
+        let name = last_name(path, spot)?;
+        let hash = async { hash_of(&parent.open_file(&name).await?, meta.size).await };
+        let hash = hash.await.map_err(|fault| self.system(path, verb, fault))?;
+        if hash == expected {
+            return Ok(());
+        }
+        let now = Some(hash);
+        Err(Error::new(path.asked(), Reason::Stale { verb, now }))
+    }
+
+    /// Puts a whole file at a place that has been checked, making the directories on the way.
+    pub(crate) async fn put_at(
+        &self,
+        path: &SandboxPath,
+        spot: Spot<'_>,
+        source: Source<'_>,
+        old: Option<Meta>,
+        how: How,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        let name = last_name(path, &spot)?;
         let failed = |failure| match failure {
-            Failure::System(fault) => self.system(path, Verb::Write, fault),
+            Failure::System(fault) => self.system(path, verb, fault),
             Failure::Ownership => Error::new(path.asked(), Reason::Ownership),
         };
         let (parent, rest) = match spot.found {
             Found::Entry { parent, .. } => (parent, Vec::new()),
             Found::Missing { parent, rest } => (parent, rest),
-            Found::Root => return Err(wrong_type(path, Verb::Write, Kind::Directory)),
+            Found::Root => return Err(wrong_type(path, verb, Kind::Directory)),
         };
         let dirs = Created::make(parent, &rest).await.map_err(failed)?;
-        match put(dirs.innermost(), &name, bytes, old, &options).await {
-            Ok(()) => Ok(written),
+        match put(dirs.innermost(), &name, source, old, how).await {
+            Ok(()) => Ok(()),
             Err(failure) => {
                 dirs.undo().await;
                 Err(failed(failure))
@@ -165,146 +304,62 @@ impl FileSandbox {
     }
 }
 
-enum Failure {
-    System(Fault),
-    Ownership,
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        Self::System(fault)
-    }
-}
-
-/// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
-async fn put(
+/// Writes over the bytes that are there. The file must still be the one that was looked at.
+async fn overwrite(
     at: &AnyDir,
     name: &OsStr,
     bytes: &[u8],
-    old: Option<Meta>,
-    options: &WriteOptions,
-) -> Result<(), Failure> {
-    if old.is_some()
-        && let Some(fault) = at.refuses_write(name).await
-    {
-        return Err(fault.into());
+    old: Meta,
+    durable: bool,
+) -> Result<(), Fault> {
+    let file = at.open_to_write(name).await?;
+    if file.meta().await?.id != old.id {
+        return Err(Fault::Link);
     }
-    let (file, temp) = create_temp(at, old.map_or(0o666, |meta| meta.mode & 0o777)).await?;
-    let mut placed = fill(&file, bytes, old, options).await;
-    if placed.is_ok() {
-        let moved = at.rename(&temp, at, name, !options.create_new).await;
-        placed = moved.map_err(Failure::from);
-    }
-    if placed.is_err() {
-        // The first failure is the one to tell.
-        let _ = at.remove_file(&temp).await;
-    }
-    placed?;
-    if options.durable {
-        at.sync().await?;
-    }
-    Ok(())
-}
-
-async fn fill(
-    file: &AnyFile,
-    bytes: &[u8],
-    old: Option<Meta>,
-    options: &WriteOptions,
-) -> Result<(), Failure> {
     file.write_at(bytes, 0).await?;
-    if let Some(old) = old {
-        if file.meta().await?.owner != old.owner {
-            let given = file.set_owner(old.owner).await;
-            given.map_err(|_| Failure::Ownership)?;
-        }
-        file.set_mode(old.mode & 0o777).await?;
-    }
-    if options.durable {
+    file.set_size(bytes.len() as u64).await?;
+    if durable {
         file.sync().await?;
     }
     Ok(())
 }
 
-/// Names tried before giving up; one is enough unless somebody guesses them.
-const TEMP_TRIES: u32 = 16;
-
-async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Fault> {
-    for _ in 0..TEMP_TRIES {
-        // Each RandomState has keys of its own.
-        let name = OsString::from(format!(
-            "{TEMP_PREFIX}{:016x}",
-            RandomState::new().hash_one(0)
-        ));
-        match at.create_file(&name, mode).await {
-            Ok(file) => return Ok((file, name)),
-            Err(Fault::Exists) => {}
-            Err(fault) => return Err(fault),
-        }
+/// Adds to the end, or leaves it as it was.
+async fn extend(at: &AnyDir, name: &OsStr, bytes: &[u8], old: Meta) -> Result<(), Fault> {
+    let file = at.open_to_write(name).await?;
+    let meta = file.meta().await?;
+    if meta.id != old.id || meta.size != old.size {
+        return Err(Fault::Link);
     }
-    Err(Fault::Exists)
+    let done = file.write_at(bytes, old.size).await;
+    if done.is_err() {
+        // The first failure is the one to tell.
+        let _ = file.set_size(old.size).await;
+    }
+    done
 }
 
-/// Directories made on the way to a new file, from the outermost in.
-struct Created<'s> {
-    start: Handle<'s>,
-    dirs: Vec<NewDir<'s>>,
+/// Bytes at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Of as many bytes as the file had when it was opened.
+pub(crate) async fn hash_of(file: &AnyFile, size: u64) -> Result<ContentHash, Fault> {
+    let mut hasher = Hasher::new();
+    let room = usize::try_from(size).unwrap_or(CHUNK_BYTES);
+    let mut buffer = vec![0; room.clamp(1, CHUNK_BYTES)];
+    let mut offset = 0;
+    while offset < size {
+        let got = file.read_at(&mut buffer, offset).await?;
+        if got == 0 {
+            break;
+        }
+        hasher.take(&buffer[..got]);
+        offset += got as u64;
+    }
+    Ok(hasher.finish())
 }
 
-struct NewDir<'s> {
-    name: OsString,
-    /// Of the directory itself, not of its parent.
-    handle: Handle<'s>,
-    /// Whether we made it, and not somebody who was faster.
-    ours: bool,
-}
-
-/// A path has fewer than this many names; each new directory holds a descriptor until the end.
-const MAX_NEW_DIRS: usize = 256;
-
-impl<'s> Created<'s> {
-    /// Makes all of `rest` but its last name, which is the file's.
-    async fn make(start: Handle<'s>, rest: &[OsString]) -> Result<Self, Failure> {
-        let mut made = Self {
-            start,
-            dirs: Vec::new(),
-        };
-        let parents = &rest[..rest.len().saturating_sub(1)];
-        if parents.len() > MAX_NEW_DIRS {
-            return Err(Failure::System(Fault::NameTooLong));
-        }
-        for name in parents {
-            if let Err(fault) = made.push(name).await {
-                made.undo().await;
-                return Err(fault.into());
-            }
-        }
-        Ok(made)
-    }
-
-    async fn push(&mut self, name: &OsStr) -> Result<(), Fault> {
-        let at = self.innermost();
-        let ours = match at.create_dir(name).await {
-            Ok(()) => true,
-            Err(Fault::Exists) => false,
-            Err(fault) => return Err(fault),
-        };
-        let handle = Handle::Own(at.open_dir(name).await?);
-        let name = name.to_owned();
-        self.dirs.push(NewDir { name, handle, ours });
-        Ok(())
-    }
-
-    fn innermost(&self) -> &Handle<'s> {
-        self.dirs.last().map_or(&self.start, |dir| &dir.handle)
-    }
-
-    /// Takes the new directories away again, as far as they are still empty.
-    async fn undo(mut self) {
-        while let Some(dir) = self.dirs.pop() {
-            if dir.ours {
-                let _ = self.innermost().remove_dir(&dir.name).await;
-            }
-        }
-    }
+pub(crate) fn last_name(path: &SandboxPath, spot: &Spot<'_>) -> Result<OsString, Error> {
+    let name = spot.real.last().cloned();
+    name.ok_or_else(|| not_found(path, Vec::new()))
 }

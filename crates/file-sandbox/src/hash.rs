@@ -1,0 +1,91 @@
+//! What a file held, as a token: a caller that read it can say "only if it is still this".
+//!
+//! The content and not the time, because times change without the content and stay although it
+//! changed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of a file's bytes.
+///
+/// ```
+/// use file_sandbox::ContentHash;
+///
+/// let hash = ContentHash::of(b"hello world");
+/// assert!(hash.to_string().starts_with("b94d27b9934d3e08"));
+/// assert_eq!(hash.to_string().parse(), Ok(hash));
+/// assert!("b94d".parse::<ContentHash>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The hash of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.take(bytes);
+        hasher.finish()
+    }
+}
+
+/// A hash in the making.
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    pub(crate) fn new() -> Self {
+        Self(Sha256::new())
+    }
+
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(self) -> ContentHash {
+        ContentHash(self.0.finalize().into())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+impl FromStr for ContentHash {
+    type Err = ParseHashError;
+
+    fn from_str(text: &str) -> Result<Self, ParseHashError> {
+        let bad = || ParseHashError(());
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(bad());
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(2 * i..2 * i + 2).ok_or_else(bad)?;
+            if digits.starts_with('+') {
+                return Err(bad());
+            }
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A text that is no hash.
+///
+/// ```
+/// let error = "x".parse::<file_sandbox::ContentHash>().unwrap_err();
+/// assert_eq!(error.to_string(), "a content hash has 64 hexadecimal digits");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a content hash has 64 hexadecimal digits")]
+pub struct ParseHashError(());

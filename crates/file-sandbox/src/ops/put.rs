@@ -1,0 +1,231 @@
+//! Putting a whole file in its place, so that there is the old one or the new one and never half.
+//!
+//! A temporary file in the same directory takes the bytes and is then renamed over the target
+//! (`rename(2)` is atomic within a file system). It is claimed with a lock (`flock(2)`) that ends
+//! with its process, so that the next write knows one that a kill left behind and takes it away.
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, RandomState};
+
+use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Handle, Meta};
+use crate::rules::TEMP_PREFIX;
+
+/// Why a file could not be put in its place.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    System(Fault),
+    Ownership,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::System(fault)
+    }
+}
+
+/// What a file is filled with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'a> {
+    Bytes(&'a [u8]),
+    /// As many bytes of a file as it had when it was opened.
+    File(&'a AnyFile, Meta),
+}
+
+/// How a file is put in its place.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    pub(crate) create_new: bool,
+    pub(crate) durable: bool,
+}
+
+/// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
+pub(crate) async fn put(
+    at: &AnyDir,
+    name: &OsStr,
+    source: Source<'_>,
+    old: Option<Meta>,
+    how: How,
+) -> Result<(), Failure> {
+    if old.is_some()
+        && let Some(fault) = at.refuses_write(name).await
+    {
+        return Err(fault.into());
+    }
+    let mode = match (&old, source) {
+        (Some(old), _) => old.mode & 0o777,
+        (None, Source::File(_, from)) => from.mode & 0o777,
+        (None, Source::Bytes(_)) => 0o666,
+    };
+    let (file, temp) = create_temp(at, mode).await?;
+    let mut placed = fill(&file, source, old, how).await;
+    if placed.is_ok() {
+        let moved = at.rename(&temp, at, name, !how.create_new).await;
+        placed = moved.map_err(Failure::from);
+    }
+    if placed.is_err() {
+        // The first failure is the one to tell.
+        let _ = at.remove_file(&temp).await;
+    }
+    placed?;
+    if how.durable {
+        at.sync().await?;
+    }
+    Ok(())
+}
+
+async fn fill(
+    file: &AnyFile,
+    source: Source<'_>,
+    old: Option<Meta>,
+    how: How,
+) -> Result<(), Failure> {
+    match source {
+        Source::Bytes(bytes) => file.write_at(bytes, 0).await?,
+        Source::File(from, meta) => pour(from, meta.size, file).await?,
+    }
+    if let Some(old) = old {
+        if file.meta().await?.owner != old.owner {
+            let given = file.set_owner(old.owner).await;
+            given.map_err(|_| Failure::Ownership)?;
+        }
+        file.set_mode(old.mode & 0o777).await?;
+    }
+    if how.durable {
+        file.sync().await?;
+    }
+    Ok(())
+}
+
+/// Bytes at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+async fn pour(from: &AnyFile, size: u64, to: &AnyFile) -> Result<(), Fault> {
+    let mut buffer = vec![
+        0;
+        usize::try_from(size)
+            .unwrap_or(CHUNK_BYTES)
+            .min(CHUNK_BYTES)
+    ];
+    let mut offset = 0;
+    while offset < size {
+        let room = buffer
+            .len()
+            .min(usize::try_from(size - offset).unwrap_or(buffer.len()));
+        let got = from.read_at(&mut buffer[..room], offset).await?;
+        if got == 0 {
+            break;
+        }
+        to.write_at(&buffer[..got], offset).await?;
+        offset += got as u64;
+    }
+    Ok(())
+}
+
+/// Numbered names tried before one that nobody can know.
+const TEMP_TRIES: u32 = 8;
+
+/// A new file with a name of its own, for as long as this process holds it open.
+async fn create_temp(at: &AnyDir, mode: u32) -> Result<(AnyFile, OsString), Fault> {
+    for number in 0..TEMP_TRIES {
+        let name = OsString::from(format!("{TEMP_PREFIX}{number}"));
+        let mut made = at.create_file(&name, mode).await;
+        if matches!(made, Err(Fault::Exists)) && sweep(at, &name).await {
+            made = at.create_file(&name, mode).await;
+        }
+        match made {
+            // Whoever sweeps may have come between the creation and the claim.
+            Ok(file) if is_ours(at, &name, &file).await => return Ok((file, name)),
+            Ok(_) | Err(Fault::Exists) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    // Each RandomState has keys of its own.
+    let random = RandomState::new().hash_one(0);
+    let name = OsString::from(format!("{TEMP_PREFIX}{random:016x}"));
+    let file = at.create_file(&name, mode).await?;
+    Ok((file, name))
+}
+
+/// Removes a temporary file that nobody holds any more.
+async fn sweep(at: &AnyDir, name: &OsStr) -> bool {
+    match at.open_file(name).await {
+        Ok(left) => is_ours(at, name, &left).await && at.remove_file(name).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Whether this handle has the claim, and the name still means its file: only the one who has the
+/// claim takes the name away.
+async fn is_ours(at: &AnyDir, name: &OsStr, file: &AnyFile) -> bool {
+    if !file.claim().await {
+        return false;
+    }
+    match (at.meta(name).await, file.meta().await) {
+        (Ok(there), Ok(here)) => there.id == here.id,
+        _ => false,
+    }
+}
+
+/// Directories made on the way to a new file, from the outermost in.
+pub(crate) struct Created<'s> {
+    start: Handle<'s>,
+    dirs: Vec<NewDir<'s>>,
+}
+
+struct NewDir<'s> {
+    name: OsString,
+    /// Of the directory itself, not of its parent.
+    handle: Handle<'s>,
+    /// Whether we made it, and not somebody who was faster.
+    ours: bool,
+}
+
+/// A path has fewer than this many names; each new directory holds a descriptor until the end.
+const MAX_NEW_DIRS: usize = 256;
+
+impl<'s> Created<'s> {
+    /// Makes all of `rest` but its last name, which is that of the object to come.
+    pub(crate) async fn make(start: Handle<'s>, rest: &[OsString]) -> Result<Self, Failure> {
+        let mut made = Self {
+            start,
+            dirs: Vec::new(),
+        };
+        let parents = &rest[..rest.len().saturating_sub(1)];
+        if parents.len() > MAX_NEW_DIRS {
+            return Err(Failure::System(Fault::NameTooLong));
+        }
+        for name in parents {
+            if let Err(fault) = made.push(name).await {
+                made.undo().await;
+                return Err(fault.into());
+            }
+        }
+        Ok(made)
+    }
+
+    async fn push(&mut self, name: &OsStr) -> Result<(), Fault> {
+        let at = self.innermost();
+        let ours = match at.create_dir(name).await {
+            Ok(()) => true,
+            Err(Fault::Exists) => false,
+            Err(fault) => return Err(fault),
+        };
+        let handle = Handle::Own(at.open_dir(name).await?);
+        let name = name.to_owned();
+        self.dirs.push(NewDir { name, handle, ours });
+        Ok(())
+    }
+
+    pub(crate) fn innermost(&self) -> &Handle<'s> {
+        self.dirs.last().map_or(&self.start, |dir| &dir.handle)
+    }
+
+    /// Takes the new directories away again, as far as they are still empty.
+    pub(crate) async fn undo(mut self) {
+        while let Some(dir) = self.dirs.pop() {
+            if dir.ours {
+                let _ = self.innermost().remove_dir(&dir.name).await;
+            }
+        }
+    }
+}

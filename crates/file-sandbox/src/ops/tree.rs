@@ -1,0 +1,136 @@
+//! A walk over everything below a directory that neither recurses nor runs out of descriptors.
+//!
+//! `remove_dir_all` of others keeps one open directory for each level and gives up half-way down
+//! a deep tree. Here the last [`KEPT`] are kept, and the way back up opens the rest again, from
+//! the top and without following a link (CVE-2022-21658).
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+
+use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, Names as _};
+use crate::error::Error;
+
+/// Open directories kept on the way.
+const KEPT: usize = 24;
+
+/// What is done on the way. `way` are the names from the top to the directory `at`.
+pub(crate) trait Visitor {
+    /// Something is in `at`. Directories come here before what is in them.
+    async fn meet(
+        &mut self,
+        at: &AnyDir,
+        way: &[OsString],
+        name: &OsStr,
+        meta: &Meta,
+    ) -> Result<(), Error>;
+
+    /// Everything in the directory `name` has been met.
+    async fn leave(&mut self, at: &AnyDir, name: &OsStr) -> Result<(), Error>;
+
+    /// A directory on the way cannot be looked into.
+    fn closed(&mut self, fault: Fault) -> Result<(), Error>;
+}
+
+/// Visits everything below `top`.
+pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl Visitor) -> Result<(), Error> {
+    let mut open = Open {
+        top,
+        kept: VecDeque::new(),
+        first: 1,
+    };
+    let mut way: Vec<OsString> = Vec::new();
+    let mut levels = vec![scan(top, &way, visitor).await?];
+    while let Some(level) = levels.last_mut() {
+        if let Some(name) = level.pop() {
+            way.push(name);
+            let below = match open.at(&way).await {
+                Ok(dir) => scan(dir, &way, visitor).await?,
+                Err(fault) => {
+                    visitor.closed(fault)?;
+                    Vec::new()
+                }
+            };
+            levels.push(below);
+            continue;
+        }
+        levels.pop();
+        let Some(name) = way.pop() else {
+            break;
+        };
+        match open.at(&way).await {
+            Ok(dir) => visitor.leave(dir, &name).await?,
+            Err(fault) => visitor.closed(fault)?,
+        }
+    }
+    Ok(())
+}
+
+/// Meets everything in one directory; the directories among it are still to be visited.
+async fn scan(
+    dir: &AnyDir,
+    way: &[OsString],
+    visitor: &mut impl Visitor,
+) -> Result<Vec<OsString>, Error> {
+    let mut dirs = Vec::new();
+    let mut names = match dir.names().await {
+        Ok(names) => names,
+        Err(fault) => {
+            visitor.closed(fault)?;
+            return Ok(dirs);
+        }
+    };
+    loop {
+        let name = match names.next().await {
+            Ok(Some((name, _))) => name,
+            Ok(None) => return Ok(dirs),
+            Err(fault) => {
+                visitor.closed(fault)?;
+                return Ok(dirs);
+            }
+        };
+        match dir.meta(&name).await {
+            Ok(meta) => {
+                visitor.meet(dir, way, &name, &meta).await?;
+                if meta.kind == Kind::Directory {
+                    dirs.push(name);
+                }
+            }
+            // Gone since it was listed.
+            Err(Fault::Missing) => {}
+            Err(fault) => visitor.closed(fault)?,
+        }
+    }
+}
+
+/// The directories from the top down, the deepest of them open.
+struct Open<'t> {
+    top: &'t AnyDir,
+    kept: VecDeque<AnyDir>,
+    /// The depth of the first one kept; the top has 0.
+    first: usize,
+}
+
+impl Open<'_> {
+    async fn at(&mut self, way: &[OsString]) -> Result<&AnyDir, Fault> {
+        let depth = way.len();
+        // Handles deeper than asked for belong to another branch by now.
+        self.kept.truncate((depth + 1).saturating_sub(self.first));
+        if depth < self.first {
+            self.kept.clear();
+            self.first = 1;
+        }
+        let known = self.first + self.kept.len() - 1;
+        for name in &way[known.min(depth)..] {
+            let dir = self.kept.back().unwrap_or(self.top).open_dir(name).await?;
+            self.kept.push_back(dir);
+            if self.kept.len() > KEPT {
+                self.kept.pop_front();
+                self.first += 1;
+            }
+        }
+        Ok(match depth {
+            0 => self.top,
+            _ => self.kept.back().unwrap_or(self.top),
+        })
+    }
+}
