@@ -1,7 +1,8 @@
 //! Behaviour from outside: calls in, results and records out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[cfg(feature = "process")]
+// Commands are confined on Linux only, so far.
+#[cfg(all(feature = "process", target_os = "linux"))]
 mod commands;
 mod executor;
 #[cfg(feature = "mcp")]
