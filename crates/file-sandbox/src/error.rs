@@ -275,6 +275,9 @@ pub(crate) enum Reason {
     Pattern {
         why: &'static str,
     },
+    Regex {
+        why: String,
+    },
     WrongType {
         verb: Verb,
         found: &'static str,
@@ -372,6 +375,7 @@ impl Reason {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Invalid(_)
             | Self::Pattern { .. }
+            | Self::Regex { .. }
             | Self::Mount { .. }
             | Self::MountOverlap { .. } => ErrorKind::InvalidPath,
             Self::WrongType { .. } => ErrorKind::NotAFile,
@@ -430,6 +434,9 @@ impl Reason {
             Self::NotFound { .. } => write!(f, "File not found: {path}"),
             Self::Invalid(why) => write!(f, "Invalid path '{path}': {}.", why.words()),
             Self::Pattern { why } => write!(f, "Invalid pattern '{path}': {why}."),
+            Self::Regex { why } => {
+                write!(f, "Invalid regular expression '{}': {why}.", clip(path))
+            }
             Self::WrongType { verb, found, .. } => {
                 write!(f, "Cannot {} '{path}': it is {found}.", verb.words())
             }
@@ -580,6 +587,7 @@ impl Reason {
             | Self::HardLinks { .. }
             | Self::Invalid(_)
             | Self::Pattern { .. }
+            | Self::Regex { .. }
             | Self::Exists
             | Self::Loop
             | Self::Upgrade

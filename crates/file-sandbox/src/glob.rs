@@ -105,6 +105,26 @@ impl Glob {
         State(self.alternatives.iter().zip(&state.0).map(next).collect())
     }
 
+    /// Whether one more name makes a match.
+    pub(crate) fn accepts_child(&self, state: &State, name: &str) -> bool {
+        let hit = |(parts, bits): (&Vec<Part>, &u64)| {
+            // The last part has to take the name, and a `**` at the end takes any.
+            let ends = parts
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| bits & (1 << i) != 0);
+            ends.into_iter().any(|(i, part)| {
+                let is_end = parts[i + 1..].iter().all(|part| *part == Part::Any);
+                is_end
+                    && match part {
+                        Part::Any => true,
+                        Part::Name(tokens) => matches(tokens, name),
+                    }
+            })
+        };
+        self.alternatives.iter().zip(&state.0).any(hit)
+    }
+
     /// Whether the names so far are a match.
     pub(crate) fn accepts(&self, state: &State) -> bool {
         let done = |(parts, bits): (&Vec<Part>, &u64)| bits & (1 << parts.len()) != 0;
@@ -186,26 +206,25 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<Token, &'static str> {
 /// One name against one part, with a single point to come back to: linear but for a name full of
 /// near-misses, and a name has at most 255 bytes.
 fn matches(tokens: &[Token], name: &str) -> bool {
-    let name: Vec<char> = name.chars().collect();
     let (mut t, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
-    while n < name.len() {
+    while let Some(c) = name[n..].chars().next() {
         match tokens.get(t) {
             Some(Token::Star) => {
                 back = Some((t + 1, n));
                 t += 1;
                 continue;
             }
-            Some(token) if token.takes(name[n]) => {
+            Some(token) if token.takes(c) => {
                 t += 1;
-                n += 1;
+                n += c.len_utf8();
                 continue;
             }
             _ => {}
         }
         match &mut back {
             Some((after_star, from)) => {
-                *from += 1;
+                *from += name[*from..].chars().next().map_or(1, char::len_utf8);
                 (t, n) = (*after_star, *from);
             }
             None => return false,
@@ -255,10 +274,14 @@ mod tests {
 
     fn hits(pattern: &str, path: &str) -> bool {
         let glob = Glob::parse(pattern).expect(pattern);
-        let state = path
+        let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
+        let above = above
             .split('/')
+            .filter(|name| !name.is_empty())
             .fold(glob.start(), |s, name| glob.step(&s, name));
-        glob.accepts(&state)
+        let hit = glob.accepts(&glob.step(&above, last));
+        assert_eq!(glob.accepts_child(&above, last), hit, "{pattern} {path}");
+        hit
     }
 
     #[test]
@@ -318,7 +341,8 @@ mod tests {
         fn any_text_is_a_pattern_or_an_error(text in "[a*?\\[\\]{},/!.-]{0,24}", path in "[a./-]{1,12}") {
             if let Ok(glob) = Glob::parse(&text) {
                 let state = path.split('/').fold(glob.start(), |s, name| glob.step(&s, name));
-                glob.accepts(&state);
+                let hit = glob.accepts(&glob.step(&state, "a"));
+                prop_assert_eq!(glob.accepts_child(&state, "a"), hit);
             }
         }
     }

@@ -76,6 +76,7 @@ pub use ops::{
     Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, ReadOptions, Skipped, Stat, Text,
     TotalChars, WriteOptions, Written,
 };
+pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
 pub use path::SandboxPath;
 pub use restrict::Restriction;
 pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};

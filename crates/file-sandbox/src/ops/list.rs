@@ -1,20 +1,14 @@
 //! Listing a directory, or with a pattern everything below it.
 //!
-//! A listing says what it left out: `more` when a cap was reached, `skipped` with the reason for
-//! each directory that could not be read. Links are listed and never descended into, so a walk
-//! ends, and it holds one directory open at a time.
+//! A listing says what it left out: `more` and `cut` when a cap was reached, `skipped` with the
+//! reason for each directory that could not be read.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-
-use crate::backend::{Directory as _, Fault, Handle, Kind, Names as _, now};
-use crate::error::{Error, Reason, Verb};
-use crate::escape;
-use crate::glob::{Glob, State};
+use crate::backend::{Kind, now};
+use crate::error::{Error, Verb};
+use crate::ops::descend::Descent;
+use crate::ops::walk::{Cut, Ignored, Skipped, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
-use crate::resolve::{Place, hidden_by, path_in};
-use crate::sandbox::{FileSandbox, wrong_type};
-use crate::walk::{Budget, Found, Last, Tree, joined, walk};
+use crate::sandbox::FileSandbox;
 
 /// What to list.
 ///
@@ -96,8 +90,12 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Whether there is more than this.
     pub more: bool,
+    /// Why it ends before its end.
+    pub cut: Option<Cut>,
     /// Directories that were not looked into, at most 100 of them.
     pub skipped: Vec<Skipped>,
+    /// What ignore rules kept out, where they were asked for.
+    pub ignored: Ignored,
 }
 
 /// One entry of a [`Listing`].
@@ -157,29 +155,6 @@ impl EntryKind {
     }
 }
 
-/// A directory that a listing left out.
-///
-/// ```
-/// # use file_sandbox::{Listing, Skipped};
-/// fn explain(listing: &Listing) -> Vec<String> {
-///     let line = |skipped: &Skipped| format!("{}: {}", skipped.name, skipped.reason);
-///     listing.skipped.iter().map(line).collect()
-/// }
-/// # assert!(explain(&Listing::default()).is_empty());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Skipped {
-    /// Its path below the directory listed; empty for that directory itself.
-    pub name: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// Names looked at in one listing, whether they match or not.
-const MAX_SEEN: usize = 200_000;
-const MAX_SKIPPED: usize = 100;
-
 impl FileSandbox {
     /// Lists a directory. `/` shows the roots, if they have names.
     ///
@@ -192,266 +167,26 @@ impl FileSandbox {
     }
 
     async fn list_at(&self, path: &SandboxPath, options: &ListOptions) -> Result<Listing, Error> {
-        let glob = options
-            .pattern
-            .as_deref()
-            .map(|text| Glob::parse(text).map_err(|why| Error::new(text, Reason::Pattern { why })));
-        let glob = glob.transpose()?;
+        let walk = WalkOptions::new()
+            .max_entries(options.max_entries)
+            .max_depth(options.max_depth);
+        if let Some(pattern) = &options.pattern {
+            let glob = parse_glob(pattern)?;
+            return self.entries_below(path, Some(&glob), &walk).await;
+        }
         let at = self.directory(path).await?;
-        let mut seen = 0;
-        let first = self.children(&at, &mut seen).await;
-        let first = first.map_err(|fault| self.system(path, Verb::List, fault))?;
-        let mut listing = Listing {
-            more: first.cut,
-            ..Listing::default()
-        };
-        match glob {
-            Some(glob) => {
-                self.descend(&glob, first, &mut seen, options, &mut listing)
-                    .await;
-            }
-            None => {
-                listing.more |= first.entries.len() > options.max_entries;
-                let entries = first.entries.into_iter().take(options.max_entries);
-                listing.entries = entries
-                    .map(|(name, child)| Entry {
-                        name,
-                        kind: EntryKind::of(child.kind),
-                    })
-                    .collect();
-            }
+        let mut descent = Descent::new(self, at, None, &walk).await;
+        let page = descent.next().await;
+        let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
+        let mut children = page.map(|page| page.children).unwrap_or_default();
+        if children.len() > options.max_entries {
+            children.truncate(options.max_entries);
+            descent.cut(Cut::Entries);
         }
-        listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(listing)
-    }
-
-    async fn directory(&self, path: &SandboxPath) -> Result<At, Error> {
-        let spot = match self.locate(path, Last::Follow, Verb::List).await? {
-            Place::Virtual(path) => return Ok(At::Virtual(path)),
-            Place::In(spot) => spot,
-        };
-        match &spot.found {
-            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
-            Found::Entry { meta, .. } if meta.kind != Kind::Directory => {
-                return Err(wrong_type(path, Verb::List, meta.kind));
-            }
-            Found::Root | Found::Entry { .. } => {}
-        }
-        Ok(At::In {
-            mount: spot.index,
-            names: spot.real,
-        })
-    }
-
-    /// Goes down from `first`, depth first, with the names still to visit as its only memory.
-    async fn descend(
-        &self,
-        glob: &Glob,
-        first: Children,
-        seen: &mut usize,
-        options: &ListOptions,
-        listing: &mut Listing,
-    ) {
-        let mut pending = Vec::new();
-        let top = Pending {
-            at: None,
-            prefix: String::new(),
-            state: glob.start(),
-            depth: 0,
-        };
-        visit(glob, &top, first, options, listing, &mut pending);
-        while let Some(dir) = pending.pop() {
-            if listing.entries.len() > options.max_entries {
-                break;
-            }
-            if dir.depth > options.max_depth {
-                skip(listing, &dir.prefix, "too deep");
-                continue;
-            }
-            let Some(at) = &dir.at else { continue };
-            match self.children(at, seen).await {
-                Ok(children) => {
-                    listing.more |= children.cut;
-                    visit(glob, &dir, children, options, listing, &mut pending);
-                }
-                Err(fault) => skip(listing, &dir.prefix, &words(fault)),
-            }
-            if *seen >= MAX_SEEN {
-                listing.more = true;
-                break;
-            }
-        }
-        if listing.entries.len() > options.max_entries {
-            listing.more = true;
-            listing.entries.truncate(options.max_entries);
-        }
-    }
-
-    /// What a directory shows: what is in it, less what is hidden, with the roots below it.
-    async fn children(&self, at: &At, seen: &mut usize) -> Result<Children, Fault> {
-        let mut children = Children::default();
-        let here = match at {
-            At::Virtual(path) => path.clone(),
-            At::In { mount, names } => {
-                self.read_dir(*mount, names, seen, &mut children).await?;
-                path_in(&self.table.mounts[*mount], names)
-            }
-        };
-        for (mount, below) in self.table.mounts.iter().enumerate() {
-            let Some(way) = below.target().below(&here) else {
-                continue;
-            };
-            let mut way = way.splitn(2, '/').filter(|name| !name.is_empty());
-            let Some(name) = way.next() else { continue };
-            let kind = Kind::Directory;
-            match way.next() {
-                None => {
-                    let names = Vec::new();
-                    let at = At::In { mount, names };
-                    children.entries.insert(name.to_owned(), Child { kind, at });
-                }
-                Some(_) => {
-                    let at = At::Virtual(here.child(name));
-                    let entry = children.entries.entry(name.to_owned());
-                    entry.or_insert(Child { kind, at });
-                }
-            }
-        }
-        Ok(children)
-    }
-
-    async fn read_dir(
-        &self,
-        mount: usize,
-        names: &[OsString],
-        seen: &mut usize,
-        children: &mut Children,
-    ) -> Result<(), Fault> {
-        let dir = self.open_dir(mount, names).await?;
-        let mut entries = dir.names().await?;
-        while let Some((name, kind)) = entries.next().await? {
-            *seen += 1;
-            if *seen > MAX_SEEN {
-                children.cut = true;
-                return Ok(());
-            }
-            let mut way = names.to_vec();
-            way.push(name);
-            if hidden_by(&self.table.mounts[mount], &way).is_some() {
-                continue;
-            }
-            let name = &way[names.len()];
-            // Not every file system tells the type with the name; one look then.
-            let kind = match kind {
-                Some(kind) => kind,
-                None => dir.meta(name).await.map_or(Kind::Unknown, |meta| meta.kind),
-            };
-            let spelled = escape::spell(name).into_owned();
-            let at = At::In { mount, names: way };
-            children.entries.insert(spelled, Child { kind, at });
-        }
-        Ok(())
-    }
-
-    /// Opens a directory by the names it was found under. A link there by now is not followed.
-    async fn open_dir(&self, mount: usize, names: &[OsString]) -> Result<Handle<'_>, Fault> {
-        let root = &self.table.mounts[mount];
-        let Some(last) = names.last() else {
-            return Ok(Handle::Root(&root.dir));
-        };
-        if let Some(way) = joined(names.iter())
-            && let Some(dir) = root.dir.open_dir_beneath(&way).await
-        {
-            return Ok(Handle::Own(dir));
-        }
-        let tree = Tree {
-            root: &root.dir,
-            nested: &self.table.nested[mount],
-        };
-        match walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await {
-            Ok(walked) if walked.real == names => match &walked.found {
-                Found::Entry { parent, .. } => parent.open_dir(last).await.map(Handle::Own),
-                Found::Root | Found::Missing { .. } => Err(Fault::Missing),
-            },
-            Ok(_) | Err(_) => Err(Fault::Missing),
-        }
-    }
-}
-
-/// A directory of the sandbox.
-#[derive(Debug)]
-enum At {
-    Virtual(SandboxPath),
-    In { mount: usize, names: Vec<OsString> },
-}
-
-#[derive(Debug)]
-struct Child {
-    kind: Kind,
-    at: At,
-}
-
-/// What one directory shows, by name.
-#[derive(Debug, Default)]
-struct Children {
-    entries: BTreeMap<String, Child>,
-    /// Whether there were too many to look at.
-    cut: bool,
-}
-
-/// A directory still to be looked into.
-struct Pending {
-    at: Option<At>,
-    prefix: String,
-    state: State,
-    depth: usize,
-}
-
-/// Lists what matches in one directory and remembers the directories that may hold more.
-fn visit(
-    glob: &Glob,
-    dir: &Pending,
-    children: Children,
-    options: &ListOptions,
-    listing: &mut Listing,
-    pending: &mut Vec<Pending>,
-) {
-    let first_new = pending.len();
-    for (name, child) in children.entries {
-        let state = glob.step(&dir.state, &name);
-        let slash = if dir.prefix.is_empty() { "" } else { "/" };
-        let prefix = format!("{}{slash}{name}", dir.prefix);
-        if child.kind == Kind::Directory {
-            if glob.may_go_on(&state) {
-                pending.push(Pending {
-                    at: Some(child.at),
-                    prefix,
-                    state,
-                    depth: dir.depth + 1,
-                });
-            }
-        } else if glob.accepts(&state) && listing.entries.len() <= options.max_entries {
-            listing.entries.push(Entry {
-                name: prefix,
-                kind: EntryKind::of(child.kind),
-            });
-        }
-    }
-    // The last one is taken first.
-    pending[first_new..].reverse();
-}
-
-fn skip(listing: &mut Listing, name: &str, reason: &str) {
-    if listing.skipped.len() < MAX_SKIPPED {
-        listing.skipped.push(Skipped {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
+        let entries = children.into_iter().map(|child| Entry {
+            name: child.name,
+            kind: EntryKind::of(child.kind),
         });
-    } else {
-        listing.more = true;
+        Ok(Listing::new(entries.collect(), descent.report))
     }
-}
-
-fn words(fault: Fault) -> String {
-    fault.into_io().kind().to_string()
 }

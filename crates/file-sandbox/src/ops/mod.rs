@@ -1,18 +1,25 @@
 //! The operations, one file each.
 
+mod clip;
 mod create;
 mod delete;
+mod descend;
+mod ignored;
 mod list;
 mod put;
 mod quota;
 mod read;
 mod relocate;
+mod search;
 mod stat;
 mod tree;
+mod walk;
 mod write;
 
-pub use list::{Entry, EntryKind, ListOptions, Listing, Skipped};
+pub use list::{Entry, EntryKind, ListOptions, Listing};
 pub use read::{ReadOptions, Text, TotalChars};
 pub use relocate::{MoveOptions, Moved};
+pub use search::{Hit, Matches, SearchOptions};
 pub use stat::Stat;
+pub use walk::{Cancel, Cut, Ignored, Skipped, WalkOptions};
 pub use write::{WriteOptions, Written};

@@ -1,0 +1,118 @@
+//! The part of a long line that is worth showing: around the match, never a bare "line omitted"
+//! and never all of a minified file.
+
+use std::ops::Range;
+
+/// A line, or a part of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Clip {
+    pub(crate) text: String,
+    pub(crate) clipped: bool,
+    /// Where the match begins in the whole line, in characters from 1.
+    pub(crate) column: u64,
+}
+
+/// How much of what is shown lies before the match, of four parts.
+const BEFORE: usize = 1;
+const PARTS: usize = 4;
+/// The most bytes a character takes.
+const CHAR_BYTES: usize = 4;
+
+/// At most `max_chars` characters of `line`, so that the beginning of `found` is among them.
+/// Bytes that are no UTF-8 count as one character each.
+pub(crate) fn clip(line: &[u8], found: Range<usize>, max_chars: usize) -> Clip {
+    let start = found.start.min(line.len());
+    let column = chars(&line[..start]) + 1;
+    // Only these bytes can matter, however long the line is.
+    let reach = max_chars.saturating_mul(CHAR_BYTES);
+    if line.len() <= reach {
+        let text = String::from_utf8_lossy(line);
+        if text.chars().count() <= max_chars {
+            return Clip {
+                text: text.into_owned(),
+                clipped: false,
+                column,
+            };
+        }
+    }
+    let before_start = char_start(line, start.saturating_sub(reach)).min(start);
+    let before = &line[before_start..start];
+    let after_end = char_start(line, start.saturating_add(reach).min(line.len()));
+    let after = &line[start..after_end.max(start)];
+    let before_text = String::from_utf8_lossy(before);
+    let after_text = String::from_utf8_lossy(after);
+    let (before_chars, after_chars) = (before_text.chars().count(), after_text.chars().count());
+    // What one side does not need goes to the other one.
+    let room_before = (max_chars / PARTS * BEFORE).max(max_chars.saturating_sub(after_chars));
+    let shown_before = before_chars.min(room_before);
+    let shown_after = after_chars.min(max_chars - shown_before);
+    let text = before_text
+        .chars()
+        .skip(before_chars - shown_before)
+        .chain(after_text.chars().take(shown_after))
+        .collect();
+    Clip {
+        text,
+        clipped: true,
+        column,
+    }
+}
+
+fn chars(bytes: &[u8]) -> u64 {
+    let count = |chunk: std::str::Utf8Chunk<'_>| {
+        chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty())
+    };
+    bytes.utf8_chunks().map(count).sum::<usize>() as u64
+}
+
+/// The next place at or behind `at` where a character may begin.
+fn char_start(line: &[u8], mut at: usize) -> usize {
+    let is_middle = |byte: &u8| (0x80..0xc0).contains(byte);
+    let end = line.len().min(at + CHAR_BYTES);
+    while at < end && line.get(at).is_some_and(is_middle) {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn table() {
+        let rows = [
+            ("short", 0..1, 10, "short", false, 1),
+            ("short", 4..5, 5, "short", false, 5),
+            ("0123456789", 9..10, 4, "6789", true, 10),
+            ("0123456789", 0..1, 4, "0123", true, 1),
+            ("0123456789", 5..6, 4, "4567", true, 6),
+            ("0123456789", 5..6, 1, "5", true, 6),
+            ("ääääXöööö", 8..9, 4, "äXöö", true, 5),
+            ("", 0..0, 4, "", false, 1),
+        ];
+        for (line, found, max, text, clipped, column) in rows {
+            let expected = Clip {
+                text: text.to_owned(),
+                clipped,
+                column,
+            };
+            assert_eq!(clip(line.as_bytes(), found, max), expected, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_longer_and_never_without_the_match(
+            line in proptest::collection::vec(any::<u8>(), 0..400),
+            at in 0usize..420,
+            max in 0usize..50,
+        ) {
+            let clipped = clip(&line, at..at + 1, max);
+            prop_assert!(clipped.text.chars().count() <= max);
+            let whole = String::from_utf8_lossy(&line);
+            prop_assert!(clipped.clipped || clipped.text == whole);
+        }
+    }
+}

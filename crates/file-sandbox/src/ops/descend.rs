@@ -1,0 +1,459 @@
+//! Going down a tree, one directory at a time, for everything that lists, globs or searches.
+//!
+//! Links are shown and never descended into, so a walk ends. What is still to visit is kept as
+//! names: one directory is open at a time, however deep or wide the tree. An entry is not opened to
+//! learn its type; the directory tells, or one `stat` does.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::backend::{Directory as _, Fault, Handle, Kind, Names as _};
+use crate::error::{Error, Verb};
+use crate::escape;
+use crate::glob::{Glob, State};
+use crate::ops::ignored::{self, Level};
+use crate::ops::walk::{Cut, Ignored, Skipped, WalkOptions};
+use crate::path::SandboxPath;
+use crate::resolve::{Place, hidden_by, path_in};
+use crate::sandbox::{FileSandbox, wrong_type};
+use crate::walk::{Budget, Found, Last, Tree, joined, walk};
+
+/// Directories named in an answer because they could not be read.
+const MAX_SKIPPED: usize = 100;
+/// Names given as examples of what was ignored.
+const MAX_IGNORED_NAMES: usize = 20;
+/// How many names are read between two looks at the clock.
+const NAMES_PER_LOOK: usize = 256;
+
+/// A directory of the sandbox.
+#[derive(Clone, Debug)]
+pub(crate) enum At {
+    Virtual(SandboxPath),
+    In { mount: usize, names: Vec<OsString> },
+}
+
+/// A walk below one directory.
+pub(crate) struct Descent<'s> {
+    files: &'s FileSandbox,
+    options: &'s WalkOptions,
+    glob: Option<&'s Glob>,
+    pending: Vec<Pending>,
+    names: usize,
+    until: Option<Instant>,
+    pub(crate) report: Report,
+}
+
+/// What an answer says about what is not in it.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) cut: Option<Cut>,
+    pub(crate) more_skipped: bool,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) ignored: Ignored,
+}
+
+/// One directory that was read.
+pub(crate) struct Page<'s> {
+    pub(crate) at: At,
+    /// Its path below the start, with a slash at its end unless it is empty.
+    pub(crate) prefix: String,
+    /// `None` for a directory that is only shown.
+    pub(crate) dir: Option<Handle<'s>>,
+    /// Sorted by name; without what is hidden or ignored.
+    pub(crate) children: Vec<Child>,
+}
+
+pub(crate) struct Child {
+    /// As shown.
+    pub(crate) name: String,
+    /// As the backend knows it.
+    pub(crate) raw: OsString,
+    pub(crate) kind: Kind,
+    /// Whether the pattern matches; without one, everything does.
+    pub(crate) hit: bool,
+    /// Where it lies, if that is not simply below its directory.
+    elsewhere: Option<At>,
+}
+
+struct Pending {
+    at: At,
+    prefix: String,
+    state: Option<State>,
+    depth: usize,
+    ignores: Option<Arc<Level>>,
+}
+
+impl<'s> Descent<'s> {
+    /// A walk from `at`. Ignore rules above it count for what is below it, but not for itself: it
+    /// was named.
+    pub(crate) async fn new(
+        files: &'s FileSandbox,
+        at: At,
+        glob: Option<&'s Glob>,
+        options: &'s WalkOptions,
+    ) -> Self {
+        let ignores = match &at {
+            At::In { mount, names } if options.gitignore => {
+                files.ignores_above(*mount, names).await
+            }
+            At::In { .. } | At::Virtual(_) => None,
+        };
+        let top = Pending {
+            at,
+            prefix: String::new(),
+            state: glob.map(Glob::start),
+            depth: 0,
+            ignores,
+        };
+        Self {
+            files,
+            options,
+            glob,
+            pending: vec![top],
+            names: 0,
+            until: options
+                .time_limit
+                .and_then(|limit| Instant::now().checked_add(limit)),
+            report: Report::default(),
+        }
+    }
+
+    /// The next directory; `None` at the end, or when the walk was cut short.
+    ///
+    /// # Errors
+    /// When the directory that the walk begins at cannot be read.
+    pub(crate) async fn next(&mut self) -> Result<Option<Page<'s>>, Fault> {
+        while let Some(dir) = self.pending.pop() {
+            if self.is_over() {
+                return Ok(None);
+            }
+            let is_top = dir.depth == 0;
+            if dir.depth > self.options.max_depth {
+                self.skip(&dir.prefix, "too deep");
+                continue;
+            }
+            match self.read(dir).await {
+                Ok(page) => return Ok(Some(page)),
+                Err((_, fault)) if is_top => return Err(fault),
+                Err((prefix, fault)) => self.skip(&prefix, &words(fault)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether time is up or somebody gave up. Once it is, it stays so.
+    pub(crate) fn is_over(&mut self) -> bool {
+        if self.report.cut.is_none() {
+            if self
+                .options
+                .cancel
+                .as_ref()
+                .is_some_and(|c| c.is_cancelled())
+            {
+                self.report.cut = Some(Cut::Cancelled);
+            } else if self.until.is_some_and(|until| Instant::now() >= until) {
+                self.report.cut = Some(Cut::Time);
+            }
+        }
+        self.report.cut.is_some()
+    }
+
+    pub(crate) fn cut(&mut self, why: Cut) {
+        self.report.cut.get_or_insert(why);
+    }
+
+    pub(crate) fn skip(&mut self, name: &str, reason: &str) {
+        if self.report.skipped.len() < MAX_SKIPPED {
+            self.report.skipped.push(Skipped {
+                name: name.trim_end_matches('/').to_owned(),
+                reason: reason.to_owned(),
+            });
+        } else {
+            self.report.more_skipped = true;
+        }
+    }
+
+    async fn read(&mut self, dir: Pending) -> Result<Page<'s>, (String, Fault)> {
+        let Pending {
+            at,
+            prefix,
+            state,
+            depth,
+            mut ignores,
+        } = dir;
+        let mut children = Vec::new();
+        let mut handle = None;
+        if let At::In { mount, names } = &at {
+            let opened = match self.files.open_dir(*mount, names).await {
+                Ok(opened) => opened,
+                Err(fault) => return Err((prefix, fault)),
+            };
+            if let Err(fault) = self.fill(*mount, names, &opened, &mut children).await {
+                return Err((prefix, fault));
+            }
+            if self.options.gitignore {
+                let own = children.iter().find(|child| child.name == ignored::FILE);
+                if own.is_some_and(|own| own.kind == Kind::File) {
+                    match Level::read(&opened, names, ignores.clone()).await {
+                        Ok(level) => ignores = Some(Arc::new(level)),
+                        Err(why) => self.skip(&format!("{prefix}{}", ignored::FILE), why),
+                    }
+                }
+            }
+            handle = Some(opened);
+        }
+        self.files.add_roots(&at, &mut children);
+        children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        if self.options.gitignore {
+            self.drop_ignored(&at, &prefix, ignores.as_deref(), &mut children);
+        }
+        self.note(&at, &prefix, state.as_ref(), depth, &ignores, &mut children);
+        let page = Page {
+            at,
+            prefix,
+            dir: handle,
+            children,
+        };
+        Ok(page)
+    }
+
+    async fn fill(
+        &mut self,
+        mount: usize,
+        names: &[OsString],
+        dir: &Handle<'_>,
+        children: &mut Vec<Child>,
+    ) -> Result<(), Fault> {
+        let rules = &self.files.table.mounts[mount];
+        let mut way = names.to_vec();
+        let mut entries = dir.names().await?;
+        while let Some((raw, kind)) = entries.next().await? {
+            self.names += 1;
+            if self.names > self.options.max_names {
+                self.cut(Cut::Names);
+            }
+            if self.report.cut.is_some()
+                || (self.names.is_multiple_of(NAMES_PER_LOOK) && self.is_over())
+            {
+                return Ok(());
+            }
+            way.push(raw);
+            let is_hidden = hidden_by(rules, &way).is_some();
+            let Some(raw) = way.pop() else { continue };
+            if is_hidden {
+                continue;
+            }
+            // Not every file system tells the type with the name; one look then.
+            let kind = match kind {
+                Some(kind) => kind,
+                None => dir.meta(&raw).await.map_or(Kind::Unknown, |meta| meta.kind),
+            };
+            children.push(Child {
+                name: escape::spell(&raw).into_owned(),
+                raw,
+                kind,
+                hit: true,
+                elsewhere: None,
+            });
+        }
+        Ok(())
+    }
+
+    fn drop_ignored(
+        &mut self,
+        at: &At,
+        prefix: &str,
+        ignores: Option<&Level>,
+        children: &mut Vec<Child>,
+    ) {
+        let At::In { names, .. } = at else { return };
+        let mut way = ignored::way_of(names);
+        let report = &mut self.report.ignored;
+        children.retain(|child| {
+            // A root of the sandbox was named by whoever mounted it.
+            if child.elsewhere.is_some() {
+                return true;
+            }
+            let is_dir = child.kind == Kind::Directory;
+            let keep = !ignored::ignores(ignores, &mut way, &child.name, is_dir);
+            if !keep {
+                report.count += 1;
+                if report.first.len() < MAX_IGNORED_NAMES {
+                    let slash = if is_dir { "/" } else { "" };
+                    report.first.push(format!("{prefix}{}{slash}", child.name));
+                }
+            }
+            keep
+        });
+    }
+
+    /// Marks what matches and remembers the directories that may hold more.
+    fn note(
+        &mut self,
+        at: &At,
+        prefix: &str,
+        state: Option<&State>,
+        depth: usize,
+        ignores: &Option<Arc<Level>>,
+        children: &mut [Child],
+    ) {
+        let first_new = self.pending.len();
+        for child in children {
+            let next = match (self.glob, state) {
+                (Some(glob), Some(state)) if child.kind == Kind::Directory => {
+                    let next = glob.step(state, &child.name);
+                    child.hit = glob.accepts(&next);
+                    if !glob.may_go_on(&next) {
+                        continue;
+                    }
+                    Some(next)
+                }
+                (Some(glob), Some(state)) => {
+                    child.hit = glob.accepts_child(state, &child.name);
+                    continue;
+                }
+                _ => None,
+            };
+            if child.kind != Kind::Directory {
+                continue;
+            }
+            let (below, ignores) = match (child.elsewhere.take(), at) {
+                (Some(elsewhere), _) => (elsewhere, None),
+                (None, At::In { mount, names }) => {
+                    let mut way = Vec::with_capacity(names.len() + 1);
+                    way.extend_from_slice(names);
+                    way.push(child.raw.clone());
+                    let below = At::In {
+                        mount: *mount,
+                        names: way,
+                    };
+                    (below, ignores.clone())
+                }
+                // Everything in a directory that is only shown lies elsewhere.
+                (None, At::Virtual(_)) => continue,
+            };
+            self.pending.push(Pending {
+                at: below,
+                prefix: format!("{prefix}{}/", child.name),
+                state: next,
+                depth: depth + 1,
+                ignores,
+            });
+        }
+        // The last one is taken first.
+        self.pending[first_new..].reverse();
+    }
+}
+
+impl FileSandbox {
+    /// The directory that a path leads to.
+    pub(crate) async fn directory(&self, path: &SandboxPath) -> Result<At, Error> {
+        let spot = match self.locate(path, Last::Follow, Verb::List).await? {
+            Place::Virtual(path) => return Ok(At::Virtual(path)),
+            Place::In(spot) => spot,
+        };
+        match &spot.found {
+            Found::Missing { .. } => return Err(self.missing(path, &spot).await),
+            Found::Entry { meta, .. } if meta.kind != Kind::Directory => {
+                return Err(wrong_type(path, Verb::List, meta.kind));
+            }
+            Found::Root | Found::Entry { .. } => {}
+        }
+        Ok(At::In {
+            mount: spot.index,
+            names: spot.real,
+        })
+    }
+
+    /// The roots, and the way to them, that a directory shows.
+    fn add_roots(&self, at: &At, children: &mut Vec<Child>) {
+        let here = match at {
+            At::Virtual(path) => path.clone(),
+            At::In { mount, .. } if self.table.nested[*mount].is_empty() => return,
+            At::In { mount, names } => path_in(&self.table.mounts[*mount], names),
+        };
+        for (mount, below) in self.table.mounts.iter().enumerate() {
+            let Some(way) = below.target().below(&here) else {
+                continue;
+            };
+            let mut way = way.splitn(2, '/').filter(|name| !name.is_empty());
+            let Some(name) = way.next() else { continue };
+            let there = children.iter().position(|child| child.name == name);
+            let elsewhere = match way.next() {
+                None => At::In {
+                    mount,
+                    names: Vec::new(),
+                },
+                // What the outer mount has there is shown with it.
+                Some(_) if there.is_some() => continue,
+                Some(_) => At::Virtual(here.child(name)),
+            };
+            let root = Child {
+                name: name.to_owned(),
+                raw: OsString::new(),
+                kind: Kind::Directory,
+                hit: true,
+                elsewhere: Some(elsewhere),
+            };
+            match there {
+                Some(there) => children[there] = root,
+                None => children.push(root),
+            }
+        }
+    }
+
+    /// Opens a directory by the names it was found under. A link there by now is not followed.
+    pub(crate) async fn open_dir(
+        &self,
+        mount: usize,
+        names: &[OsString],
+    ) -> Result<Handle<'_>, Fault> {
+        let root = &self.table.mounts[mount];
+        let Some(last) = names.last() else {
+            return Ok(Handle::Root(&root.dir));
+        };
+        if let Some(way) = joined(names.iter())
+            && let Some(dir) = root.dir.open_dir_beneath(&way).await
+        {
+            return Ok(Handle::Own(dir));
+        }
+        let tree = Tree {
+            root: &root.dir,
+            nested: &self.table.nested[mount],
+        };
+        match walk(tree, names.to_vec(), Last::Keep, &mut Budget::new()).await {
+            Ok(walked) if walked.real == names => match &walked.found {
+                Found::Entry { parent, .. } => parent.open_dir(last).await.map(Handle::Own),
+                Found::Root | Found::Missing { .. } => Err(Fault::Missing),
+            },
+            Ok(_) | Err(_) => Err(Fault::Missing),
+        }
+    }
+
+    /// The ignore rules of the directories above a place, within its mount.
+    async fn ignores_above(&self, mount: usize, names: &[OsString]) -> Option<Arc<Level>> {
+        let mut ignores = None;
+        for depth in 0..names.len() {
+            let above = &names[..depth];
+            let Ok(dir) = self.open_dir(mount, above).await else {
+                continue;
+            };
+            let mut own = above.to_vec();
+            own.push(ignored::FILE.into());
+            if hidden_by(&self.table.mounts[mount], &own).is_some() {
+                continue;
+            }
+            // Rules above the start that cannot be read change what is ignored below it, and not
+            // what may be read.
+            if let Ok(level) = Level::read(&dir, above, ignores.clone()).await {
+                ignores = Some(Arc::new(level));
+            }
+        }
+        ignores
+    }
+}
+
+fn words(fault: Fault) -> String {
+    fault.into_io().kind().to_string()
+}

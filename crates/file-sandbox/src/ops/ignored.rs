@@ -1,0 +1,156 @@
+//! `.gitignore` files: the matcher of the `ignore` crate, on files that we opened ourselves.
+//!
+//! They steer where a search looks and never what may be read. Only those below the root of the
+//! mount count, whether or not there is a repository (gitignore(5)).
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::backend::{Contents as _, Directory as _, Handle, Kind};
+use crate::escape;
+
+pub(crate) const FILE: &str = ".gitignore";
+/// Git's own files are nobody's text.
+const GIT: &str = ".git";
+
+/// A file of rules above this is no file of rules.
+const MAX_BYTES: u64 = 256 * 1024;
+
+/// The rules of one directory, and those above it.
+#[derive(Debug)]
+pub(crate) struct Level {
+    rules: Gitignore,
+    /// How much of a path below the mount leads to this directory.
+    base: usize,
+    above: Option<Arc<Level>>,
+}
+
+impl Level {
+    /// Reads the rules of `dir`, whose names below the mount are `names`.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) async fn read(
+        dir: &Handle<'_>,
+        names: &[OsString],
+        above: Option<Arc<Level>>,
+    ) -> Result<Self, &'static str> {
+        const UNREADABLE: &str = "the ignore rules cannot be read";
+        let file = dir.open_file(FILE.as_ref()).await;
+        let file = file.map_err(|_| UNREADABLE)?;
+        let meta = file.meta().await.map_err(|_| UNREADABLE)?;
+        if meta.kind != Kind::File {
+            return Err(UNREADABLE);
+        }
+        if meta.size > MAX_BYTES {
+            return Err("the ignore rules are too long");
+        }
+        let size = usize::try_from(meta.size).map_err(|_| UNREADABLE)?;
+        let mut bytes = vec![0; size];
+        let mut got = 0;
+        while got < size {
+            let read = file.read_at(&mut bytes[got..], got as u64).await;
+            match read.map_err(|_| UNREADABLE)? {
+                0 => break,
+                read => got += read,
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes[..got]);
+        Ok(Self {
+            rules: parse(&text),
+            base: way_of(names).len(),
+            above,
+        })
+    }
+}
+
+/// Git takes a line that it cannot read for one that matches nothing; so do we.
+fn parse(text: &str) -> Gitignore {
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+/// The path of a directory below its mount, with a slash at its end unless it is empty.
+pub(crate) fn way_of(names: &[OsString]) -> String {
+    let mut way = String::new();
+    for name in names {
+        way.push_str(&escape::spell(name));
+        way.push('/');
+    }
+    way
+}
+
+/// Whether the nearest rule that says anything says no. `way` is that of the directory, and is
+/// given back as it was.
+pub(crate) fn ignores(level: Option<&Level>, way: &mut String, name: &str, is_dir: bool) -> bool {
+    if name == GIT {
+        return true;
+    }
+    let length = way.len();
+    way.push_str(name);
+    let mut at = level;
+    let mut ignored = false;
+    while let Some(level) = at {
+        let below = way.get(level.base..).unwrap_or_default();
+        match level.rules.matched(below, is_dir) {
+            Match::None => at = level.above.as_deref(),
+            Match::Ignore(_) => {
+                ignored = true;
+                break;
+            }
+            Match::Whitelist(_) => break,
+        }
+    }
+    way.truncate(length);
+    ignored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rule_decides() {
+        let top = Level {
+            rules: parse("*.log\n/build/\n# no rule\n!kept.log\n[z-a]\n"),
+            base: 0,
+            above: None,
+        };
+        let sub = Level {
+            rules: parse("!loud.log\nlocal\n"),
+            base: "sub/".len(),
+            above: Some(Arc::new(top)),
+        };
+        let rows = [
+            ("", "a.log", false, true),
+            ("", "kept.log", false, false),
+            ("", "build", true, true),
+            ("", "build", false, false),
+            ("other/", "build", true, false),
+            ("", ".git", true, true),
+            ("", "a.txt", false, false),
+        ];
+        let above = sub.above.as_deref();
+        for (way, name, is_dir, expected) in rows {
+            let got = ignores(above, &mut way.to_owned(), name, is_dir);
+            assert_eq!(got, expected, "{way}{name}");
+        }
+        let rows = [
+            ("sub/", "a.log", true),
+            ("sub/", "loud.log", false),
+            ("sub/deep/", "loud.log", false),
+            ("sub/", "local", true),
+            ("sub/", "build", false),
+        ];
+        for (way, name, expected) in rows {
+            let got = ignores(Some(&sub), &mut way.to_owned(), name, false);
+            assert_eq!(got, expected, "{way}{name}");
+        }
+    }
+}

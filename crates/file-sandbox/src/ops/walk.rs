@@ -1,0 +1,301 @@
+//! Everything below a directory, or what a pattern picks of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::backend::{Kind, now};
+use crate::error::{Error, Reason, Verb};
+use crate::glob::Glob;
+use crate::ops::descend::{Descent, Report};
+use crate::ops::list::{Entry, EntryKind, Listing};
+use crate::path::SandboxPath;
+use crate::sandbox::FileSandbox;
+
+/// How far a walk may go.
+///
+/// ```
+/// use std::time::Duration;
+/// use file_sandbox::WalkOptions;
+///
+/// let options = WalkOptions::new()
+///     .max_entries(500)
+///     .max_depth(4)
+///     .gitignore(true)
+///     .time_limit(Some(Duration::from_secs(2)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct WalkOptions {
+    pub(crate) max_entries: usize,
+    pub(crate) max_names: usize,
+    pub(crate) max_depth: usize,
+    pub(crate) gitignore: bool,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) cancel: Option<Cancel>,
+}
+
+impl WalkOptions {
+    /// At most 10 000 entries out of 1 000 000 names, 64 directories deep, in 30 seconds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            max_entries: 10_000,
+            max_names: 1_000_000,
+            max_depth: 64,
+            gitignore: false,
+            time_limit: Some(Duration::from_secs(30)),
+            cancel: None,
+        }
+    }
+
+    /// Stops after this many entries.
+    #[must_use]
+    pub fn max_entries(mut self, entries: usize) -> Self {
+        self.max_entries = entries;
+        self
+    }
+
+    /// Stops after this many names were looked at, whether they match or not.
+    #[must_use]
+    pub fn max_names(mut self, names: usize) -> Self {
+        self.max_names = names;
+        self
+    }
+
+    /// Descends through at most this many directories.
+    #[must_use]
+    pub fn max_depth(mut self, directories: usize) -> Self {
+        self.max_depth = directories;
+        self
+    }
+
+    /// Leaves out `.git` and what `.gitignore` files name. The directory that the walk begins at
+    /// was asked for, so it counts whatever they say.
+    #[must_use]
+    pub fn gitignore(mut self, yes: bool) -> Self {
+        self.gitignore = yes;
+        self
+    }
+
+    /// Stops after this time, between two names; `None` for never.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Stops when somebody says so.
+    #[must_use]
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+}
+
+impl Default for WalkOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A word to stop, from another thread. What was found until then is the answer.
+///
+/// ```
+/// use file_sandbox::{Cancel, Cut, FileSandbox, SandboxPath, WalkOptions};
+///
+/// let cancel = Cancel::new();
+/// cancel.cancel();
+/// let files = FileSandbox::new(vec![])?;
+/// let listing = files.walk(&SandboxPath::root(), WalkOptions::new().cancel(&cancel))?;
+/// assert_eq!(listing.cut, Some(Cut::Cancelled));
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Nobody has said so yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops every operation that was given this value or a clone of it.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has said so.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why an answer ends before its end.
+///
+/// ```
+/// assert_eq!(file_sandbox::Cut::Time.as_str(), "time limit");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// As many entries or hits as were asked for.
+    Entries,
+    /// As many names as may be looked at.
+    Names,
+    /// As many bytes as may be read or answered.
+    Bytes,
+    /// The time limit.
+    Time,
+    /// Somebody gave up.
+    Cancelled,
+}
+
+impl Cut {
+    /// A word or two for a message.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Entries => "entry limit",
+            Self::Names => "limit of names looked at",
+            Self::Bytes => "byte limit",
+            Self::Time => "time limit",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What was left out, and why.
+///
+/// ```
+/// # use file_sandbox::{Listing, Skipped};
+/// fn explain(listing: &Listing) -> Vec<String> {
+///     let line = |skipped: &Skipped| format!("{}: {}", skipped.name, skipped.reason);
+///     listing.skipped.iter().map(line).collect()
+/// }
+/// # assert!(explain(&Listing::default()).is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// Its path below the directory asked for; empty for that directory itself.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What ignore rules kept out of an answer. It can be read all the same.
+///
+/// ```
+/// # use file_sandbox::{Ignored, Listing};
+/// fn note(listing: &Listing) -> Option<String> {
+///     let Ignored { count, first, .. } = &listing.ignored;
+///     (*count > 0).then(|| format!("{count} ignored, such as {}", first.join(", ")))
+/// }
+/// # assert_eq!(note(&Listing::default()), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ignored {
+    /// How many files and directories; what is in an ignored directory is not counted.
+    pub count: u64,
+    /// The first of them, a directory with a slash at its end.
+    pub first: Vec<String>,
+}
+
+impl FileSandbox {
+    /// Everything below a directory: files, links and directories, sorted by name.
+    ///
+    /// ```
+    /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, WalkOptions};
+    /// let files = FileSandbox::new(vec![Mount::memory(SandboxPath::parse("/a")?, Mode::ReadWrite)])?;
+    /// files.write(&SandboxPath::parse("/a/b/c.md")?, "", Default::default())?;
+    /// let all = files.walk(&SandboxPath::root(), WalkOptions::new())?;
+    /// let names: Vec<_> = all.entries.iter().map(|entry| entry.name.as_str()).collect();
+    /// assert_eq!(names, ["a", "a/b", "a/b/c.md"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NOT_A_FILE` for what is no directory, and those of finding the place. A directory further
+    /// down that cannot be read is no error but in `skipped`.
+    pub fn walk(&self, path: &SandboxPath, options: WalkOptions) -> Result<Listing, Error> {
+        now(self.entries_below(path, None, &options))
+    }
+
+    /// The files and links below a directory whose path from there matches: `*`, `?`, `[a-z]` and
+    /// `{a,b}` within a name, `**` for any directories.
+    ///
+    /// ```
+    /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, WalkOptions};
+    /// let files = FileSandbox::new(vec![Mount::memory(SandboxPath::parse("/a")?, Mode::ReadWrite)])?;
+    /// for name in ["/a/x.md", "/a/b/y.md", "/a/b/z.txt"] {
+    ///     files.write(&SandboxPath::parse(name)?, "", Default::default())?;
+    /// }
+    /// let found = files.glob(&SandboxPath::parse("/a")?, "**/*.md", WalkOptions::new())?;
+    /// let names: Vec<_> = found.entries.iter().map(|entry| entry.name.as_str()).collect();
+    /// assert_eq!(names, ["b/y.md", "x.md"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`walk`](Self::walk), and `INVALID_PATH` for a pattern that cannot be read.
+    pub fn glob(
+        &self,
+        path: &SandboxPath,
+        pattern: &str,
+        options: WalkOptions,
+    ) -> Result<Listing, Error> {
+        let glob = parse_glob(pattern)?;
+        now(self.entries_below(path, Some(&glob), &options))
+    }
+
+    /// With a pattern, directories themselves are not listed.
+    pub(crate) async fn entries_below(
+        &self,
+        path: &SandboxPath,
+        glob: Option<&Glob>,
+        options: &WalkOptions,
+    ) -> Result<Listing, Error> {
+        let at = self.directory(path).await?;
+        let mut descent = Descent::new(self, at, glob, options).await;
+        let mut entries = Vec::new();
+        'pages: loop {
+            let page = descent.next().await;
+            let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
+            let Some(page) = page else { break };
+            for child in page.children {
+                if !child.hit || (glob.is_some() && child.kind == Kind::Directory) {
+                    continue;
+                }
+                if entries.len() == options.max_entries {
+                    descent.cut(Cut::Entries);
+                    break 'pages;
+                }
+                entries.push(Entry {
+                    name: format!("{}{}", page.prefix, child.name),
+                    kind: EntryKind::of(child.kind),
+                });
+            }
+        }
+        Ok(Listing::new(entries, descent.report))
+    }
+}
+
+pub(crate) fn parse_glob(pattern: &str) -> Result<Glob, Error> {
+    Glob::parse(pattern).map_err(|why| Error::new(pattern, Reason::Pattern { why }))
+}
+
+impl Listing {
+    pub(crate) fn new(mut entries: Vec<Entry>, report: Report) -> Self {
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            entries,
+            more: report.cut.is_some() || report.more_skipped,
+            cut: report.cut,
+            skipped: report.skipped,
+            ignored: report.ignored,
+        }
+    }
+}
