@@ -59,8 +59,11 @@ fn work() -> Result<(), Failure> {
     // Signals reach the target, not us: the terminal's Ctrl-C must not end the supervisor before
     // its target. bwrap inherits the mask as well.
     sys::block_signals(true).map_err(at(wire::STAGE_PROTOCOL))?;
-    sys::default_action(sys::SIGCHLD).map_err(at(wire::STAGE_PROTOCOL))?;
-    sys::default_action(sys::SIGPIPE).map_err(at(wire::STAGE_PROTOCOL))?;
+    // A broker that ignores Ctrl-C for itself does not mean its target; only an ignored SIGHUP is
+    // meant for both (nohup).
+    for signal in sys::DEFAULT_SIGNALS {
+        sys::default_action(signal).map_err(at(wire::STAGE_PROTOCOL))?;
+    }
     // Whatever the broker forgot to mark close-on-exec ends here.
     sys::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
 

@@ -30,12 +30,14 @@ const MAX_KEPT: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     kept: Mutex<Vec<PrivateDir>>,
+    taken: AtomicU64,
     filter: OnceLock<(Wanted, Vec<u8>)>,
 }
 
 impl Places {
     /// A directory with exactly these links in it.
     pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<PrivateDir, Error> {
+        self.taken.fetch_add(1, Ordering::Relaxed);
         let kept = self
             .kept
             .lock()
@@ -70,13 +72,15 @@ impl Places {
         }
     }
 
-    /// Keeps it if nothing was left in it, else it is removed.
+    /// Keeps it if nothing was left in it, else it is removed. A plan's only command keeps nothing:
+    /// a program that runs one often ends without dropping its values.
     pub(crate) fn give_back(&self, place: PrivateDir) {
         let mut kept = self
             .kept
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if kept.len() < MAX_KEPT && place.is_fresh() {
+        let again = self.taken.load(Ordering::Relaxed) > 1;
+        if again && kept.len() < MAX_KEPT && place.is_fresh() {
             kept.push(place);
         }
     }

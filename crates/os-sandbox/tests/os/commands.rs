@@ -459,6 +459,8 @@ fn guards(mechanism: Mechanism) -> Result<(), String> {
 }
 
 fn many(world: &World) -> Result<(), String> {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = descriptors();
     let plan = world.plan();
     let secret = world.host("outside").join("file").display().to_string();
     let failures: Vec<String> = std::thread::scope(|scope| {
@@ -493,6 +495,9 @@ fn many(world: &World) -> Result<(), String> {
             .collect()
     });
     ensure(failures.is_empty(), || failures.join("; "))?;
+    // The plan keeps a few places; nothing else of 400 commands stays open.
+    let kept = descriptors().saturating_sub(before);
+    ensure(kept <= 20, || format!("{kept} descriptors more"))?;
     // The broker itself is as free as before.
     std::fs::read_to_string(world.host("outside").join("file")).map_err(say)?;
     std::net::TcpListener::bind("127.0.0.1:0")

@@ -55,6 +55,8 @@ fn one(mechanism: Mechanism, detach: &str, end: &str) -> Result<(), String> {
             let mut broker = std::process::Command::new(me)
                 .args(["--broker", mechanism.name(), &how])
                 .arg(world.host("rw"))
+                // What a killed broker leaves behind goes with this world.
+                .env("TMPDIR", world.host("."))
                 .stdout(std::process::Stdio::piped())
                 .spawn()
                 .map_err(|error| error.to_string())?;
