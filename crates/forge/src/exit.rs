@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use sandbox_config::Diagnostics;
 use serde_json::json;
 
+use crate::stderr::say;
+
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -22,7 +24,8 @@ pub(crate) enum Exit {
     Isolation,
     /// `exec`: forge refused or failed before the command ran.
     ExecRefused,
-    /// `exec`: whatever the command came to (its code, 124, 126, 127, 128 + signal).
+    /// Whatever the command of `exec` came to (its code, 124, 126, 127, 128 + signal),
+    /// or the signal that stopped forge itself.
     Command(u8),
 }
 
@@ -50,6 +53,7 @@ Exit codes:
   3    a call needed an approval that nobody could give
   5    a limit ended the run
   6    required isolation is not available
+  128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM
   exec: the command's own code; 124 time limit; 125 forge refused or failed before it
   ran; 126 not executable; 127 not found; 128+N ended by signal N";
 
@@ -107,27 +111,20 @@ impl Failure {
     }
 
     /// Prints it to standard error.
-    #[expect(
-        clippy::print_stderr,
-        reason = "the one place where failures are printed"
-    )]
     pub(crate) fn report(&self, as_json: bool) -> Exit {
         match (&self.diagnostics, as_json) {
-            (Some(diagnostics), true) => eprintln!("{}", diagnostics.to_json()),
-            (None, true) => eprintln!(
-                "{}",
-                json!({"error": {
-                    "code": self.code,
-                    "message": self.message,
-                    "file": null, "line": null, "column": null,
-                    "help": self.hint,
-                }})
-            ),
-            (Some(diagnostics), false) => eprintln!("{diagnostics}"),
+            (Some(diagnostics), true) => say(diagnostics.to_json()),
+            (None, true) => say(json!({"error": {
+                "code": self.code,
+                "message": self.message,
+                "file": null, "line": null, "column": null,
+                "help": self.hint,
+            }})),
+            (Some(diagnostics), false) => say(diagnostics),
             (None, false) => {
-                eprintln!("error: {}", self.message);
+                say(format_args!("error: {}", self.message));
                 if let Some(hint) = &self.hint {
-                    eprintln!("\nhint: {hint}");
+                    say(format_args!("\nhint: {hint}"));
                 }
             }
         }

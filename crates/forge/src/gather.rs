@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forge_runtime::{EquipError, OsSandbox, equip};
 use forge_tools::{Approver, AssumeYes, Caller, NoRecord, NobodyAnswers, Recorder, Toolbox};
@@ -14,7 +15,12 @@ use crate::ambient::Ambient;
 use crate::cli::{Approval, Approve, Global};
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
+use crate::signals::told_to_stop;
+use crate::stderr::say;
 use crate::trust_store::TrustStore;
+
+/// How long work that nobody waits for any more may take to end.
+const SHUTDOWN: Duration = Duration::from_millis(200);
 
 /// Loads the project that the flags and the working directory name.
 pub(crate) fn project(
@@ -88,10 +94,9 @@ fn sources(
     Ok(sources)
 }
 
-#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
 fn warn(project: &Project) {
     for warning in project.warnings() {
-        eprintln!("{warning}");
+        say(warning);
     }
 }
 
@@ -157,7 +162,6 @@ pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
 }
 
 /// The toolbox of `grant` alone: no workers to call.
-#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
 pub(crate) fn toolbox(
     global: &Global,
     grant: &Grant,
@@ -171,7 +175,7 @@ pub(crate) fn toolbox(
         equip(grant, caller, os, approver, recorder, Vec::new()).map_err(not_equipped)?;
     if !global.quiet {
         for warning in &equipped.warnings {
-            eprintln!("warning: {warning}");
+            say(format_args!("warning: {warning}"));
         }
     }
     Ok(equipped.toolbox)
@@ -192,15 +196,26 @@ fn not_equipped(error: EquipError) -> Failure {
     }
 }
 
+/// Runs `work` until it ends or forge is told to stop.
+pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
+    block_on(async {
+        tokio::select! {
+            output = work => Ok(output),
+            failure = told_to_stop() => Err(failure),
+        }
+    })?
+}
+
 /// Runs one future to its end on a runtime of our own.
-pub(crate) fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
+fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
     let output = runtime.block_on(work);
-    // A blocking read of the terminal must not hold up our exit.
-    runtime.shutdown_background();
+    // Calls still under way are dropped here, and record themselves. A blocking read
+    // of the terminal must not hold up our exit.
+    runtime.shutdown_timeout(SHUTDOWN);
     Ok(output)
 }

@@ -10,6 +10,8 @@ mod gather;
 mod prompt;
 mod run_dir;
 mod show;
+mod signals;
+mod stderr;
 mod trust_store;
 
 use clap::Parser as _;

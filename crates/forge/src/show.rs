@@ -7,6 +7,7 @@ use forge_runtime::{Message, Observer, RunEvent, ToolResult};
 use forge_tools::escape_controls;
 
 use crate::run_dir::Transcript;
+use crate::stderr::say;
 
 /// Longest shown line, in characters.
 const MAX_LINE_CHARS: usize = 160;
@@ -30,7 +31,6 @@ impl Watcher {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "progress belongs on standard error")]
     fn line(&self, depth: usize, text: &str) {
         if self.quiet {
             return;
@@ -40,7 +40,8 @@ impl Watcher {
         if shown.len() < flat.len() {
             shown.push('…');
         }
-        eprintln!("{:width$}{shown}", "", width = depth.saturating_sub(1) * 2);
+        let width = depth.saturating_sub(1) * 2;
+        say(format_args!("{:width$}{shown}", ""));
     }
 
     fn said(&self, depth: usize, message: &Message) {

@@ -11,6 +11,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Check, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, _: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -32,18 +33,17 @@ pub(crate) fn run(global: &Global, _: &Check, ambient: &Ambient) -> Result<Exit,
     Ok(if bad { Exit::Negative } else { Exit::Done })
 }
 
-#[expect(clippy::print_stderr, reason = "findings belong on standard error")]
 fn report(findings: &[sandbox_config::Diagnostic], calls: &[Call]) {
     for finding in findings {
-        eprintln!("{finding}");
+        say(finding);
     }
     for call in calls {
         let level = if call.listed { "error" } else { "warning" };
-        eprintln!(
+        say(format_args!(
             "{level}[worker.exceeds_parent]: '{}' may call '{}', which asks for more: {}\n  = help: \
              the call is refused when it is made",
             call.from, call.to, call.why
-        );
+        ));
     }
 }
 

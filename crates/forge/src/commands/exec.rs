@@ -17,6 +17,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Exec, Global, MechanismName};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
@@ -69,9 +70,8 @@ fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
     plan.map_err(|error| refused(&error, !grant.require_os_sandbox()))
 }
 
-#[expect(clippy::print_stderr, reason = "warnings belong on standard error")]
 fn warn_unconfined() {
-    eprintln!("warning: no OS sandbox: the command can do whatever you can");
+    say("warning: no OS sandbox: the command can do whatever you can");
 }
 
 fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
@@ -115,20 +115,13 @@ fn execute(global: &Global, args: &Exec, plan: &Plan) -> Result<Exit, Failure> {
 
 /// The same facts as the exit code, so that nobody must guess whose 125 it was. On
 /// standard error, since standard output is the command's.
-#[expect(
-    clippy::print_stderr,
-    reason = "standard output belongs to the command"
-)]
 fn report(exit: &os_sandbox::Exit, enforcement: &Enforcement) {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
         os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
         os_sandbox::Exit::TimedOut => ("time_limit", None),
     };
-    eprintln!(
-        "{}",
-        json!({"ended": kind, "number": number, "enforcement": enforcement})
-    );
+    say(json!({"ended": kind, "number": number, "enforcement": enforcement}));
 }
 
 fn write_receipt(file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {

@@ -32,7 +32,7 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         Err(failure) => return Err(failure),
     };
     let wire = tokio::fs::File::from_std(wire);
-    gather::block_on(async { serve(service, info, tokio::io::stdin(), wire).await })?
+    gather::until_stopped(async { serve(service, info, tokio::io::stdin(), wire).await })?
         .map_err(|error| Failure::new(Exit::Negative, "mcp", error.to_string()))?;
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::{Attempts, End, Playbook, RunReport, Scripted, Session};
-use sandbox_config::{Grant, Project, WithoutFile, Worker};
+use sandbox_config::{Project, WithoutFile, Worker};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
 use crate::show::Watcher;
+use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
     let (start, name) = subject(global, args.worker.as_deref());
@@ -40,15 +41,19 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
         .observer(Arc::new(Watcher::new(global.quiet, Some(transcript))))
         .build();
-    let report = converse(&session, &worker, grant, &args.input.join(" "))?;
+    let input = args.input.join(" ");
+    // Dropping the run ends every command it started.
+    let outcome = gather::until_stopped(session.run(&worker, grant, &input));
     audit
         .sync()
         .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
     kept.finish(&json!({
         "worker": worker.name(),
-        "report": report,
+        "report": outcome.as_ref().ok(),
+        "stopped": outcome.is_err(),
         "attempts": attempts.list(),
     }))?;
+    let report = outcome?;
     tell(global, &report, &attempts, kept.path())?;
     conclude(&report)
 }
@@ -114,28 +119,6 @@ fn model(
     Ok(Scripted::new(file, playbook))
 }
 
-/// Runs it, until it ends or a person stops it. Dropping the run ends every command
-/// it started.
-fn converse(
-    session: &Session,
-    worker: &Worker,
-    grant: Grant,
-    input: &str,
-) -> Result<RunReport, Failure> {
-    gather::block_on(async {
-        tokio::select! {
-            report = session.run(worker, grant, input) => Ok(report),
-            _ = tokio::signal::ctrl_c() => {
-                Err(Failure::new(Exit::Command(130), "interrupted", "interrupted"))
-            }
-        }
-    })?
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "stdout carries the answer and nothing else"
-)]
 fn tell(
     global: &Global,
     report: &RunReport,
@@ -143,15 +126,15 @@ fn tell(
     kept: &Path,
 ) -> Result<(), Failure> {
     if !attempts.list().is_empty() && !global.quiet {
-        eprintln!("\n{attempts}");
+        say(format_args!("\n{attempts}"));
     }
     if !global.quiet {
-        eprintln!(
+        say(format_args!(
             "{} turns, {} calls; kept in {}",
             report.turns,
             report.calls,
             kept.display()
-        );
+        ));
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {

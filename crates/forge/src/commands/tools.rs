@@ -12,6 +12,7 @@ use crate::cli::{Approval, Global, Tools, ToolsAction};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
+use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Exit, Failure> {
     match &args.action {
@@ -81,19 +82,16 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         ambient,
         Some(Arc::clone(&audit) as Arc<dyn Recorder>),
     )?;
-    let result = gather::block_on(toolbox.call(Call::new(request.name, arguments)))?;
+    let result = gather::until_stopped(toolbox.call(Call::new(request.name, arguments)));
     // The log outlives a crash of the machine only if it reached the disk.
     audit
         .sync()
         .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    let result = result?;
     print(global, &result)?;
     Ok(exit_of(&result))
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a refusal is not the result that stdout promises"
-)]
 fn print(global: &Global, result: &CallResult) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = if global.json {
@@ -101,7 +99,8 @@ fn print(global: &Global, result: &CallResult) -> Result<(), Failure> {
     } else if result.ok {
         writeln!(out, "{}", result.content)
     } else {
-        eprintln!("{}", result.content);
+        // A refusal is not the result that stdout promises.
+        say(&result.content);
         Ok(())
     };
     written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))

@@ -1,0 +1,89 @@
+//! Told to stop, or with nobody listening: forge ends as it promises, and what was
+//! done is recorded.
+
+use std::fs::File;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{World, forge_program};
+
+const SLOW: &str = "\
+sandbox: { mode: direct, zones: { workspace: { path: ./workspace } } }
+model: scripted:playbook.yaml
+shell: { rules: [{ pattern: 'sh *', approval: preApproved }] }
+";
+
+const COMMAND: &str = "sh -c 'echo x > workspace/started; sleep 600'";
+
+fn slow_project() -> World {
+    let playbook = format!(
+        "version: 1\nworkers:\n  main:\n    - calls: [{{ tool: shell, args: {{ command: \"{COMMAND}\" }} }}]\n"
+    );
+    World::new(&[
+        ("golem-forge.config.yaml", SLOW),
+        ("playbook.yaml", &playbook),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: inherit\nshell: {}\n---\nGo.\n",
+        ),
+    ])
+}
+
+#[test]
+fn a_signal_ends_it_with_its_code_and_a_record() {
+    let call = format!(r#"{{"command":"{COMMAND}","timeout_s":600}}"#);
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        for args in [
+            &["--trust", "run"][..],
+            &["--trust", "tools", "call", "shell", &call],
+        ] {
+            let world = slow_project();
+            let child = world
+                .command(forge_program(), args)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let started = world.project().join("workspace/started");
+            for _ in 0..600 {
+                if started.exists() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert!(started.exists(), "{args:?}: the command never started");
+            let pid = child.id().to_string();
+            let mut kill = std::process::Command::new("kill");
+            assert!(kill.args([signal, &pid]).status().unwrap().success());
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(code), "{signal} {args:?}");
+            let audit = world.audit();
+            assert!(
+                audit.contains(r#""code":"CANCELLED""#),
+                "{signal} {args:?}: {audit}"
+            );
+            assert!(audit.ends_with('\n'), "{audit}");
+        }
+    }
+}
+
+#[test]
+fn a_standard_error_that_is_full_changes_nothing() {
+    let world = World::new(&[]);
+    for (args, code) in [
+        (&["tools", "call", "nope"][..], 2),
+        (&["--json", "tools", "call", "list_files", "{"], 2),
+        (&["-c", "zonse=1", "check"], 2),
+        (&["exec", "--json", "--", "true"], 0),
+        (&["exec", "--no-os-sandbox", "--", "sh", "-c", "exit 7"], 7),
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let status = world
+            .command(forge_program(), args)
+            .stdout(Stdio::null())
+            .stderr(full)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{args:?}");
+    }
+}
