@@ -19,6 +19,9 @@ use crate::model::{Event, Message, Model, ModelError, Request, Stop, ToolCall, T
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
 const MAX_CALLS_PER_TURN: usize = 2_000;
 
+/// Enough for a template of [`templates::MAX_TEMPLATE_BYTES`] that is all operators.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+
 /// A model that plays a [`Playbook`].
 ///
 /// ```
@@ -90,6 +93,20 @@ impl Scripted {
         Ok((text, calls))
     }
 
+    /// Plays on a stack of its own: the template language recurses once for each
+    /// operator of an expression, and a playbook may be nothing but operators.
+    fn play_aside(&self, request: &Request) -> Result<(String, Vec<ToolCall>), ModelError> {
+        let failed = || ModelError::Playbook("its template could not be evaluated".to_owned());
+        std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, || self.play(request))
+                .map_err(|_| failed())?
+                .join()
+                .unwrap_or_else(|_| Err(failed()))
+        })
+    }
+
     /// Whether each attempt of the turn before was stopped.
     fn judge_attempts(
         &self,
@@ -141,7 +158,7 @@ impl Model for Scripted {
     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
         let (events, turn) = mpsc::channel(MAX_CALLS_PER_TURN + 2);
         // The channel holds a whole turn, so nothing here can be refused.
-        match self.play(&request) {
+        match self.play_aside(&request) {
             Ok((text, calls)) => {
                 if !text.is_empty() {
                     let _ = events.try_send(Event::Text(text));
@@ -312,9 +329,7 @@ impl Play<'_> {
     }
 
     fn text(&self, template: &str, context: &Value) -> Result<String, ModelError> {
-        self.env
-            .render_str(template, context)
-            .map_err(|error| self.fault(&error))
+        templates::render_text(&self.env, template, context).map_err(|error| self.fault(&error))
     }
 
     fn fault(&self, error: &minijinja::Error) -> ModelError {
@@ -398,6 +413,27 @@ mod tests {
 
     fn model(text: &str) -> Scripted {
         Scripted::new("test", Playbook::parse(text).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_template_of_nothing_but_operators_is_an_error_or_a_value() {
+        for (say, expected) in [
+            (format!("{{{{ {}1 }}}}", "-".repeat(30_000)), Ok("1")),
+            (format!("{{{{ {}1 }}}}", "1+".repeat(15_000)), Ok("15001")),
+            (format!("{{{{ {}1 }}}}", "not ".repeat(8_000)), Ok("True")),
+            (
+                format!("{{{{ {}1 }}}}", "-".repeat(100_000)),
+                Err("longer than 32768 bytes"),
+            ),
+        ] {
+            let text = format!("version: 1\nworkers: {{main: [{{say: '{say}'}}]}}");
+            let outcome = next(&model(&text), vec![Message::Input { text: "go".into() }]).await;
+            match (outcome, expected) {
+                (Ok(said), Ok(expected)) => assert_eq!(said, expected),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                (outcome, expected) => panic!("{outcome:?}, not {expected:?}"),
+            }
+        }
     }
 
     #[tokio::test]

@@ -9,6 +9,10 @@ use regex_lite::Regex;
 /// Steps one template may take; a playbook cannot hang a run.
 const FUEL: u64 = 5_000_000;
 
+/// Longest template or expression; bounds how deep the language can recurse. Plain
+/// text without any tag may be longer.
+pub(crate) const MAX_TEMPLATE_BYTES: usize = 32 * 1024;
+
 /// An environment with the playbook filters:
 ///
 /// * `lines`: the non-empty lines of a text
@@ -93,7 +97,7 @@ pub(crate) fn render(
     Ok(match script {
         serde_json::Value::String(text) => match only_expression(text) {
             Some(expression) => to_json(&evaluate(env, expression, context)?)?,
-            None => serde_json::Value::String(env.render_str(text, context)?),
+            None => serde_json::Value::String(render_text(env, text, context)?),
         },
         serde_json::Value::Array(items) => items
             .iter()
@@ -108,12 +112,35 @@ pub(crate) fn render(
     })
 }
 
+/// The text that a template makes.
+pub(crate) fn render_text(
+    env: &Environment<'_>,
+    template: &str,
+    context: &Value,
+) -> Result<String, Error> {
+    if ["{{", "{%", "{#"].iter().any(|tag| template.contains(tag)) {
+        bounded(template)?;
+    }
+    env.render_str(template, context)
+}
+
+fn bounded(source: &str) -> Result<(), Error> {
+    if source.len() <= MAX_TEMPLATE_BYTES {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::SyntaxError,
+        format!("a template is longer than {MAX_TEMPLATE_BYTES} bytes"),
+    ))
+}
+
 /// The value of an expression.
 pub(crate) fn evaluate(
     env: &Environment<'_>,
     expression: &str,
     context: &Value,
 ) -> Result<Value, Error> {
+    bounded(expression)?;
     let value = env.compile_expression(expression)?.eval(context)?;
     if value.kind() == ValueKind::Undefined {
         return Err(Error::new(
