@@ -1,14 +1,24 @@
-//! `cargo xtask bench`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [spawn]`: runs `benches/ratios`, built for release.
 
 use crate::failure::Failure;
 use crate::process;
 use crate::table::Table;
 
 pub(crate) const ABOUT: &str =
-    "what the sandboxes cost, as ratios measured in one run, beside the targets";
+    "what the sandboxes cost, as ratios measured in one run, beside the targets (files, spawn)";
+
+const GROUPS: [&str; 2] = ["files", "spawn"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    Failure::unless_empty(arguments)?;
+    if let Some(unknown) = arguments
+        .iter()
+        .find(|argument| !GROUPS.contains(&argument.as_str()))
+    {
+        return Err(Failure::Usage(format!(
+            "`{unknown}` is not measured; there are: {}",
+            GROUPS.join(", ")
+        )));
+    }
     let mut cargo = process::cargo();
     cargo.args([
         "bench",
@@ -18,7 +28,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "xtask",
         "--bench",
         "ratios",
+        "--",
     ]);
+    cargo.args(arguments);
     println!("{}", table(&process::output(&mut cargo)?));
     Ok(())
 }

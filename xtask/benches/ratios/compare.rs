@@ -46,6 +46,13 @@ pub(crate) enum Outcome {
         other_name: &'static str,
         target: Option<f64>,
     },
+    /// Something else than time.
+    Amount {
+        got: f64,
+        unit: &'static str,
+        of: &'static str,
+        target: f64,
+    },
     NotHere(String),
 }
 
@@ -59,6 +66,20 @@ impl Measure {
                 cells[6] = format!("not measured: {why}");
                 cells
             }
+            Outcome::Amount {
+                got,
+                unit,
+                of,
+                target,
+            } => [
+                self.name.to_owned(),
+                format!("{got:.1} {unit}"),
+                (*of).to_owned(),
+                String::new(),
+                String::new(),
+                format!("<= {target} {unit}"),
+                (if got <= target { "ok" } else { "ABOVE" }).to_owned(),
+            ],
             Outcome::Ratio {
                 ours,
                 other,

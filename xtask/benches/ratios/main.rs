@@ -6,13 +6,42 @@
 
 use std::error::Error;
 
+mod amounts;
 mod compare;
 mod files;
 mod spawn;
+mod trees;
+
+type Group = fn() -> Result<Vec<compare::Measure>, Box<dyn Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for measure in files::measures()?.into_iter().chain(spawn::measures()?) {
-        println!("{}", measure.cells().join("\t"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, operation, dir] = arguments.as_slice()
+        && flag == amounts::FLAG
+    {
+        return amounts::operate(operation, dir.as_ref());
+    }
+    // Cargo adds a word of its own.
+    let asked = |name: &str| {
+        let mut words = arguments
+            .iter()
+            .filter(|word| !word.starts_with('-'))
+            .peekable();
+        words.peek().is_none() || words.any(|word| word == name)
+    };
+    let groups: [(&str, &[Group]); 2] = [
+        (
+            "files",
+            &[files::measures, trees::measures, amounts::measures],
+        ),
+        ("spawn", &[spawn::measures]),
+    ];
+    for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
+        for measures in *measures {
+            for measure in measures()? {
+                println!("{}", measure.cells().join("\t"));
+            }
+        }
     }
     Ok(())
 }
