@@ -189,7 +189,6 @@ pub(crate) enum Verb {
     Edit,
     Create,
     Move,
-    Copy,
     Delete,
     List,
 }
@@ -204,7 +203,6 @@ impl Verb {
             Self::Edit => "edit",
             Self::Create => "create",
             Self::Move => "move",
-            Self::Copy => "copy",
             Self::Delete => "delete",
             Self::List => "list",
         }

@@ -57,12 +57,14 @@ mod ops;
 mod error;
 
 mod backend;
+mod edit;
 mod escape;
 mod glob;
 mod hash;
 mod host;
 mod nearest;
 mod resolve;
+mod text;
 mod walk;
 
 #[doc(no_inline)]
@@ -72,14 +74,15 @@ pub use hash::{ContentHash, ParseHashError};
 pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
-pub use ops::{
-    Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, ReadOptions, Skipped, Stat, Text,
-    TotalChars, WriteOptions, Written,
-};
 pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
+pub use ops::{
+    EditOptions, Edited, Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, ReadOptions,
+    Replacement, Skipped, Stat, Text, TotalChars, WriteOptions, Written,
+};
 pub use path::SandboxPath;
 pub use restrict::Restriction;
 pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};
+pub use text::TextEncoding;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,6 +1,6 @@
 //! A mount: a directory handle, where it appears, and what may be done below it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -15,6 +15,7 @@ use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::path::SandboxPath;
+use crate::resolve::names_below;
 use crate::rules::NameRules;
 
 /// One directory of the host, shown at a place in the sandbox.
@@ -81,6 +82,42 @@ impl Mount {
     #[must_use]
     pub fn memory(target: SandboxPath, mode: Mode) -> Self {
         Self::of(target, AnyDir::Memory(MemoryDir::new()), mode)
+    }
+
+    /// Plants a link in a mount in memory, at a path below it. The sandbox makes no links itself,
+    /// but a tree that stands for one of the host may have some.
+    ///
+    /// ```
+    /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite)
+    ///     .with_link(&SandboxPath::parse("sub/up")?, "../../etc/passwd")?;
+    /// let files = FileSandbox::new(vec![data])?;
+    /// let denied = files.read(&files.path("/data/sub/up")?, Default::default()).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::Escape);
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `INVALID_PATH` for a mount of the host, and where something is in the way.
+    pub fn with_link(self, at: &SandboxPath, text: impl AsRef<OsStr>) -> Result<Self, Error> {
+        let failed = |why, source| Error::new(at.asked(), Reason::Mount { why, source });
+        let names = names_below(at, &SandboxPath::root()).unwrap_or_default();
+        let Some((name, way)) = names.split_last() else {
+            return Err(failed("a link needs a name", None));
+        };
+        let planted = match &*self.dir {
+            AnyDir::Host(_) => return Err(failed("links are made in memory only", None)),
+            AnyDir::Memory(top) => now(async {
+                let below = make_below(&self.dir, way).await?;
+                match below.as_ref() {
+                    Some(AnyDir::Memory(dir)) => dir.add_link(name, text.as_ref()),
+                    Some(AnyDir::Host(_)) | None => top.add_link(name, text.as_ref()),
+                }
+            }),
+        };
+        planted.map_err(|fault| failed("something is in the way", Some(fault.into_io())))?;
+        Ok(self)
     }
 
     fn of(target: SandboxPath, dir: AnyDir, mode: Mode) -> Self {

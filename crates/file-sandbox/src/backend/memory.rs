@@ -97,8 +97,7 @@ impl MemoryDir {
         }
     }
 
-    /// Plants a link. The sandbox makes none itself, but has to live with them.
-    pub(crate) fn plant_link(&self, name: &OsStr, text: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn add_link(&self, name: &OsStr, text: &OsStr) -> Result<(), Fault> {
         self.add(name, Content::Link(text.to_owned()), 0o777)
             .map(drop)
     }

@@ -171,13 +171,6 @@ impl Fault {
         };
         kind.into()
     }
-
-    /// Whether the backend has no such operation.
-    pub(crate) fn is_unsupported(self) -> bool {
-        matches!(self, Self::Invalid)
-            || self.into_io().kind() == io::ErrorKind::Unsupported
-            || self.into_io().kind() == io::ErrorKind::PermissionDenied
-    }
 }
 
 /// The answer of a future, waited for here if need be.

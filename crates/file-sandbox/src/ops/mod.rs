@@ -4,6 +4,7 @@ mod clip;
 mod create;
 mod delete;
 mod descend;
+mod edit;
 mod ignored;
 mod list;
 mod put;
@@ -16,6 +17,7 @@ mod tree;
 mod walk;
 mod write;
 
+pub use edit::{EditOptions, Edited, Replacement};
 pub use list::{Entry, EntryKind, ListOptions, Listing};
 pub use read::{ReadOptions, Text, TotalChars};
 pub use relocate::{MoveOptions, Moved};

@@ -171,8 +171,18 @@ impl FileSandbox {
 
     async fn read_bytes_at(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Error> {
         let opened = self.open_file(path).await?;
+        self.read_all(path, &opened, max_bytes, Verb::Read).await
+    }
+
+    /// All bytes of an open file.
+    pub(crate) async fn read_all(
+        &self,
+        path: &SandboxPath,
+        opened: &Opened<'_>,
+        max_bytes: u64,
+        verb: Verb,
+    ) -> Result<Vec<u8>, Error> {
         let refuse = |bytes| {
-            let verb = Verb::Read;
             let limit = max_bytes;
             Err(Error::new(
                 path.asked(),
@@ -182,7 +192,7 @@ impl FileSandbox {
         if opened.meta.size > max_bytes {
             return refuse(opened.meta.size);
         }
-        let mut source = Source::new(self, path, &opened);
+        let mut source = Source::new(self, path, opened);
         let mut bytes = Vec::with_capacity(usize::try_from(opened.meta.size).unwrap_or(0));
         let mut buffer = source.buffer();
         loop {

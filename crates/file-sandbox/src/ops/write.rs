@@ -305,7 +305,7 @@ impl FileSandbox {
 }
 
 /// Writes over the bytes that are there. The file must still be the one that was looked at.
-async fn overwrite(
+pub(crate) async fn overwrite(
     at: &AnyDir,
     name: &OsStr,
     bytes: &[u8],

@@ -1,0 +1,535 @@
+//! Where a text lies in a file, and the file with it replaced. No files here, only text.
+//!
+//! Both the file and the text to find are looked at with every line ending as `\n`, and each
+//! character of that view knows which bytes of the file it stands for. So a match is a range of
+//! the file, and everything outside of it stays as it is.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::error::{Difference, Place};
+
+/// A text with all line endings as `\n`, and where each byte of it came from.
+pub(crate) struct View<'t> {
+    text: Cow<'t, str>,
+    /// Positions in `text` of a `\n` that stands for two bytes, in order.
+    pairs: Vec<usize>,
+}
+
+impl<'t> View<'t> {
+    pub(crate) fn of(source: &'t str) -> Self {
+        let mut pairs = Vec::new();
+        if !source.contains("\r\n") {
+            let text = Cow::Borrowed(source);
+            return Self { text, pairs };
+        }
+        let mut text = String::with_capacity(source.len());
+        let mut rest = source;
+        while let Some(at) = rest.find("\r\n") {
+            text.push_str(&rest[..at]);
+            pairs.push(text.len());
+            text.push('\n');
+            rest = &rest[at + 2..];
+        }
+        text.push_str(rest);
+        let text = Cow::Owned(text);
+        Self { text, pairs }
+    }
+
+    /// The range in the source.
+    fn back(&self, range: &Range<usize>) -> Range<usize> {
+        // Every pair before a position moved it by one.
+        let shift = |at: usize| at + self.pairs.partition_point(|pair| *pair < at);
+        shift(range.start)..shift(range.end)
+    }
+
+    fn line_of(&self, at: usize) -> usize {
+        self.text[..at].matches('\n').count() + 1
+    }
+
+    /// The same for many, in order.
+    fn lines_of(&self, ranges: &[Range<usize>]) -> Vec<usize> {
+        let (mut line, mut from) = (1, 0);
+        let count = |range: &Range<usize>| {
+            line += self.text[from..range.start].matches('\n').count();
+            from = range.start;
+            line
+        };
+        ranges.iter().map(count).collect()
+    }
+
+    /// The lines of a range with one more before and after.
+    fn around(&self, range: &Range<usize>) -> String {
+        let start = self.text[..range.start].rfind('\n').unwrap_or(0);
+        let start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
+        let end = line_end(&self.text, range.end);
+        let end = line_end(&self.text, (end + 1).min(self.text.len()));
+        self.text[start..end].to_owned()
+    }
+
+    fn place(&self, range: &Range<usize>) -> Place {
+        Place {
+            line: self.line_of(range.start),
+            text: self.around(range),
+        }
+    }
+
+    /// The ending that a new line takes: that of the line before, or of the first one.
+    fn ending_at(&self, at: usize) -> &'static str {
+        let before = self.text[..at].rfind('\n');
+        let near = before.or_else(|| self.text.find('\n'));
+        match near {
+            Some(newline) if self.pairs.binary_search(&newline).is_ok() => "\r\n",
+            _ => "\n",
+        }
+    }
+}
+
+/// One replacement: where, and by what, in the bytes of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) range: Range<usize>,
+    pub(crate) new: String,
+    pub(crate) fuzzy: bool,
+    pub(crate) line: usize,
+}
+
+/// Why there is no single place.
+pub(crate) enum Lost {
+    Nowhere(Option<(Place, Difference)>),
+    Several {
+        total: usize,
+        places: Vec<Place>,
+        fuzzy: bool,
+    },
+}
+
+/// How to look for a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) all: bool,
+    pub(crate) near_line: Option<usize>,
+    pub(crate) fuzzy: bool,
+}
+
+/// Replaced in one go; with more, the text was too common to be meant.
+const MAX_FOUND: usize = 10_000;
+/// Places told in one answer.
+const MAX_PLACES: usize = 10;
+
+/// Finds what to replace.
+pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<Vec<Change>, Lost> {
+    let old = View::of(old).text;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut from = 0;
+    if old.is_empty() {
+        return Err(Lost::Nowhere(None));
+    }
+    // Overlapping matches count too: either could be meant.
+    while let Some(at) = view.text[from..].find(&*old) {
+        let start = from + at;
+        found.push(start..start + old.len());
+        if found.len() > MAX_FOUND {
+            break;
+        }
+        let step = view.text[start..].chars().next().map_or(1, char::len_utf8);
+        from = if look.all {
+            start + old.len()
+        } else {
+            start + step
+        };
+    }
+    let mut fuzzy = false;
+    if found.is_empty() {
+        if look.fuzzy {
+            found = alike(view, &old);
+            fuzzy = true;
+        }
+        if found.is_empty() {
+            return Err(Lost::Nowhere(nearest(view, &old)));
+        }
+    }
+    if let Some(line) = look.near_line
+        && found.len() > 1
+        && !fuzzy
+    {
+        let lines = view.lines_of(&found);
+        let best = lines.iter().map(|own| own.abs_diff(line)).min();
+        let near = |i: &usize| Some(lines[*i].abs_diff(line)) == best;
+        let nearest: Vec<usize> = (0..found.len()).filter(near).collect();
+        if let [only] = nearest[..] {
+            found = vec![found[only].clone()];
+        }
+    }
+    if found.len() > MAX_FOUND || found.len() > 1 && (!look.all || fuzzy) {
+        return Err(Lost::Several {
+            total: found.len(),
+            places: found
+                .iter()
+                .take(MAX_PLACES)
+                .map(|r| view.place(r))
+                .collect(),
+            fuzzy,
+        });
+    }
+    let lines = view.lines_of(&found);
+    Ok(found
+        .iter()
+        .zip(lines)
+        .map(|(range, line)| change(view, range, new, line, fuzzy))
+        .collect())
+}
+
+/// Lines that stay keep their own endings; new ones take their neighbour's.
+fn change(view: &View<'_>, range: &Range<usize>, new: &str, line: usize, fuzzy: bool) -> Change {
+    let new = View::of(new).text;
+    let old = &view.text[range.clone()];
+    // What both have at their ends is not touched, so its endings stay whatever they are.
+    let head = common_prefix(old, &new);
+    let tail = common_prefix_rev(&old[head..], &new[head..]);
+    let inner = range.start + head..range.end - tail;
+    let new = &new[head..new.len() - tail];
+    let new = if new.contains('\n') {
+        new.replace('\n', view.ending_at(inner.start))
+    } else {
+        new.to_owned()
+    };
+    Change {
+        line,
+        range: view.back(&inner),
+        new,
+        fuzzy,
+    }
+}
+
+/// The source with all changes made; `None` if they overlap.
+pub(crate) fn apply(source: &str, changes: &[Change]) -> Option<String> {
+    let mut order: Vec<usize> = (0..changes.len()).collect();
+    order.sort_by_key(|i| (changes[*i].range.start, changes[*i].range.end));
+    for pair in order.windows(2) {
+        if changes[pair[0]].range.end > changes[pair[1]].range.start {
+            return None;
+        }
+    }
+    let mut text = String::with_capacity(source.len());
+    let mut from = 0;
+    for i in order {
+        let change = &changes[i];
+        text.push_str(&source[from..change.range.start]);
+        text.push_str(&change.new);
+        from = change.range.end;
+    }
+    text.push_str(&source[from..]);
+    Some(text)
+}
+
+/// The changes as a unified diff, of at most `max_bytes`; whether that is all of it.
+pub(crate) fn diff(source: &str, changes: &[Change], max_bytes: usize) -> (String, bool) {
+    let mut order: Vec<&Change> = changes.iter().collect();
+    order.sort_by_key(|change| change.range.start);
+    let mut out = String::new();
+    let (mut line, mut counted, mut shift) = (1, 0, 0_isize);
+    let mut rest = &order[..];
+    while let Some(first) = rest.first() {
+        let start = lines_before(source, first.range.start);
+        let mut end = lines_after(source, first.range.end);
+        let mut count = 1;
+        // Changes that are near each other are shown together.
+        while let Some(next) = rest.get(count)
+            && lines_before(source, next.range.start) <= end
+        {
+            end = end.max(lines_after(source, next.range.end));
+            count += 1;
+        }
+        let (group, others) = rest.split_at(count);
+        rest = others;
+        line += source[counted..start].matches('\n').count();
+        counted = start;
+        let old = &source[start..end];
+        let mut new = String::with_capacity(old.len());
+        let mut from = start;
+        for change in group {
+            new.push_str(&source[from..change.range.start]);
+            new.push_str(&change.new);
+            from = change.range.end;
+        }
+        new.push_str(&source[from..end]);
+        shift += hunks(&mut out, old, &new, line, shift);
+        if out.len() > max_bytes {
+            out.truncate(out.floor_char_boundary(max_bytes));
+            return (out, false);
+        }
+    }
+    (out, true)
+}
+
+const CONTEXT_LINES: usize = 3;
+
+/// The start of the line that is three lines above.
+fn lines_before(text: &str, at: usize) -> usize {
+    let mut start = at;
+    for _ in 0..=CONTEXT_LINES {
+        match text[..start].rfind('\n') {
+            Some(newline) => start = newline,
+            None => return 0,
+        }
+    }
+    start + 1
+}
+
+/// The end of the line that is three lines below.
+fn lines_after(text: &str, at: usize) -> usize {
+    let mut end = at;
+    for _ in 0..=CONTEXT_LINES {
+        match text[end..].find('\n') {
+            Some(newline) => end += newline + 1,
+            None => return text.len(),
+        }
+    }
+    end
+}
+
+/// Writes the hunks of two regions; how many lines longer the new one is.
+fn hunks(out: &mut String, old: &str, new: &str, line: usize, shift: isize) -> isize {
+    let diff = similar::TextDiff::from_lines(old, new);
+    for group in diff.grouped_ops(CONTEXT_LINES) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else {
+            continue;
+        };
+        let old = first.old_range().start..last.old_range().end;
+        let new = first.new_range().start..last.new_range().end;
+        let new_line = (line + new.start).saturating_add_signed(shift);
+        out.push_str(&format!(
+            "@@ -{},{} +{},{} @@\n",
+            line + old.start,
+            old.len(),
+            new_line,
+            new.len()
+        ));
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            out.push_str(&change.tag().to_string());
+            out.push_str(change.value().trim_end_matches(['\r', '\n']));
+            out.push('\n');
+        }
+    }
+    let count = |text: &str| text.matches('\n').count().cast_signed();
+    count(new) - count(old)
+}
+
+/// Whole lines that are the same but for spaces at their ends, indentation, and characters that
+/// only look alike.
+fn alike(view: &View<'_>, old: &str) -> Vec<Range<usize>> {
+    let wanted: Vec<String> = trimmed(old).lines().map(fold_line).collect();
+    if wanted.iter().all(String::is_empty) {
+        return Vec::new();
+    }
+    let lines = lines(&view.text);
+    let folded: Vec<String> = lines
+        .iter()
+        .map(|line| fold_line(&view.text[line.clone()]))
+        .collect();
+    let mut found = Vec::new();
+    for (i, window) in folded.windows(wanted.len()).enumerate() {
+        if window == wanted {
+            let end = lines[i + wanted.len() - 1].end;
+            let ends_line = old.ends_with('\n') && view.text[end..].starts_with('\n');
+            found.push(lines[i].start..end + usize::from(ends_line));
+        }
+    }
+    found
+}
+
+fn trimmed(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
+}
+
+/// Compared, never written.
+fn fold_line(line: &str) -> String {
+    let mut folded = String::new();
+    let mut space = false;
+    for c in line.trim().nfkc() {
+        if c.is_whitespace() {
+            space = true;
+            continue;
+        }
+        if std::mem::take(&mut space) {
+            folded.push(' ');
+        }
+        folded.push(match c {
+            '\u{2018}' | '\u{2019}' | '\u{201b}' => '\'',
+            '\u{201c}' | '\u{201d}' | '\u{201f}' => '"',
+            '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+            c => c,
+        });
+    }
+    folded
+}
+
+/// Work spent on finding the nearest region, in characters compared.
+const NEAREST_BUDGET: usize = 4_000_000;
+
+/// The region that is most like the text, and the first difference there.
+fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
+    let wanted: Vec<&str> = trimmed(old).split('\n').collect();
+    let lines = lines(&view.text);
+    let mut budget = NEAREST_BUDGET;
+    let mut best: Option<(f64, usize)> = None;
+    for start in 0..lines.len() {
+        let mut score = 0.0;
+        for (i, want) in wanted.iter().enumerate().take(40) {
+            let Some(line) = lines.get(start + i) else {
+                break;
+            };
+            let line = &view.text[line.clone()];
+            let (a, b) = (line.trim(), want.trim());
+            if a == b {
+                score += if b.is_empty() { 0.1 } else { 1.0 };
+                continue;
+            }
+            let cost = a.len().saturating_mul(b.len());
+            if a.len() > 400 || b.len() > 400 || cost > budget {
+                continue;
+            }
+            budget -= cost;
+            let like = strsim::normalized_levenshtein(a, b);
+            if like > 0.5 {
+                score += like;
+            }
+        }
+        if score > best.map_or(0.45, |(best, _)| best) {
+            best = Some((score, start));
+        }
+    }
+    let (_, start) = best?;
+    let last = (start + wanted.len() - 1).min(lines.len() - 1);
+    let range = lines[start].start..lines[last].end;
+    let place = Place {
+        line: start + 1,
+        text: view.text[range.clone()].to_owned(),
+    };
+    Some((place, difference(&view.text[range.start..], old, start + 1)))
+}
+
+fn difference(found: &str, given: &str, first_line: usize) -> Difference {
+    // A text that begins in the middle of a line is compared from there.
+    let line_end = found.find('\n').unwrap_or(found.len());
+    let first_given = given.lines().next().unwrap_or_default();
+    let probe: String = first_given.chars().take(8).collect();
+    let skip = match found[..line_end].find(&probe) {
+        Some(at) if !probe.is_empty() => at,
+        _ => 0,
+    };
+    let column = found[..skip].chars().count() + 1;
+    let mut difference = Difference {
+        line: first_line,
+        column,
+        found: None,
+        given: None,
+    };
+    let (mut a, mut b) = (found[skip..].chars(), given.chars());
+    loop {
+        let (x, y) = (a.next(), b.next());
+        if x != y || x.is_none() {
+            let visible = |c: Option<char>| c.filter(|c| *c != '\n');
+            difference.found = visible(x);
+            difference.given = visible(y);
+            return difference;
+        }
+        if x == Some('\n') {
+            difference.line += 1;
+            difference.column = 1;
+        } else {
+            difference.column += 1;
+        }
+    }
+}
+
+fn lines(text: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    text.split('\n')
+        .map(|line| {
+            let range = start..start + line.len();
+            start = range.end + 1;
+            range
+        })
+        .collect()
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |n| at + n)
+}
+
+fn common_prefix(a: &str, b: &str) -> usize {
+    a.chars()
+        .zip(b.chars())
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len_utf8())
+        .sum()
+}
+
+fn common_prefix_rev(a: &str, b: &str) -> usize {
+    a.chars()
+        .rev()
+        .zip(b.chars().rev())
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len_utf8())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn edited(source: &str, old: &str, new: &str, look: Look) -> Option<String> {
+        let changes = find(&View::of(source), old, new, look).ok()?;
+        apply(source, &changes)
+    }
+
+    #[test]
+    fn endings_stay() {
+        let rows = [
+            ("a\r\nb\r\nc", "b", "x", "a\r\nx\r\nc"),
+            ("a\r\nb\r\nc", "a\nb", "a\nx\nb", "a\r\nx\r\nb\r\nc"),
+            ("a\nb\r\nc\n", "a\nb\nc", "A\nb\nC", "A\nb\nC\n"),
+            ("a\r\nb\nc\r\n", "b\n", "b2\nb3\n", "a\r\nb2\r\nb3\nc\r\n"),
+            ("a\nb", "a\r\nb", "a\r\nc", "a\nc"),
+            ("one", "one", "1\n2", "1\n2"),
+            ("aaa", "aaa", "", ""),
+        ];
+        for (source, old, new, expected) in rows {
+            let got = edited(source, old, new, Look::default());
+            assert_eq!(got.as_deref(), Some(expected), "{source:?} {old:?}");
+        }
+    }
+
+    #[test]
+    fn overlapping_matches_are_several() {
+        assert!(edited("aaa", "aa", "b", Look::default()).is_none());
+    }
+
+    proptest! {
+        /// Everything outside of the match stays, whatever the endings.
+        #[test]
+        fn outside_stays(
+            head in "[ab\\r\\n]{0,12}", old in "x[yz\\n]{0,4}x", new in "[uv\\n]{0,6}", tail in "[ab\\r\\n]{0,12}",
+        ) {
+            // A `\r` before the text would join with a line ending in it.
+            let source = format!("{head}|{}|{tail}", old.replace('\n', "\r\n"));
+            if let Some(done) = edited(&source, &old, &new, Look::default()) {
+                let before = format!("{head}|");
+                let after = format!("|{tail}");
+                prop_assert!(done.starts_with(&before) && done.ends_with(&after));
+            } else {
+                prop_assert!(false, "{source:?} {old:?}");
+            }
+        }
+
+        #[test]
+        fn never_panics(source in "\\PC{0,30}|[ab \\t\\r\\n]{0,30}", old in "\\PC{1,8}|[ab \\t\\r\\n]{1,8}", new in "[ab\\r\\n]{0,8}", fuzzy: bool, all: bool) {
+            edited(&source, &old, &new, Look { all, fuzzy, near_line: Some(2) });
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Editing: some of a text replaced, everything else as it was.
+
+use crate::backend::{Contents as _, Directory as _, now};
+use crate::edit::{self, Change, Look, Lost, View};
+use crate::error::{Error, NoMatch, Reason, Verb};
+use crate::hash::ContentHash;
+use crate::ops::put::How;
+use crate::ops::put::Source;
+use crate::ops::write::{last_name, overwrite};
+use crate::path::SandboxPath;
+use crate::resolve::{Opened, check_size, not_found};
+use crate::sandbox::FileSandbox;
+use crate::text::{self, Decoded, TextEncoding};
+use crate::walk::{Found, Last};
+
+/// One replacement: a text that is in the file once, and what comes in its place.
+///
+/// Line endings do not matter for finding it. Lines that stay keep theirs, new ones take those of
+/// the line before.
+///
+/// ```
+/// let one = file_sandbox::Replacement::new("teh", "the");
+/// let every = one.clone().all(true);
+/// assert_ne!(one, every);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    old: String,
+    new: String,
+    all: bool,
+    near_line: Option<usize>,
+}
+
+impl Replacement {
+    /// Replaces `old`, which must be there exactly once.
+    #[must_use]
+    pub fn new(old: impl Into<String>, new: impl Into<String>) -> Self {
+        Self {
+            old: old.into(),
+            new: new.into(),
+            all: false,
+            near_line: None,
+        }
+    }
+
+    /// Replaces it wherever it is.
+    #[must_use]
+    pub fn all(mut self, yes: bool) -> Self {
+        self.all = yes;
+        self
+    }
+
+    /// Of several, means the one that begins nearest to this line, counted from 1.
+    #[must_use]
+    pub fn near_line(mut self, line: usize) -> Self {
+        self.near_line = Some(line);
+        self
+    }
+}
+
+/// How to edit.
+///
+/// ```
+/// let options = file_sandbox::EditOptions::new().preview(true);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditOptions {
+    preview: bool,
+    fuzzy: bool,
+    durable: bool,
+    in_place: bool,
+    if_match: Option<ContentHash>,
+}
+
+impl EditOptions {
+    /// Exact, and written.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says what would change and changes nothing.
+    #[must_use]
+    pub fn preview(mut self, yes: bool) -> Self {
+        self.preview = yes;
+        self
+    }
+
+    /// Where a text is not there exactly, takes whole lines that differ from it in spaces and in
+    /// characters that look alike only, if there is one such place. The answer says so.
+    #[must_use]
+    pub fn fuzzy(mut self, yes: bool) -> Self {
+        self.fuzzy = yes;
+        self
+    }
+
+    /// As in [`WriteOptions::durable`](crate::WriteOptions::durable).
+    #[must_use]
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.durable = yes;
+        self
+    }
+
+    /// As in [`WriteOptions::in_place`](crate::WriteOptions::in_place).
+    #[must_use]
+    pub fn in_place(mut self, yes: bool) -> Self {
+        self.in_place = yes;
+        self
+    }
+
+    /// Edits only if the file holds exactly this.
+    #[must_use]
+    pub fn if_match(mut self, hash: ContentHash) -> Self {
+        self.if_match = Some(hash);
+        self
+    }
+}
+
+/// What an edit changed.
+///
+/// ```
+/// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, Replacement, SandboxPath};
+/// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+/// let files = FileSandbox::new(vec![data])?;
+/// let path = files.path("/data/a.txt")?;
+/// files.write(&path, "one\r\ntwo\r\n", Default::default())?;
+///
+/// let edited = files.edit(&path, &[Replacement::new("two\n", "2\nthree\n")], Default::default())?;
+/// assert_eq!(edited.replaced, 1);
+/// assert_eq!(edited.diff, "@@ -1,2 +1,3 @@\n one\n-two\n+2\n+three\n");
+/// assert_eq!(files.read(&path, Default::default())?.content, "one\r\n2\r\nthree\r\n");
+///
+/// let denied = files.edit(&path, &[Replacement::new("e", "E")], Default::default()).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::NotUnique);
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The file, with all links resolved.
+    pub path: SandboxPath,
+    /// How many places were replaced.
+    pub replaced: usize,
+    /// The changes, as a unified diff without file names.
+    pub diff: String,
+    /// Whether the diff was too long and its end is missing.
+    pub diff_cut: bool,
+    /// Lines at which a text was found by likeness only.
+    pub fuzzy_lines: Vec<usize>,
+    /// The encoding that the file had and has.
+    pub encoding: TextEncoding,
+    /// Of the file after the edit, for the next [`EditOptions::if_match`].
+    pub hash: ContentHash,
+}
+
+/// Larger files are for other tools.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_DIFF_BYTES: usize = 64 * 1024;
+const MAX_REPLACEMENTS: usize = 1_000;
+
+impl FileSandbox {
+    /// Replaces texts in a file: all of them or, if one has no single place, none. All are found in
+    /// the file as it was. Bytes that are not replaced stay as they are: encoding, byte order mark,
+    /// the ending of each line.
+    ///
+    /// # Errors
+    /// `NO_MATCH` with the nearest text, `NOT_UNIQUE` with the places, `STALE`, `TOO_LARGE` above
+    /// 8 MiB, `NOT_TEXT` also for what cannot be written in the file's encoding, `INVALID_PATH` for
+    /// replacements that overlap or replace nothing, and those of reading and writing.
+    pub fn edit(
+        &self,
+        path: &SandboxPath,
+        replacements: &[Replacement],
+        options: EditOptions,
+    ) -> Result<Edited, Error> {
+        let _turn = self.turn();
+        now(self.edit_at(path, replacements, &options))
+    }
+
+    async fn edit_at(
+        &self,
+        path: &SandboxPath,
+        replacements: &[Replacement],
+        options: &EditOptions,
+    ) -> Result<Edited, Error> {
+        let verb = Verb::Edit;
+        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        if matches!(spot.found, Found::Missing { .. }) {
+            self.check_suffix(path, &spot)?;
+            return Err(self.missing(path, &spot).await);
+        }
+        let old = self.check_file_target(path, &spot, verb)?;
+        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+            return Err(not_found(path, Vec::new()));
+        };
+        self.check_links_for_read(path, &spot, &old)?;
+        let name = last_name(path, &spot)?;
+        let file = parent.open_file(&name).await;
+        let file = file.map_err(|fault| self.system(path, verb, fault))?;
+        let meta = file.meta().await;
+        let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
+        if meta.id != old.id {
+            return Err(Error::new(path.asked(), Reason::Changed { verb }));
+        }
+        let mount = spot.mount;
+        let opened = Opened { file, meta, mount };
+        let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
+        let hash = ContentHash::of(&bytes);
+        if options.if_match.is_some_and(|expected| expected != hash) {
+            let now = Some(hash);
+            return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
+        }
+        let mut work = Work::new(path, &bytes, hash, replacements, options.fuzzy)?;
+        let new_bytes = work.finish(&bytes)?;
+        let size = new_bytes.len() as u64;
+        check_size(path, spot.mount, verb, size)?;
+        self.check_quota(path, &spot, verb, Some(old.size), size)
+            .await?;
+        let (diff, whole) = edit::diff(&work.decoded.text, &work.changes, MAX_DIFF_BYTES);
+        let fuzzy = work.changes.iter().filter(|change| change.fuzzy);
+        let edited = Edited {
+            path: spot.path(),
+            replaced: work.changes.len(),
+            diff,
+            diff_cut: !whole,
+            fuzzy_lines: fuzzy.map(|change| change.line).collect(),
+            encoding: work.decoded.encoding,
+            hash: ContentHash::of(&new_bytes),
+        };
+        if options.preview || new_bytes == bytes {
+            return Ok(edited);
+        }
+        if options.in_place {
+            let done = overwrite(parent, &name, &new_bytes, old, options.durable).await;
+            done.map_err(|fault| self.system(path, verb, fault))?;
+        } else {
+            let how = How {
+                create_new: false,
+                durable: options.durable,
+            };
+            let source = Source::Bytes(&new_bytes);
+            self.put_at(path, spot, source, Some(old), how, verb)
+                .await?;
+        }
+        Ok(edited)
+    }
+}
+
+/// An edit in the making.
+struct Work<'p> {
+    path: &'p SandboxPath,
+    decoded: Decoded,
+    /// Whether some bytes are no UTF-8 and stand for themselves.
+    strays: bool,
+    changes: Vec<Change>,
+}
+
+impl<'p> Work<'p> {
+    fn new(
+        path: &'p SandboxPath,
+        bytes: &[u8],
+        hash: ContentHash,
+        replacements: &[Replacement],
+        fuzzy: bool,
+    ) -> Result<Self, Error> {
+        if replacements.is_empty() || replacements.len() > MAX_REPLACEMENTS {
+            let why = if replacements.is_empty() {
+                "to replace is missing"
+            } else {
+                "to replace is one of more than 1000"
+            };
+            let which = None;
+            return Err(Error::new(path.asked(), Reason::Edits { which, why }));
+        }
+        let decoded = Decoded::of(bytes);
+        let decoded = decoded.ok_or_else(|| Error::new(path.asked(), Reason::NotText))?;
+        let guessed = decoded.encoding.is_guessed();
+        let first = locate(path, &decoded.text, hash, replacements, fuzzy);
+        // UTF-8 with a stray byte is guessed to be something else; then its other letters are
+        // found only if it is taken for what it is.
+        if guessed
+            && first.is_err()
+            && let Some(decoded) = Decoded::with_strays(bytes)
+            && let Ok(changes) = locate(path, &decoded.text, hash, replacements, fuzzy)
+        {
+            let strays = true;
+            return Ok(Self {
+                path,
+                decoded,
+                strays,
+                changes,
+            });
+        }
+        let (changes, strays) = (first?, false);
+        Ok(Self {
+            path,
+            decoded,
+            strays,
+            changes,
+        })
+    }
+
+    /// The bytes of the new file.
+    fn finish(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let encoding = self.decoded.encoding;
+        let text = edit::apply(&self.decoded.text, &self.changes).ok_or_else(|| {
+            let which = None;
+            let why = "to replace overlaps another one";
+            Error::new(self.path.asked(), Reason::Edits { which, why })
+        })?;
+        let refuse = |lost| {
+            let (verb, encoding) = (Verb::Edit, encoding.name());
+            let reason = Reason::Encoding {
+                verb,
+                encoding,
+                lost,
+            };
+            Error::new(self.path.asked(), reason)
+        };
+        if self.strays {
+            let bad = |c: &char| text::is_stray(*c);
+            if let Some(c) = self.changes.iter().flat_map(|c| c.new.chars()).find(bad) {
+                return Err(refuse(Some(c)));
+            }
+            return Ok(text::strays_back(&text));
+        }
+        if encoding.is_utf8() {
+            return Ok(text.into_bytes());
+        }
+        // Only what comes back the same can be left as it is.
+        let bom = &bytes[..self.decoded.bom];
+        if encoding.encode(&self.decoded.text).ok().as_deref() != Some(&bytes[bom.len()..]) {
+            return Err(refuse(None));
+        }
+        let body = encoding.encode(&text).map_err(|c| refuse(Some(c)))?;
+        Ok([bom, &body].concat())
+    }
+}
+
+fn locate(
+    path: &SandboxPath,
+    text: &str,
+    hash: ContentHash,
+    replacements: &[Replacement],
+    fuzzy: bool,
+) -> Result<Vec<Change>, Error> {
+    let view = View::of(text);
+    let mut changes = Vec::new();
+    for (i, replacement) in replacements.iter().enumerate() {
+        let which = (replacements.len() > 1).then_some(i + 1);
+        if replacement.old.is_empty() {
+            let why = "to replace is empty";
+            return Err(Error::new(path.asked(), Reason::Edits { which, why }));
+        }
+        let look = Look {
+            all: replacement.all,
+            near_line: replacement.near_line,
+            fuzzy,
+        };
+        let found = edit::find(&view, &replacement.old, &replacement.new, look);
+        changes.extend(found.map_err(|lost| {
+            let reason = match lost {
+                Lost::Nowhere(nearest) => Reason::NoMatch(Box::new(NoMatch {
+                    which,
+                    nearest,
+                    hash,
+                })),
+                Lost::Several {
+                    total,
+                    places,
+                    fuzzy,
+                } => Reason::NotUnique {
+                    which,
+                    total,
+                    places,
+                    fuzzy,
+                },
+            };
+            Error::new(path.asked(), reason)
+        })?);
+    }
+    Ok(changes)
+}
