@@ -57,6 +57,9 @@ Exit codes:
   exec: the command's own code; 124 time limit; 125 forge refused or failed before it
   ran; 126 not executable; 127 not found; 128+N ended by signal N";
 
+/// Most mistakes that an MCP client is told of at once.
+const MAX_CLIENT_ERRORS: usize = 5;
+
 /// Why a command could not be carried out, for people and, with `--json`, for
 /// programs.
 #[derive(Debug)]
@@ -102,12 +105,32 @@ impl Failure {
         self.diagnostics.is_some() || self.code == "worker.exceeds_parent"
     }
 
-    /// The text without decoration, for MCP clients and logs.
-    pub(crate) fn text(&self) -> String {
-        match &self.diagnostics {
-            Some(diagnostics) => diagnostics.to_string(),
-            None => self.message.clone(),
+    /// The text for an MCP client, which shows it to a model: what is wrong and where,
+    /// without the values, since those name places of the host.
+    pub(crate) fn for_client(&self) -> String {
+        let mut text = "The configuration of this project is not valid, so there are no \
+                        tools. A person has to correct it; `forge check` shows them how."
+            .to_owned();
+        if self.diagnostics.is_none() {
+            text.push_str(&format!("\n{}", self.code));
         }
+        let errors = self.diagnostics.iter().flat_map(|list| list.iter());
+        for error in errors
+            .filter(|each| each.is_error())
+            .take(MAX_CLIENT_ERRORS)
+        {
+            // One code is named after a word of the file that models never see.
+            let code = error.code().as_str().replace("zone", "mount");
+            text.push_str(&format!("\n{code}"));
+            let file = error.file().map(std::path::Path::new);
+            if let Some(name) = file.and_then(|file| file.file_name()) {
+                text.push_str(&format!(" at {}", name.display()));
+                for place in [error.line(), error.column()].into_iter().flatten() {
+                    text.push_str(&format!(":{place}"));
+                }
+            }
+        }
+        text
     }
 
     /// Prints it to standard error.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ambient;
+mod bounded;
 mod cli;
 mod commands;
 mod exit;

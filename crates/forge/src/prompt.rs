@@ -30,6 +30,8 @@ fn ask(preview: &str) -> std::io::Result<Answer> {
     let mut screen = std::io::stderr().lock();
     write!(screen, "\n{preview}[y] once  [r] this run  [n] no > ")?;
     screen.flush()?;
+    // Whoever ends forge meanwhile has something to say as well.
+    drop(screen);
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(answer_of(line.trim()))

@@ -6,7 +6,11 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::bounded::read_text;
 use crate::exit::{Exit, Failure};
+
+/// Room for some ten thousand hashes.
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The file of hashes.
 #[derive(Debug)]
@@ -24,7 +28,7 @@ impl TrustStore {
 
     /// The hashes; none if there is no store yet.
     pub(crate) fn read(&self) -> Result<BTreeSet<String>, Failure> {
-        match std::fs::read_to_string(&self.file) {
+        match read_text(&self.file, MAX_BYTES) {
             Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
             Err(error) => Err(self.failed(&error)),

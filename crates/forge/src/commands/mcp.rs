@@ -26,7 +26,7 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         Err(failure) if failure.is_configuration() => {
             failure.report(global.json);
             Service::Broken {
-                message: failure.text(),
+                message: failure.for_client(),
             }
         }
         Err(failure) => return Err(failure),

@@ -9,12 +9,16 @@ use sandbox_config::{Project, WithoutFile, Worker};
 use serde_json::json;
 
 use crate::ambient::Ambient;
+use crate::bounded::read_text;
 use crate::cli::{Global, Run};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
 use crate::show::Watcher;
 use crate::stderr::say;
+
+/// A playbook above this is refused when it is parsed; no need to read more.
+const MAX_PLAYBOOK_BYTES: u64 = 2 * 1024 * 1024;
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
     let (start, name) = subject(global, args.worker.as_deref());
@@ -102,7 +106,7 @@ fn model(
         .hint("scripted:FILE plays a playbook; live providers are not in this version yet"));
     };
     let path = base.join(file);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = read_text(&path, MAX_PLAYBOOK_BYTES).map_err(|error| {
         Failure::new(
             Exit::Usage,
             "model.playbook",

@@ -119,12 +119,37 @@ fn a_host_that_asks_for_itself() {
 }
 
 #[test]
+fn a_broken_project_file_names_no_place_of_the_host() {
+    let world = World::new(&[]);
+    let outside = world.outside().display().to_string();
+    let config = "sandbox: {mode: direct, zones: {up: {path: ../home}}}\n";
+    world.write(FILE, config);
+    let file = world.project().join(FILE).display().to_string();
+    for args in [&["mcp"][..], &["mcp", "--config", &file]] {
+        let mut client = Client::start(&world, args);
+        let answer = client
+            .call("read_file", json!({"path": "/up/x"}))
+            .to_string();
+        assert!(
+            answer.contains("config.untrusted at golem-forge.config.yaml:1:44"),
+            "{answer}"
+        );
+        assert!(!answer.contains(&outside), "{answer}");
+        assert!(!answer.contains("zone"), "{answer}");
+        assert_eq!(client.end(), 0);
+    }
+}
+
+#[test]
 fn a_broken_project_file_answers_with_the_mistake() {
     let world = World::new(&[(FILE, &PROJECT.replace("zones:", "zonse:"))]);
     let mut client = Client::start(&world, &["mcp"]);
     let answer = client.call("read_file", json!({"path": "/data/a.md"}));
     assert_eq!(answer["isError"], true);
     let text = answer["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("golem-forge.config.yaml:3:3"), "{text}");
+    insta::assert_snapshot!(text, @r"
+    The configuration of this project is not valid, so there are no tools. A person has to correct it; `forge check` shows them how.
+    config.unknown_key at golem-forge.config.yaml:3:3
+    ");
     assert_eq!(client.end(), 0);
 }

@@ -68,6 +68,17 @@ fn a_signal_ends_it_with_its_code_and_a_record() {
 }
 
 #[test]
+fn a_playbook_that_never_ends_is_not_read() {
+    for place in ["/dev/zero", "."] {
+        let world = World::new(&[("workers/main.worker", "---\nname: main\n---\nGo.\n")]);
+        world
+            .forge(&["run", "--model", &format!("scripted:{place}")])
+            .code(2)
+            .says(&["cannot read the playbook", "it is no regular file"]);
+    }
+}
+
+#[test]
 fn a_standard_error_that_is_full_changes_nothing() {
     let world = World::new(&[]);
     for (args, code) in [
