@@ -19,6 +19,8 @@ pub(crate) struct Ambient {
     pub(crate) state: Option<PathBuf>,
     /// Whether somebody can see a question and type an answer.
     pub(crate) terminal: bool,
+    /// Whether any of our three streams is a terminal.
+    pub(crate) any_terminal: bool,
 }
 
 impl Ambient {
@@ -47,6 +49,9 @@ impl Ambient {
                 .as_ref()
                 .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
             state,
+            any_terminal: std::io::stdin().is_terminal()
+                || std::io::stdout().is_terminal()
+                || std::io::stderr().is_terminal(),
             terminal: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             env,
         }

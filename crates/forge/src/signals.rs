@@ -1,7 +1,11 @@
 //! Being told to stop. What is under way is dropped, which ends every command and
 //! leaves a record of every call; then forge ends with 128 and the signal's number.
+//!
+//! A command on a terminal is another matter: Ctrl-C reaches it as well, and what it
+//! means is the command's to say.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Exit, Failure};
 
@@ -23,5 +27,32 @@ async fn arrival(kind: SignalKind) {
             signal.recv().await;
         }
         Err(_) => std::future::pending().await,
+    }
+}
+
+/// While this is held, Ctrl-C and Ctrl-\ do nothing to forge. A command started
+/// meanwhile still receives them: a handler, unlike *ignored*, does not outlive exec.
+pub(crate) struct LeftToTheCommand {
+    _signals: [Signal; 2],
+    _runtime: Runtime,
+}
+
+impl LeftToTheCommand {
+    /// Takes the signals.
+    pub(crate) fn take() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            [
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::quit())?,
+            ]
+        };
+        Ok(LeftToTheCommand {
+            _signals: signals,
+            _runtime: runtime,
+        })
     }
 }

@@ -17,13 +17,14 @@ use crate::ambient::Ambient;
 use crate::cli::{Exec, Global, MechanismName};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::signals::LeftToTheCommand;
 use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
     let plan =
         prepare(global, args, ambient).map_err(|failure| failure.exits(Exit::ExecRefused))?;
-    execute(global, args, &plan)
+    execute(global, args, &plan, ambient)
 }
 
 fn prepare(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Plan, Failure> {
@@ -87,7 +88,7 @@ fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
     .hint(hint)
 }
 
-fn execute(global: &Global, args: &Exec, plan: &Plan) -> Result<Exit, Failure> {
+fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
@@ -100,6 +101,12 @@ fn execute(global: &Global, args: &Exec, plan: &Plan) -> Result<Exit, Failure> {
     if let Some(seconds) = args.timeout {
         command = command.timeout(Duration::from_secs(seconds));
     }
+    // Without a terminal nobody types Ctrl-C, and being told to stop means both of us.
+    let _left = ambient
+        .any_terminal
+        .then(LeftToTheCommand::take)
+        .transpose()
+        .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
     let mut child = command.spawn().map_err(|error| not_started(&error))?;
     if let Some(file) = &args.receipt {
         // Written as soon as it is true, so that a command that never ends has one.

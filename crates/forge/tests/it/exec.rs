@@ -1,7 +1,8 @@
 //! `forge exec`: what a command can reach, and whose exit code it is.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{PROJECT, World};
@@ -259,7 +260,6 @@ fn output_goes_straight_through() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    use std::io::Write as _;
     child.stdin.take().unwrap().write_all(b"typed\n").unwrap();
     let mut text = String::new();
     child
@@ -270,4 +270,40 @@ fn output_goes_straight_through() {
         .unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(text, "typed\ndone\n");
+}
+
+#[test]
+fn on_a_terminal_ctrl_c_is_the_commands_to_answer() {
+    let world = World::new(&[]);
+    for mechanism in mechanisms(&world) {
+        let command = format!(
+            "exec {} exec --mechanism {mechanism} -- sh -c \
+             'trap \"echo caught; exit 9\" INT; echo ready; while :; do sleep 0.1; done'",
+            crate::support::forge_program().display()
+        );
+        // script(1) gives it a terminal, and passes on what we type.
+        let mut child = world
+            .command(Path::new("script"), &["-qec", &command, "/dev/null"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut seen = Vec::new();
+        let mut byte = [0];
+        while !seen.ends_with(b"ready") {
+            assert_eq!(
+                output.read(&mut byte).unwrap(),
+                1,
+                "{mechanism}: no command"
+            );
+            seen.push(byte[0]);
+        }
+        let mut keys = child.stdin.take().unwrap();
+        keys.write_all(b"\x03").unwrap();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("caught"), "{mechanism}: {rest}");
+        assert_eq!(child.wait().unwrap().code(), Some(9), "{mechanism}");
+    }
 }
