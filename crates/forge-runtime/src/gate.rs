@@ -218,3 +218,18 @@ fn config_verdict(verdict: Verdict) -> sandbox_config::Verdict {
         Verdict::Block => sandbox_config::Verdict::Block,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The levels exist twice, because tools know no configuration and configuration
+    /// knows no tools. They are the same words.
+    #[test]
+    fn risk_levels_have_one_name() {
+        for risk in Risk::ALL {
+            assert_eq!(config_risk(risk).word(), risk.as_str());
+        }
+        assert_eq!(Risk::ALL.len(), sandbox_config::Risk::ALL.len());
+    }
+}
