@@ -54,6 +54,9 @@ mod restrict;
 
 mod ops;
 
+#[cfg(feature = "tokio")]
+mod async_files;
+
 mod error;
 
 mod backend;
@@ -67,6 +70,8 @@ mod resolve;
 mod text;
 mod walk;
 
+#[cfg(feature = "tokio")]
+pub use async_files::AsyncFiles;
 #[doc(no_inline)]
 pub use cap_std;
 pub use error::{Error, ErrorKind};

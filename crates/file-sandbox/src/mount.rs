@@ -297,6 +297,14 @@ impl Mount {
         self
     }
 
+    /// The same mount where `top` is `/`.
+    pub(crate) fn rebased(mut self, top: &SandboxPath) -> Self {
+        if let Some(below) = self.target.below(top) {
+            self.target = SandboxPath::from_normal(format!("/{below}"));
+        }
+        self
+    }
+
     /// The same mount from a directory below it.
     pub(crate) fn narrowed(&self, target: SandboxPath, dir: AnyDir, below: &[OsString]) -> Self {
         let under = |host: &PathBuf| host.components().chain(names(below)).collect();

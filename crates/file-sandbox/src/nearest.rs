@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::backend::{AnyDir, Directory as _, Names as _};
 use crate::escape;
 
@@ -20,7 +22,7 @@ pub(crate) async fn names(
     let Ok(mut entries) = dir.names().await else {
         return Vec::new();
     };
-    let asked = escape::spell(missing).to_lowercase();
+    let asked = fold(&escape::spell(missing));
     let mut scored: Vec<(u32, String)> = Vec::new();
     for _ in 0..MAX_ENTRIES {
         let Ok(Some((name, _))) = entries.next().await else {
@@ -28,7 +30,7 @@ pub(crate) async fn names(
         };
         if visible(&name) {
             let name = escape::spell(&name).into_owned();
-            scored.push((distance(&asked, &name.to_lowercase()), name));
+            scored.push((distance(&asked, &fold(&name)), name));
         }
     }
     scored.sort();
@@ -42,7 +44,22 @@ pub(crate) async fn names(
         .collect()
 }
 
-/// In thousandths, 0 for the same name in another case. A shared stem counts as near: the
+/// One form for names that look the same: composed or not (macOS decomposes), with any space
+/// (U+202F before "PM" in the names of macOS screenshots), any quotation mark, in any case.
+fn fold(name: &str) -> String {
+    name.nfkc()
+        .map(|c| match c {
+            c if c.is_whitespace() => ' ',
+            '\u{2018}' | '\u{2019}' => '\'',
+            '\u{201c}' | '\u{201d}' => '"',
+            '\u{2010}'..='\u{2015}' => '-',
+            c => c,
+        })
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// In thousandths, 0 for names that look the same. A shared stem counts as near: the
 /// extension is what is guessed wrong most often.
 fn distance(asked: &str, name: &str) -> u32 {
     let whole = strsim::normalized_damerau_levenshtein(asked, name);

@@ -34,6 +34,7 @@ use crate::walk::{Budget, Found, Last, Tree, walk};
 pub struct Restriction {
     places: Option<Vec<(SandboxPath, Option<Mode>)>>,
     read_only: Option<bool>,
+    rebase: Option<SandboxPath>,
 }
 
 impl Restriction {
@@ -48,7 +49,7 @@ impl Restriction {
     pub fn nothing() -> Self {
         Self {
             places: Some(Vec::new()),
-            read_only: None,
+            ..Self::default()
         }
     }
 
@@ -69,6 +70,26 @@ impl Restriction {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = Some(read_only);
+        self
+    }
+
+    /// Keeps this place only and makes it the child's `/`: `/src/a` becomes `/a`.
+    ///
+    /// ```
+    /// use file_sandbox::{FileSandbox, Mode, Mount, Restriction, SandboxPath};
+    ///
+    /// let root = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
+    /// let parent = FileSandbox::new(vec![root])?;
+    /// parent.write(&parent.path("/src/a.rs")?, "fn a() {}", Default::default())?;
+    ///
+    /// let child = parent.restrict(&Restriction::new().rebase(parent.path("/src")?))?;
+    /// assert_eq!(child.read(&child.path("/a.rs")?, Default::default())?.content, "fn a() {}");
+    /// assert!(!child.exists(&child.path("/src/a.rs")?)?);
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn rebase(mut self, place: SandboxPath) -> Self {
+        self.rebase = Some(place);
         self
     }
 
@@ -96,6 +117,14 @@ impl FileSandbox {
                 }
             }
         }
+        if let Some(place) = &to.rebase {
+            let narrowed = match &to.places {
+                None => self.kept(place, None)?,
+                // What was kept, as far as it lies below the new top.
+                Some(_) => self.with_mounts(mounts)?.kept(place, None)?,
+            };
+            mounts = narrowed.into_iter().map(|m| m.rebased(place)).collect();
+        }
         match to.read_only {
             Some(false) if mounts.iter().any(|mount| !mount.mode().can_write()) => {
                 return Err(Error::new("/", Reason::Upgrade));
@@ -103,7 +132,12 @@ impl FileSandbox {
             Some(true) => mounts = mounts.into_iter().map(Mount::read_only).collect(),
             Some(false) | None => {}
         }
-        Table::new(mounts, self.table.style, self.table.turn.clone()).map(Self::from_table)
+        self.with_mounts(mounts)
+    }
+
+    fn with_mounts(&self, mounts: Vec<Mount>) -> Result<Self, Error> {
+        let (style, turn) = (self.table.style, self.table.turn.clone());
+        Table::new(mounts, style, turn).map(Self::from_table)
     }
 
     /// The mounts that make up one place: the one that covers it and those below it.

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cap_std::AmbientAuthority;
+
 use crate::backend::{Id, Kind, now};
 use crate::error::{Error, Reason, Verb};
 use crate::mode::Mode;
@@ -136,6 +138,58 @@ impl FileSandbox {
             style: RootStyle::default(),
         }
         .build()
+    }
+
+    /// The short form: a workspace at `/workspace` and a cache at `/cache`, both writable and made
+    /// if they are missing. Without a directory of its own the cache is `.cache` in the workspace.
+    ///
+    /// ```
+    /// use file_sandbox::FileSandbox;
+    ///
+    /// # let project = tempfile::tempdir()?;
+    /// let workspace = project.path().join("work");
+    /// let files = FileSandbox::direct(&workspace, None, cap_std::ambient_authority())?;
+    /// files.write(&files.path("/cache/page.html")?, "<p>", Default::default())?;
+    /// assert!(workspace.join(".cache/page.html").is_file());
+    /// assert!(files.exists(&files.path("/home")?).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Mount::create_ambient`] and [`new`](Self::new).
+    pub fn direct(
+        workspace: &Path,
+        cache: Option<&Path>,
+        authority: AmbientAuthority,
+    ) -> Result<Self, Error> {
+        let mode = Mode::ReadWrite;
+        let made = |target: &str, host: &Path| {
+            let target = SandboxPath::parse(target)?;
+            match (host.parent(), host.file_name()) {
+                (Some(above), Some(name)) if above.is_dir() => {
+                    Mount::create_ambient(target, above, name.as_ref(), mode, authority)
+                }
+                (Some(above), Some(name)) if above.as_os_str().is_empty() => {
+                    Mount::create_ambient(target, ".".as_ref(), name.as_ref(), mode, authority)
+                }
+                _ => Mount::open_ambient(target, host, mode, authority),
+            }
+        };
+        // An existing directory may be named through links; a missing one is made beside none.
+        let open = |target: &str, host: &Path| match host.is_dir() {
+            true => Mount::open_ambient(SandboxPath::parse(target)?, host, mode, authority),
+            false => made(target, host),
+        };
+        let workspace_mount = open("/workspace", workspace)?;
+        let cache_mount = match cache {
+            Some(host) => open("/cache", host)?,
+            None => {
+                let target = SandboxPath::parse("/cache")?;
+                let below = ".cache".as_ref();
+                Mount::create_ambient(target, workspace, below, mode, authority)?
+            }
+        };
+        Self::new(vec![workspace_mount, cache_mount])
     }
 
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
