@@ -78,53 +78,76 @@ enum What {
 #[serde(rename_all = "snake_case")]
 enum Set {
     Every,
-    /// All but deleting: a link out may itself be deleted.
+    /// What follows a link at the last name.
     Through,
     Reads,
+    Lists,
+    /// What changes what is there.
     Changes,
-    /// What can make something new.
+    Writes,
     Makes,
+    /// What takes a name away.
+    Names,
 }
 
+/// An operation. Those with two paths have the row's path at one end, and a good one at the other.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Do {
     Read,
     ReadBytes,
+    Hash,
+    CopyFrom,
     Write,
+    Append,
+    CopyTo,
+    CreateDir,
+    RenameTo,
+    RenameFrom,
     Delete,
+    DeleteAll,
     List,
+    Glob,
+    Walk,
+    Search,
     Stat,
     Exists,
     Resolve,
 }
 
-const EVERY: &[Do] = &[
-    Do::Read,
-    Do::ReadBytes,
+const READS: &[Do] = &[Do::Read, Do::ReadBytes, Do::Hash, Do::CopyFrom];
+/// What can make something new.
+const MAKES: &[Do] = &[
     Do::Write,
-    Do::Delete,
-    Do::List,
-    Do::Stat,
-    Do::Exists,
-    Do::Resolve,
+    Do::Append,
+    Do::CopyTo,
+    Do::CreateDir,
+    Do::RenameTo,
 ];
-const READS: &[Do] = &[Do::Read, Do::ReadBytes];
-const CHANGES: &[Do] = &[Do::Write, Do::Delete];
-const MAKES: &[Do] = &[Do::Write];
+/// What puts text into a file, whether or not it was there.
+const WRITES: &[Do] = &[Do::Write, Do::Append, Do::CopyTo];
+/// What acts on the name itself, also if it is that of a link.
+const NAMES: &[Do] = &[Do::Delete, Do::DeleteAll, Do::RenameFrom];
+const LISTS: &[Do] = &[Do::List, Do::Glob, Do::Walk];
+const ASKS: &[Do] = &[Do::Search, Do::Stat, Do::Exists, Do::Resolve];
 
 impl Row {
     pub(crate) fn what(&self) -> Vec<Do> {
         match &self.what {
             What::List(list) => list.clone(),
-            What::Set(Set::Every) => EVERY.to_vec(),
-            What::Set(Set::Through) => {
-                let through = |what: &&Do| **what != Do::Delete;
-                EVERY.iter().filter(through).copied().collect()
+            What::Set(set) => {
+                let groups: &[&[Do]] = match set {
+                    Set::Every => &[READS, MAKES, NAMES, LISTS, ASKS],
+                    Set::Through => &[READS, WRITES, LISTS, ASKS],
+                    Set::Reads => &[READS],
+                    Set::Lists => &[LISTS],
+                    Set::Changes => &[WRITES, NAMES],
+                    Set::Writes => &[WRITES],
+                    Set::Makes => &[MAKES],
+                    Set::Names => &[NAMES],
+                };
+                groups.concat()
             }
-            What::Set(Set::Reads) => READS.to_vec(),
-            What::Set(Set::Changes) => CHANGES.to_vec(),
-            What::Set(Set::Makes) => MAKES.to_vec(),
         }
     }
 }

@@ -105,13 +105,22 @@ impl Tree {
     /// Everything that must not change, below a directory of the host: names, types, bytes, modes
     /// and times. A file that comes and goes is seen too, in the times of its directory.
     pub(crate) fn picture(&self, below: &str) -> BTreeMap<PathBuf, Seen> {
+        self.look(below, true)
+    }
+
+    /// The same without the bytes: whoever changes them moves a time that nobody can set back.
+    pub(crate) fn glance(&self) -> BTreeMap<PathBuf, Seen> {
+        self.look("", false)
+    }
+
+    fn look(&self, below: &str, bytes: bool) -> BTreeMap<PathBuf, Seen> {
         let top = self.host.path().join(below);
-        let mut seen = BTreeMap::from([(top.clone(), Seen::of(&top))]);
+        let mut seen = BTreeMap::from([(top.clone(), Seen::of(&top, bytes))]);
         let mut pending = vec![top];
         while let Some(dir) = pending.pop() {
             for entry in fs::read_dir(&dir).unwrap() {
                 let path = entry.unwrap().path();
-                let now = Seen::of(&path);
+                let now = Seen::of(&path, bytes);
                 if now.is_dir {
                     pending.push(path.clone());
                 }
@@ -172,9 +181,9 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn of(path: &Path) -> Self {
+    fn of(path: &Path, bytes: bool) -> Self {
         let meta = path.symlink_metadata().unwrap();
-        let bytes = if meta.is_file() {
+        let bytes = if bytes && meta.is_file() {
             fs::read(path).unwrap()
         } else {
             Vec::new()
@@ -188,7 +197,7 @@ impl Seen {
             modified: meta.modified().unwrap(),
             changed: (meta.ctime(), meta.ctime_nsec()),
             bytes,
-            link: fs::read_link(path).ok(),
+            link: meta.is_symlink().then(|| fs::read_link(path).unwrap()),
         }
     }
 }
