@@ -57,6 +57,26 @@ Exit codes:
   exec: the command's own code; 124 time limit; 125 forge refused or failed before it
   ran; 126 not executable; 127 not found; 128+N ended by signal N";
 
+/// Arguments that cannot be used, or a request for help. Whoever asked for JSON gets it
+/// for this as well, though the flag is then only a word among the others.
+pub(crate) fn unusable(error: &clap::Error) -> Exit {
+    let asked_for_json = std::env::args_os()
+        .take_while(|word| word != "--")
+        .any(|word| word == "--json");
+    if !error.use_stderr() {
+        // Help and version. A reader that is gone wants no more of it.
+        let _ = error.print();
+        Exit::Done
+    } else if asked_for_json {
+        let text = error.render().to_string();
+        let message = text.trim().trim_start_matches("error: ");
+        Failure::usage(message).report(true)
+    } else {
+        let _ = error.print();
+        Exit::Usage
+    }
+}
+
 /// Most mistakes that an MCP client is told of at once.
 const MAX_CLIENT_ERRORS: usize = 5;
 

@@ -18,7 +18,10 @@ mod trust_store;
 use clap::Parser as _;
 
 fn main() -> std::process::ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::unusable(&error).into(),
+    };
     let ambient = ambient::Ambient::take();
     let outcome = match &cli.command {
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),

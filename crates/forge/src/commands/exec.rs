@@ -1,7 +1,7 @@
 //! `forge exec`: one command, confined as the project says. The exit code is the
 //! command's own.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -107,10 +107,15 @@ fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Resu
         .then(LeftToTheCommand::take)
         .transpose()
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
+    // Before anything runs: what cannot be written to is a refusal, not a failure.
+    let receipt = match &args.receipt {
+        Some(file) => Some((open_receipt(file)?, file)),
+        None => None,
+    };
     let mut child = command.spawn().map_err(|error| not_started(&error))?;
-    if let Some(file) = &args.receipt {
+    if let Some((out, file)) = receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        write_receipt(file, child.enforcement())?;
+        write_receipt(out, file, child.enforcement())?;
     }
     let exit = child.wait().map_err(|error| not_started(&error))?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
@@ -131,23 +136,27 @@ fn report(exit: &os_sandbox::Exit, enforcement: &Enforcement) {
     say(json!({"ended": kind, "number": number, "enforcement": enforcement}));
 }
 
-fn write_receipt(file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            Exit::ExecRefused,
-            "receipt",
-            format!("cannot write the receipt to {}: {error}", file.display()),
-        )
-    };
-    let text = serde_json::to_string_pretty(enforcement)
-        .map_err(|error| failed(std::io::Error::other(error)))?;
-    let mut out = OpenOptions::new()
+fn open_receipt(file: &Path) -> Result<File, Failure> {
+    OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .open(file)
-        .map_err(failed)?;
-    writeln!(out, "{text}").map_err(failed)
+        .map_err(|error| not_written(file, &error))
+}
+
+fn write_receipt(mut out: File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(enforcement)
+        .map_err(|error| not_written(file, &std::io::Error::other(error)))?;
+    writeln!(out, "{text}").map_err(|error| not_written(file, &error))
+}
+
+fn not_written(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        Exit::ExecRefused,
+        "receipt",
+        format!("cannot write the receipt to {}: {error}", file.display()),
+    )
 }
 
 fn not_started(error: &Error) -> Failure {

@@ -79,6 +79,33 @@ fn a_playbook_that_never_ends_is_not_read() {
 }
 
 #[test]
+fn a_receipt_that_cannot_be_written_starts_nothing() {
+    let world = World::new(&[("taken/x", "")]);
+    let args = ["exec", "--receipt", "taken", "--", "touch", "ran"];
+    world
+        .forge(&args)
+        .code(125)
+        .says(&["cannot write the receipt to taken"]);
+    assert!(!world.project().join("ran").exists());
+}
+
+#[test]
+fn usage_mistakes_are_json_for_whoever_asked_for_it() {
+    let world = World::new(&[]);
+    for args in [&["--json", "nope"][..], &["tools", "call", "--json"]] {
+        let ran = world.forge(args);
+        ran.code(2);
+        let error: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "usage");
+    }
+    world
+        .forge(&["nope"])
+        .code(2)
+        .says(&["unrecognized subcommand"]);
+    world.forge(&["--json", "--help"]).code(0);
+}
+
+#[test]
 fn a_standard_error_that_is_full_changes_nothing() {
     let world = World::new(&[]);
     for (args, code) in [
