@@ -10,6 +10,7 @@
 )]
 
 mod again;
+mod both;
 mod escapes;
 mod mounts;
 mod operations;
