@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use cap_std::fs::Dir;
-use file_sandbox::{Error, FileSandbox, ListOptions, SandboxPath};
+use file_sandbox::{
+    Error, FileSandbox, ListOptions, MoveOptions, SandboxPath, SearchOptions, WalkOptions,
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::again::{self, Openat2};
@@ -24,12 +26,29 @@ const PATIENCE: u64 = 200;
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Read,
+    Copy,
     Write,
+    Append,
     List,
+    Walk,
+    Search,
+    Rename,
     Delete,
+    DeleteAll,
 }
 
-const EVERY: &[Do] = &[Do::Read, Do::Write, Do::List, Do::Delete];
+const EVERY: &[Do] = &[
+    Do::Read,
+    Do::Copy,
+    Do::Write,
+    Do::Append,
+    Do::List,
+    Do::Walk,
+    Do::Search,
+    Do::Rename,
+    Do::Delete,
+    Do::DeleteAll,
+];
 
 #[test]
 fn nothing_comes_out_on_any_resolver() {
@@ -55,6 +74,7 @@ fn race(scene: &Scene, resolver: &str) {
     let attempts = std::env::var(ATTEMPTS).map_or(FEW_ATTEMPTS, |text| text.parse().unwrap());
     let arena = Arena::new(scene);
     for what in EVERY {
+        arena.reset();
         let before = arena.outside();
         let (counts, exchanges) = arena.run(*what, attempts);
         assert!(
@@ -127,7 +147,7 @@ impl<'s> Arena<'s> {
         let at = |name: &str| self.scene.at(name);
         let swap = |a: &Path, b: &Path| renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE);
         swap(&at("data/swap"), &at("data/link")).unwrap();
-        // An attempt may replace or delete the link itself: its name is inside.
+        // An attempt may replace, move or delete the link itself: its name is inside.
         let (leaf, link) = (at("data/leaf"), at("data/leaf_link"));
         if swap(&leaf, &link).is_err() {
             let _ = fs::write(&leaf, INSIDE);
@@ -165,18 +185,53 @@ impl<'s> Arena<'s> {
                 let text = files.read(&file, Default::default())?;
                 assert_eq!(text.content, INSIDE);
             }
+            Do::Copy => {
+                let copy = path("/data/copy");
+                files.copy(&file, &copy, MoveOptions::new().overwrite(true))?;
+                assert_eq!(self.scene.host_text("data/copy"), INSIDE);
+            }
             Do::Write => drop(files.write(&file, INSIDE, Default::default())?),
+            Do::Append => {
+                let log = if through {
+                    "/data/swap/log"
+                } else {
+                    "/data/leaf"
+                };
+                drop(files.append(&path(log), b"\ninside")?);
+            }
             Do::List => self.list(files)?,
+            Do::Walk => {
+                let all = files.walk(&path("/data/swap"), WalkOptions::new())?;
+                none_of_outside(all.entries.iter().map(|entry| entry.name.as_str()));
+            }
+            Do::Search => {
+                let place = if through { path("/data/swap") } else { file };
+                let found = files.search(&place, "inside|secret", SearchOptions::new())?;
+                assert!(found.hits.iter().all(|hit| hit.text == INSIDE), "{found:?}");
+            }
+            Do::Rename => {
+                let (from, to) = if through {
+                    (path("/data/swap/victim.txt"), path("/data/swap/deep/moved"))
+                } else {
+                    (path("/data/leaf"), path("/data/moved"))
+                };
+                files.rename(&from, &to, MoveOptions::new())?;
+                let _ = self.inside.remove_file("deep/moved");
+                let _ = fs::remove_file(self.scene.at("data/moved"));
+                self.restore();
+            }
             Do::Delete => {
-                let victim = path(if through {
+                let victim = if through {
                     "/data/swap/victim.txt"
                 } else {
                     "/data/leaf"
-                });
-                files.delete(&victim)?;
-                if through {
-                    self.inside.write("victim.txt", INSIDE).unwrap();
-                }
+                };
+                files.delete(&path(victim))?;
+                self.restore();
+            }
+            Do::DeleteAll => {
+                files.delete_all(&path("/data/swap/deep"))?;
+                self.restore();
             }
         }
         Ok(())
@@ -186,10 +241,29 @@ impl<'s> Arena<'s> {
         let swap: SandboxPath = path("/data/swap");
         for options in [ListOptions::new(), ListOptions::new().pattern("**/*")] {
             let listing = files.list(&swap, options)?;
-            let outside = |name: &str| name.contains("secret") || name.contains("hard");
-            assert!(!listing.entries.iter().any(|entry| outside(&entry.name)));
+            none_of_outside(listing.entries.iter().map(|entry| entry.name.as_str()));
         }
         Ok(())
+    }
+
+    /// Between two operations, while nothing is exchanged.
+    fn reset(&self) {
+        self.restore();
+        self.inside.write("log", INSIDE).unwrap();
+        for leaf in ["data/leaf", "data/leaf_link"] {
+            let leaf = self.scene.at(leaf);
+            if !leaf.is_symlink() {
+                fs::write(leaf, INSIDE).unwrap();
+            }
+        }
+    }
+
+    /// Makes again what an attempt took away.
+    fn restore(&self) {
+        self.inside.create_dir_all("deep").unwrap();
+        for file in ["f.txt", "victim.txt", "deep/g.txt"] {
+            self.inside.write(file, INSIDE).unwrap();
+        }
     }
 
     fn outside(&self) -> Vec<(std::path::PathBuf, crate::scene::Seen)> {
@@ -199,6 +273,11 @@ impl<'s> Arena<'s> {
             .filter(|(path, _)| path.starts_with(&outside))
             .collect()
     }
+}
+
+fn none_of_outside<'n>(mut names: impl Iterator<Item = &'n str>) {
+    let found = names.find(|name| name.contains(SECRET) || name.contains("hard"));
+    assert_eq!(found, None);
 }
 
 fn relink(link: &Path) {
