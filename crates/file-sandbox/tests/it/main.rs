@@ -12,6 +12,9 @@
 mod again;
 mod both;
 mod escapes;
+mod faults;
+mod kinds;
+mod model;
 mod mounts;
 mod operations;
 #[cfg(target_os = "linux")]
