@@ -153,13 +153,34 @@ impl Tool for CallWorker {
                     "worker": name,
                     "answer": answer,
                 }))),
-                end => Err(Failure::new(
-                    Code::WorkerFailed,
-                    format!("Worker '{name}' did not finish: {end}"),
-                )
-                .structured(json!({ "success": false, "worker": name, "error": end }))),
+                end => {
+                    let end = for_caller(end);
+                    Err(Failure::new(
+                        Code::WorkerFailed,
+                        format!("Worker '{name}' did not finish: {end}"),
+                    )
+                    .structured(json!({ "success": false, "worker": name, "error": end })))
+                }
             }
         })
+    }
+}
+
+/// The end of a worker as the model that called it may know it: why a worker could not
+/// be equipped names directories and programs of the host.
+fn for_caller(end: End) -> End {
+    let End::NotEquipped { isolation, .. } = end else {
+        return end;
+    };
+    let what = if isolation {
+        "the isolation"
+    } else {
+        "a directory"
+    };
+    End::NotEquipped {
+        reason: format!("{what} that it needs is not available"),
+        hint: None,
+        isolation,
     }
 }
 
@@ -197,5 +218,25 @@ fn spec(name: &str, description: String, params: Params) -> Spec {
         needs_network: false,
         requires_permission: false,
         annotations: Annotations::RUN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_hears_of_a_worker_names_no_place_of_the_host() {
+        for isolation in [true, false] {
+            let end = for_caller(End::NotEquipped {
+                reason: "cannot open /home/me/data".into(),
+                hint: Some("see /usr/bin/bwrap".into()),
+                isolation,
+            });
+            let text = json!(end).to_string();
+            assert!(!text.contains("/home") && !text.contains("/usr"), "{text}");
+            assert!(end.to_string().ends_with("is not available"), "{end}");
+        }
+        assert_eq!(for_caller(End::OutOfTokens), End::OutOfTokens);
     }
 }
