@@ -21,5 +21,6 @@ mod operations;
 mod race;
 mod restrict;
 mod scene;
+mod search;
 mod texts;
 mod ui;
