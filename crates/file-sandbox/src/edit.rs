@@ -60,19 +60,16 @@ impl<'t> View<'t> {
         ranges.iter().map(count).collect()
     }
 
-    /// The lines of a range with one more before and after.
-    fn around(&self, range: &Range<usize>) -> String {
+    /// The lines of a range with one more before and after, and the number of the first.
+    fn place(&self, range: &Range<usize>) -> Place {
         let start = self.text[..range.start].rfind('\n').unwrap_or(0);
         let start = self.text[..start].rfind('\n').map_or(0, |n| n + 1);
         let end = line_end(&self.text, range.end);
         let end = line_end(&self.text, (end + 1).min(self.text.len()));
-        self.text[start..end].to_owned()
-    }
-
-    fn place(&self, range: &Range<usize>) -> Place {
         Place {
             line: self.line_of(range.start),
-            text: self.around(range),
+            text: self.text[start..end].to_owned(),
+            first: self.line_of(start),
         }
     }
 
@@ -117,7 +114,7 @@ pub(crate) struct Look {
 /// Replaced in one go; with more, the text was too common to be meant.
 const MAX_FOUND: usize = 10_000;
 /// Places told in one answer.
-const MAX_PLACES: usize = 10;
+const MAX_PLACES: usize = 5;
 
 /// Finds what to replace.
 pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<Vec<Change>, Lost> {
@@ -408,6 +405,7 @@ fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
     let place = Place {
         line: start + 1,
         text: view.text[range.clone()].to_owned(),
+        first: start + 1,
     };
     Some((place, difference(&view.text[range.start..], old, start + 1)))
 }
@@ -416,11 +414,11 @@ fn difference(found: &str, given: &str, first_line: usize) -> Difference {
     // A text that begins in the middle of a line is compared from there.
     let line_end = found.find('\n').unwrap_or(found.len());
     let first_given = given.lines().next().unwrap_or_default();
-    let probe: String = first_given.chars().take(8).collect();
-    let skip = match found[..line_end].find(&probe) {
-        Some(at) if !probe.is_empty() => at,
-        _ => 0,
+    let begins = |chars: usize| {
+        let end = first_given.char_indices().nth(chars)?.0;
+        found[..line_end].find(&first_given[..end])
     };
+    let skip = (2..=12).rev().find_map(begins).unwrap_or(0);
     let column = found[..skip].chars().count() + 1;
     let mut difference = Difference {
         line: first_line,

@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) line: usize,
     /// The text there, with a line around it.
     pub(crate) text: String,
+    /// The line in which that begins.
+    pub(crate) first: usize,
 }
 
 /// The first character that is not as it was given.
@@ -41,11 +43,19 @@ impl NoMatch {
         match &self.nearest {
             None => format!("Nothing in the file comes near it.\n{hash}"),
             Some((place, difference)) => format!(
-                "The nearest text begins in line {}:\n{}\n{difference}\n{hash}",
-                place.line,
-                clamp(&place.text)
+                "The nearest text:\n{}\n{difference}\n{hash}",
+                place.numbered()
             ),
         }
+    }
+}
+
+impl Place {
+    fn numbered(&self) -> String {
+        let text = clamp(&self.text);
+        let lines = text.split('\n').enumerate();
+        let lines = lines.map(|(i, line)| format!("{}: {line}", self.first + i));
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -68,7 +78,7 @@ pub(super) fn places_hint(places: &[Place], total: usize) -> String {
         if !hint.is_empty() {
             hint.push('\n');
         }
-        hint.push_str(&format!("Line {}:\n{}", place.line, clamp(&place.text)));
+        hint.push_str(&format!("In line {}:\n{}", place.line, place.numbered()));
     }
     if places.len() < total {
         hint.push_str(&format!("\n({} more)", total - places.len()));
@@ -80,8 +90,8 @@ pub(super) fn places_hint(places: &[Place], total: usize) -> String {
 /// The subject of a sentence.
 pub(super) fn the_text(which: Option<usize>) -> String {
     match which {
-        None => "the text".to_owned(),
-        Some(n) => format!("the text of replacement {n}"),
+        None => "text".to_owned(),
+        Some(n) => format!("text of replacement {n}"),
     }
 }
 

@@ -151,16 +151,17 @@ impl FileSandbox {
             self.check_suffix(from, &source)?;
         }
         let target = self.locate_for_change(to, Last::Keep, Verb::Write).await?;
-        let old = self.check_move_target(from, to, &target, meta, options)?;
+        if source.index == target.index && source.real == target.real {
+            let (path, replaced) = (target.path(), false);
+            return Ok(Moved { path, replaced });
+        }
+        let old = self.check_move_target(to, &target, meta, options)?;
         let moved = Moved {
             path: target.path(),
             replaced: old.is_some(),
         };
         let (name, new_name) = (last_name(from, &source)?, last_name(to, &target)?);
         if source.index == target.index {
-            if source.real == target.real {
-                return Ok(moved);
-            }
             if meta.kind == Kind::Directory {
                 if target.real.starts_with(&source.real) {
                     return Err(Error::new(from.asked(), Reason::IntoItself));
@@ -194,7 +195,6 @@ impl FileSandbox {
 
     fn check_move_target(
         &self,
-        from: &SandboxPath,
         to: &SandboxPath,
         target: &Spot<'_>,
         meta: Meta,
@@ -214,12 +214,17 @@ impl FileSandbox {
                 }
                 Ok(None)
             }
-            // The same object under another spelling of its name.
-            Found::Entry { meta: old, .. } if old.id == meta.id && old.links <= 1 => Ok(Some(*old)),
+            // The same object: by the same name, or by one that a folding file system takes for
+            // the same. Two hard links are two names, and rename(2) would leave both.
+            Found::Entry { meta: old, .. } if old.id == meta.id => {
+                if meta.kind == Kind::Directory || old.links <= 1 {
+                    return Ok(None);
+                }
+                Err(Error::new(to.asked(), Reason::Exists))
+            }
             Found::Entry { meta: old, .. } => {
-                let replaceable = matches!(old.kind, Kind::File | Kind::Link)
-                    && meta.kind != Kind::Directory
-                    && from != to;
+                let replaceable =
+                    matches!(old.kind, Kind::File | Kind::Link) && meta.kind != Kind::Directory;
                 if !(options.overwrite && replaceable) {
                     return Err(Error::new(to.asked(), Reason::Exists));
                 }

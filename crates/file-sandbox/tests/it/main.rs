@@ -11,6 +11,7 @@
 
 mod again;
 mod both;
+mod edit_texts;
 mod escapes;
 mod faults;
 mod kinds;
