@@ -5,6 +5,7 @@
 mod rows;
 mod tree;
 
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use file_sandbox::{
 
 use crate::again::{self, Cell, User};
 use rows::{Do, Row};
-use tree::Tree;
+use tree::{Memory, NO_HOST, Tree};
 
 /// For what must not block at all; nothing is measured with it.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -71,6 +72,58 @@ fn here(cell: Cell) {
     }
 }
 
+#[test]
+fn every_row_in_memory() {
+    println!();
+    for nested in [false, true] {
+        let mut memory = Memory::new(nested);
+        let mut before = memory.picture();
+        let mut tried = Tried::default();
+        let mut wrong = Vec::new();
+        for row in rows::all() {
+            if row.host_only.is_some() {
+                tried.impossible += 1;
+                continue;
+            }
+            tried.rows += 1;
+            for text in &row.paths {
+                for what in row.what() {
+                    tried.attempts += 1;
+                    let label = format!("{what:?} {text:.80?}");
+                    let checked = check(&memory.files, NO_HOST.as_ref(), what, text, &row.expect);
+                    if let Err(why) = checked {
+                        wrong.push(format!("{label}: {why}"));
+                    }
+                    if memory.picture() == before {
+                        continue;
+                    }
+                    if row.expect != "OK" {
+                        wrong.push(format!("{label}: changed something"));
+                    }
+                    memory = Memory::new(nested);
+                    before = memory.picture();
+                }
+            }
+        }
+        let roots = if nested {
+            "one root below another"
+        } else {
+            "roots beside each other"
+        };
+        println!(
+            "memory, {roots}: {} rows, {} attempts; not possible here: {}",
+            tried.rows, tried.attempts, tried.impossible
+        );
+        assert!(
+            wrong.is_empty(),
+            "{} wrong:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+        assert!(tried.attempts > 700, "too few to be true");
+    }
+}
+
 #[derive(Default)]
 struct Tried {
     rows: usize,
@@ -94,7 +147,7 @@ fn every_row(rows: &[Row], nested: bool, user: User, tried: &mut Tried) {
                 tried.attempts += 1;
                 let label = format!("{what:?} {text:.80?}");
                 let open = descriptors();
-                if let Err(why) = check(&tree, what, text, &row.expect) {
+                if let Err(why) = check(&tree.files, tree.host(), what, text, &row.expect) {
                     wrong.push(format!("{label}: {why}"));
                 }
                 assert_eq!(descriptors(), open, "descriptors after {label}");
@@ -140,11 +193,17 @@ fn every_row(rows: &[Row], nested: bool, user: User, tried: &mut Tried) {
 }
 
 /// Runs one attempt under a watchdog: what must not block, might.
-fn check(tree: &Tree, what: Do, text: &str, expect: &str) -> Result<(), String> {
+fn check(
+    files: &FileSandbox,
+    host: &Path,
+    what: Do,
+    text: &str,
+    expect: &str,
+) -> Result<(), String> {
     let (done, answer) = mpsc::channel();
-    let files = tree.files.clone();
+    let their_files = files.clone();
     let owned = text.to_owned();
-    let worker = thread::spawn(move || done.send(attempt(&files, what, &owned)));
+    let worker = thread::spawn(move || done.send(attempt(&their_files, what, &owned)));
     let result = answer
         .recv_timeout(WATCHDOG)
         .unwrap_or_else(|_| panic!("{what:?} {text:.80?} blocks"));
@@ -159,14 +218,14 @@ fn check(tree: &Tree, what: Do, text: &str, expect: &str) -> Result<(), String> 
     if error.kind().code() != expect {
         return Err(format!("{} and not {expect}: {error}", error.kind()));
     }
-    let host = tree.host().to_str().unwrap();
+    let host = host.to_str().unwrap();
     let (shown, debug) = (error.to_string(), format!("{error:?}"));
     for text in [&shown, &debug] {
         if text.contains(host) || text.contains("zone") {
             return Err(format!("says too much: {text}"));
         }
     }
-    queries_agree(&tree.files, what, text, error.kind());
+    queries_agree(files, what, text, error.kind());
     Ok(())
 }
 

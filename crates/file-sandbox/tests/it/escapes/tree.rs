@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use file_sandbox::{FileSandbox, Limits, Mode, Mount};
+use file_sandbox::{Entry, EntryKind, FileSandbox, Limits, Mode, Mount, Restriction, WalkOptions};
 use serde::Deserialize;
 
 use crate::scene::path;
@@ -140,12 +140,81 @@ impl Tree {
     }
 }
 
+/// The same mounts in memory. There is nothing outside, so links out lead nowhere.
+pub(crate) struct Memory {
+    pub(crate) files: FileSandbox,
+    /// The same trees, without a rule.
+    whole: FileSandbox,
+}
+
+/// What links take for the directory of the host.
+pub(crate) const NO_HOST: &str = "/no/such/host";
+
+impl Memory {
+    pub(crate) fn new(nested: bool) -> Self {
+        let plan = plan();
+        let mut mounts = Vec::new();
+        for planned in plan.mount.iter().filter(|mount| nested || !mount.nested) {
+            let mut mount = Mount::memory(path(&planned.target), Mode::ReadWrite);
+            for (name, to) in &plan.links {
+                if let Some(below) = name.strip_prefix(&format!("{}/", planned.dir)) {
+                    let to = to.replace("{host}", NO_HOST);
+                    mount = mount.with_link(&path(below), to).unwrap();
+                }
+            }
+            mounts.push(mount);
+        }
+        let whole = FileSandbox::new(mounts).unwrap();
+        for (name, text) in &plan.files {
+            let place = path(name);
+            if whole.mode_at(&place).is_some() {
+                whole.write(&place, text, Default::default()).unwrap();
+            }
+        }
+        let read_only = whole.restrict(&Restriction::new().read_only(true)).unwrap();
+        let ruled = plan.mount.iter().filter_map(|planned| {
+            let mode: Mode = planned.mode.parse().unwrap();
+            let of = if mode.can_write() { &whole } else { &read_only };
+            let target = path(&planned.target);
+            let mount = of.mounts().iter().find(|mount| *mount.target() == target)?;
+            Some(planned.rule(mount.clone()))
+        });
+        let files = FileSandbox::new(ruled.collect()).unwrap();
+        Self { files, whole }
+    }
+
+    /// Names, types, sizes, times and bytes of everything.
+    pub(crate) fn picture(&self) -> Vec<(String, String, Vec<u8>)> {
+        let all = self.whole.walk(&path("/"), WalkOptions::new()).unwrap();
+        assert!(!all.more && all.skipped.is_empty());
+        let look = |entry: Entry| {
+            let place = path(&format!("/{}", entry.name));
+            let bytes = match entry.kind {
+                EntryKind::File => self.whole.read_bytes(&place, 1 << 20).unwrap(),
+                EntryKind::Directory | EntryKind::Link | EntryKind::Other => Vec::new(),
+            };
+            let stat = match entry.kind {
+                EntryKind::Link => String::new(),
+                EntryKind::File | EntryKind::Directory | EntryKind::Other => {
+                    format!("{:?}", self.whole.stat(&place).unwrap())
+                }
+            };
+            (entry.name, stat, bytes)
+        };
+        all.entries.into_iter().map(look).collect()
+    }
+}
+
 impl MountPlan {
     fn open(&self, host: &Path) -> Mount {
         let mode: Mode = self.mode.parse().unwrap();
         let target = path(&self.target);
-        Mount::open_ambient(target, host, mode, cap_std::ambient_authority())
-            .unwrap()
+        let authority = cap_std::ambient_authority();
+        self.rule(Mount::open_ambient(target, host, mode, authority).unwrap())
+    }
+
+    fn rule(&self, mount: Mount) -> Mount {
+        mount
             .with_limits(self.limits())
             .protect(&self.protect)
             .unwrap()
