@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use file_sandbox::{
-    Error, ErrorKind, FileSandbox, ListOptions, MoveOptions, SandboxPath, SearchOptions,
-    WalkOptions,
+    Error, ErrorKind, FileSandbox, ListOptions, MoveOptions, Replacement, SandboxPath,
+    SearchOptions, WalkOptions,
 };
 
 use crate::again::{self, Cell, User};
@@ -241,6 +241,9 @@ fn attempt(files: &FileSandbox, what: Do, text: &str) -> Result<(), Error> {
         Do::CopyFrom => files.copy(&path, &new, moving()).map(drop),
         Do::Write => files.write(&path, "evil", Default::default()).map(drop),
         Do::Append => files.append(&path, b"evil").map(drop),
+        Do::Edit => files
+            .edit(&path, &[Replacement::new("e", "evil")], Default::default())
+            .map(drop),
         Do::CopyTo => files.copy(&good, &path, moving().overwrite(true)).map(drop),
         Do::CreateDir => files.create_dir(&path).map(drop),
         Do::RenameTo => files.rename(&good, &path, moving()).map(drop),

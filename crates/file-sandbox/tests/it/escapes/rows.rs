@@ -100,6 +100,7 @@ pub(crate) enum Do {
     CopyFrom,
     Write,
     Append,
+    Edit,
     CopyTo,
     CreateDir,
     RenameTo,
@@ -126,6 +127,8 @@ const MAKES: &[Do] = &[
 ];
 /// What puts text into a file, whether or not it was there.
 const WRITES: &[Do] = &[Do::Write, Do::Append, Do::CopyTo];
+/// What changes the text of a file that is there.
+const EDITS: &[Do] = &[Do::Edit];
 /// What acts on the name itself, also if it is that of a link.
 const NAMES: &[Do] = &[Do::Delete, Do::DeleteAll, Do::RenameFrom];
 const LISTS: &[Do] = &[Do::List, Do::Glob, Do::Walk];
@@ -137,11 +140,11 @@ impl Row {
             What::List(list) => list.clone(),
             What::Set(set) => {
                 let groups: &[&[Do]] = match set {
-                    Set::Every => &[READS, MAKES, NAMES, LISTS, ASKS],
-                    Set::Through => &[READS, WRITES, LISTS, ASKS],
+                    Set::Every => &[READS, MAKES, EDITS, NAMES, LISTS, ASKS],
+                    Set::Through => &[READS, WRITES, EDITS, LISTS, ASKS],
                     Set::Reads => &[READS],
                     Set::Lists => &[LISTS],
-                    Set::Changes => &[WRITES, NAMES],
+                    Set::Changes => &[WRITES, EDITS, NAMES],
                     Set::Writes => &[WRITES],
                     Set::Makes => &[MAKES],
                     Set::Names => &[NAMES],
