@@ -164,7 +164,7 @@ impl FileSandbox {
         let way = path.below(mount.target())?;
         let plain = !way.is_empty()
             && self.table.nested[index].is_empty()
-            && !way.contains(TEMP_PREFIX)
+            && !way.split('/').any(|name| name.starts_with(TEMP_PREFIX))
             && !way.contains('\\');
         if !plain {
             return None;

@@ -191,10 +191,54 @@ impl FileSandbox {
         if let Some(lines) = options.tail {
             return Box::pin(self.read_tail(path, &opened, lines, &options)).await;
         }
-        match self.read_utf8(path, &opened, &options).await? {
+        if let Some(text) = self.read_small(path, &opened, &options).await? {
+            return Ok(text);
+        }
+        match Box::pin(self.read_utf8(path, &opened, &options)).await? {
             Some(text) => Ok(text),
             None => Box::pin(self.read_other(path, &opened, &options)).await,
         }
+    }
+
+    /// The common case: all of a small file that is UTF-8, without a copy.
+    async fn read_small(
+        &self,
+        path: &SandboxPath,
+        opened: &Opened<'_>,
+        options: &ReadOptions,
+    ) -> Result<Option<Text>, Error> {
+        let size = usize::try_from(opened.meta.size).unwrap_or(usize::MAX);
+        let plain = options.offset == 0 && options.lines.is_none() && !options.hash;
+        if !plain || size == 0 || size > CHUNK_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; size];
+        let mut source = Source::new(self, path, opened);
+        let mut filled = 0;
+        while filled < size {
+            match source.fill(&mut bytes[filled..]).await? {
+                0 => break,
+                got => filled += got,
+            }
+        }
+        bytes.truncate(filled);
+        if bytes.contains(&0) {
+            return Ok(None);
+        }
+        let Ok(content) = String::from_utf8(bytes) else {
+            return Ok(None);
+        };
+        let chars = content.chars().count() as u64;
+        Ok((chars <= options.max_chars).then_some(Text {
+            content,
+            truncated: false,
+            total_chars: TotalChars::Exact(chars),
+            offset: 0,
+            chars,
+            first_line: Some(1),
+            encoding: TextEncoding::UTF_8,
+            hash: None,
+        }))
     }
 
     /// `None` if it is no UTF-8.
