@@ -17,6 +17,7 @@ pub(crate) const FLAG: &str = "--operate";
 
 const PEAK_MB: f64 = 32.0;
 const DESCRIPTORS: f64 = 64.0;
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// What is looked at, and how the tree's operations are called.
 const OPERATIONS: [(&str, &str); 5] = [
@@ -51,6 +52,18 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         };
         measures.push(Measure { name, outcome });
     }
+    measures.push(Measure {
+        name: "bytes read, last 20 lines of 10 MiB",
+        outcome: match again("tail", dir.path(), None)? {
+            Some(bytes) => Outcome::Amount {
+                got: bytes / MIB,
+                unit: "MiB",
+                of: "what the process read while it did it",
+                target: 1.0,
+            },
+            None => Outcome::NotHere("no /proc/self/io".to_owned()),
+        },
+    });
     for (name, operation) in WALKS {
         // With one descriptor too few the operation fails, and so does this.
         let mut limit = DESCRIPTORS as u32;
@@ -79,6 +92,8 @@ fn plant(dir: &Path) -> Result<(), Box<dyn Error>> {
         dir.join("large/lines.txt"),
         "hay hay hay hay hay hay hay hay\n".repeat(2 << 20),
     )?;
+    let lines = (1..=327_680).map(|line| format!("{line:>20} line {line}\n"));
+    fs::write(dir.join("log.txt"), lines.collect::<String>())?;
     fs::create_dir(dir.join("wide"))?;
     for number in 0..10_000 {
         fs::write(dir.join(format!("wide/{number}")), "")?;
@@ -87,7 +102,8 @@ fn plant(dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs one operation in a process of its own, and returns the most memory it had, in KiB.
+/// Runs one operation in a process of its own, and returns the number that it prints: mostly the
+/// most memory it had, in KiB.
 fn again(
     operation: &str,
     dir: &Path,
@@ -137,6 +153,16 @@ pub(crate) fn operate(operation: &str, dir: &Path) -> Result<(), Box<dyn Error>>
             let found = files.search(&at("/data/large")?, "needle", SearchOptions::new())?;
             expect(found.bytes == 64 << 20 && found.skipped.is_empty())?;
         }
+        "tail" => {
+            let before = bytes_read();
+            let options = ReadOptions::new().tail(20);
+            let text = files.read(&at("/data/log.txt")?, options)?.content;
+            expect(text.lines().count() == 20 && text.contains("line 327680\n"))?;
+            if let (Some(before), Some(after)) = (before, bytes_read()) {
+                println!("{}", after - before);
+            }
+            return Ok(());
+        }
         "walk" => {
             let options = WalkOptions::new().max_entries(20_000);
             let all = files.walk(&at("/data/tree")?, options)?;
@@ -157,6 +183,13 @@ pub(crate) fn operate(operation: &str, dir: &Path) -> Result<(), Box<dyn Error>>
         );
     }
     Ok(())
+}
+
+/// By this process so far, those of asking included.
+fn bytes_read() -> Option<u64> {
+    let io = fs::read_to_string("/proc/self/io").ok()?;
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+    line.parse().ok()
 }
 
 fn glob(files: &FileSandbox) -> Result<(), Box<dyn Error>> {

@@ -10,7 +10,8 @@ use std::thread;
 
 use cap_std::fs::Dir;
 use file_sandbox::{
-    Error, FileSandbox, ListOptions, MoveOptions, SandboxPath, SearchOptions, WalkOptions,
+    Error, ErrorKind, FileSandbox, ListOptions, MoveOptions, Replacement, SandboxPath,
+    SearchOptions, WalkOptions,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -29,6 +30,7 @@ enum Do {
     Copy,
     Write,
     Append,
+    Edit,
     List,
     Walk,
     Search,
@@ -42,6 +44,7 @@ const EVERY: &[Do] = &[
     Do::Copy,
     Do::Write,
     Do::Append,
+    Do::Edit,
     Do::List,
     Do::Walk,
     Do::Search,
@@ -108,6 +111,7 @@ struct Arena<'s> {
 
 const INSIDE: &str = "inside";
 const SECRET: &str = "secret";
+const OTHER: &str = "also in here";
 
 impl<'s> Arena<'s> {
     fn new(scene: &'s Scene) -> Self {
@@ -166,7 +170,10 @@ impl<'s> Arena<'s> {
             }
             match self.attempt(what, i % 2 == 0) {
                 Ok(()) => counts.worked += 1,
-                Err(_) => counts.refused += 1,
+                Err(error) => {
+                    assert!(!error.to_string().contains(SECRET), "{error}");
+                    counts.refused += 1;
+                }
             }
         }
         counts
@@ -198,6 +205,18 @@ impl<'s> Arena<'s> {
                     "/data/leaf"
                 };
                 drop(files.append(&path(log), b"\ninside")?);
+            }
+            Do::Edit => {
+                // To and fro.
+                let edit = |old: &str, new: &str| {
+                    let once = [Replacement::new(old, new)];
+                    files.edit(&file, &once, Default::default())
+                };
+                let edited = match edit(INSIDE, OTHER) {
+                    Err(error) if error.kind() == ErrorKind::NoMatch => edit(OTHER, INSIDE)?,
+                    edited => edited?,
+                };
+                assert!(!edited.diff.contains(SECRET));
             }
             Do::List => self.list(files)?,
             Do::Walk => {
