@@ -166,24 +166,51 @@ impl Approver for NobodyAnswers {
 }
 
 /// `--yes`: a person agreed to everything that may be agreed to. Never lifts a
-/// block, which is not asked in the first place.
+/// block, which is not asked in the first place; and does not speak for commands that
+/// nothing would confine, unless the person has said that as well.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller};
-/// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
+/// # let mut request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
 /// #   arguments: serde_json::Value::Null, intents: vec![], reasons: vec![], confined: true,
 /// #   only_a_person: false };
-/// assert!(rt.block_on(AssumeYes.ask(&request)).allows());
+/// assert!(rt.block_on(AssumeYes::confined().ask(&request)).allows());
+///
+/// request.only_a_person = true;
+/// assert!(!rt.block_on(AssumeYes::confined().ask(&request)).allows());
+/// assert!(rt.block_on(AssumeYes::even_unconfined().ask(&request)).allows());
 /// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AssumeYes;
+#[derive(Debug, Clone, Copy)]
+pub struct AssumeYes {
+    unconfined: bool,
+}
+
+impl AssumeYes {
+    /// Yes, but not to commands without an OS sandbox.
+    pub fn confined() -> Self {
+        AssumeYes { unconfined: false }
+    }
+
+    /// Yes, also to commands without an OS sandbox: the person turned it off.
+    pub fn even_unconfined() -> Self {
+        AssumeYes { unconfined: true }
+    }
+}
 
 impl Approver for AssumeYes {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
-        Box::pin(async {
-            Answer::AllowOnce {
-                by: "auto-approved by --yes".to_owned(),
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            if request.only_a_person && !self.unconfined {
+                Answer::Unanswered {
+                    reason: "--yes does not speak for commands without an OS sandbox; with \
+                             --no-os-sandbox it does"
+                        .to_owned(),
+                }
+            } else {
+                Answer::AllowOnce {
+                    by: "auto-approved by --yes".to_owned(),
+                }
             }
         })
     }

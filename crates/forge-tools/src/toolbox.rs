@@ -449,7 +449,7 @@ fn hex(bytes: &[u8]) -> String {
 ///
 /// ```
 /// use forge_tools::{AssumeYes, Toolbox};
-/// let toolbox = Toolbox::builder().approver(AssumeYes).build().unwrap();
+/// let toolbox = Toolbox::builder().approver(AssumeYes::confined()).build().unwrap();
 /// # let _ = toolbox;
 /// ```
 #[derive(Default)]

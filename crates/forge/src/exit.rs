@@ -60,9 +60,14 @@ Exit codes:
 /// Arguments that cannot be used, or a request for help. Whoever asked for JSON gets it
 /// for this as well, though the flag is then only a word among the others.
 pub(crate) fn unusable(error: &clap::Error) -> Exit {
-    let asked_for_json = std::env::args_os()
-        .take_while(|word| word != "--")
-        .any(|word| word == "--json");
+    let words = || std::env::args_os().skip(1).take_while(|word| word != "--");
+    let asked_for_json = words().any(|word| word == "--json");
+    // For `exec` 2 could be the command's own; what stops forge before it is 125.
+    let exit = if words().any(|word| word == "exec") {
+        Exit::ExecRefused
+    } else {
+        Exit::Usage
+    };
     if !error.use_stderr() {
         // Help and version. A reader that is gone wants no more of it.
         let _ = error.print();
@@ -70,10 +75,10 @@ pub(crate) fn unusable(error: &clap::Error) -> Exit {
     } else if asked_for_json {
         let text = error.render().to_string();
         let message = text.trim().trim_start_matches("error: ");
-        Failure::usage(message).report(true)
+        Failure::usage(message).exits(exit).report(true)
     } else {
         let _ = error.print();
-        Exit::Usage
+        exit
     }
 }
 

@@ -144,7 +144,11 @@ pub(crate) fn approver(
         None => approval.yes,
     };
     if all {
-        return Arc::new(AssumeYes);
+        return Arc::new(if approval.no_os_sandbox {
+            AssumeYes::even_unconfined()
+        } else {
+            AssumeYes::confined()
+        });
     }
     match ambient.nobody_to_ask(global.no_input) {
         Some(reason) => Arc::new(NobodyAnswers::because(reason)),

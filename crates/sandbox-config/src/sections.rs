@@ -387,12 +387,42 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
         let value = fields::string(&mut walk.reports, &entry.node, &path);
         if let Some(value) = value
             && variable_name(&mut walk.reports, &entry.key, &entry.key_span)
+            && hook_agreed(walk, &entry.key, value, &entry.node.span)
         {
             values.insert(entry.key.clone(), value.to_owned());
         }
     }
     environment.set = values;
     environment
+}
+
+/// Variables by which a loader or an interpreter is told to run other code: setting one
+/// changes what every allowed command does.
+fn hook_agreed(walk: &mut Walk<'_>, name: &str, value: &str, span: &crate::text::Span) -> bool {
+    const PREFIXES: [&str; 8] = [
+        "LD_",
+        "DYLD_",
+        "GIT_",
+        "PYTHON",
+        "PERL5",
+        "RUBY",
+        "NODE_",
+        "JAVA_TOOL",
+    ];
+    const NAMES: [&str; 4] = ["BASH_ENV", "ENV", "SHELLOPTS", "PROMPT_COMMAND"];
+    let is_hook = PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name);
+    if !is_hook {
+        return true;
+    }
+    let key = format!("shell.env.set.{name}");
+    let refusal = Refusal::Ignored("it is not set");
+    walk.agreed(
+        &key,
+        value,
+        span,
+        "changes what every command runs",
+        &refusal,
+    )
 }
 
 fn variable_name(reports: &mut Reports, name: &str, span: &crate::text::Span) -> bool {

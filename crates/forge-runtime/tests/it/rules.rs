@@ -14,7 +14,7 @@ fn outcome(config: &str, tool: &str, args: &str, yes: bool) -> String {
     std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
     std::fs::write(world.dir.path().join("workspace/kept"), "kept").unwrap();
     if yes {
-        world.approver = Arc::new(AssumeYes);
+        world.approver = Arc::new(AssumeYes::confined());
     }
     let report = world.run(&format!(
         "version: 1

@@ -62,7 +62,7 @@ fn nothing_lifts_a_block() {
     let toolbox = world
         .builder()
         .gate(Always(Verdict::Block))
-        .approver(AssumeYes)
+        .approver(AssumeYes::confined())
         .build()
         .unwrap();
     std::fs::write(world.host.path().join("out/a.md"), "kept").unwrap();

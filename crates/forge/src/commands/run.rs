@@ -1,7 +1,7 @@
 //! `forge run`: a worker, and the workers that it calls, driven by a model.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::{Attempts, End, Playbook, RunReport, Scripted, Session};
@@ -105,6 +105,18 @@ fn model(
         )
         .hint("scripted:FILE plays a playbook; live providers are not in this version yet"));
     };
+    // A file that came with a repository does not point forge at the person's others.
+    let climbs = Path::new(file)
+        .components()
+        .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir));
+    if base != here && climbs {
+        return Err(Failure::new(
+            Exit::Usage,
+            "model.playbook",
+            format!("the project's playbook `{file}` is not inside the project"),
+        )
+        .hint("name it yourself with --model if you want it"));
+    }
     let path = base.join(file);
     let text = read_text(&path, MAX_PLAYBOOK_BYTES).map_err(|error| {
         Failure::new(

@@ -146,7 +146,6 @@ fn usage_mistakes_exit_2() {
     for args in [
         &["frobnicate"][..],
         &["tools"],
-        &["exec"],
         &["-c", "novalue", "check"],
         &["run", "nobody"],
         &["run", "--model", "gpt-9"],
@@ -154,6 +153,27 @@ fn usage_mistakes_exit_2() {
     ] {
         world.forge(args).code(2);
     }
+    // Which `exec` must not mix up with its command's own.
+    world.forge(&["exec"]).code(125);
+    world
+        .forge(&["exec", "--frobnicate", "--", "true"])
+        .code(125);
+}
+
+#[test]
+fn a_project_names_no_playbook_outside_itself() {
+    let world = World::new(&[("workers/main.worker", "---\nname: main\n---\nGo.\n")]);
+    let playbook = "version: 1\nworkers: {main: [{say: hello}]}\n";
+    std::fs::write(world.outside().join("outside.yaml"), playbook).unwrap();
+    world.write("inside.yaml", playbook);
+    for (model, code) in [("inside.yaml", 0), ("../outside.yaml", 2), ("/dev/null", 2)] {
+        world.write(FILE, &format!("{PROJECT}model: scripted:{model}\n"));
+        world.forge(&["run"]).code(code);
+    }
+    // A person may.
+    world
+        .forge(&["run", "--model", "scripted:../outside.yaml"])
+        .code(0);
 }
 
 #[test]

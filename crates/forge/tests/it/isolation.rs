@@ -80,17 +80,17 @@ fn missing_and_not_required_warns_and_asks_only_a_person() {
             ],
         )
         .code(3);
-    // A person who typed it is a person.
-    let ran = world.forge_without(
-        NOTHING,
-        &[
-            "--trust",
-            "run",
-            "--yes",
-            "--model",
-            "scripted:playbook.yaml",
-        ],
-    );
+    // A yes to everything was not said of commands that nothing confines; that takes a
+    // switch of its own, and both together are a person's word.
+    let yes = |more: &[&str]| {
+        let mut args = vec!["--trust", "run", "--yes"];
+        args.extend(more);
+        args.extend(["--model", "scripted:playbook.yaml"]);
+        world.forge_without(NOTHING, &args)
+    };
+    yes(&[]).code(3);
+    assert!(world.audit().contains("with --no-os-sandbox it does"));
+    let ran = yes(&["--no-os-sandbox"]);
     ran.code(0);
     assert!(ran.stdout.starts_with("ran"), "{}", ran.stdout);
 }

@@ -203,3 +203,27 @@ fn host_paths_expand() {
         scratch.path().join("p/c")
     );
 }
+
+#[test]
+fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
+    for (name, is_hook) in [
+        ("LD_PRELOAD", true),
+        ("BASH_ENV", true),
+        ("PYTHONSTARTUP", true),
+        ("GIT_EXTERNAL_DIFF", true),
+        ("NODE_OPTIONS", true),
+        ("CI", false),
+        ("LDFLAGS", false),
+    ] {
+        let text = format!("shell: {{ default: ask, env: {{ set: {{ {name}: x }} }} }}\n");
+        let scratch = Scratch::new().file("golem-forge.config.yaml", &text);
+        let mut sources = scratch.sources();
+        let set = |sources: &sandbox_config::Sources| {
+            let project = load(sources).unwrap();
+            project.ceiling().environment().set().contains_key(name)
+        };
+        assert_eq!(set(&sources), !is_hook, "{name}");
+        sources.trust = Trust::Given;
+        assert!(set(&sources), "{name}");
+    }
+}
