@@ -86,6 +86,7 @@ pub use ops::{
 };
 pub use path::SandboxPath;
 pub use restrict::Restriction;
+pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};
 pub use sandbox::{FileSandbox, FileSandboxBuilder, Resolved, RootStyle};
 pub use text::TextEncoding;
 

@@ -20,6 +20,64 @@ struct Rule {
     glob: Glob,
 }
 
+/// Names that a program runs or trusts without being asked: hooks, keys, the configuration of
+/// editors and agents. For [`Mount::protect`](crate::Mount::protect).
+///
+/// ```
+/// use file_sandbox::{DEFAULT_PROTECTED, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+///
+/// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+/// let files = FileSandbox::new(vec![data.protect(DEFAULT_PROTECTED)?])?;
+/// let hook = files.path("/data/sub/.GIT/hooks/pre-commit")?;
+/// let denied = files.write(&hook, "#!/bin/sh", Default::default()).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+/// files.write(&files.path("/data/src/main.rs")?, "fn main() {}", Default::default())?;
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+pub const DEFAULT_PROTECTED: &[&str] = &[
+    ".git/hooks",
+    ".git/config",
+    ".git/info",
+    ".git/modules/*/hooks",
+    ".gitmodules",
+    ".env*",
+    "*.pem",
+    ".ssh",
+    ".envrc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".cursor",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".devcontainer",
+    "/.bashrc",
+    "/.bash_profile",
+    "/.bash_login",
+    "/.bash_logout",
+    "/.profile",
+    "/.zshrc",
+    "/.zshenv",
+    "/.zprofile",
+    "/.zlogin",
+    "/.kshrc",
+    "/.config/fish",
+];
+
+/// Names of secrets, for [`Mount::hide`](crate::Mount::hide).
+///
+/// ```
+/// use file_sandbox::{DEFAULT_HIDDEN, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+///
+/// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+/// let files = FileSandbox::new(vec![data.hide(DEFAULT_HIDDEN)?])?;
+/// let denied = files.read(&files.path("/data/.env.local")?, Default::default()).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::NotFound);
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+pub const DEFAULT_HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
+
 /// Our temporary files: neither seen nor touched through the sandbox.
 pub(crate) const TEMP_PREFIX: &str = ".forge-tmp-";
 

@@ -210,4 +210,33 @@ proptest! {
         }
         prop_assert_eq!(answers(&parent), before);
     }
+
+    /// The same for a child with a top of its own, whose `/a` is the parent's `/top/a`.
+    #[test]
+    fn a_child_with_a_top_of_its_own_can_do_no_more(
+        modes in (some_mode(), some_mode()),
+        things in proptest::collection::vec(some_thing(), 0..12),
+        top in some_path(),
+        first in proptest::option::of(some_restriction()),
+        asked in proptest::collection::vec(some_path(), 1..12),
+    ) {
+        let host = tempfile::tempdir().unwrap();
+        fs::create_dir_all(host.path().join("one")).unwrap();
+        fs::create_dir_all(host.path().join("two")).unwrap();
+        grow(&host.path().join("one"), &things);
+        grow(&host.path().join("two"), &things);
+        let parent = FileSandbox::new(vec![
+            mount("/", &host.path().join("one"), modes.0).hide([".env"]).unwrap(),
+            mount("/a/b", &host.path().join("two"), modes.1).protect(["c"]).unwrap(),
+        ]).unwrap();
+        let restriction = first.unwrap_or_default().rebase(path(&top));
+        let Ok(child) = parent.restrict(&restriction) else { return Ok(()) };
+        for at in &asked {
+            let below = path(&format!("{top}/{at}"));
+            let at = path(at);
+            let shown_only = child.mode_at(&at).is_none();
+            prop_assert!(!child.can_read(&at) || parent.can_read(&below) || shown_only, "read {at}");
+            prop_assert!(!child.can_write(&at) || parent.can_write(&below), "write {at}");
+        }
+    }
 }
