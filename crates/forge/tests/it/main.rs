@@ -3,16 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod cli;
+#[cfg(target_os = "linux")]
+mod confined;
 mod support;
-
-// Commands are confined on Linux only, so far.
-#[cfg(target_os = "linux")]
-mod example;
-#[cfg(target_os = "linux")]
-mod exec;
-#[cfg(target_os = "linux")]
-mod isolation;
-#[cfg(target_os = "linux")]
-mod mcp;
-#[cfg(target_os = "linux")]
-mod stopping;

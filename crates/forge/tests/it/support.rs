@@ -54,16 +54,6 @@ impl World {
         ran(self.command(forge_program(), args).output().unwrap())
     }
 
-    /// Runs `forge ARGS` where `what` is hidden (see the `hide` example of
-    /// os-sandbox), and no program is found but those of `path`.
-    pub(crate) fn forge_without(&self, what: &[&str], args: &[&str]) -> Ran {
-        let mut all: Vec<&str> = what.to_vec();
-        let program = forge_program();
-        all.extend(["--", program.to_str().unwrap()]);
-        all.extend(args);
-        ran(self.command(&hide_program(), &all).output().unwrap())
-    }
-
     /// The program with the test's own surroundings and nothing of ours.
     pub(crate) fn command(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
@@ -76,17 +66,6 @@ impl World {
             .env("FORGE_STATE_DIR", self.root.path().join("state"))
             .stdin(Stdio::null());
         command
-    }
-
-    /// Everything that runs left in the state directory, as one text.
-    pub(crate) fn audit(&self) -> String {
-        let mut text = String::new();
-        let runs = self.root.path().join("state/runs");
-        for run in std::fs::read_dir(runs).into_iter().flatten() {
-            let file = run.unwrap().path().join("audit.jsonl");
-            text.push_str(&std::fs::read_to_string(file).unwrap_or_default());
-        }
-        text
     }
 }
 
@@ -126,22 +105,6 @@ pub(crate) fn ran(output: Output) -> Ran {
 
 pub(crate) fn forge_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_forge"))
-}
-
-/// The `hide` example of os-sandbox. `cargo test --workspace` has built it; a test of
-/// this crate alone builds it now.
-fn hide_program() -> PathBuf {
-    let profile = forge_program().parent().unwrap();
-    let program = profile.join("examples/hide");
-    if !program.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "-p", "os-sandbox", "--example", "hide"])
-            .env("CARGO_TARGET_DIR", profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(built.success());
-    }
-    program
 }
 
 /// A project with a read-only and a writable zone and a few shell rules.

@@ -1,0 +1,53 @@
+//! Everything that runs a command. Commands are confined on Linux only, so far, so
+//! these tests are for Linux: elsewhere each command would be refused.
+
+mod calls;
+mod example;
+mod exec;
+mod isolation;
+mod mcp;
+mod stopping;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Ran, World, forge_program, ran};
+
+impl World {
+    /// Runs `forge ARGS` where `what` is hidden from it (see the `hide` example of
+    /// os-sandbox).
+    fn forge_without(&self, what: &[&str], args: &[&str]) -> Ran {
+        let mut all: Vec<&str> = what.to_vec();
+        let program = forge_program();
+        all.extend(["--", program.to_str().unwrap()]);
+        all.extend(args);
+        ran(self.command(&hide_program(), &all).output().unwrap())
+    }
+
+    /// Every record that runs left in the state directory, as one text.
+    fn audit(&self) -> String {
+        let mut text = String::new();
+        let runs = self.outside().join("state/runs");
+        for run in std::fs::read_dir(runs).into_iter().flatten() {
+            let file = run.unwrap().path().join("audit.jsonl");
+            text.push_str(&std::fs::read_to_string(file).unwrap_or_default());
+        }
+        text
+    }
+}
+
+/// The `hide` example of os-sandbox. `cargo test --workspace` has built it; a test of
+/// this crate alone builds it now.
+fn hide_program() -> PathBuf {
+    let profile = forge_program().parent().unwrap();
+    let program = profile.join("examples/hide");
+    if !program.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "os-sandbox", "--example", "hide"])
+            .env("CARGO_TARGET_DIR", profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(built.success());
+    }
+    program
+}
