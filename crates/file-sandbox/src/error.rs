@@ -566,6 +566,7 @@ impl Reason {
             Self::NotText => Some("Pass binary files as attachments instead.".to_owned()),
             Self::ChildLacks { available, .. } => Some(format!("Available: {}", list(available))),
             Self::ChildLink { .. } => Some("Name the directory that it leads to.".to_owned()),
+            Self::Ownership => Some("It can be written in place.".to_owned()),
             Self::OtherVolume => Some("Move what is in it, file by file.".to_owned()),
             Self::TooMany { .. } => Some("Take what is in it first, part by part.".to_owned()),
             Self::Stale { now, .. } => Some(match now {
@@ -592,7 +593,6 @@ impl Reason {
             | Self::ChildMode { .. }
             | Self::Mount { .. }
             | Self::MountOverlap { .. }
-            | Self::Ownership
             | Self::Holds { .. }
             | Self::IntoItself
             | Self::Encoding { .. }

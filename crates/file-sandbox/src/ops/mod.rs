@@ -1,6 +1,7 @@
 //! The operations, one file each.
 
 mod clip;
+mod collect;
 mod create;
 mod delete;
 mod descend;
@@ -13,6 +14,7 @@ mod read;
 mod relocate;
 mod search;
 mod stat;
+mod tail;
 mod tree;
 mod walk;
 mod write;

@@ -7,7 +7,7 @@
 use crate::backend::{Contents as _, now};
 use crate::error::{Error, Reason, Verb};
 use crate::hash::{ContentHash, Hasher};
-use crate::ops::write::hash_of;
+use crate::ops::collect::Collect;
 use crate::path::SandboxPath;
 use crate::resolve::{Opened, check_size};
 use crate::sandbox::FileSandbox;
@@ -20,12 +20,12 @@ use crate::text::{Decode, TextEncoding};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
-    max_chars: u64,
-    offset: u64,
+    pub(super) max_chars: u64,
+    pub(super) offset: u64,
     /// The first line, from 1, and how many.
-    lines: Option<(u64, u64)>,
+    pub(super) lines: Option<(u64, u64)>,
     tail: Option<usize>,
-    hash: bool,
+    pub(super) hash: bool,
 }
 
 impl ReadOptions {
@@ -171,8 +171,6 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const COUNT_BYTES: u64 = 16 * 1024 * 1024;
 /// Looked at for guessing an encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
-/// Read at the end of a file for its last lines.
-const TAIL_BYTES: u64 = 1024 * 1024 - 64;
 /// What is read of a file that gives no size, as some file systems do.
 const NO_SIZE_BYTES: u64 = 1024 * 1024;
 
@@ -332,84 +330,6 @@ impl FileSandbox {
         Ok(collect.finish(encoding, hash, at_end))
     }
 
-    async fn read_tail(
-        &self,
-        path: &SandboxPath,
-        opened: &Opened<'_>,
-        lines: usize,
-        options: &ReadOptions,
-    ) -> Result<Text, Error> {
-        let refuse = || Error::new(path.asked(), Reason::NotText);
-        let failed = |fault| self.system(path, Verb::Read, fault);
-        let size = opened.meta.size;
-        let mut head = [0; 4];
-        let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
-        let known = TextEncoding::by_bom(&head[..got]);
-        let unit = if known.is_some() { 2 } else { 1 };
-        // Backwards, part by part, until there are enough lines.
-        let mut start = size;
-        let mut bytes: Vec<u8> = Vec::new();
-        let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
-        let floor = if size <= TAIL_BYTES { 0 } else { floor };
-        while start > floor && newlines(&bytes, unit) <= lines {
-            let from = start.saturating_sub(CHUNK_BYTES as u64).max(floor) & !1;
-            let room = usize::try_from(start - from).unwrap_or(CHUNK_BYTES);
-            let mut part = vec![0; room];
-            let mut filled = 0;
-            while filled < room {
-                let at = from + filled as u64;
-                let got = opened.file.read_at(&mut part[filled..], at).await;
-                match got.map_err(failed)? {
-                    0 => break,
-                    got => filled += got,
-                }
-            }
-            part.truncate(filled);
-            part.extend_from_slice(&bytes);
-            (bytes, start) = (part, from);
-        }
-        let mut body = &bytes[..];
-        if start > 0 {
-            // The first line of what was read may have begun before.
-            body = &body[line_start(body, unit)..];
-        } else if let Some((_, bom)) = known {
-            body = &body[bom.min(body.len())..];
-        }
-        let encoding = match known {
-            Some((encoding, _)) => encoding,
-            None if body.contains(&0) => return Err(refuse()),
-            None if std::str::from_utf8(body).is_ok() => TextEncoding::UTF_8,
-            None => TextEncoding::guess(body, true).ok_or_else(refuse)?,
-        };
-        let mut text = String::new();
-        Decode::new(encoding)
-            .take(body, true, &mut text)
-            .filter(|()| !text.contains('\0'))
-            .ok_or_else(refuse)?;
-        let content = last_lines(&text, lines, options.max_chars);
-        let more = start > 0 || content.len() < text.len();
-        let chars = content.chars().count() as u64;
-        let whole = text.chars().count() as u64;
-        let hash = match options.hash {
-            true => Some(hash_of(&opened.file, size).await.map_err(failed)?),
-            false => None,
-        };
-        Ok(Text {
-            content: content.to_owned(),
-            truncated: more,
-            total_chars: if start == 0 {
-                TotalChars::Exact(whole)
-            } else {
-                TotalChars::AtLeast(whole)
-            },
-            offset: 0,
-            chars,
-            first_line: (!more).then_some(1),
-            encoding,
-            hash,
-        })
-    }
-
     /// Reads a whole file of at most `max_bytes`.
     ///
     /// # Errors
@@ -522,213 +442,4 @@ fn whole_chars(bytes: &[u8]) -> Option<&str> {
         Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?,
     };
     (!text.contains('\0')).then_some(text)
-}
-
-/// Line ends among these bytes.
-fn newlines(bytes: &[u8], unit: usize) -> usize {
-    match unit {
-        1 => bytes.iter().filter(|byte| **byte == b'\n').count(),
-        _ => bytes
-            .chunks_exact(2)
-            .filter(|pair| is_newline(pair))
-            .count(),
-    }
-}
-
-/// Where the first whole line begins.
-fn line_start(bytes: &[u8], unit: usize) -> usize {
-    let found = match unit {
-        1 => bytes.iter().position(|byte| *byte == b'\n'),
-        _ => bytes.chunks_exact(2).position(is_newline).map(|n| n * 2),
-    };
-    // Without any, all of it is the end of one line, which may begin within a character.
-    match found {
-        Some(newline) => newline + unit,
-        None if unit == 1 => bytes
-            .iter()
-            .take(4)
-            .take_while(|byte| (0x80..0xc0).contains(*byte))
-            .count(),
-        None => 0,
-    }
-}
-
-/// In either byte order: U+0A00 is no character.
-fn is_newline(pair: &[u8]) -> bool {
-    pair == [b'\n', 0] || pair == [0, b'\n']
-}
-
-/// The last lines, of at most so many characters.
-fn last_lines(text: &str, lines: usize, max_chars: u64) -> &str {
-    let body = text.strip_suffix('\n').unwrap_or(text);
-    let start = match lines.checked_sub(1) {
-        None => text.len(),
-        Some(before) => body
-            .rmatch_indices('\n')
-            .nth(before)
-            .map_or(0, |(newline, _)| newline + 1),
-    };
-    let text = &text[start..];
-    let max = usize::try_from(max_chars).unwrap_or(usize::MAX);
-    match max.checked_sub(1) {
-        None => "",
-        Some(last) => match text.char_indices().nth_back(last) {
-            Some((at, _)) => &text[at..],
-            None => text,
-        },
-    }
-}
-
-/// Counts all characters and keeps those asked for.
-struct Collect {
-    content: String,
-    skip: Skip,
-    wanted: u64,
-    taken: u64,
-    total: u64,
-    /// Of the first character kept.
-    offset: u64,
-    first_line: u64,
-    /// Line ends seen before the first character kept, and lines still wanted.
-    line: u64,
-    lines_left: Option<u64>,
-}
-
-/// What is left out at the start.
-enum Skip {
-    Chars(u64),
-    Lines(u64),
-    Done,
-}
-
-impl Collect {
-    fn new(options: &ReadOptions) -> Self {
-        Self {
-            content: String::new(),
-            skip: match options.lines {
-                Some((first, _)) => Skip::Lines(first - 1),
-                None => Skip::Chars(options.offset),
-            },
-            wanted: options.max_chars,
-            taken: 0,
-            total: 0,
-            offset: options.offset,
-            first_line: 1,
-            line: 1,
-            lines_left: options.lines.map(|(_, count)| count),
-        }
-    }
-
-    fn take(&mut self, text: &str) {
-        let chars = text.chars().count() as u64;
-        let before = self.total;
-        self.total += chars;
-        let Some(first) = self.skipped(text, chars, before) else {
-            return;
-        };
-        let rest = &text[byte_of(text, chars, first)..];
-        let mut count = (chars - first).min(self.wanted - self.taken);
-        if let Some(left) = &mut self.lines_left {
-            let kept = keep_lines(rest, left);
-            count = count.min(kept.chars().count() as u64);
-        }
-        if count > 0 {
-            let length = byte_of(rest, chars - first, count);
-            self.content.push_str(&rest[..length]);
-            self.taken += count;
-        }
-    }
-
-    /// How many characters of a part come before those asked for; `None` if all do.
-    fn skipped(&mut self, text: &str, chars: u64, before: u64) -> Option<u64> {
-        let first = match self.skip {
-            Skip::Done => return Some(0),
-            Skip::Chars(skip) => {
-                let first = skip.saturating_sub(before).min(chars);
-                if first > 0 {
-                    let passed = &text[..byte_of(text, chars, first)];
-                    self.line += passed.matches('\n').count() as u64;
-                }
-                if before + first < skip {
-                    self.first_line = self.line;
-                    return None;
-                }
-                first
-            }
-            Skip::Lines(0) => 0,
-            Skip::Lines(left) => {
-                let nth = usize::try_from(left - 1).unwrap_or(usize::MAX);
-                let mut ends = text.match_indices('\n');
-                let Some((end, _)) = ends.nth(nth) else {
-                    let seen = text.matches('\n').count() as u64;
-                    self.skip = Skip::Lines(left - seen);
-                    self.line += seen;
-                    self.offset = before + chars;
-                    self.first_line = self.line;
-                    return None;
-                };
-                self.line += left;
-                text[..=end].chars().count() as u64
-            }
-        };
-        if matches!(self.skip, Skip::Lines(_)) {
-            self.offset = before + first;
-        }
-        self.skip = Skip::Done;
-        self.first_line = self.line;
-        Some(first)
-    }
-
-    fn is_full(&self) -> bool {
-        self.taken == self.wanted || self.lines_left == Some(0)
-    }
-
-    fn finish(self, encoding: TextEncoding, hash: Option<ContentHash>, at_end: bool) -> Text {
-        Text {
-            content: self.content,
-            truncated: !at_end || self.offset.saturating_add(self.taken) < self.total,
-            total_chars: if at_end {
-                TotalChars::Exact(self.total)
-            } else {
-                TotalChars::AtLeast(self.total)
-            },
-            offset: self.offset,
-            chars: self.taken,
-            first_line: Some(self.first_line),
-            encoding,
-            hash,
-        }
-    }
-}
-
-/// As much of a text as belongs to the lines that are left.
-fn keep_lines<'t>(text: &'t str, left: &mut u64) -> &'t str {
-    if *left == 0 {
-        return "";
-    }
-    let nth = usize::try_from(*left - 1).unwrap_or(usize::MAX);
-    match text.match_indices('\n').nth(nth) {
-        Some((end, _)) => {
-            *left = 0;
-            &text[..=end]
-        }
-        None => {
-            *left -= text.matches('\n').count() as u64;
-            text
-        }
-    }
-}
-
-/// Where the character number `index` of `chars` begins. Mostly at one of the ends.
-fn byte_of(text: &str, chars: u64, index: u64) -> usize {
-    if index == 0 {
-        return 0;
-    }
-    if index >= chars {
-        return text.len();
-    }
-    let index = usize::try_from(index).unwrap_or(usize::MAX);
-    text.char_indices()
-        .nth(index)
-        .map_or(text.len(), |(byte, _)| byte)
 }

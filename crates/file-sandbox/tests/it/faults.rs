@@ -250,3 +250,75 @@ fn with_few_descriptors() {
     files.delete_all(&path("/data/deep")).unwrap();
     assert!(!dir.join("deep").exists());
 }
+
+/// Nobody but root can give a file back to its owner, so it is not taken in the first place.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_somebody_else() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("f");
+    fs::write(&file, "theirs").unwrap();
+    if fs::metadata(&file).unwrap().uid() != 0 {
+        println!("skipped: only root can become somebody else");
+        return;
+    }
+    for (path, mode) in [(dir.path(), 0o777), (&file, 0o666)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = this("faults::as_an_ordinary_user", dir.path());
+    let output = command.uid(65_534).gid(65_534).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("1 passed"), "{said}\n{why}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "in place");
+    assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+}
+
+#[test]
+#[ignore = "run by another test, as an ordinary user"]
+fn as_an_ordinary_user() {
+    let dir = given_dir();
+    let files = sandbox(&dir);
+    let at = path("/data/f");
+    let denied = files.write(&at, "mine", WriteOptions::new()).unwrap_err();
+    assert_eq!(
+        denied.to_string(),
+        "Cannot write to '/data/f': it belongs to another user, and a new file could not be given back.\nIt can be written in place."
+    );
+    assert_eq!(fs::read_to_string(dir.join("f")).unwrap(), "theirs");
+    assert_eq!(temporary(&dir), [""; 0]);
+    let options = WriteOptions::new().in_place(true);
+    files.write(&at, "in place", options).unwrap();
+}
+
+/// What the system counted, of this thread alone.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_of_a_large_file_costs_little() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "0123456789".repeat(10);
+    let all: String = (0..100_000).map(|n| format!("{n} {line}\n")).collect();
+    fs::write(dir.path().join("f"), &all).unwrap();
+    let files = sandbox(dir.path());
+    let read_so_far = || -> u64 {
+        let io = fs::read_to_string("/proc/thread-self/io").unwrap();
+        let count = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        count.unwrap().parse().unwrap()
+    };
+    for (lines, most) in [(20, 70 * 1024), (1_000, 1 << 20), (90_000, 1 << 20)] {
+        let before = read_so_far();
+        let text = files
+            .read(&path("/data/f"), ReadOptions::new().tail(lines))
+            .unwrap();
+        let cost = read_so_far() - before;
+        // The count itself is read too.
+        assert!(cost <= most + 1024, "{lines} lines: {cost} bytes");
+        assert!(all.ends_with(&text.content) && text.truncated);
+        if lines <= 1_000 {
+            assert_eq!(text.content.lines().count(), lines);
+        }
+    }
+}

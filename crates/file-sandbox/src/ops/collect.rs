@@ -1,0 +1,164 @@
+//! Of a text that comes in parts, the characters or lines that were asked for.
+
+use crate::hash::ContentHash;
+use crate::ops::read::{ReadOptions, Text, TotalChars};
+use crate::text::TextEncoding;
+
+/// Counts all characters and keeps those asked for.
+pub(super) struct Collect {
+    content: String,
+    skip: Skip,
+    wanted: u64,
+    taken: u64,
+    total: u64,
+    /// Of the first character kept.
+    offset: u64,
+    first_line: u64,
+    /// Line ends seen before the first character kept, and lines still wanted.
+    line: u64,
+    lines_left: Option<u64>,
+}
+
+/// What is left out at the start.
+enum Skip {
+    Chars(u64),
+    Lines(u64),
+    Done,
+}
+
+impl Collect {
+    pub(super) fn new(options: &ReadOptions) -> Self {
+        Self {
+            content: String::new(),
+            skip: match options.lines {
+                Some((first, _)) => Skip::Lines(first - 1),
+                None => Skip::Chars(options.offset),
+            },
+            wanted: options.max_chars,
+            taken: 0,
+            total: 0,
+            offset: options.offset,
+            first_line: 1,
+            line: 1,
+            lines_left: options.lines.map(|(_, count)| count),
+        }
+    }
+
+    pub(super) fn take(&mut self, text: &str) {
+        let chars = text.chars().count() as u64;
+        let before = self.total;
+        self.total += chars;
+        let Some(first) = self.skipped(text, chars, before) else {
+            return;
+        };
+        let rest = &text[byte_of(text, chars, first)..];
+        let mut count = (chars - first).min(self.wanted - self.taken);
+        if let Some(left) = &mut self.lines_left {
+            let kept = keep_lines(rest, left);
+            count = count.min(kept.chars().count() as u64);
+        }
+        if count > 0 {
+            let length = byte_of(rest, chars - first, count);
+            self.content.push_str(&rest[..length]);
+            self.taken += count;
+        }
+    }
+
+    /// How many characters of a part come before those asked for; `None` if all do.
+    fn skipped(&mut self, text: &str, chars: u64, before: u64) -> Option<u64> {
+        let first = match self.skip {
+            Skip::Done => return Some(0),
+            Skip::Chars(skip) => {
+                let first = skip.saturating_sub(before).min(chars);
+                if first > 0 {
+                    let passed = &text[..byte_of(text, chars, first)];
+                    self.line += passed.matches('\n').count() as u64;
+                }
+                if before + first < skip {
+                    self.first_line = self.line;
+                    return None;
+                }
+                first
+            }
+            Skip::Lines(0) => 0,
+            Skip::Lines(left) => {
+                let nth = usize::try_from(left - 1).unwrap_or(usize::MAX);
+                let mut ends = text.match_indices('\n');
+                let Some((end, _)) = ends.nth(nth) else {
+                    let seen = text.matches('\n').count() as u64;
+                    self.skip = Skip::Lines(left - seen);
+                    self.line += seen;
+                    self.offset = before + chars;
+                    self.first_line = self.line;
+                    return None;
+                };
+                self.line += left;
+                text[..=end].chars().count() as u64
+            }
+        };
+        if matches!(self.skip, Skip::Lines(_)) {
+            self.offset = before + first;
+        }
+        self.skip = Skip::Done;
+        self.first_line = self.line;
+        Some(first)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.taken == self.wanted || self.lines_left == Some(0)
+    }
+
+    pub(super) fn finish(
+        self,
+        encoding: TextEncoding,
+        hash: Option<ContentHash>,
+        at_end: bool,
+    ) -> Text {
+        Text {
+            content: self.content,
+            truncated: !at_end || self.offset.saturating_add(self.taken) < self.total,
+            total_chars: if at_end {
+                TotalChars::Exact(self.total)
+            } else {
+                TotalChars::AtLeast(self.total)
+            },
+            offset: self.offset,
+            chars: self.taken,
+            first_line: Some(self.first_line),
+            encoding,
+            hash,
+        }
+    }
+}
+
+/// As much of a text as belongs to the lines that are left.
+fn keep_lines<'t>(text: &'t str, left: &mut u64) -> &'t str {
+    if *left == 0 {
+        return "";
+    }
+    let nth = usize::try_from(*left - 1).unwrap_or(usize::MAX);
+    match text.match_indices('\n').nth(nth) {
+        Some((end, _)) => {
+            *left = 0;
+            &text[..=end]
+        }
+        None => {
+            *left -= text.matches('\n').count() as u64;
+            text
+        }
+    }
+}
+
+/// Where the character number `index` of `chars` begins. Mostly at one of the ends.
+fn byte_of(text: &str, chars: u64, index: u64) -> usize {
+    if index == 0 {
+        return 0;
+    }
+    if index >= chars {
+        return text.len();
+    }
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    text.char_indices()
+        .nth(index)
+        .map_or(text.len(), |(byte, _)| byte)
+}

@@ -1,0 +1,150 @@
+//! The last lines of a file, read from its end.
+
+use crate::backend::Contents as _;
+use crate::error::{Error, Reason, Verb};
+use crate::ops::read::{ReadOptions, Text, TotalChars};
+use crate::ops::write::hash_of;
+use crate::path::SandboxPath;
+use crate::resolve::Opened;
+use crate::sandbox::FileSandbox;
+use crate::text::{Decode, TextEncoding};
+
+/// Read of a file at most, with what is read of its start.
+const TAIL_BYTES: u64 = 1024 * 1024 - 64;
+/// Bytes at a time.
+const CHUNK_BYTES: u64 = 64 * 1024;
+
+impl FileSandbox {
+    pub(super) async fn read_tail(
+        &self,
+        path: &SandboxPath,
+        opened: &Opened<'_>,
+        lines: usize,
+        options: &ReadOptions,
+    ) -> Result<Text, Error> {
+        let refuse = || Error::new(path.asked(), Reason::NotText);
+        let failed = |fault| self.system(path, Verb::Read, fault);
+        let size = opened.meta.size;
+        let mut head = [0; 4];
+        let got = opened.file.read_at(&mut head, 0).await.map_err(failed)?;
+        let known = TextEncoding::by_bom(&head[..got]);
+        let unit = if known.is_some() { 2 } else { 1 };
+        // Backwards, part by part, until there are enough lines.
+        let mut start = size;
+        let mut bytes: Vec<u8> = Vec::new();
+        let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
+        let floor = if size <= TAIL_BYTES { 0 } else { floor };
+        while start > floor && newlines(&bytes, unit) <= lines {
+            let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
+            let room = usize::try_from(start - from).unwrap_or(0);
+            let mut part = vec![0; room];
+            let mut filled = 0;
+            while filled < room {
+                let at = from + filled as u64;
+                let got = opened.file.read_at(&mut part[filled..], at).await;
+                match got.map_err(failed)? {
+                    0 => break,
+                    got => filled += got,
+                }
+            }
+            part.truncate(filled);
+            part.extend_from_slice(&bytes);
+            (bytes, start) = (part, from);
+        }
+        let mut body = &bytes[..];
+        if start > 0 {
+            // The first line of what was read may have begun before.
+            body = &body[line_start(body, unit)..];
+        } else if let Some((_, bom)) = known {
+            body = &body[bom.min(body.len())..];
+        }
+        let encoding = match known {
+            Some((encoding, _)) => encoding,
+            None if body.contains(&0) => return Err(refuse()),
+            None if std::str::from_utf8(body).is_ok() => TextEncoding::UTF_8,
+            None => TextEncoding::guess(body, true).ok_or_else(refuse)?,
+        };
+        let mut text = String::new();
+        Decode::new(encoding)
+            .take(body, true, &mut text)
+            .filter(|()| !text.contains('\0'))
+            .ok_or_else(refuse)?;
+        let content = last_lines(&text, lines, options.max_chars);
+        let more = start > 0 || content.len() < text.len();
+        let chars = content.chars().count() as u64;
+        let whole = text.chars().count() as u64;
+        let hash = match options.hash {
+            true => Some(hash_of(&opened.file, size).await.map_err(failed)?),
+            false => None,
+        };
+        Ok(Text {
+            content: content.to_owned(),
+            truncated: more,
+            total_chars: if start == 0 {
+                TotalChars::Exact(whole)
+            } else {
+                TotalChars::AtLeast(whole)
+            },
+            offset: 0,
+            chars,
+            first_line: (!more).then_some(1),
+            encoding,
+            hash,
+        })
+    }
+}
+
+/// Line ends among these bytes.
+fn newlines(bytes: &[u8], unit: usize) -> usize {
+    match unit {
+        1 => bytes.iter().filter(|byte| **byte == b'\n').count(),
+        _ => bytes
+            .chunks_exact(2)
+            .filter(|pair| is_newline(pair))
+            .count(),
+    }
+}
+
+/// Where the first whole line begins.
+fn line_start(bytes: &[u8], unit: usize) -> usize {
+    let found = match unit {
+        1 => bytes.iter().position(|byte| *byte == b'\n'),
+        _ => bytes.chunks_exact(2).position(is_newline).map(|n| n * 2),
+    };
+    // Without any, all of it is the end of one line, which may begin within a character.
+    match found {
+        Some(newline) => newline + unit,
+        None if unit == 1 => bytes
+            .iter()
+            .take(4)
+            .take_while(|byte| (0x80..0xc0).contains(*byte))
+            .count(),
+        None => 0,
+    }
+}
+
+/// In either byte order: U+0A00 is no character.
+fn is_newline(pair: &[u8]) -> bool {
+    pair == [b'\n', 0] || pair == [0, b'\n']
+}
+
+/// The last lines, of at most so many characters.
+fn last_lines(text: &str, lines: usize, max_chars: u64) -> &str {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let start = match lines.checked_sub(1) {
+        None => text.len(),
+        Some(before) => body
+            .rmatch_indices('\n')
+            .nth(before)
+            .map_or(0, |(newline, _)| newline + 1),
+    };
+    let text = &text[start..];
+    let max = usize::try_from(max_chars).unwrap_or(usize::MAX);
+    match max.checked_sub(1) {
+        None => "",
+        Some(last) => match text.char_indices().nth_back(last) {
+            Some((at, _)) => &text[at..],
+            None => text,
+        },
+    }
+}
