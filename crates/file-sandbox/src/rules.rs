@@ -4,9 +4,9 @@
 //! (CVE-2026-25724), and blind to case, because the file system may be (CVE-2025-59944). A name
 //! counts with everything below it, and whether or not it exists yet (CVE-2026-25725).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
-use crate::glob::Glob;
+use crate::glob::{Glob, State};
 
 /// Name patterns, matched against paths below a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,6 +122,46 @@ impl NameRules {
     }
 }
 
+/// The rules as they stand in one directory that falls under none of them: each name in it is then
+/// one step, however deep it lies.
+pub(crate) struct InDir<'r> {
+    rules: &'r [Rule],
+    states: Vec<State>,
+}
+
+impl NameRules {
+    pub(crate) fn in_dir(&self, base: &[OsString], names: &[OsString]) -> InDir<'_> {
+        let mut states: Vec<State> = self.rules.iter().map(|rule| rule.glob.start()).collect();
+        if !states.is_empty() {
+            for name in base.iter().chain(names) {
+                let name = fold(&name.to_string_lossy());
+                for (rule, state) in self.rules.iter().zip(&mut states) {
+                    *state = rule.glob.step(state, &name);
+                }
+            }
+        }
+        InDir {
+            rules: &self.rules,
+            states,
+        }
+    }
+}
+
+impl InDir<'_> {
+    /// Whether a name falls under a rule, or is one of our temporary files.
+    pub(crate) fn matches(&self, name: &OsStr) -> bool {
+        if name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
+            return true;
+        }
+        if self.rules.is_empty() {
+            return false;
+        }
+        let name = fold(&name.to_string_lossy());
+        let mut rules = self.rules.iter().zip(&self.states);
+        rules.any(|(rule, state)| rule.glob.accepts_child(state, &name))
+    }
+}
+
 /// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
 /// ignores some invisible characters (CVE-2014-9390).
 fn fold(name: &str) -> String {
@@ -169,6 +209,13 @@ mod tests {
         for (path, rule) in rows {
             let names: Vec<OsString> = path.split('/').map(OsString::from).collect();
             assert_eq!(rules.matching(&[], &names), rule, "{path}");
+            // A walk never comes into a directory that falls under a rule.
+            if let Some((last, above)) = names.split_last()
+                && rules.matching(&[], above).is_none()
+            {
+                let in_dir = rules.in_dir(&[], above);
+                assert_eq!(in_dir.matches(last), rule.is_some(), "{path}");
+            }
         }
     }
 }

@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cap_std::ambient_authority;
-use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, SearchOptions, WalkOptions};
+use file_sandbox::{
+    DEFAULT_HIDDEN, DEFAULT_PROTECTED, FileSandbox, Mode, Mount, SandboxPath, SearchOptions,
+    WalkOptions,
+};
 
 use crate::compare::{Measure, Outcome, medians};
 
@@ -43,6 +46,8 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
 pub(crate) fn sandbox(dir: &Path) -> Result<FileSandbox, Box<dyn Error>> {
     let target = SandboxPath::parse("/data")?;
     let mount = Mount::open_ambient(target, dir, Mode::ReadWrite, ambient_authority())?;
+    // With rules, as in most uses: each name is held against them.
+    let mount = mount.protect(DEFAULT_PROTECTED)?.hide(DEFAULT_HIDDEN)?;
     Ok(FileSandbox::new(vec![mount])?)
 }
 

@@ -225,23 +225,19 @@ impl<'s> Descent<'s> {
         dir: &Handle<'_>,
         children: &mut Vec<Child>,
     ) -> Result<(), Fault> {
-        let rules = &self.files.table.mounts[mount];
-        let mut way = names.to_vec();
+        let mount = &self.files.table.mounts[mount];
+        let hidden = mount.hidden.in_dir(&mount.base, names);
         let mut entries = dir.names().await?;
         while let Some((raw, kind)) = entries.next().await? {
             self.names += 1;
             if self.names > self.options.max_names {
                 self.cut(Cut::Names);
             }
-            if self.report.cut.is_some()
-                || (self.names.is_multiple_of(NAMES_PER_LOOK) && self.is_over())
-            {
+            let look = self.names.is_multiple_of(NAMES_PER_LOOK);
+            if self.report.cut.is_some() || (look && self.is_over()) {
                 return Ok(());
             }
-            way.push(raw);
-            let is_hidden = hidden_by(rules, &way).is_some();
-            let Some(raw) = way.pop() else { continue };
-            if is_hidden {
+            if hidden.matches(&raw) {
                 continue;
             }
             // Not every file system tells the type with the name; one look then.
