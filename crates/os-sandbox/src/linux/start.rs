@@ -15,6 +15,7 @@ use crate::plan::{Backend, Plan};
 use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch};
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{getegid, geteuid};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -45,6 +46,9 @@ pub(crate) fn begin(
     let wall = command.wall();
     let starting = launch(command.plan.backend() == Backend::Bubblewrap)?;
     let (streams, pipes) = streams(&command.stdio)?;
+    if command.plan.backend() != Backend::None {
+        refuse_directories(&streams)?;
+    }
     let mut prepared = Prepared::new(&command)?;
     if let Some(probe) = probe {
         prepared.run.flags |= wire::FLAG_PROBE;
@@ -163,7 +167,7 @@ impl Prepared {
             Backend::None => run.flags |= wire::FLAG_UNCONFINED,
             Backend::Bubblewrap | Backend::Landlock => {
                 if plan.support().seccomp() {
-                    run.filter = filter(plan)?;
+                    run.filter = filter(plan, command.session)?;
                 }
                 if abi > 0 {
                     ruleset = Some(rules(plan, &mounts, private.as_ref(), links)?);
@@ -304,7 +308,7 @@ fn rules(
     })
 }
 
-fn filter(plan: &Plan) -> Result<Vec<u8>, Error> {
+fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
     let policy = plan.policy();
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
     let wanted = seccomp::Wanted {
@@ -322,6 +326,7 @@ fn filter(plan: &Plan) -> Result<Vec<u8>, Error> {
         },
         freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
         shared_host: plan.backend() == Backend::Landlock,
+        shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
     };
     plan.places().filter(wanted).ok_or_else(none)
 }
@@ -398,6 +403,19 @@ fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
     let out: Result<[OwnedFd; 3], _> = out.try_into();
     out.map(|out| (out, pipes))
         .map_err(|_| Error::new(ErrorKind::Io, "not three streams"))
+}
+
+/// A directory of the host is a way round every mount (`openat(0, "..")`, as in CVE-2024-21626),
+/// and no stream.
+fn refuse_directories(streams: &[OwnedFd; 3]) -> Result<(), Error> {
+    for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
+        let stat = fstat(stream)
+            .map_err(|errno| Error::io("could not look at the command's streams", errno.into()))?;
+        if stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+            return Err(Error::invalid(format!("standard {name} is a directory")));
+        }
+    }
+    Ok(())
 }
 
 /// Our own passwd and group: the caller, by a neutral name, and nobody.

@@ -49,7 +49,7 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 112] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
     ("shmget", Some(29), Some(194)),
@@ -61,6 +61,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
     ("semget", Some(64), Some(190)),
     ("semop", Some(65), Some(193)),
     ("semctl", Some(66), Some(191)),
+    ("kill", Some(62), Some(129)),
     ("msgget", Some(68), Some(186)),
     ("msgsnd", Some(69), Some(189)),
     ("msgrcv", Some(70), Some(188)),
@@ -76,6 +77,9 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
     ("syslog", Some(103), Some(116)),
     ("mknod", Some(133), None),
     ("personality", Some(135), Some(92)),
+    ("setpriority", Some(141), Some(140)),
+    ("sched_setparam", Some(142), Some(118)),
+    ("sched_setscheduler", Some(144), Some(119)),
     ("vhangup", Some(153), Some(58)),
     ("modify_ldt", Some(154), None),
     ("pivot_root", Some(155), Some(41)),
@@ -101,6 +105,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
     ("removexattr", Some(197), Some(14)),
     ("lremovexattr", Some(198), Some(15)),
     ("fremovexattr", Some(199), Some(16)),
+    ("sched_setaffinity", Some(203), Some(122)),
     ("semtimedop", Some(220), Some(192)),
     ("clock_settime", Some(227), Some(112)),
     ("mq_open", Some(240), Some(180)),
@@ -109,6 +114,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
     ("add_key", Some(248), Some(217)),
     ("request_key", Some(249), Some(218)),
     ("keyctl", Some(250), Some(219)),
+    ("ioprio_set", Some(251), Some(30)),
     ("migrate_pages", Some(256), Some(238)),
     ("openat", Some(257), Some(56)),
     ("mkdirat", Some(258), Some(34)),
@@ -128,6 +134,7 @@ pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 105] = [
     ("process_vm_writev", Some(311), Some(271)),
     ("kcmp", Some(312), Some(272)),
     ("finit_module", Some(313), Some(273)),
+    ("sched_setattr", Some(314), Some(274)),
     ("kexec_file_load", Some(320), Some(294)),
     ("bpf", Some(321), Some(280)),
     ("userfaultfd", Some(323), Some(282)),

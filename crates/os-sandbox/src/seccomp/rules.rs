@@ -4,8 +4,8 @@
 
 use super::numbers::Arch;
 use super::table::{
-    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
-    Rule, Table, Test,
+    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
+    EPROTONOSUPPORT, Rule, Table, Test,
 };
 
 /// What a filter depends on.
@@ -22,6 +22,9 @@ pub(crate) struct Wanted {
     /// No namespaces: System V and POSIX message queues, semaphores and shared memory are those of
     /// the whole host, and so are the limits of every process of the same user.
     pub(crate) shared_host: bool,
+    /// The command starts in its caller's process group, whose members outside its namespaces
+    /// `kill(0)` reaches, and no Landlock scope keeps signals in.
+    pub(crate) shared_group: bool,
 }
 
 /// Set-user-id and set-group-id in a mode.
@@ -34,6 +37,11 @@ const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
 pub(super) const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
+const TIOCSETD: u32 = 0x5423;
+/// The part of an ioctl's number that says whose it is.
+const IOCTL_TYPE: u32 = 0xff00;
+const PRIO_PROCESS: u32 = 0;
+const IOPRIO_WHO_PROCESS: u32 = 1;
 
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
@@ -41,6 +49,7 @@ const AF_INET6: u32 = 10;
 const AF_NETLINK: u32 = 16;
 const SOCK_STREAM: u32 = 1;
 const SOCK_DGRAM: u32 = 2;
+const SOCK_SEQPACKET: u32 = 5;
 /// A socket type without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
 const SOCK_MASK: u32 = 0xf;
 const ALL: u32 = u32::MAX;
@@ -150,8 +159,7 @@ pub(crate) fn table(wanted: Wanted) -> Table {
         &[0, 0x0004_0000, 0x0008, 0xffff_ffff],
         EPERM,
     );
-    // Keystrokes into the terminal of the person (CVE-2017-5226).
-    rules.each("ioctl", 1, &[TIOCSTI, TIOCLINUX], EPERM);
+    rules.rule("ioctl", ioctls(wanted));
 
     // A set-id file in a writable mount outlives the sandbox and works outside.
     rules.when(
@@ -209,23 +217,113 @@ pub(crate) fn table(wanted: Wanted) -> Table {
                 "mq_unlink",
             ],
         );
-        // A limit of zero seconds is a kill.
-        rules.when(&["prlimit64"], 0, ALL, EPERM);
+        // A limit of zero seconds is a kill. Landlock's scope does not know about scheduling
+        // either, and a process that only runs when nothing else does is as good as stopped.
+        rules.when(
+            &[
+                "prlimit64",
+                "sched_setscheduler",
+                "sched_setparam",
+                "sched_setattr",
+                "sched_setaffinity",
+            ],
+            0,
+            ALL,
+            EPERM,
+        );
+    }
+    if wanted.shared_host || wanted.shared_group {
+        // Groups reach out of namespaces, users and other processes where there are none.
+        rules.itself("setpriority", PRIO_PROCESS);
+        rules.itself("ioprio_set", IOPRIO_WHO_PROCESS);
+    }
+    if wanted.shared_group {
+        rules.each("kill", 0, &[0], EPERM);
     }
 
     rules.rule("socket", sockets(wanted));
-    // Pairs talk to nobody else.
-    rules.rule(
-        "socketpair",
-        Rule {
-            clauses: vec![Clause {
-                tests: vec![family(AF_UNIX)],
-                action: Action::Allow,
-            }],
-            otherwise: Action::Errno(EAFNOSUPPORT),
-        },
-    );
+    rules.rule("socketpair", pairs(wanted));
     Table::new(wanted.arch, rules.out)
+}
+
+/// Keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are kernel
+/// code loaded on demand, and what writes through a descriptor that was opened for reading only.
+fn ioctls(wanted: Wanted) -> Rule {
+    let number = |value: u32| Test::Masked {
+        arg: 1,
+        mask: ALL,
+        value,
+    };
+    let clause = |test: Test, action: Action| Clause {
+        tests: vec![test],
+        action,
+    };
+    let mut clauses: Vec<Clause> = [TIOCSTI, TIOCLINUX, TIOCSETD]
+        .map(|value| clause(number(value), Action::Errno(EPERM)))
+        .into();
+    if wanted.shared_host {
+        // Landlock looks at the ioctls of devices only. btrfs makes and deletes subvolumes below
+        // a directory that can merely be read; flags and verity change a file that can be.
+        clauses.extend(READING_IOCTLS.map(|value| clause(number(value), Action::Allow)));
+        clauses.extend(FILE_SYSTEM_IOCTLS.map(|kind| {
+            let whose = Test::Masked {
+                arg: 1,
+                mask: IOCTL_TYPE,
+                value: kind << 8,
+            };
+            clause(whose, Action::Errno(ENOTTY))
+        }));
+    }
+    Rule {
+        clauses,
+        otherwise: Action::Allow,
+    }
+}
+
+/// btrfs and clones, ext4 and generic flags, XFS and extended flags, bcachefs, f2fs.
+const FILE_SYSTEM_IOCTLS: [u32; 5] = [0x94, b'f' as u32, b'X' as u32, 0xbc, 0xf5];
+/// FICLONE, FICLONERANGE and FIDEDUPERANGE ask for a descriptor that can be written;
+/// FS_IOC_GETFLAGS and FS_IOC_FSGETXATTR, FS_IOC_FIEMAP only look.
+const READING_IOCTLS: [u32; 6] = [
+    0x4004_9409,
+    0x4020_940d,
+    0xc018_9436,
+    0x8008_6601,
+    0x801c_581f,
+    0xc020_660b,
+];
+
+/// Pairs talk to nobody else: streams are connected for good. Datagram sockets are not: `sendto`
+/// and `connect` take any of them to any path, past the filter on `socket`. For local sockets
+/// "raw" is another word for datagrams.
+fn pairs(wanted: Wanted) -> Rule {
+    let clauses = if wanted.unix {
+        vec![Clause {
+            tests: vec![family(AF_UNIX)],
+            action: Action::Allow,
+        }]
+    } else {
+        let kind = |value: u32| Clause {
+            tests: vec![
+                family(AF_UNIX),
+                Test::Masked {
+                    arg: 1,
+                    mask: SOCK_MASK,
+                    value,
+                },
+            ],
+            action: Action::Allow,
+        };
+        let refused = Clause {
+            tests: vec![family(AF_UNIX)],
+            action: Action::Errno(EACCES),
+        };
+        vec![kind(SOCK_STREAM), kind(SOCK_SEQPACKET), refused]
+    };
+    Rule {
+        clauses,
+        otherwise: Action::Errno(EAFNOSUPPORT),
+    }
 }
 
 /// Families by allow-list: VSOCK, packet, AF_ALG, TIPC and whatever comes next stay closed.
@@ -353,6 +451,25 @@ impl Rules {
             Rule {
                 clauses,
                 otherwise: Action::Allow,
+            },
+        );
+    }
+
+    /// Refused unless it is about the one process that asks: `which` says so, and 0 names it.
+    fn itself(&mut self, name: &str, which: u32) {
+        let is = |arg: u8, value: u32| Test::Masked {
+            arg,
+            mask: ALL,
+            value,
+        };
+        self.rule(
+            name,
+            Rule {
+                clauses: vec![Clause {
+                    tests: vec![is(0, which), is(1, 0)],
+                    action: Action::Allow,
+                }],
+                otherwise: Action::Errno(EPERM),
             },
         );
     }

@@ -6,6 +6,7 @@ use super::numbers::Arch;
 
 pub(crate) const EPERM: u16 = 1;
 pub(crate) const EACCES: u16 = 13;
+pub(crate) const ENOTTY: u16 = 25;
 pub(crate) const ENOSYS: u16 = 38;
 pub(crate) const EPROTONOSUPPORT: u16 = 93;
 pub(crate) const EOPNOTSUPP: u16 = 95;

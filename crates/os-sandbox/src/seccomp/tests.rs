@@ -5,20 +5,21 @@ use super::interpret;
 use super::numbers::{Arch, NUMBERS};
 use super::rules::{TIOCSTI, Wanted, table};
 use super::table::{
-    Action, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
+    Action, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
 };
 use proptest::prelude::*;
 
 fn all_wanted() -> Vec<Wanted> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..16 {
+        for bits in 0..32 {
             all.push(Wanted {
                 arch,
                 internet: bits & 1 != 0,
                 unix: bits & 2 != 0,
                 freeze_metadata: bits & 4 != 0,
                 shared_host: bits & 8 != 0,
+                shared_group: bits & 16 != 0,
             });
         }
     }
@@ -36,6 +37,7 @@ const CLOSED: Wanted = Wanted {
     unix: false,
     freeze_metadata: true,
     shared_host: true,
+    shared_group: true,
 };
 const OPEN: Wanted = Wanted {
     arch: Arch::X86_64,
@@ -43,6 +45,7 @@ const OPEN: Wanted = Wanted {
     unix: true,
     freeze_metadata: false,
     shared_host: false,
+    shared_group: false,
 };
 
 #[test]
@@ -122,6 +125,47 @@ fn what_is_refused_and_what_is_not() {
         (CLOSED, "prlimit64", [0, 7, 0, 0, 0, 0], Allow),
         (CLOSED, "prlimit64", [1, 7, 0, 0, 0, 0], Errno(EPERM)),
         (OPEN, "ptrace", [0; 6], Errno(EPERM)),
+        (CLOSED, "socketpair", [1, 0o2_000_005, 0, 0, 0, 0], Allow),
+        (CLOSED, "socketpair", [1, 2, 0, 0, 0, 0], Errno(EACCES)),
+        (
+            CLOSED,
+            "socketpair",
+            [1, 0o2_000_002, 0, 0, 0, 0],
+            Errno(EACCES),
+        ),
+        (
+            CLOSED,
+            "socketpair",
+            [1, high | 3, 0, 0, 0, 0],
+            Errno(EACCES),
+        ),
+        (
+            CLOSED,
+            "socketpair",
+            [2, 1, 0, 0, 0, 0],
+            Errno(EAFNOSUPPORT),
+        ),
+        (OPEN, "socketpair", [1, 2, 0, 0, 0, 0], Allow),
+        (CLOSED, "kill", [0, 9, 0, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "kill", [high, 9, 0, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "kill", [1, 9, 0, 0, 0, 0], Allow),
+        (OPEN, "kill", [0, 9, 0, 0, 0, 0], Allow),
+        (CLOSED, "setpriority", [0, 0, 5, 0, 0, 0], Allow),
+        (CLOSED, "setpriority", [0, 7, 5, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "setpriority", [2, 0, 5, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "ioprio_set", [1, 0, 5, 0, 0, 0], Allow),
+        (CLOSED, "ioprio_set", [3, 0, 5, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "sched_setattr", [7, 0, 0, 0, 0, 0], Errno(EPERM)),
+        (CLOSED, "sched_setaffinity", [0, 8, 0, 0, 0, 0], Allow),
+        (OPEN, "sched_setaffinity", [7, 8, 0, 0, 0, 0], Allow),
+        (OPEN, "ioctl", [0, 0x5423, 0, 0, 0, 0], Errno(EPERM)),
+        // BTRFS_IOC_SUBVOL_CREATE, FS_IOC_ENABLE_VERITY, FS_IOC_SETFLAGS; then FICLONE.
+        (CLOSED, "ioctl", [0, 0x5000_940e, 0, 0, 0, 0], Errno(ENOTTY)),
+        (CLOSED, "ioctl", [0, 0x4080_6685, 0, 0, 0, 0], Errno(ENOTTY)),
+        (CLOSED, "ioctl", [0, 0x4008_6602, 0, 0, 0, 0], Errno(ENOTTY)),
+        (CLOSED, "ioctl", [0, 0x4004_9409, 0, 0, 0, 0], Allow),
+        (CLOSED, "ioctl", [0, 0x5413, 0, 0, 0, 0], Allow),
+        (OPEN, "ioctl", [0, 0x5000_940e, 0, 0, 0, 0], Allow),
     ] {
         assert_eq!(
             decide(wanted, name, args),
@@ -166,7 +210,7 @@ fn a_call_without_a_rule_costs_few_instructions() {
 proptest! {
     #[test]
     fn the_program_means_the_table(
-        which in 0usize..32,
+        which in 0usize..64,
         row in 0usize..NUMBERS.len(),
         other in any::<u32>(),
         named in any::<bool>(),

@@ -197,6 +197,13 @@ pub(crate) fn surface(mechanism: Mechanism, report: &mut Report) {
         format!("call {} {family} {kind} {protocol}", libc::SYS_socket)
     };
     let call = |number: i64, args: &str| format!("call {number} {args}");
+    let pair = |kind: i32| {
+        format!(
+            "call {} {} {kind} 0 DATA",
+            libc::SYS_socketpair,
+            libc::AF_UNIX
+        )
+    };
     let stream = libc::SOCK_STREAM;
     let gone = if mechanism.has_mount_layer() {
         libc::ESRCH
@@ -255,6 +262,24 @@ pub(crate) fn surface(mechanism: Mechanism, report: &mut Report) {
         ("local socket", "unix {rw}/socket".to_owned(), Errno(EACCES)),
         ("abstract socket", format!("abstract {name}"), Errno(EACCES)),
         ("socket pair", "pair".to_owned(), Works),
+        ("datagram pair", pair(libc::SOCK_DGRAM), Errno(EACCES)),
+        ("raw pair", pair(libc::SOCK_RAW), Errno(EACCES)),
+        ("message pair", pair(libc::SOCK_SEQPACKET), Works),
+        (
+            "priority of a process outside",
+            call(libc::SYS_setpriority, &format!("0 {pid} 0")),
+            Errno(gone),
+        ),
+        (
+            "processors of a process outside",
+            call(libc::SYS_sched_setaffinity, &format!("{pid} 8 DATA")),
+            Errno(gone),
+        ),
+        (
+            "its own priority",
+            call(libc::SYS_setpriority, "0 0 5"),
+            Works,
+        ),
         (
             "signal a process outside",
             call(libc::SYS_kill, &format!("{pid} 15")),

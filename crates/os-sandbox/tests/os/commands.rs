@@ -70,6 +70,8 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("strange names", names(mechanism));
     report.case("limits", limits(&world));
     report.case("session", session(&world));
+    report.case("the group of the caller", group(&world));
+    report.case("a directory for a stream", directory_stream(&world));
     report.case("guards", guards(mechanism));
     report.case("many at once", many(&world));
     report.case("nothing left behind", leftovers(&world));
@@ -409,6 +411,44 @@ fn session(world: &World) -> Result<(), String> {
     })
 }
 
+/// In the caller's group, `kill(0)` reaches the caller: a pid namespace does not keep it in.
+fn group(world: &World) -> Result<(), String> {
+    let kill = |session| {
+        let call = [
+            "--probe",
+            "call",
+            &nix::libc::SYS_kill.to_string(),
+            "0",
+            "0",
+        ];
+        crate::fixture::said(
+            Command::new(&world.plan(), "/probe")
+                .args(call)
+                .session(session)
+                .output(),
+        )
+    };
+    // With Landlock its scope decides for each member; the target itself is one it reaches.
+    let want = match world.mechanism {
+        Mechanism::Bubblewrap | Mechanism::Landlock => "ok 0",
+        Mechanism::BubblewrapAlone => "errno 1",
+    };
+    for (session, want) in [(Session::New, "ok 0"), (Session::Inherit, want)] {
+        let said = kill(session);
+        ensure(said == want, || format!("{session:?}: {said}"))?;
+    }
+    Ok(())
+}
+
+fn directory_stream(world: &World) -> Result<(), String> {
+    let outside = std::fs::File::open(world.host("outside")).map_err(say)?;
+    let refused = Command::new(&world.plan(), "true").stdin(outside).output();
+    match refused {
+        Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
 fn guards(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
     let repository = world.host("rw").join("nested");
@@ -509,7 +549,7 @@ fn leftovers(world: &World) -> Result<(), String> {
     let mut child = Command::new(&world.plan(), "sh")
         .args([
             "-c",
-            "mkdir -p $TMPDIR/a/b $HOME/c; touch $TMPDIR/a/b/x; chmod 0 $TMPDIR/a; echo $TMPDIR",
+            "mkdir -p $TMPDIR/a/b $HOME/c; touch $TMPDIR/a/b/x; chmod 0 $TMPDIR/a $TMPDIR; echo $TMPDIR",
         ])
         .stdout(Stdio::Piped)
         .spawn()
