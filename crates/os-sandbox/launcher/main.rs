@@ -59,10 +59,11 @@ fn work() -> Result<(), Failure> {
     // Signals reach the target, not us: the terminal's Ctrl-C must not end the supervisor before
     // its target. bwrap inherits the mask as well.
     sys::block_signals(true).map_err(at(wire::STAGE_PROTOCOL))?;
-    // A broker that ignores Ctrl-C for itself does not mean its target; only an ignored SIGHUP is
-    // meant for both (nohup).
-    for signal in sys::DEFAULT_SIGNALS {
-        sys::default_action(signal).map_err(at(wire::STAGE_PROTOCOL))?;
+    // What the broker, or who started it, ignores is not meant for the target (Python ignores
+    // SIGXFSZ, shells ignore SIGINT in the background); only an ignored SIGHUP is (nohup).
+    for signal in (1..=sys::LAST_SIGNAL).filter(|signal| *signal != sys::SIGHUP) {
+        // Refused for SIGKILL and SIGSTOP, which nobody can ignore.
+        let _ = sys::default_action(signal);
     }
     // Whatever the broker forgot to mark close-on-exec ends here.
     sys::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;

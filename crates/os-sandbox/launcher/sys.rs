@@ -54,8 +54,8 @@ pub const ENETUNREACH: Errno = 101;
 
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
-/// INT, QUIT, PIPE, TERM, CHLD, TSTP, TTIN, TTOU.
-pub const DEFAULT_SIGNALS: [i32; 8] = [2, 3, 13, 15, SIGCHLD, 20, 21, 22];
+pub const SIGHUP: i32 = 1;
+pub const LAST_SIGNAL: i32 = 64;
 
 pub const O_RDONLY: i32 = 0;
 pub const O_WRONLY: i32 = 1;

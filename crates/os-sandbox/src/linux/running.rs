@@ -157,10 +157,12 @@ impl Running {
         while !self.ended {
             self.poll(&[], None)?;
         }
-        self.launched
-            .process
-            .wait()
-            .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        match self.launched.process.wait() {
+            Ok(_) => {}
+            // A program whose parent made it ignore SIGCHLD: the kernel has reaped the launcher.
+            Err(error) if error.raw_os_error() == Some(nix::Error::ECHILD as i32) => {}
+            Err(error) => return Err(Error::io("could not wait for the launcher", error)),
+        }
         let private = self.private.take();
         let exit = self.outcome()?;
         if let Some((place, Some(places))) = private {

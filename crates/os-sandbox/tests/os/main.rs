@@ -1,11 +1,14 @@
 //! Every promise under every mechanism that this host has, seen from outside. The program has
-//! three lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
-//! `--broker …` (a broker that is going to be killed). The tests themselves are never confined.
+//! several lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
+//! `--broker …` (a broker that is going to be killed) and `--caller …` (one that was started
+//! strangely). The tests themselves are never confined.
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
 //! mechanism × case appends a line of JSON to the file.
 #![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
+#[cfg(target_os = "linux")]
+mod callers;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
@@ -34,6 +37,7 @@ fn main() -> std::process::ExitCode {
     match args.first().map(String::as_str) {
         Some("--probe") => return probe::main(&args[1..]),
         Some("--broker") => return survivors::broker(&args[1..]),
+        Some("--caller") => return callers::main(&args[1..]),
         _ => {}
     }
     // The libtest arguments that cargo and nextest pass: a filter, --list, --exact, --nocapture.
@@ -106,11 +110,12 @@ type Set = fn(fixture::Mechanism, &mut report::Report);
 fn tests() -> Vec<Test> {
     let mut out: Vec<Test> = vec![("support::detect".to_owned(), Box::new(report::support))];
     for mechanism in fixture::mechanisms() {
-        let sets: [(&str, Set); 4] = [
+        let sets: [(&str, Set); 5] = [
             ("access", cases::access),
             ("surface", cases::surface),
             ("survivors", survivors::all),
             ("commands", commands::all),
+            ("callers", callers::all),
         ];
         for (name, set) in sets {
             out.push((
