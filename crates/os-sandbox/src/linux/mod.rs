@@ -7,6 +7,7 @@ mod launch;
 mod message;
 mod names;
 mod private;
+mod remove;
 mod ruleset;
 mod running;
 mod start;

@@ -2,6 +2,7 @@
 //! for the mounts. Removed at the end. What a killed broker left behind is removed by the next one:
 //! a directory whose lock nobody holds.
 
+use super::remove::remove;
 use crate::error::Error;
 use crate::seccomp::{self, Wanted};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -18,9 +19,6 @@ const PREFIX: &str = "os-sandbox.";
 const MAX_SWEPT: usize = 10_000;
 /// A directory younger than this may be one that is just being made and not locked yet.
 const SWEEP_AGE: Duration = Duration::from_secs(60);
-/// Bound on the nesting that a target can have left for us to remove.
-const MAX_DEPTH: usize = 512;
-
 /// Bound on the directories that one plan keeps for its next commands.
 const MAX_KEPT: usize = 16;
 
@@ -105,17 +103,19 @@ impl PrivateDir {
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..64 {
             let path = base.join(format!("{PREFIX}{:016x}", random()));
-            match private().create(&path) {
+            match make(&path) {
                 Ok(()) => {
-                    let lock = File::open(&path).map_err(failed)?;
-                    lock.lock().map_err(failed)?;
+                    let lock = File::open(&path)
+                        .and_then(|lock| lock.lock().map(|()| lock))
+                        .inspect_err(|_| remove(&path))
+                        .map_err(failed)?;
                     let made = PrivateDir {
                         path,
                         links: Vec::new(),
                         _lock: lock,
                     };
                     for name in ["home", "tmp", "work"] {
-                        private().create(made.path.join(name)).map_err(failed)?;
+                        make(&made.path.join(name)).map_err(failed)?;
                     }
                     return Ok(made);
                 }
@@ -173,10 +173,13 @@ impl Drop for PrivateDir {
     }
 }
 
-fn private() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
+/// For the caller alone, whatever its umask leaves of that.
+fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    if fs::symlink_metadata(path)?.permissions().mode() & 0o7777 != 0o700 {
+        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// Unpredictable enough that nobody prepares the name; creation is exclusive in any case.
@@ -186,27 +189,6 @@ fn random() -> u64 {
     hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));
     hasher.write_u32(std::process::id());
     hasher.finish()
-}
-
-/// Removes a tree that nobody changes any more. A target may have taken away our own permissions.
-fn remove(path: &Path) {
-    if fs::remove_dir_all(path).is_ok() {
-        return;
-    }
-    open_up(path, 0);
-    // What still cannot be removed stays; the next sweep tries again.
-    let _ = fs::remove_dir_all(path);
-}
-
-fn open_up(path: &Path, depth: usize) {
-    let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    if !is_dir || depth > MAX_DEPTH {
-        return;
-    }
-    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path(), depth + 1);
-    }
 }
 
 fn sweep(base: &Path) {
