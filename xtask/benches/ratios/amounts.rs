@@ -20,12 +20,14 @@ const DESCRIPTORS: f64 = 64.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What is looked at, and how the tree's operations are called.
-const OPERATIONS: [(&str, &str); 5] = [
+const OPERATIONS: [(&str, &str); 7] = [
     ("peak memory, read 64 MiB", "read"),
     ("peak memory, glob 10 000 files", "glob"),
     ("peak memory, search 10 000 files", "search"),
     ("peak memory, search 64 MiB", "search-large"),
     ("peak memory, list 10 000 names", "list"),
+    ("peak memory, walk 70 000 files in one", "walk-wide"),
+    ("peak memory, walk 70 000 directories in one", "walk-dirs"),
 ];
 const WALKS: [(&str, &str); 3] = [
     ("descriptors, walk 10 000 files", "walk"),
@@ -95,8 +97,17 @@ fn plant(dir: &Path) -> Result<(), Box<dyn Error>> {
     let lines = (1..=327_680).map(|line| format!("{line:>20} line {line}\n"));
     fs::write(dir.join("log.txt"), lines.collect::<String>())?;
     fs::create_dir(dir.join("wide"))?;
+    fs::create_dir(dir.join("wider"))?;
+    fs::create_dir(dir.join("dirs"))?;
     for number in 0..10_000 {
         fs::write(dir.join(format!("wide/{number}")), "")?;
+    }
+    for number in 0..70_000 {
+        fs::write(
+            dir.join(format!("wider/a-name-of-some-length-{number}")),
+            "",
+        )?;
+        fs::create_dir(dir.join(format!("dirs/a-name-of-some-length-{number}")))?;
     }
     fs::create_dir_all(dir.join(format!("deep/{}", "d/".repeat(400))))?;
     Ok(())
@@ -167,6 +178,15 @@ pub(crate) fn operate(operation: &str, dir: &Path) -> Result<(), Box<dyn Error>>
             let options = WalkOptions::new().max_entries(20_000);
             let all = files.walk(&at("/data/tree")?, options)?;
             expect(all.entries.len() > 10_000 && all.skipped.is_empty())?;
+        }
+        "walk-wide" | "walk-dirs" => {
+            let place = if operation == "walk-wide" {
+                "/data/wider"
+            } else {
+                "/data/dirs"
+            };
+            let all = files.walk(&at(place)?, WalkOptions::new())?;
+            expect(all.entries.len() == 10_000 && all.more)?;
         }
         "walk-deep" => {
             let options = WalkOptions::new().max_depth(1_000);

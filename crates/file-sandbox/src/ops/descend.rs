@@ -4,7 +4,8 @@
 //! names: one directory is open at a time, however deep or wide the tree. An entry is not opened to
 //! learn its type; the directory tells, or one `stat` does.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +24,10 @@ use crate::walk::{Budget, Found, Last, Tree, joined, walk};
 const MAX_SKIPPED: usize = 100;
 /// Names given as examples of what was ignored.
 const MAX_IGNORED_NAMES: usize = 20;
+/// Names of one directory that are kept at once, and directories still to visit: what memory a walk
+/// may take, whatever the tree.
+const MAX_HELD: usize = 65_536;
+const MAX_PENDING: usize = 32_768;
 /// How many names are read between two looks at the clock.
 const NAMES_PER_LOOK: usize = 256;
 
@@ -67,13 +72,20 @@ pub(crate) struct Page<'s> {
 pub(crate) struct Child {
     /// As shown.
     pub(crate) name: String,
-    /// As the backend knows it.
-    pub(crate) raw: OsString,
+    /// As the backend knows it, if that is something else.
+    raw: Option<OsString>,
     pub(crate) kind: Kind,
     /// Whether the pattern matches; without one, everything does.
     pub(crate) hit: bool,
     /// Where it lies, if that is not simply below its directory.
-    elsewhere: Option<At>,
+    elsewhere: Option<Box<At>>,
+}
+
+impl Child {
+    /// As the backend knows it.
+    pub(crate) fn raw(&self) -> &OsStr {
+        self.raw.as_deref().unwrap_or(OsStr::new(&self.name))
+    }
 }
 
 struct Pending {
@@ -189,7 +201,10 @@ impl<'s> Descent<'s> {
                 Ok(opened) => opened,
                 Err(fault) => return Err((prefix, fault)),
             };
-            if let Err(fault) = self.fill(*mount, names, &opened, &mut children).await {
+            if let Err(fault) = self
+                .fill(*mount, names, state.as_ref(), &opened, &mut children)
+                .await
+            {
                 return Err((prefix, fault));
             }
             if self.options.gitignore {
@@ -222,6 +237,7 @@ impl<'s> Descent<'s> {
         &mut self,
         mount: usize,
         names: &[OsString],
+        state: Option<&State>,
         dir: &Handle<'_>,
         children: &mut Vec<Child>,
     ) -> Result<(), Fault> {
@@ -245,8 +261,23 @@ impl<'s> Descent<'s> {
                 Some(kind) => kind,
                 None => dir.meta(&raw).await.map_or(Kind::Unknown, |meta| meta.kind),
             };
+            let (name, raw) = match escape::spell(&raw) {
+                Cow::Borrowed(name) => (name.to_owned(), None),
+                Cow::Owned(name) => (name, Some(raw)),
+            };
+            if let (Some(glob), Some(state)) = (self.glob, state)
+                && kind != Kind::Directory
+                && name != ignored::FILE
+                && !glob.accepts_child(state, &name)
+            {
+                continue;
+            }
+            if children.len() == MAX_HELD {
+                self.cut(Cut::Names);
+                return Ok(());
+            }
             children.push(Child {
-                name: escape::spell(&raw).into_owned(),
+                name,
                 raw,
                 kind,
                 hit: true,
@@ -315,11 +346,11 @@ impl<'s> Descent<'s> {
                 continue;
             }
             let (below, ignores) = match (child.elsewhere.take(), at) {
-                (Some(elsewhere), _) => (elsewhere, None),
+                (Some(elsewhere), _) => (*elsewhere, None),
                 (None, At::In { mount, names }) => {
                     let mut way = Vec::with_capacity(names.len() + 1);
                     way.extend_from_slice(names);
-                    way.push(child.raw.clone());
+                    way.push(child.raw().to_owned());
                     let below = At::In {
                         mount: *mount,
                         names: way,
@@ -329,6 +360,10 @@ impl<'s> Descent<'s> {
                 // Everything in a directory that is only shown lies elsewhere.
                 (None, At::Virtual(_)) => continue,
             };
+            if self.pending.len() == MAX_PENDING {
+                self.cut(Cut::Names);
+                break;
+            }
             self.pending.push(Pending {
                 at: below,
                 prefix: format!("{prefix}{}/", child.name),
@@ -387,10 +422,10 @@ impl FileSandbox {
             };
             let root = Child {
                 name: name.to_owned(),
-                raw: OsString::new(),
+                raw: None,
                 kind: Kind::Directory,
                 hit: true,
-                elsewhere: Some(elsewhere),
+                elsewhere: Some(Box::new(elsewhere)),
             };
             match there {
                 Some(there) => children[there] = root,

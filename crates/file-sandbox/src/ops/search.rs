@@ -290,7 +290,7 @@ impl FileSandbox {
                 continue;
             }
             let opened = async {
-                let file = dir.open_file(&child.raw).await?;
+                let file = dir.open_file(child.raw()).await?;
                 let meta = file.meta().await?;
                 Ok::<_, crate::backend::Fault>((file, meta))
             };
