@@ -5,7 +5,9 @@
 //! the file, and everything outside of it stays as it is.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
+use std::time::Duration;
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -113,6 +115,7 @@ pub(crate) struct Look {
 
 /// Replaced in one go; with more, the text was too common to be meant.
 const MAX_FOUND: usize = 10_000;
+const FIND_BYTES: usize = 64 * 1024 * 1024;
 /// Places told in one answer.
 const MAX_PLACES: usize = 5;
 
@@ -124,11 +127,18 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
     if old.is_empty() {
         return Err(Lost::Nowhere(None));
     }
+    let most = match look.all {
+        true => MAX_FOUND,
+        false => MAX_FOUND.min(FIND_BYTES / old.len()).max(1),
+    };
+    let mut cut = false;
     // Overlapping matches count too: either could be meant.
     while let Some(at) = view.text[from..].find(&*old) {
         let start = from + at;
         found.push(start..start + old.len());
-        if found.len() > MAX_FOUND {
+        // A long text that overlaps itself costs its length each time.
+        if found.len() > most {
+            cut = true;
             break;
         }
         let step = view.text[start..].chars().next().map_or(1, char::len_utf8);
@@ -151,6 +161,7 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
     if let Some(line) = look.near_line
         && found.len() > 1
         && !fuzzy
+        && !cut
     {
         let lines = view.lines_of(&found);
         let best = lines.iter().map(|own| own.abs_diff(line)).min();
@@ -160,7 +171,7 @@ pub(crate) fn find(view: &View<'_>, old: &str, new: &str, look: Look) -> Result<
             found = vec![found[only].clone()];
         }
     }
-    if found.len() > MAX_FOUND || found.len() > 1 && (!look.all || fuzzy) {
+    if cut || found.len() > 1 && (!look.all || fuzzy) {
         return Err(Lost::Several {
             total: found.len(),
             places: found
@@ -263,6 +274,7 @@ pub(crate) fn diff(source: &str, changes: &[Change], max_bytes: usize) -> (Strin
 }
 
 const CONTEXT_LINES: usize = 3;
+const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// The start of the line that is three lines above.
 fn lines_before(text: &str, at: usize) -> usize {
@@ -290,7 +302,10 @@ fn lines_after(text: &str, at: usize) -> usize {
 
 /// Writes the hunks of two regions; how many lines longer the new one is.
 fn hunks(out: &mut String, old: &str, new: &str, line: usize, shift: isize) -> isize {
-    let diff = similar::TextDiff::from_lines(old, new);
+    // Past it, the diff is still right and only less short.
+    let diff = similar::TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(old, new);
     for group in diff.grouped_ops(CONTEXT_LINES) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else {
             continue;
@@ -322,17 +337,23 @@ fn alike(view: &View<'_>, old: &str) -> Vec<Range<usize>> {
     if wanted.iter().all(String::is_empty) {
         return Vec::new();
     }
-    let lines = lines(&view.text);
-    let folded: Vec<String> = lines
-        .iter()
-        .map(|line| fold_line(&view.text[line.clone()]))
+    let Some(lines) = Lines::of(&view.text) else {
+        return Vec::new();
+    };
+    // By hash, because the folded lines would be as large as the file again.
+    let hasher = RandomState::new();
+    let hashes: Vec<u64> = (0..lines.count())
+        .map(|i| hasher.hash_one(fold_line(lines.text(i))))
         .collect();
+    let keys: Vec<u64> = wanted.iter().map(|line| hasher.hash_one(line)).collect();
     let mut found = Vec::new();
-    for (i, window) in folded.windows(wanted.len()).enumerate() {
-        if window == wanted {
-            let end = lines[i + wanted.len() - 1].end;
+    for (i, window) in hashes.windows(keys.len()).enumerate() {
+        let last = i + keys.len() - 1;
+        let same = |(n, line): (usize, &String)| fold_line(lines.text(i + n)) == *line;
+        if window == keys && wanted.iter().enumerate().all(same) {
+            let end = lines.range(last).end;
             let ends_line = old.ends_with('\n') && view.text[end..].starts_with('\n');
-            found.push(lines[i].start..end + usize::from(ends_line));
+            found.push(lines.range(i).start..end + usize::from(ends_line));
         }
     }
     found
@@ -370,16 +391,16 @@ const NEAREST_BUDGET: usize = 4_000_000;
 /// The region that is most like the text, and the first difference there.
 fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
     let wanted: Vec<&str> = trimmed(old).split('\n').collect();
-    let lines = lines(&view.text);
+    let lines = Lines::of(&view.text)?;
     let mut budget = NEAREST_BUDGET;
     let mut best: Option<(f64, usize)> = None;
-    for start in 0..lines.len() {
+    for start in 0..lines.count() {
         let mut score = 0.0;
         for (i, want) in wanted.iter().enumerate().take(40) {
-            let Some(line) = lines.get(start + i) else {
+            if start + i >= lines.count() {
                 break;
-            };
-            let line = &view.text[line.clone()];
+            }
+            let line = lines.text(start + i);
             let (a, b) = (line.trim(), want.trim());
             if a == b {
                 score += if b.is_empty() { 0.1 } else { 1.0 };
@@ -400,8 +421,8 @@ fn nearest(view: &View<'_>, old: &str) -> Option<(Place, Difference)> {
         }
     }
     let (_, start) = best?;
-    let last = (start + wanted.len() - 1).min(lines.len() - 1);
-    let range = lines[start].start..lines[last].end;
+    let last = (start + wanted.len() - 1).min(lines.count() - 1);
+    let range = lines.range(start).start..lines.range(last).end;
     let place = Place {
         line: start + 1,
         text: view.text[range.clone()].to_owned(),
@@ -444,15 +465,41 @@ fn difference(found: &str, given: &str, first_line: usize) -> Difference {
     }
 }
 
-fn lines(text: &str) -> Vec<Range<usize>> {
-    let mut start = 0;
-    text.split('\n')
-        .map(|line| {
-            let range = start..start + line.len();
-            start = range.end + 1;
-            range
-        })
-        .collect()
+/// Where the lines of a text begin, in as little room as will do.
+struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<u32>,
+}
+
+/// With more, nothing near is looked for.
+const MAX_LINES: usize = 400_000;
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Option<Self> {
+        let mut starts = vec![0];
+        for (newline, _) in text.match_indices('\n') {
+            if starts.len() == MAX_LINES {
+                return None;
+            }
+            starts.push(u32::try_from(newline + 1).ok()?);
+        }
+        Some(Self { text, starts })
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Without the newline; past the last one, the end of the text.
+    fn range(&self, line: usize) -> Range<usize> {
+        let start = |line: usize| self.starts.get(line).map(|start| *start as usize);
+        let end = start(line + 1).map_or(self.text.len(), |next| next - 1);
+        start(line).unwrap_or(end)..end
+    }
+
+    fn text(&self, line: usize) -> &'t str {
+        &self.text[self.range(line)]
+    }
 }
 
 fn line_end(text: &str, at: usize) -> usize {

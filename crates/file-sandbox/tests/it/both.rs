@@ -652,6 +652,27 @@ fn an_edit_has_a_limit() {
     });
 }
 
+/// A long text that overlaps itself, and more places than are replaced in one go: an answer in
+/// good time, and never a part of the work.
+#[test]
+fn an_edit_of_very_many_places() {
+    both(|files| {
+        let at = path("/data/big.txt");
+        let text = "a".repeat(1 << 20);
+        put(files, "/data/big.txt", &text);
+        let edit = |old: &str, all| {
+            let one = [Replacement::new(old, "b").all(all).near_line(1)];
+            files.edit(&at, &one, EditOptions::new())
+        };
+        let half = "a".repeat(1 << 19);
+        assert_eq!(kind(edit(&half, false)), ErrorKind::NotUnique);
+        assert_eq!(kind(edit("a", true)), ErrorKind::NotUnique);
+        assert_eq!(files.stat(&at).unwrap().size, 1 << 20);
+        assert_eq!(edit(&half, true).unwrap().replaced, 2);
+        assert_eq!(self::text(files, "/data/big.txt"), "bb");
+    });
+}
+
 #[test]
 fn names_that_only_look_the_same_are_suggested() {
     both(|files| {
