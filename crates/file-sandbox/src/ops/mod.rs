@@ -7,6 +7,7 @@ mod delete;
 mod descend;
 mod edit;
 mod ignored;
+mod lines;
 mod list;
 mod put;
 mod quota;

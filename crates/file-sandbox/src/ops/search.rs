@@ -4,18 +4,12 @@
 //! bounded pieces that end at a line. The expressions are those of the `regex` crate, which take
 //! linear time on any text (`grep-regex` and `grep-searcher` are the parts that ripgrep is made of).
 
-use std::io;
-
-use grep_matcher::{LineTerminator, Matcher as _};
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
-
-use crate::backend::{AnyFile, Contents as _, Directory as _, Kind, Meta, now};
-use crate::error::{Error, Reason, Verb};
+use crate::backend::{Contents as _, Directory as _, Fault, Kind, Meta, now};
+use crate::error::{Error, Verb};
 use crate::limits::HardLinks;
 use crate::mount::Mount;
-use crate::ops::clip::clip;
 use crate::ops::descend::{At, Descent, Page};
+use crate::ops::lines::Search;
 use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
 use crate::resolve::Place;
@@ -30,12 +24,12 @@ use crate::walk::{Found, Last};
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
     files: Option<String>,
-    literal: bool,
-    ignore_case: bool,
-    max_hits: usize,
-    max_line_chars: usize,
-    max_answer_bytes: usize,
-    max_read_bytes: u64,
+    pub(crate) literal: bool,
+    pub(crate) ignore_case: bool,
+    pub(crate) max_hits: usize,
+    pub(crate) max_line_chars: usize,
+    pub(crate) max_answer_bytes: usize,
+    pub(crate) max_read_bytes: u64,
     walk: WalkOptions,
 }
 
@@ -201,15 +195,6 @@ pub struct Hit {
     pub clipped: bool,
 }
 
-/// A longer expression is no question.
-const MAX_PATTERN_BYTES: usize = 4096;
-/// Of the compiled expression, and of the tables made of it while searching.
-const MAX_REGEX_BYTES: usize = 4 << 20;
-/// How much of a file is searched at once.
-const PIECE_BYTES: usize = 1 << 20;
-/// The longest line that is searched.
-const MAX_LINE_BYTES: usize = 8 << 20;
-
 impl FileSandbox {
     /// Searches a file, or the files below a directory, line by line. Links are not followed,
     /// except in `path` itself.
@@ -292,7 +277,7 @@ impl FileSandbox {
             let opened = async {
                 let file = dir.open_file(child.raw()).await?;
                 let meta = file.meta().await?;
-                Ok::<_, crate::backend::Fault>((file, meta))
+                Ok::<_, Fault>((file, meta))
             };
             let (file, meta) = match opened.await {
                 Ok(opened) => opened,
@@ -332,234 +317,4 @@ fn refusal(mount: &Mount, meta: &Meta) -> Option<Refusal> {
         Some(limit) if meta.size > limit => Some(Refusal::Told("file too large")),
         _ => None,
     }
-}
-
-struct Search<'o> {
-    options: &'o SearchOptions,
-    matcher: RegexMatcher,
-    searcher: Searcher,
-    buffer: Vec<u8>,
-    answer_bytes: usize,
-    answer: Matches,
-}
-
-impl<'o> Search<'o> {
-    fn new(pattern: &str, options: &'o SearchOptions) -> Result<Self, Error> {
-        let refused = |why: String| Err(Error::new(pattern, Reason::Regex { why }));
-        if pattern.len() > MAX_PATTERN_BYTES {
-            return refused(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
-        }
-        let matcher = RegexMatcherBuilder::new()
-            .multi_line(true)
-            .crlf(true)
-            .fixed_strings(options.literal)
-            .case_insensitive(options.ignore_case)
-            .size_limit(MAX_REGEX_BYTES)
-            .dfa_size_limit(MAX_REGEX_BYTES)
-            .build(pattern);
-        let matcher = match matcher {
-            Ok(matcher) => matcher,
-            Err(error) => return refused(words(&error)),
-        };
-        let searcher = SearcherBuilder::new()
-            .line_terminator(LineTerminator::crlf())
-            .line_number(true)
-            .build();
-        Ok(Self {
-            options,
-            matcher,
-            searcher,
-            buffer: Vec::new(),
-            answer_bytes: 0,
-            answer: Matches::default(),
-        })
-    }
-
-    /// Searches an open file, as large as it was when it was opened.
-    ///
-    /// # Errors
-    /// Why not all of it was searched.
-    async fn file(
-        &mut self,
-        path: &SandboxPath,
-        file: &AnyFile,
-        meta: &Meta,
-        descent: &mut Descent<'_>,
-    ) -> Result<(), &'static str> {
-        let first_hit = self.answer.hits.len();
-        self.answer.files += 1;
-        let left = self.options.max_read_bytes - self.answer.bytes;
-        // A file that gives no size, as some file systems have them, ends where it ends.
-        let size = if meta.size == 0 { u64::MAX } else { meta.size };
-        let end = size.min(left);
-        let (mut offset, mut kept, mut lines) = (0, 0, 0);
-        loop {
-            let (filled, at_end) = self.fill(file, kept, offset, end).await?;
-            self.answer.bytes += (filled - kept) as u64;
-            offset += (filled - kept) as u64;
-            let piece_end = if at_end {
-                filled
-            } else {
-                last_line_end(&self.buffer[..filled])
-            };
-            let wide = lines == 0 && is_utf16(&self.buffer[..filled]);
-            if wide && !at_end {
-                return Err("it is UTF-16, and too large to be searched");
-            }
-            let piece = &self.buffer[..piece_end];
-            if !wide && piece.contains(&0) {
-                self.answer.hits.truncate(first_hit);
-                self.answer.files -= 1;
-                self.answer.binary += 1;
-                return Ok(());
-            }
-            let sink = Collect {
-                matcher: &self.matcher,
-                options: self.options,
-                path,
-                lines,
-                answer_bytes: &mut self.answer_bytes,
-                hits: &mut self.answer.hits,
-                full: None,
-            };
-            let full = run(&mut self.searcher, &self.matcher, piece, sink)?;
-            if let Some(cut) = full {
-                descent.cut(cut);
-            }
-            if at_end && offset < size && offset == end {
-                descent.cut(Cut::Bytes);
-            }
-            if at_end || descent.is_over() {
-                return Ok(());
-            }
-            lines += newlines(piece);
-            kept = filled - piece_end;
-            if kept >= MAX_LINE_BYTES {
-                return Err("a line is too long to be searched");
-            }
-            self.buffer.copy_within(piece_end..filled, 0);
-        }
-    }
-
-    /// Reads on behind what is kept; says how much the buffer holds then, and whether that is all.
-    async fn fill(
-        &mut self,
-        file: &AnyFile,
-        kept: usize,
-        mut offset: u64,
-        end: u64,
-    ) -> Result<(usize, bool), &'static str> {
-        let room = usize::try_from(end - offset).unwrap_or(PIECE_BYTES);
-        let room = room.min(PIECE_BYTES);
-        if self.buffer.len() < kept + room {
-            self.buffer.resize(kept + room, 0);
-        }
-        let mut filled = kept;
-        while filled < kept + room {
-            let buffer = &mut self.buffer[filled..kept + room];
-            let got = file.read_at(buffer, offset).await;
-            match got.map_err(|_| "it cannot be read")? {
-                0 => return Ok((filled, true)),
-                got => {
-                    filled += got;
-                    offset += got as u64;
-                }
-            }
-        }
-        Ok((filled, offset >= end))
-    }
-
-    fn finish(self, descent: Descent<'_>) -> Matches {
-        let report = descent.report;
-        let mut answer = self.answer;
-        answer
-            .hits
-            .sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
-        Matches {
-            more: report.cut.is_some() || report.more_skipped,
-            cut: report.cut,
-            skipped: report.skipped,
-            ignored: report.ignored,
-            ..answer
-        }
-    }
-}
-
-fn run(
-    searcher: &mut Searcher,
-    matcher: &RegexMatcher,
-    piece: &[u8],
-    mut sink: Collect<'_>,
-) -> Result<Option<Cut>, &'static str> {
-    searcher
-        .search_slice(matcher, piece, &mut sink)
-        .map_err(|_| "it cannot be searched")?;
-    Ok(sink.full)
-}
-
-/// Takes the lines of one piece of a file.
-struct Collect<'s> {
-    matcher: &'s RegexMatcher,
-    options: &'s SearchOptions,
-    path: &'s SandboxPath,
-    /// Lines before this piece.
-    lines: u64,
-    answer_bytes: &'s mut usize,
-    hits: &'s mut Vec<Hit>,
-    full: Option<Cut>,
-}
-
-impl Sink for Collect<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        if self.hits.len() == self.options.max_hits {
-            self.full = Some(Cut::Entries);
-            return Ok(false);
-        }
-        let line = found.bytes();
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        // An empty match at the end of a line may lie behind it.
-        let at = self.matcher.find(line).ok().flatten();
-        let at = at.map_or(0..0, |at| at.start()..at.end());
-        let clipped = clip(line, at, self.options.max_line_chars);
-        if *self.answer_bytes + clipped.text.len() > self.options.max_answer_bytes {
-            self.full = Some(Cut::Bytes);
-            return Ok(false);
-        }
-        *self.answer_bytes += clipped.text.len();
-        self.hits.push(Hit {
-            path: self.path.clone(),
-            line: self.lines + found.line_number().unwrap_or(0),
-            column: clipped.column,
-            text: clipped.text,
-            clipped: clipped.clipped,
-        });
-        Ok(true)
-    }
-}
-
-/// Where the last whole line ends.
-fn last_line_end(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1)
-}
-
-fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
-}
-
-fn is_utf16(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff])
-}
-
-/// The last line of an error of the regex crate is its point; those before it draw the place.
-fn words(error: &grep_regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    let last = last.strip_prefix("error: ").unwrap_or(last);
-    last.trim_end_matches('.').to_owned()
 }
