@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, ETC, Network, PROGRAMS, Place, Policy, System};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ const MAX_ARGS: usize = 8000;
 
 /// Parts of /proc that change or show the whole machine: covered read-only, also for uid 0, whom
 /// bubblewrap's own attempt at this misses.
-const PROC_READ_ONLY: [&str; 7] = [
+const PROC_READ_ONLY: [&str; 11] = [
     "/proc/sys",
     "/proc/sysrq-trigger",
     "/proc/irq",
@@ -34,6 +35,10 @@ const PROC_READ_ONLY: [&str; 7] = [
     "/proc/fs",
     "/proc/acpi",
     "/proc/scsi",
+    "/proc/driver",
+    "/proc/dynamic_debug",
+    "/proc/latency_stats",
+    "/proc/pressure",
 ];
 /// Parts of /proc that show what is nobody's business.
 const PROC_MASKED: [&str; 5] = [
@@ -219,17 +224,19 @@ fn system(args: &mut Args, system: System, passwd: i32, group: i32) {
 }
 
 /// All mounts by depth of their destination, so that nothing buries what lies deeper.
-fn ops(mounts: &[HostMount], names: &[Names]) -> Result<BTreeMap<(usize, Vec<u8>), Op>, Error> {
+fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
-    let key = |dest: Vec<u8>| (dest.iter().filter(|byte| **byte == b'/').count(), dest);
     for mount in mounts {
         ops.insert(key(mount.inside.as_bytes().to_vec()), of_mount(mount)?);
+    }
+    for mount in mounts {
         // A mount inside another's directory has its own access under that name as well.
         for outer in mounts {
             if let Ok(rest) = mount.host.strip_prefix(&outer.host)
                 && !rest.as_os_str().is_empty()
             {
                 ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
+                pin_way(&mut ops, mounts, outer, rest)?;
             }
         }
     }
@@ -258,24 +265,43 @@ fn ops(mounts: &[HostMount], names: &[Names]) -> Result<BTreeMap<(usize, Vec<u8>
             } else {
                 continue;
             }
-            // Each directory on the way becomes a mount point too: one that is not can be moved
-            // aside with everything in it (`mv .git aside; mkdir .git`).
-            for ancestor in found.below.ancestors().skip(1) {
-                let host = mount.host.join(ancestor);
-                let writable = access_of(mounts, &host).contains(Access::WRITE);
-                if ancestor.as_os_str().is_empty() || !writable {
-                    continue;
-                }
-                let identity = mount.identity_below(ancestor)?;
-                ops.entry(dest_of(ancestor)).or_insert(Op::Bind {
-                    from: host,
-                    writable: true,
-                    identity,
-                });
-            }
+            pin_way(&mut ops, mounts, mount, &found.below)?;
         }
     }
     Ok(ops)
+}
+
+/// Makes each directory on the way to a part of a mount a mount point too: one that is not can be
+/// moved aside with everything in it (`mv .git aside; mkdir .git`).
+fn pin_way(
+    ops: &mut Ops,
+    mounts: &[HostMount],
+    mount: &HostMount,
+    below: &Path,
+) -> Result<(), Error> {
+    for ancestor in below.ancestors().skip(1) {
+        let host = mount.host.join(ancestor);
+        let writable = access_of(mounts, &host).contains(Access::WRITE);
+        if ancestor.as_os_str().is_empty() || !writable {
+            continue;
+        }
+        let place = key(dest(&mount.inside, ancestor));
+        if let Entry::Vacant(vacant) = ops.entry(place) {
+            vacant.insert(Op::Bind {
+                from: host,
+                writable: true,
+                identity: mount.identity_below(ancestor)?,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What is made at a destination inside, those nearer to the root first.
+type Ops = BTreeMap<(usize, Vec<u8>), Op>;
+
+fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
+    (dest.iter().filter(|byte| **byte == b'/').count(), dest)
 }
 
 fn of_mount(mount: &HostMount) -> Result<Op, Error> {

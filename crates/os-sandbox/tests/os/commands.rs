@@ -259,6 +259,8 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
     std::fs::create_dir_all(world.host("rw").join("vendor")).map_err(say)?;
     std::fs::write(world.host("rw").join("vendor/lib"), "vendored").map_err(say)?;
+    std::fs::create_dir_all(world.host("rw").join("deep/er")).map_err(say)?;
+    std::fs::write(world.host("rw").join("deep/er/lib"), "deep").map_err(say)?;
     let policy = Policy::builder().mount(world.host("rw"), "/", Access::ALL);
     let plan = mechanism.plan(&policy.clone().build().map_err(say)?);
     let output = world
@@ -284,6 +286,11 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
             "/vendor",
             Access::READ | Access::EXECUTE,
         )
+        .mount(
+            world.host("rw").join("deep/er"),
+            "/deep/er",
+            Access::READ | Access::EXECUTE,
+        )
         .build()
         .map_err(say)?;
     if !mechanism.has_mount_layer() {
@@ -305,6 +312,17 @@ fn root(mechanism: Mechanism) -> Result<(), String> {
         .map_err(say)?;
     let kept = std::fs::read_to_string(world.host("rw").join("vendor/lib")).map_err(say)?;
     ensure(kept == "vendored" && output.exit.success(), || {
+        format!("{kept} {output:?}")
+    })?;
+    // Nor can a directory around it be moved aside and another be put there.
+    let output = world
+        .sh(
+            &plan,
+            "mv deep moved; mkdir -p deep/er; echo planted > deep/er/lib; echo ok > deep/y",
+        )
+        .map_err(say)?;
+    let kept = std::fs::read_to_string(world.host("rw").join("deep/er/lib")).map_err(say)?;
+    ensure(kept == "deep" && output.exit.success(), || {
         format!("{kept} {output:?}")
     })
 }
