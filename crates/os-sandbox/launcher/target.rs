@@ -12,7 +12,6 @@ use crate::{Failure, at};
 pub const ERRORS: i32 = 3;
 
 const PR_SET_PDEATHSIG: usize = 1;
-const PR_CAPBSET_READ: usize = 23;
 const PR_CAPBSET_DROP: usize = 24;
 const PR_SET_NO_NEW_PRIVS: usize = 38;
 const PR_CAP_AMBIENT: usize = 47;
@@ -43,11 +42,10 @@ pub fn give_up_privileges() -> Result<(), Failure> {
     // Kernels before 4.3 have no ambient set to clear.
     let _ = sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0);
     for capability in 0..64 {
-        match sys::prctl(PR_CAPBSET_READ, capability, 0) {
-            // Without CAP_SETPCAP it stays; no_new_privs keeps an exec from drawing on it.
-            Ok(1) => drop(sys::prctl(PR_CAPBSET_DROP, capability, 0)),
-            Ok(_) => {}
-            Err(_) => break,
+        // Ends at the last capability that the kernel has. Without CAP_SETPCAP all of them stay;
+        // no_new_privs keeps an exec from drawing on them.
+        if sys::prctl(PR_CAPBSET_DROP, capability, 0).is_err() {
+            break;
         }
     }
     sys::drop_capabilities().map_err(&failed)?;

@@ -104,29 +104,24 @@ fn decide(rule: &Rule) -> Vec<Instruction> {
         // Each test falls through if it holds, else jumps over the rest of the clause.
         let mut code: Vec<Instruction> = vec![give(clause.action)];
         for test in clause.tests.iter().rev() {
-            let skip = code.len() as u32;
-            let mut one = match *test {
-                Test::Masked { arg, mask, value } => vec![
-                    plain(LOAD, OFFSET_ARGS + 8 * u32::from(arg)),
-                    plain(AND, mask),
-                    Instruction {
-                        code: JUMP_EQUAL,
-                        jt: 1,
-                        jf: 0,
-                        k: value,
-                    },
-                ],
-                Test::Any { arg, mask } => vec![
-                    plain(LOAD, OFFSET_ARGS + 8 * u32::from(arg)),
-                    Instruction {
-                        code: JUMP_ANY,
-                        jt: 1,
-                        jf: 0,
-                        k: mask,
-                    },
-                ],
+            let (arg, keep, jump, k) = match *test {
+                Test::Masked { arg, mask, value } => (arg, mask, JUMP_EQUAL, value),
+                Test::Any { arg, mask } => (arg, u32::MAX, JUMP_ANY, mask),
             };
-            one.push(plain(JUMP, skip));
+            let mut one = vec![plain(LOAD, OFFSET_ARGS + 8 * u32::from(arg))];
+            if keep != u32::MAX {
+                one.push(plain(AND, keep));
+            }
+            let conditional = |jt: u8, jf: u8| Instruction {
+                code: jump,
+                jt,
+                jf,
+                k,
+            };
+            match u8::try_from(code.len()) {
+                Ok(skip) => one.push(conditional(0, skip)),
+                Err(_) => one.extend([conditional(1, 0), plain(JUMP, code.len() as u32)]),
+            }
             one.extend(code);
             code = one;
         }

@@ -204,7 +204,7 @@ fn the_program_means_the_table_at_every_number() {
 #[test]
 fn a_call_without_a_rule_costs_few_instructions() {
     let program = compile(&table(CLOSED)).expect("a program the kernel takes");
-    assert!(program.len() < 1000, "{}", program.len());
+    assert!(program.len() < 450, "{}", program.len());
 }
 
 proptest! {
