@@ -3,13 +3,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path};
 use std::time::Duration;
 
+use file_sandbox::cap_std;
 use os_sandbox::{
     Assumed, Backend, Command, Enforcement, Error, Plan, PlanError, Policy, Requirement, Session,
     Stdio, Support,
 };
+use rustix::fs::OFlags;
 use sandbox_config::{Grant, WithoutFile};
 use serde_json::json;
 
@@ -136,13 +139,48 @@ fn report(exit: &os_sandbox::Exit, enforcement: &Enforcement) {
     say(json!({"ended": kind, "number": number, "enforcement": enforcement}));
 }
 
+/// Opens the receipt's file for writing. An earlier command may have prepared the
+/// place, and we are not confined: no link leads us out of the directory that we were
+/// started in, and nothing but a file is written to.
 fn open_receipt(file: &Path) -> Result<File, Failure> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(file)
-        .map_err(|error| not_written(file, &error))
+    let opened = if file.starts_with("/dev") || file.starts_with("/proc") {
+        // The person's own streams, which are links.
+        OpenOptions::new().write(true).open(file)
+    } else {
+        open_plain(file)
+    };
+    opened.map_err(|error| not_written(file, &error))
+}
+
+fn open_plain(file: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let here = std::env::current_dir()?;
+    let below = if file.is_relative() {
+        Some(file)
+    } else {
+        file.strip_prefix(&here).ok()
+    };
+    let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
+    let opened = match below.filter(|path| !climbs(path)) {
+        Some(below) => {
+            let mut options = cap_std::fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            cap_std::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+            cap_std::fs::Dir::open_ambient_dir(&here, cap_std::ambient_authority())?
+                .open_with(below, &options)?
+                .into_std()
+        }
+        None => OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(flags)
+            .open(file)?,
+    };
+    if !opened.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    Ok(opened)
 }
 
 fn write_receipt(mut out: File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {

@@ -307,3 +307,43 @@ fn on_a_terminal_ctrl_c_is_the_commands_to_answer() {
         assert_eq!(child.wait().unwrap().code(), Some(9), "{mechanism}");
     }
 }
+
+#[test]
+fn a_receipt_does_not_follow_what_a_command_planted() {
+    let world = World::new(&[]);
+    let victim = world.outside().join("victim");
+    std::fs::create_dir(world.outside().join("elsewhere")).unwrap();
+    let plant = format!(
+        "ln -s {} link.json; ln -s {} dir; mkfifo fifo.json; ln -s real.json inside.json",
+        victim.display(),
+        world.outside().join("elsewhere").display()
+    );
+    world.forge(&["exec", "--", "sh", "-c", &plant]).code(0);
+    let absolute = world.project().join("link.json");
+    for receipt in [
+        "link.json",
+        "./link.json",
+        "dir/r.json",
+        "fifo.json",
+        "inside.json",
+        absolute.to_str().unwrap(),
+    ] {
+        std::fs::write(&victim, "untouched").unwrap();
+        world
+            .forge(&["exec", "--receipt", receipt, "--", "touch", "ran"])
+            .code(125);
+        assert_eq!(
+            std::fs::read_to_string(&victim).unwrap(),
+            "untouched",
+            "{receipt}"
+        );
+        assert!(!world.project().join("ran").exists(), "{receipt}");
+    }
+    let elsewhere = std::fs::read_dir(world.outside().join("elsewhere")).unwrap();
+    assert_eq!(elsewhere.count(), 0);
+    for receipt in ["plain.json", "/dev/null", "/dev/stderr"] {
+        world
+            .forge(&["exec", "--receipt", receipt, "--", "true"])
+            .code(0);
+    }
+}
