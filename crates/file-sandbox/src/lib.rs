@@ -81,8 +81,8 @@ pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
 pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
 pub use ops::{
-    EditOptions, Edited, Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, ReadOptions,
-    Replacement, Skipped, Stat, Text, TotalChars, WriteOptions, Written,
+    EditOptions, Edited, Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, OpenFile,
+    ReadOptions, Replacement, Skipped, Stat, Text, TotalChars, WriteOptions, Written,
 };
 pub use path::SandboxPath;
 pub use restrict::Restriction;

@@ -9,6 +9,7 @@ mod edit;
 mod ignored;
 mod lines;
 mod list;
+mod open;
 mod put;
 mod quota;
 mod read;
@@ -22,6 +23,7 @@ mod write;
 
 pub use edit::{EditOptions, Edited, Replacement};
 pub use list::{Entry, EntryKind, ListOptions, Listing};
+pub use open::OpenFile;
 pub use read::{ReadOptions, Text, TotalChars};
 pub use relocate::{MoveOptions, Moved};
 pub use search::{Hit, Matches, SearchOptions};

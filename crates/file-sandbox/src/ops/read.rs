@@ -172,7 +172,7 @@ const COUNT_BYTES: u64 = 16 * 1024 * 1024;
 /// Looked at for guessing an encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
 /// What is read of a file that gives no size, as some file systems do.
-const NO_SIZE_BYTES: u64 = 1024 * 1024;
+pub(super) const NO_SIZE_BYTES: u64 = 1024 * 1024;
 
 impl FileSandbox {
     /// Reads text. Characters are counted, not bytes.

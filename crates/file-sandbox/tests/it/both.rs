@@ -1,5 +1,6 @@
 //! What every backend must do alike: one suite, run on the host and in memory.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use file_sandbox::{
@@ -495,6 +496,106 @@ fn a_long_file_gives_its_lines_across_chunks() {
             .unwrap();
         assert_eq!(tail.content, "line 59998 é\nline 59999 é\nline 60000 é\n");
         assert!(!tail.total_chars.is_exact());
+    });
+}
+
+#[test]
+fn an_open_file_keeps_its_object_and_its_end() {
+    both(|files| {
+        let all: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        let at = path("/data/big.bin");
+        files.write_bytes(&at, &all, WriteOptions::new()).unwrap();
+        let mut open = files.open(&at).unwrap();
+        assert_eq!((open.len(), open.is_empty()), (200_000, false));
+        let mut first = [0; 7];
+        open.read_exact(&mut first).unwrap();
+        assert_eq!(first, all[..7]);
+        // What comes after the end of that time is not seen, and the name may go.
+        files.append(&at, b"more").unwrap();
+        files.delete(&at).unwrap();
+        let mut rest = Vec::new();
+        open.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, all[7..]);
+        assert_eq!(open.read(&mut first).unwrap(), 0);
+        assert_eq!(
+            format!("{open:?}"),
+            r#"OpenFile { path: "/data/big.bin", len: 200000, at: 200000, .. }"#
+        );
+
+        // One that gets shorter ends there.
+        let at = path("/data/a.md");
+        let mut open = files.open(&at).unwrap();
+        let options = WriteOptions::new().in_place(true);
+        files.write(&at, "te", options).unwrap();
+        assert_eq!(std::io::read_to_string(&mut open).unwrap(), "te");
+        assert_eq!(open.len(), 6);
+    });
+}
+
+#[test]
+fn an_open_file_gives_no_more_than_the_limit() {
+    both(|files| {
+        let at = path("/docs/a.md");
+        put(files, "/docs/a.md", "0123456789");
+        let mut open = files.open(&at).unwrap();
+        assert_eq!(std::io::read_to_string(&mut open).unwrap(), "0123456789");
+
+        // It said that it was empty: up to the limit.
+        put(files, "/docs/b.md", "");
+        let mut open = files.open(&path("/docs/b.md")).unwrap();
+        assert!(open.is_empty());
+        assert_eq!(open.read(&mut [0; 4]).unwrap(), 0);
+        files.append(&path("/docs/b.md"), b"0123456789").unwrap();
+        let mut bytes = Vec::new();
+        open.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"0123456789");
+
+        // Without a limit up to 1 MiB, and then an error, every time.
+        let at = path("/data/c.md");
+        put(files, "/data/c.md", "");
+        let mut open = files.open(&at).unwrap();
+        files.append(&at, &vec![b'x'; (1 << 20) + 1]).unwrap();
+        let mut bytes = Vec::new();
+        for _ in 0..2 {
+            let error = open.read_to_end(&mut bytes).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);
+            let error: Error = error.downcast().unwrap();
+            assert_eq!(error.kind(), ErrorKind::TooLarge);
+            assert_eq!(error.path(), "/data/c.md");
+            assert_eq!(bytes.len(), 1 << 20);
+        }
+    });
+}
+
+#[test]
+fn opening_is_refused_as_reading_is() {
+    both(|files| {
+        put(files, "/docs/a.md", "x");
+        let open = |at: &str| files.open(&path(at));
+        for at in ["/data/in", "/data/dir/b.md", "/data/sub/up", "/docs/a.md"] {
+            let content = std::io::read_to_string(open(at).unwrap()).unwrap();
+            assert_eq!(content, text(files, at), "{at}");
+        }
+        for (at, error) in [
+            ("/data", ErrorKind::NotAFile),
+            ("/", ErrorKind::NotAFile),
+            ("/data/sub", ErrorKind::NotAFile),
+            ("/data/a.md/x", ErrorKind::NotAFile),
+            ("/data/none", ErrorKind::NotFound),
+            ("/data/.env", ErrorKind::NotFound),
+            ("/data/to_env", ErrorKind::NotFound),
+            ("/data/gone", ErrorKind::NotFound),
+            ("/data/out", ErrorKind::Escape),
+            ("/data/abs", ErrorKind::Escape),
+            ("/data/loop", ErrorKind::Loop),
+            ("/docs/a.txt", ErrorKind::SuffixNotAllowed),
+            ("/etc/passwd", ErrorKind::OutsideSandbox),
+        ] {
+            let denied = open(at).unwrap_err();
+            let read = files.read(&path(at), ReadOptions::new()).unwrap_err();
+            assert_eq!(denied.kind(), error, "{at}");
+            assert_eq!(denied.to_string(), read.to_string(), "{at}");
+        }
     });
 }
 

@@ -237,6 +237,7 @@ fn attempt(files: &FileSandbox, what: Do, text: &str) -> Result<(), Error> {
     match what {
         Do::Read => files.read(&path, Default::default()).map(drop),
         Do::ReadBytes => files.read_bytes(&path, 1 << 20).map(drop),
+        Do::Open => files.open(&path).map(drop),
         Do::Hash => files.hash(&path).map(drop),
         Do::CopyFrom => files.copy(&path, &new, moving()).map(drop),
         Do::Write => files.write(&path, "evil", Default::default()).map(drop),

@@ -96,6 +96,7 @@ enum Set {
 pub(crate) enum Do {
     Read,
     ReadBytes,
+    Open,
     Hash,
     CopyFrom,
     Write,
@@ -116,7 +117,7 @@ pub(crate) enum Do {
     Resolve,
 }
 
-const READS: &[Do] = &[Do::Read, Do::ReadBytes, Do::Hash, Do::CopyFrom];
+const READS: &[Do] = &[Do::Read, Do::ReadBytes, Do::Open, Do::Hash, Do::CopyFrom];
 /// What can make something new.
 const MAKES: &[Do] = &[
     Do::Write,

@@ -1,0 +1,141 @@
+//! Opening: a stream of the bytes of one file, for whoever does not want all of them at once.
+//!
+//! It is opened as `read` opens it, in one step with the decision, and what comes out keeps the
+//! promises that `read` makes: the end does not move while somebody else writes, and the mount's
+//! limit holds for each byte. The descriptor stays inside: with it one could ask the system for
+//! the host's path (`/proc/self/fd`).
+
+use std::fmt;
+use std::io::{self, Read};
+
+use crate::backend::{AnyFile, Contents as _, now};
+use crate::error::{Error, Reason, Verb};
+use crate::ops::read::NO_SIZE_BYTES;
+use crate::path::SandboxPath;
+use crate::sandbox::FileSandbox;
+
+/// A file opened by [`FileSandbox::open`], to be read from its start.
+///
+/// It shows the object that was opened, whatever happens to its name, and ends where that object
+/// ended when it was opened: what others append is not seen, and a file that gets shorter ends
+/// there. So it never yields more than [`len`](Self::len), which the mount's limit allows. A file
+/// that says it is empty may be one of unknown size, as some file systems have: it is read up to
+/// the mount's limit, at most 1 MiB, and if there is more, the read after that fails.
+///
+/// A failing read gives an [`io::Error`] that holds an [`Error`].
+///
+/// ```
+/// use std::io::{BufRead as _, BufReader, Read as _};
+///
+/// use file_sandbox::{ErrorKind, FileSandbox, Limits, Mode, Mount, SandboxPath};
+///
+/// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite)
+///     .with_limits(Limits::new().suffixes([".log"]));
+/// let files = FileSandbox::new(vec![data])?;
+/// let path = files.path("/data/today.log")?;
+/// files.write(&path, "one\ntwo\n", Default::default())?;
+///
+/// let mut open = files.open(&path)?;
+/// assert_eq!(open.len(), 8);
+/// files.append(&path, b"three\n")?;
+/// let lines: Vec<String> = BufReader::new(&mut open).lines().collect::<Result<_, _>>()?;
+/// assert_eq!(lines, ["one", "two"]);
+///
+/// let denied = files.open(&files.path("/data/key.pem")?).unwrap_err();
+/// assert_eq!(denied.kind(), ErrorKind::SuffixNotAllowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct OpenFile {
+    file: AnyFile,
+    /// For the texts of errors.
+    asked: Box<str>,
+    size: u64,
+    /// No byte from here on is given out.
+    end: u64,
+    at: u64,
+}
+
+impl FileSandbox {
+    /// Opens a file for reading it part by part, as bytes.
+    ///
+    /// # Errors
+    /// `TOO_LARGE` above the mount's limit, and those of finding the file, as
+    /// [`read`](Self::read) gives them.
+    pub fn open(&self, path: &SandboxPath) -> Result<OpenFile, Error> {
+        let opened = now(self.open_file(path))?;
+        let size = opened.meta.size;
+        let end = match (size, opened.mount.limits().file_byte_limit()) {
+            (0, limit) => limit.unwrap_or(NO_SIZE_BYTES).min(NO_SIZE_BYTES),
+            (size, _) => size,
+        };
+        Ok(OpenFile {
+            file: opened.file,
+            asked: path.asked().into(),
+            size,
+            end,
+            at: 0,
+        })
+    }
+}
+
+impl OpenFile {
+    /// Its size in bytes when it was opened; 0 also where it is not known.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether [`len`](Self::len) is 0.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// At the end of what may be read of a file of unknown size: whether it ends there too.
+    fn refuse_more(&self) -> io::Result<usize> {
+        if self.size > 0 || now(self.file.read_at(&mut [0], self.at)).unwrap_or(0) == 0 {
+            return Ok(0);
+        }
+        let reason = Reason::TooLarge {
+            verb: Verb::Read,
+            bytes: self.end.saturating_add(1),
+            limit: self.end,
+        };
+        Err(self.failed(io::ErrorKind::FileTooLarge, reason))
+    }
+
+    fn failed(&self, kind: io::ErrorKind, reason: Reason) -> io::Error {
+        io::Error::new(kind, Error::new(&*self.asked, reason))
+    }
+}
+
+impl Read for OpenFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let room = buffer.len().min(left);
+        if room == 0 {
+            return self.refuse_more();
+        }
+        let got = now(self.file.read_at(&mut buffer[..room], self.at)).map_err(|fault| {
+            let source = fault.into_io();
+            let verb = Verb::Read;
+            self.failed(source.kind(), Reason::Io { verb, source })
+        })?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}
+
+/// Without the handle: that of a file shows its path on the host.
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFile")
+            .field("path", &self.asked)
+            .field("len", &self.size)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
