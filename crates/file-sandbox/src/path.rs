@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use crate::error::{Error, InvalidPath, Reason};
 use crate::escape;
@@ -38,7 +39,8 @@ pub(crate) const PATH_MAX_BYTES: usize = 4096;
 pub struct SandboxPath {
     /// `/`, or `/` and the names between single slashes, in their escaped spelling.
     normal: String,
-    asked: String,
+    /// Shared with what was opened by it, for the texts of later errors.
+    asked: Arc<str>,
 }
 
 impl SandboxPath {
@@ -52,7 +54,7 @@ impl SandboxPath {
         match normalise("/", text) {
             Ok(normal) => Ok(Self {
                 normal,
-                asked: text.to_owned(),
+                asked: text.into(),
             }),
             Err(reason) => Err(Error::new(text, reason)),
         }
@@ -79,6 +81,10 @@ impl SandboxPath {
     #[must_use]
     pub fn asked(&self) -> &str {
         &self.asked
+    }
+
+    pub(crate) fn asked_shared(&self) -> Arc<str> {
+        Arc::clone(&self.asked)
     }
 
     /// The normalised path, such as `/data/a.md`.
@@ -134,6 +140,7 @@ impl SandboxPath {
     }
 
     /// What is left of this path below `above`: without a leading slash, empty for `above` itself.
+    #[inline]
     pub(crate) fn below(&self, above: &Self) -> Option<&str> {
         if above.is_root() {
             return Some(&self.normal[1..]);
@@ -153,7 +160,7 @@ impl SandboxPath {
     /// A path whose text is known to be normalised.
     pub(crate) fn from_normal(normal: String) -> Self {
         Self {
-            asked: normal.clone(),
+            asked: normal.as_str().into(),
             normal,
         }
     }

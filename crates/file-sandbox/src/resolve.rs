@@ -105,11 +105,18 @@ impl FileSandbox {
 
     /// Opens a regular file for reading and has looked at the open file itself.
     pub(crate) async fn open_file(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
-        match self.open_without_links(path).await? {
-            Some(opened) => Ok(opened),
-            // Boxed, so that the short way does not carry the state of the long one.
-            None => Box::pin(self.open_by_walk(path)).await,
+        // In one step, where no link is on the way.
+        if let Some((mount, way)) = self.plain_way(path)
+            && let Some(file) = mount.dir.open_file_beneath(way).await
+        {
+            let meta = file.meta().await;
+            let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
+            // Without a link the name asked for is that of the file.
+            check_opened(path, mount, None, &meta)?;
+            return Ok(Opened { file, meta, mount });
         }
+        // Boxed, so that the short way does not carry the state of the long one.
+        Box::pin(self.open_by_walk(path)).await
     }
 
     async fn open_by_walk(&self, path: &SandboxPath) -> Result<Opened<'_>, Error> {
@@ -136,19 +143,11 @@ impl FileSandbox {
             None => return Err(wrong_type(path, Verb::Read, Kind::Directory)),
         };
         let file = file.map_err(|fault| self.system(path, Verb::Read, fault))?;
-        self.check_opened(path, spot.mount, &name, file).await
-    }
-
-    /// The same in one step, where no link is on the way.
-    async fn open_without_links(&self, path: &SandboxPath) -> Result<Option<Opened<'_>>, Error> {
-        let Some((mount, way)) = self.plain_way(path) else {
-            return Ok(None);
-        };
-        let Some(file) = mount.dir.open_file_beneath(way).await else {
-            return Ok(None);
-        };
-        let name = way.rsplit('/').next().unwrap_or(way);
-        self.check_opened(path, mount, name, file).await.map(Some)
+        let meta = file.meta().await;
+        let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
+        let mount = spot.mount;
+        check_opened(path, mount, Some(&name), &meta)?;
+        Ok(Opened { file, meta, mount })
     }
 
     /// What lies at a place, where no link is on the way.
@@ -158,14 +157,11 @@ impl FileSandbox {
     }
 
     /// The way below a mount as text, if its names are plain and no rule has a say in it.
+    #[inline]
     fn plain_way<'p>(&self, path: &'p SandboxPath) -> Option<(&Mount, &'p str)> {
-        let index = self.table.mount_of(path)?;
+        let (index, way) = self.table.mount_and_way(path)?;
         let mount = &self.table.mounts[index];
-        let way = path.below(mount.target())?;
-        let plain = !way.is_empty()
-            && self.table.nested[index].is_empty()
-            && !way.split('/').any(|name| name.starts_with(TEMP_PREFIX))
-            && !way.contains('\\');
+        let plain = !way.is_empty() && self.table.nested[index].is_empty() && has_plain_names(way);
         if !plain {
             return None;
         }
@@ -176,25 +172,6 @@ impl FileSandbox {
             }
         }
         Some((mount, way))
-    }
-
-    /// The checks that only an open file can answer.
-    async fn check_opened<'s>(
-        &self,
-        path: &SandboxPath,
-        mount: &'s Mount,
-        name: &str,
-        file: AnyFile,
-    ) -> Result<Opened<'s>, Error> {
-        let meta = file.meta().await;
-        let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
-        if meta.kind != Kind::File {
-            return Err(wrong_type(path, Verb::Read, meta.kind));
-        }
-        check_suffix(path, mount, Some(name))?;
-        check_links_for_read(path, mount, &meta)?;
-        check_size(path, mount, Verb::Read, meta.size)?;
-        Ok(Opened { file, meta, mount })
     }
 
     /// The mount that covers a path and the names below it.
@@ -382,7 +359,40 @@ pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {
     Error::new(path.asked(), Reason::NotFound { nearest })
 }
 
+/// Whether no name is escaped or one of our temporary files. In one pass: it is on the way of every
+/// read.
+#[inline]
+fn has_plain_names(way: &str) -> bool {
+    let (bytes, temp) = (way.as_bytes(), TEMP_PREFIX.as_bytes());
+    let mut starts = true;
+    for (at, byte) in bytes.iter().enumerate() {
+        let ours = starts && *byte == temp[0] && bytes[at..].starts_with(temp);
+        if ours || *byte == b'\\' {
+            return false;
+        }
+        starts = *byte == b'/';
+    }
+    true
+}
+
+/// The checks that only an open file can answer.
+#[inline]
+fn check_opened(
+    path: &SandboxPath,
+    mount: &Mount,
+    real: Option<&str>,
+    meta: &Meta,
+) -> Result<(), Error> {
+    if meta.kind != Kind::File {
+        return Err(wrong_type(path, Verb::Read, meta.kind));
+    }
+    check_suffix(path, mount, real)?;
+    check_links_for_read(path, mount, meta)?;
+    check_size(path, mount, Verb::Read, meta.size)
+}
+
 /// Both names count: the one asked for, and that of the file it leads to.
+#[inline]
 fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result<(), Error> {
     let limits = mount.limits();
     let Some(allowed) = limits.allowed_suffixes() else {
@@ -399,6 +409,7 @@ fn check_suffix(path: &SandboxPath, mount: &Mount, real: Option<&str>) -> Result
     Err(Error::new(path.asked(), Reason::Suffix { allowed }))
 }
 
+#[inline]
 fn check_links_for_read(path: &SandboxPath, mount: &Mount, meta: &Meta) -> Result<(), Error> {
     match mount.limits().hard_link_policy() {
         HardLinks::Deny => check_links(path, Verb::Read, meta),
@@ -406,6 +417,7 @@ fn check_links_for_read(path: &SandboxPath, mount: &Mount, meta: &Meta) -> Resul
     }
 }
 
+#[inline]
 pub(crate) fn check_size(
     path: &SandboxPath,
     mount: &Mount,
@@ -440,4 +452,24 @@ fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error>
 fn is_temp(names: &[OsString]) -> bool {
     let ours = |name: &OsString| name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes());
     names.iter().any(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names() {
+        for (way, plain) in [
+            ("a", true),
+            (".a/.b", true),
+            ("a.forge-tmp-1", true),
+            (".forge-tmp", true),
+            (".forge-tmp-1", false),
+            ("a/.forge-tmp-/b", false),
+            ("a/b\\u{a}", false),
+        ] {
+            assert_eq!(has_plain_names(way), plain, "{way}");
+        }
+    }
 }

@@ -429,10 +429,21 @@ impl Table {
 
     /// The mount that covers a path: the one with the longest target.
     pub(crate) fn mount_of(&self, path: &SandboxPath) -> Option<usize> {
-        let covers = |i: &usize| path.starts_with(self.mounts[*i].target());
-        (0..self.mounts.len())
-            .filter(covers)
-            .max_by_key(|i| self.mounts[*i].target().components().count())
+        self.mount_and_way(path).map(|(index, _)| index)
+    }
+
+    /// The same, with what is left of the path below its target.
+    #[inline]
+    pub(crate) fn mount_and_way<'p>(&self, path: &'p SandboxPath) -> Option<(usize, &'p str)> {
+        let mut longest: Option<(usize, &str)> = None;
+        for (index, mount) in self.mounts.iter().enumerate() {
+            if let Some(way) = path.below(mount.target())
+                && longest.is_none_or(|(_, rest)| way.len() < rest.len())
+            {
+                longest = Some((index, way));
+            }
+        }
+        longest
     }
 
     /// The mount, and the names in it, that an absolute path of the host stands for.

@@ -106,6 +106,7 @@ impl Directory for AnyDir {
         each_into!(self, AnyDir, dir => dir.open_dir_beneath(way).await)
     }
 
+    #[inline]
     async fn open_file_beneath(&self, way: &str) -> Option<AnyFile> {
         each_into!(self, AnyFile, dir => dir.open_file_beneath(way).await)
     }
@@ -156,6 +157,7 @@ impl Directory for AnyDir {
 }
 
 impl Contents for AnyFile {
+    #[inline]
     async fn meta(&self) -> Result<Meta, Fault> {
         each!(self, AnyFile, file => file.meta().await)
     }

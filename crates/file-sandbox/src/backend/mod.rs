@@ -12,7 +12,7 @@ mod memory;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -177,12 +177,18 @@ impl Fault {
 #[inline]
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    if let Poll::Ready(answer) = future
+    match future
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()))
     {
-        return answer;
+        Poll::Ready(answer) => answer,
+        Poll::Pending => wait(future),
     }
+}
+
+/// Apart, so that what answers at once is small enough to become part of its caller.
+#[cold]
+fn wait<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -74,6 +74,7 @@ impl Directory for HostDir {
         sys::open_dir_beneath(self, way.as_ref()).map(Self)
     }
 
+    #[inline]
     async fn open_file_beneath(&self, way: &str) -> Option<HostFile> {
         sys::open_beneath(self, way.as_ref()).map(HostFile)
     }
@@ -128,6 +129,7 @@ impl Directory for HostDir {
 }
 
 impl Contents for HostFile {
+    #[inline]
     async fn meta(&self) -> Result<Meta, Fault> {
         Ok(sys::meta_of(&self.0)?)
     }

@@ -20,6 +20,7 @@ mod os;
 
 pub(crate) use os::{open_beneath, open_dir_beneath, open_object_beneath};
 
+#[inline]
 fn kind_of(kind: FileType) -> Kind {
     match kind {
         FileType::RegularFile => Kind::File,
@@ -198,6 +199,7 @@ fn raw_mode(mode: u32) -> Mode {
     Mode::from_bits_truncate(mode as rustix::fs::RawMode)
 }
 
+#[inline]
 #[expect(
     clippy::unnecessary_cast,
     reason = "the widths of these fields differ between systems"
@@ -214,13 +216,14 @@ fn from_stat(stat: &Stat) -> Meta {
     }
 }
 
+#[inline]
 fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let part = Duration::from_nanos(u64::try_from(nanos).ok()?);
-    let base = if seconds >= 0 {
-        UNIX_EPOCH.checked_add(whole)
-    } else {
-        UNIX_EPOCH.checked_sub(whole)
-    };
-    base?.checked_add(part)
+    let part = u32::try_from(nanos).ok().filter(|n| *n < 1_000_000_000)?;
+    let whole = seconds.unsigned_abs();
+    if seconds >= 0 {
+        return UNIX_EPOCH.checked_add(Duration::new(whole, part));
+    }
+    UNIX_EPOCH
+        .checked_sub(Duration::from_secs(whole))?
+        .checked_add(Duration::from_nanos(part.into()))
 }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use crate::backend::{AnyFile, Contents as _, now};
 use crate::error::{Error, Reason, Verb};
@@ -48,7 +49,7 @@ use crate::sandbox::FileSandbox;
 pub struct OpenFile {
     file: AnyFile,
     /// For the texts of errors.
-    asked: Box<str>,
+    asked: Arc<str>,
     size: u64,
     /// No byte from here on is given out.
     end: u64,
@@ -70,7 +71,7 @@ impl FileSandbox {
         };
         Ok(OpenFile {
             file: opened.file,
-            asked: path.asked().into(),
+            asked: path.asked_shared(),
             size,
             end,
             at: 0,
