@@ -1,4 +1,4 @@
-//! One allowed and one denied command: `cargo run -p os-sandbox --example quick`.
+//! One allowed and one denied command: `cargo run -p os-sandbox --example confine`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use os_sandbox::{Access, Command, Plan, Policy, Requirement, Support};
