@@ -341,6 +341,22 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     let mut out = Out(Vec::new());
     out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
     out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
+    let pins = policy
+        .mounts()
+        .iter()
+        .any(|m| m.access().contains(Access::WRITE))
+        && policy.protected().chain(policy.hidden()).next().is_some();
+    if mount_layer
+        && pins
+        && support
+            .bubblewrap()
+            .is_some_and(|b| b.makes_places_by_path())
+    {
+        out.remark(
+            "for the command; bubblewrap before 0.12, raced by another command in the same \
+             directory while it starts, can leave an empty file outside (CVE-2026-87766)",
+        );
+    }
     let everywhere = policy
         .mounts()
         .iter()
@@ -496,6 +512,13 @@ impl Out {
         match kept.iter().find_map(|one| one.as_ref().err()) {
             Some(reason) => self.push(promise, State::Absent, &[], reason),
             None => self.any(promise, kept),
+        }
+    }
+
+    /// Something to know about the last entry that does not change its state.
+    fn remark(&mut self, text: &str) {
+        if let Some(entry) = self.0.last_mut() {
+            entry.reason = Some(text.to_owned());
         }
     }
 

@@ -62,6 +62,17 @@ impl Bubblewrap {
     pub fn version(&self) -> &str {
         &self.version
     }
+
+    /// Whether it makes missing mount points without looking where links lead
+    /// (CVE-2026-87766). A version that cannot be read counts as old.
+    pub(crate) fn makes_places_by_path(&self) -> bool {
+        let mut numbers = self
+            .version
+            .split('.')
+            .map_while(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        version < (0, 12)
+    }
 }
 
 /// A host that is described instead of looked at: for tests, and to see what a plan would be

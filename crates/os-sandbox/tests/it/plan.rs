@@ -242,3 +242,39 @@ fn a_receipt_can_be_stored() {
         serde_json::json!({"promise": "read outside", "state": "enforced", "by": ["landlock"]})
     );
 }
+
+#[test]
+fn an_old_bubblewrap_is_named_where_it_matters() {
+    let remark = |version: &str, protect: bool| {
+        let support = Support::assume(Assumed {
+            landlock_abi: 7,
+            seccomp: true,
+            bubblewrap: Some(version.to_owned()),
+            ..Assumed::default()
+        });
+        let mut policy = Policy::builder().mount("/p", "/", Access::ALL);
+        if protect {
+            policy = policy.protect(".git/hooks");
+        }
+        let policy = policy.build().unwrap();
+        let plan = Plan::new(&policy, &support, Requirement::Enforce).unwrap();
+        let entry = plan
+            .entries()
+            .iter()
+            .find(|entry| entry.promise == Promise::WriteOutside)
+            .unwrap();
+        assert_eq!(entry.state, State::Enforced);
+        entry.reason.clone().unwrap_or_default()
+    };
+    for version in ["0.8.0", "0.11.1", "unknown"] {
+        assert!(
+            remark(version, true).contains("CVE-2026-87766"),
+            "{version}"
+        );
+        // Without pins nothing is made in a tree that others can write.
+        assert_eq!(remark(version, false), "");
+    }
+    for version in ["0.12.0", "0.12", "1.0.0"] {
+        assert_eq!(remark(version, true), "", "{version}");
+    }
+}
