@@ -1,4 +1,5 @@
-//! `cargo xtask check-targets`: type-checks the workspace for macOS from Linux.
+//! `cargo xtask check-targets`: type-checks the workspace for macOS, and os-sandbox's launcher for
+//! the other processor it knows, from Linux.
 //!
 //! The pinned toolchain comes without other targets. Debian packages a compiler together with
 //! its own standard library's source (`rustc-web`, `rust-web-src`, made for browsers); unpacked,
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use crate::failure::{Context, Failure};
@@ -19,7 +21,11 @@ use crate::workspace;
 pub(crate) const ABOUT: &str =
     "type-check for macOS from Debian (--if-available: skip where that is impossible)";
 
-const TARGET: &str = "aarch64-apple-darwin";
+const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-apple-darwin"];
+
+/// The launcher is built by a build script, for the crate's own target, so a check of the
+/// workspace never reaches its assembly and system call numbers for another processor.
+const LAUNCHER_TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// What to unpack; their versions and the rest come from the package index.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
@@ -73,31 +79,63 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     fs::write(&stub, STUB).context(stub.display())?;
     fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).context(stub.display())?;
 
-    let start = Instant::now();
-    let variable = TARGET.replace('-', "_");
-    let mut cargo = process::cargo();
-    cargo.arg("check").args(EVERYTHING).args([
-        "--all-targets",
-        "--keep-going",
-        "-Zbuild-std=std",
-        "--target",
-        TARGET,
-    ]);
+    for target in TARGETS {
+        let mut cargo = cargo(&root, &dir, target)?;
+        cargo
+            .args(EVERYTHING)
+            .args(["--all-targets", "--keep-going", "-Zbuild-std=std"]);
+        let variable = target.replace('-', "_");
+        for tool in ["CC", "CXX", "AR"] {
+            cargo.env(format!("{tool}_{variable}"), &stub);
+        }
+        checked(target, &mut cargo)?;
+    }
+    let manifest = launcher_manifest(&dir)?;
+    let mut cargo = cargo(&root, &dir, LAUNCHER_TARGET)?;
     cargo
+        .arg("-Zbuild-std=core")
+        .arg("--manifest-path")
+        .arg(manifest);
+    checked(&format!("the launcher for {LAUNCHER_TARGET}"), &mut cargo)
+}
+
+/// `cargo check` for a target, by the unpacked compiler.
+fn cargo(root: &Path, dir: &Path, target: &str) -> Result<Command, Failure> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["check", "--target", target])
         .env("RUSTC", root.join("usr/bin/rustc"))
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", "-D warnings")
-        .env("LD_LIBRARY_PATH", library_dir(&root)?)
-        .env("CARGO_TARGET_DIR", dir.join("target"))
-        .env(format!("CC_{variable}"), &stub)
-        .env(format!("CXX_{variable}"), &stub)
-        .env(format!("AR_{variable}"), &stub);
-    process::quiet(&mut cargo)?;
+        .env("LD_LIBRARY_PATH", library_dir(root)?)
+        .env("CARGO_TARGET_DIR", dir.join("target"));
+    Ok(cargo)
+}
+
+fn checked(what: &str, cargo: &mut Command) -> Result<(), Failure> {
+    let start = Instant::now();
+    process::quiet(cargo)?;
     println!(
-        "check-targets: {TARGET} ok, {:.0} s",
+        "check-targets: {what} ok, {:.0} s",
         start.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// A package of its own around the launcher's source, outside the workspace.
+fn launcher_manifest(dir: &Path) -> Result<PathBuf, Failure> {
+    let source = workspace::root().join("crates/os-sandbox/launcher/main.rs");
+    let manifest = format!(
+        "[package]\nname = \"launcher\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+         [workspace]\n[profile.dev]\npanic = \"abort\"\n\
+         [[bin]]\nname = \"launcher\"\npath = {:?}\ntest = false\n",
+        source.display().to_string()
+    );
+    let package = dir.join("launcher");
+    fs::create_dir_all(&package).context(package.display())?;
+    let path = package.join("Cargo.toml");
+    fs::write(&path, manifest).context(path.display())?;
+    Ok(path)
 }
 
 /// The packages to unpack, with the versions this machine's index offers. The index is brought
