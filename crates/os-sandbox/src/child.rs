@@ -32,9 +32,9 @@ pub struct Child {
     pub stdout: Option<PipeReader>,
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<PipeReader>,
-    running: backend::Running,
-    enforcement: Enforcement,
-    keep: [usize; 2],
+    pub(crate) running: backend::Running,
+    pub(crate) enforcement: Enforcement,
+    pub(crate) keep: [usize; 2],
 }
 
 /// Ends a command from another thread.

@@ -53,6 +53,8 @@
 )]
 
 mod access;
+#[cfg(feature = "tokio")]
+mod async_child;
 mod child;
 mod command;
 mod enforcement;
@@ -72,6 +74,8 @@ mod backend;
 mod backend;
 
 pub use access::Access;
+#[cfg(feature = "tokio")]
+pub use async_child::AsyncChild;
 pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};
 pub use enforcement::{Enforcement, ShownMount};

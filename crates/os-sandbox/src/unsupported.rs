@@ -167,6 +167,24 @@ impl Running {
         }
     }
 
+    /// Whether it has ended, without waiting.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn look(&mut self) -> Result<bool, Error> {
+        self.ended()
+    }
+
+    /// There is no socket to wait on.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn watched(&self) -> Result<Option<std::os::unix::net::UnixStream>, Error> {
+        Ok(None)
+    }
+
+    /// When to look again.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        Some(Instant::now() + TICK)
+    }
+
     /// Waits for the end of the command, then ends what is left of its group.
     pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
         while !self.ended()? {

@@ -42,6 +42,8 @@ pub(crate) struct Event {
 pub(crate) struct Running {
     launched: Launched,
     records: Vec<Record>,
+    /// The beginning of a record.
+    partial: Vec<u8>,
     ended: bool,
     result: Option<Exit>,
     /// When to stop trusting the supervisor with the time limit.
@@ -68,6 +70,7 @@ impl Running {
         Running {
             launched,
             records: Vec::new(),
+            partial: Vec::new(),
             ended: false,
             result: None,
             give_up,
@@ -149,6 +152,35 @@ impl Running {
         })
     }
 
+    /// Takes in all that was said, without waiting; whether that was the last word.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn look(&mut self) -> Result<bool, Error> {
+        loop {
+            let heard = self.records.len();
+            if self.poll(&[], Some(Duration::ZERO))?.ended {
+                return Ok(true);
+            }
+            if self.records.len() == heard {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// A socket that is readable when there is something to [`look`](Running::look) at.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn watched(&self) -> Result<Option<UnixStream>, Error> {
+        let control = self.launched.control.try_clone();
+        control
+            .map(Some)
+            .map_err(|error| Error::io("could not copy the control socket", error))
+    }
+
+    /// When to look, whether or not there is something to read.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.give_up
+    }
+
     /// Waits for the end of everything.
     pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
         if let Some(exit) = self.result {
@@ -199,24 +231,37 @@ impl Running {
         String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
     }
 
+    /// Takes what is there. The socket may be one that does not wait.
     fn receive(&mut self) {
         let mut bytes = [0u8; wire::RECORD_BYTES];
-        match self.launched.control.read_exact(&mut bytes) {
-            Ok(()) => {
-                let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-                self.records.push(Record {
-                    kind: u32::from_ne_bytes(word(0)),
-                    a: i32::from_ne_bytes(word(4)),
-                    b: i32::from_ne_bytes(word(8)),
-                    c: u32::from_ne_bytes(word(12)),
-                });
-                let last = self.records.last().map(|record| record.kind);
-                // One job makes a handful; more is not our launcher any more.
-                self.ended = matches!(last, Some(wire::RECORD_EXITED | wire::RECORD_SIGNALLED))
-                    || self.records.len() > 64;
+        match self.launched.control.read(&mut bytes[self.partial.len()..]) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                let have = self.partial.len();
+                self.partial.extend_from_slice(&bytes[have..have + count]);
             }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+                ) => {}
             Err(_) => self.ended = true,
         }
+        if self.partial.len() < wire::RECORD_BYTES {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.partial);
+        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let record = Record {
+            kind: u32::from_ne_bytes(word(0)),
+            a: i32::from_ne_bytes(word(4)),
+            b: i32::from_ne_bytes(word(8)),
+            c: u32::from_ne_bytes(word(12)),
+        };
+        self.records.push(record);
+        // One job makes a handful; more is not our launcher any more.
+        self.ended = matches!(record.kind, wire::RECORD_EXITED | wire::RECORD_SIGNALLED)
+            || self.records.len() > 64;
     }
 
     fn outcome(&mut self) -> Result<Exit, Error> {

@@ -7,6 +7,8 @@
 //! mechanism × case appends a line of JSON to the file.
 #![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
+#[cfg(all(target_os = "linux", feature = "tokio"))]
+mod asynchronous;
 #[cfg(target_os = "linux")]
 mod callers;
 #[cfg(target_os = "linux")]
@@ -110,14 +112,16 @@ type Set = fn(fixture::Mechanism, &mut report::Report);
 fn tests() -> Vec<Test> {
     let mut out: Vec<Test> = vec![("support::detect".to_owned(), Box::new(report::support))];
     for mechanism in fixture::mechanisms() {
-        let sets: [(&str, Set); 5] = [
+        let sets: &[(&str, Set)] = &[
+            #[cfg(feature = "tokio")]
+            ("async", asynchronous::all),
             ("access", cases::access),
             ("surface", cases::surface),
             ("survivors", survivors::all),
             ("commands", commands::all),
             ("callers", callers::all),
         ];
-        for (name, set) in sets {
+        for &(name, set) in sets {
             out.push((
                 format!("{}::{name}", mechanism.name()),
                 Box::new(move || {

@@ -1,0 +1,434 @@
+//! The async face: the same start, the same supervisor, waited for by tokio.
+//!
+//! What cannot wait for readiness (the start, and the last reaping) runs on tokio's blocking
+//! threads; everything else is readiness of the control socket and of the pipes, looked at by the
+//! same code as in the sync [`Child`]. Nothing of a command is ever owned by a future alone: it
+//! lies in a value that ends it when it is dropped, wherever that happens.
+
+use crate::backend;
+use crate::child::{Child, Killer, Stream};
+use crate::command::Command;
+use crate::enforcement::Enforcement;
+use crate::error::{Error, ErrorKind};
+use crate::output::{Captured, Exit, Output};
+use std::future::poll_fn;
+use std::os::unix::net::UnixStream as StdStream;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::Sleep;
+
+/// Bound on what is read from a pipe at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A running command, for async code (feature `tokio`); see [`Command::spawn_async`]. Dropping it
+/// ends everything that it started, without waiting for that.
+///
+/// Every method that waits can be dropped while it does and called again.
+///
+/// ```
+/// use os_sandbox::{Command, Exit, Plan, Policy, Requirement, Stdio, Support};
+/// use tokio::io::AsyncWriteExt;
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let mut child = Command::new(&plan, "cat").stdin(Stdio::Piped).spawn_async().await?;
+/// if let Some(mut stdin) = child.stdin.take() {
+///     stdin.write_all(b"hello").await?;
+/// }
+/// let output = child.wait_with_output().await?;
+/// assert_eq!((output.exit, &*output.stdout.text()), (Exit::Code(0), "hello"));
+///
+/// let denied = Command::new(&plan, "cat").arg("/etc/shadow").output_async().await?;
+/// assert!(!denied.exit.success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AsyncChild {
+    /// The other end of standard input, if it is [`Piped`](crate::Stdio::Piped).
+    pub stdin: Option<pipe::Sender>,
+    /// The other end of standard output, if it is [`Piped`](crate::Stdio::Piped).
+    pub stdout: Option<pipe::Receiver>,
+    /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
+    pub stderr: Option<pipe::Receiver>,
+    state: State,
+    /// Readable when there is something to look at.
+    watched: Option<UnixStream>,
+    /// When to look whatever is readable.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Which stream is read first, in turns.
+    errors_first: bool,
+    enforcement: Enforcement,
+    keep: [usize; 2],
+}
+
+/// How far it is.
+#[derive(Debug)]
+enum State {
+    Running(Held),
+    /// The last word was said; a blocking thread reaps and tidies up.
+    Ending(JoinHandle<Result<Exit, Error>>),
+    Ended(Exit),
+    /// The error was handed out.
+    Lost,
+}
+
+impl Command {
+    /// As [`Command::spawn`], without holding up the other tasks.
+    ///
+    /// Must be called on a tokio runtime whose drivers for I/O and time are enabled. If the future
+    /// is dropped, nothing stays.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`]; [`ErrorKind::Invalid`] outside of a runtime.
+    pub async fn spawn_async(self) -> Result<AsyncChild, Error> {
+        let runtime = runtime()?;
+        // The outcome may be dropped by whoever drops the future: never as a bare `Child`, which
+        // would wait there for the end.
+        let start = runtime.spawn_blocking(move || self.spawn().map(Started::from));
+        AsyncChild::new(joined(start.await)?)
+    }
+
+    /// As [`Command::output`], without holding up the other tasks.
+    ///
+    /// # Errors
+    /// As [`Command::spawn_async`] and [`AsyncChild::wait_with_output`].
+    pub async fn output_async(self) -> Result<Output, Error> {
+        self.spawn_async().await?.wait_with_output().await
+    }
+}
+
+impl AsyncChild {
+    fn new(started: Started) -> Result<AsyncChild, Error> {
+        let failed = |error| Error::io("could not wait for the command's streams", error);
+        let Started { held, parts } = started;
+        let watched = match held.running() {
+            Some(running) => running.watched()?,
+            None => None,
+        };
+        let receiver = |pipe: Option<std::io::PipeReader>| {
+            pipe.map(|pipe| pipe::Receiver::from_owned_fd(pipe.into()))
+                .transpose()
+        };
+        Ok(AsyncChild {
+            stdin: parts
+                .stdin
+                .map(|pipe| pipe::Sender::from_owned_fd(pipe.into()))
+                .transpose()
+                .map_err(failed)?,
+            stdout: receiver(parts.stdout).map_err(failed)?,
+            stderr: receiver(parts.stderr).map_err(failed)?,
+            watched: watched.map(registered).transpose().map_err(failed)?,
+            timer: None,
+            errors_first: false,
+            state: State::Running(held),
+            enforcement: parts.enforcement,
+            keep: parts.keep,
+        })
+    }
+
+    /// What was applied.
+    #[must_use]
+    pub fn enforcement(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    /// Waits for the end of the command and of everything that it started. Standard input is
+    /// closed first. Pipes that nobody reads can fill up and hold the command: see
+    /// [`AsyncChild::wait_with_output`].
+    ///
+    /// # Errors
+    /// If the supervisor was lost, or could not end everything.
+    pub async fn wait(&mut self) -> Result<Exit, Error> {
+        self.stdin = None;
+        poll_fn(|cx| self.poll_said(cx)).await?;
+        self.finish().await
+    }
+
+    /// Waits, and keeps the beginning of what both piped outputs carry, up to the policy's limits;
+    /// the rest is counted and thrown away.
+    ///
+    /// # Errors
+    /// As [`AsyncChild::wait`], or if a pipe cannot be read.
+    pub async fn wait_with_output(mut self) -> Result<Output, Error> {
+        let mut kept = [Captured::default(), Captured::default()];
+        let limits = self.keep;
+        let exit = self
+            .wait_streaming(|stream, bytes| {
+                let index = stream as usize;
+                kept[index].push(bytes, limits[index]);
+            })
+            .await?;
+        let [stdout, stderr] = kept;
+        Ok(Output {
+            exit,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Waits, and hands on what both piped outputs carry as it comes. The command waits while
+    /// `sink` works: nothing is queued. A sink that has to wait itself reads
+    /// [`stdout`](AsyncChild::stdout) and [`stderr`](AsyncChild::stderr) on its own.
+    ///
+    /// # Errors
+    /// As [`AsyncChild::wait_with_output`].
+    pub async fn wait_streaming(
+        &mut self,
+        mut sink: impl FnMut(Stream, &[u8]),
+    ) -> Result<Exit, Error> {
+        self.stdin = None;
+        let mut chunk = vec![0u8; CHUNK_BYTES];
+        loop {
+            let read = poll_fn(|cx| self.poll_streams(cx, &mut chunk)).await?;
+            match read {
+                Some((stream, bytes)) => sink(stream, &chunk[..bytes]),
+                None => return self.finish().await,
+            }
+        }
+    }
+
+    /// Ends the command and everything that it started; [`AsyncChild::wait`] then tells how.
+    pub fn kill(&mut self) {
+        match &mut self.state {
+            State::Running(held) => {
+                if let Some(running) = held.0.as_mut() {
+                    running.kill();
+                }
+            }
+            // It has ended.
+            State::Ending(_) | State::Ended(_) | State::Lost => {}
+        }
+    }
+
+    /// Something that ends the command from another task or thread; `None` once it has ended.
+    ///
+    /// # Errors
+    /// If the system is out of descriptors.
+    pub fn killer(&self) -> Result<Option<Killer>, Error> {
+        let running = match &self.state {
+            State::Running(held) => held.running(),
+            State::Ending(_) | State::Ended(_) | State::Lost => None,
+        };
+        running
+            .map(|running| running.killer().map(Killer))
+            .transpose()
+    }
+
+    /// Whatever comes next of a stream; `None` when the tree is gone and the pipes are empty.
+    fn poll_streams(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunk: &mut [u8],
+    ) -> Poll<Result<Option<(Stream, usize)>, Error>> {
+        // First, so that what a pipe holds after the end is seen after the end.
+        let ended = self.poll_said(cx)?.is_ready();
+        let mut streams = [
+            (Stream::Stdout, &mut self.stdout),
+            (Stream::Stderr, &mut self.stderr),
+        ];
+        if self.errors_first {
+            streams.swap(0, 1);
+        }
+        for (stream, slot) in streams {
+            let Some(pipe) = slot else { continue };
+            let mut buffer = ReadBuf::new(chunk);
+            match Pin::new(pipe).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => *slot = None,
+                Poll::Ready(Ok(())) => {
+                    // One that is never empty does not keep the other waiting.
+                    self.errors_first = stream == Stream::Stdout;
+                    return Poll::Ready(Ok(Some((stream, buffer.filled().len()))));
+                }
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(Error::io(
+                        "could not read the command's output",
+                        error,
+                    )));
+                }
+                // Nobody can hold it open any more but a process outside that was given the same
+                // file.
+                Poll::Pending if ended => *slot = None,
+                Poll::Pending => {}
+            }
+        }
+        if ended {
+            return Poll::Ready(Ok(None));
+        }
+        Poll::Pending
+    }
+
+    /// Ready once the supervisor has said its last word.
+    fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let State::Running(held) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        let Some(running) = held.0.as_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        let failed = |error| Error::io("could not wait for the command", error);
+        loop {
+            if let Some(watched) = &self.watched
+                && let Poll::Ready(ready) = watched.poll_read_ready(cx)
+            {
+                ready.map_err(failed)?;
+                let mut last = Ok(false);
+                // Says that all was taken in; what comes in between is news again.
+                let _ = watched.try_io(Interest::READABLE, || -> std::io::Result<()> {
+                    last = running.look();
+                    Err(std::io::ErrorKind::WouldBlock.into())
+                });
+                if last? {
+                    return Poll::Ready(Ok(()));
+                }
+                continue;
+            }
+            if running.look()? {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(next) = running.next_look() else {
+                return Poll::Pending;
+            };
+            let next = tokio::time::Instant::from_std(next);
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
+            if timer.deadline() != next {
+                timer.as_mut().reset(next);
+            }
+            ready!(timer.as_mut().poll(cx));
+            self.timer = None;
+        }
+    }
+
+    /// Reaps, on a thread that may wait for it.
+    async fn finish(&mut self) -> Result<Exit, Error> {
+        if let State::Running(held) = &mut self.state
+            && let Some(running) = held.0.take()
+        {
+            self.watched = None;
+            self.timer = None;
+            // Held again: a runtime that shuts down drops what it has not begun.
+            let mut held = Held(Some(running));
+            let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
+                Some(running) => running.wait(),
+                None => Err(lost()),
+            });
+            self.state = State::Ending(end);
+        }
+        let outcome = match &mut self.state {
+            State::Ended(exit) => return Ok(*exit),
+            State::Running(_) | State::Lost => return Err(lost()),
+            State::Ending(end) => joined(end.await),
+        };
+        self.state = match &outcome {
+            Ok(exit) => State::Ended(*exit),
+            Err(_) => State::Lost,
+        };
+        outcome
+    }
+}
+
+/// What a blocking start hands over.
+struct Started {
+    held: Held,
+    parts: Parts,
+}
+
+/// All of a [`Child`] that holds nothing up when it is dropped.
+struct Parts {
+    stdin: Option<std::io::PipeWriter>,
+    stdout: Option<std::io::PipeReader>,
+    stderr: Option<std::io::PipeReader>,
+    enforcement: Enforcement,
+    keep: [usize; 2],
+}
+
+impl From<Child> for Started {
+    fn from(child: Child) -> Started {
+        Started {
+            held: Held(Some(child.running)),
+            parts: Parts {
+                stdin: child.stdin,
+                stdout: child.stdout,
+                stderr: child.stderr,
+                enforcement: child.enforcement,
+                keep: child.keep,
+            },
+        }
+    }
+}
+
+/// A running tree whose end is waited for elsewhere if this is dropped.
+#[derive(Debug)]
+struct Held(Option<backend::Running>);
+
+impl Held {
+    fn running(&self) -> Option<&backend::Running> {
+        self.0.as_ref()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.0.take() {
+            // Told at once; only the waiting is left to the other thread.
+            running.kill();
+            // Without that thread it is waited for here.
+            if let Some(reaper) = reaper() {
+                let _ = reaper.send(running);
+            }
+        }
+    }
+}
+
+/// The one thread that waits for the ends of dropped commands. If none could be started, whoever
+/// drops waits itself.
+fn reaper() -> Option<&'static Sender<backend::Running>> {
+    static REAPER: OnceLock<Option<Sender<backend::Running>>> = OnceLock::new();
+    let started = REAPER.get_or_init(|| {
+        let (dropped, inbox) = channel::<backend::Running>();
+        std::thread::Builder::new()
+            .name("os-sandbox-end".to_owned())
+            .spawn(move || inbox.into_iter().for_each(drop))
+            .ok()
+            .map(|_| dropped)
+    });
+    started.as_ref()
+}
+
+fn registered(stream: StdStream) -> std::io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+fn runtime() -> Result<Handle, Error> {
+    Handle::try_current().map_err(|_| {
+        Error::invalid("an async command outside of a tokio runtime")
+            .with_hint("use Command::spawn there")
+    })
+}
+
+/// What a blocking task came to; its panic goes on here.
+fn joined<T>(outcome: Result<Result<T, Error>, tokio::task::JoinError>) -> Result<T, Error> {
+    match outcome {
+        Ok(outcome) => outcome,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Error::new(ErrorKind::Io, "the runtime is shutting down")),
+        },
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Io, "the command's end was told before, or lost")
+}
