@@ -31,6 +31,16 @@ pub struct Run<'a> {
     pub ruleset: Option<i32>,
 }
 
+/// A place that must be the root of a mount when the target starts.
+#[derive(Clone, Copy)]
+pub struct Pin<'a> {
+    /// One of `wire::PIN_…`.
+    pub how: u64,
+    /// Device and inode of what must be found there; zero is any.
+    pub identity: (u64, u64),
+    pub path: CStr<'a>,
+}
+
 /// A run of strings, each ended by NUL.
 #[derive(Clone, Copy)]
 pub struct Strings<'a> {
@@ -69,7 +79,7 @@ impl<'a> Run<'a> {
         let rules = count(wire::WORD_RULES)?;
         let rights = take(&mut rest, rules.checked_mul(8)?)?;
         let pins = count(wire::WORD_PINS)?;
-        let identities = take(&mut rest, pins.checked_mul(16)?)?;
+        let identities = take(&mut rest, pins.checked_mul(24)?)?;
         let directory = one(&mut rest)?;
         let candidates = Strings::take(&mut rest, count(wire::WORD_CANDIDATES)?)?;
         let argv = list(&mut rest, count(wire::WORD_ARGS)?)?;
@@ -124,12 +134,16 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Device, inode and the path where they must be found.
-    pub fn pins(&self) -> impl Iterator<Item = (u64, u64, CStr<'a>)> {
+    /// Those nearer to the root first.
+    pub fn pins(&self) -> impl Iterator<Item = Pin<'a>> {
         self.pins
-            .chunks_exact(16)
+            .chunks_exact(24)
             .zip(self.pin_paths)
-            .map(|(two, path)| (number(&two[0..8]), number(&two[8..16]), path))
+            .map(|(three, path)| Pin {
+                how: number(&three[0..8]),
+                identity: (number(&three[8..16]), number(&three[16..24])),
+                path,
+            })
     }
 
     /// Landlock rights and the path below which they hold.

@@ -17,6 +17,7 @@
 
 mod job;
 mod memory;
+mod pins;
 mod probe;
 mod supervise;
 mod sys;

@@ -11,7 +11,9 @@ const SOCK_STREAM: i32 = 1;
 const PR_GET_NO_NEW_PRIVS: usize = 39;
 
 /// The probe's strings: a file outside, a path outside to create, a path to create inside, a
-/// kernel setting.
+/// kernel setting. Then, where names are held, a path in a protected directory to create, that
+/// directory, a name to move it to, and hidden files.
+
 pub fn run(run: &Run<'_>) -> i32 {
     let mut found = 0;
     // First, before this function opens anything itself.
@@ -42,6 +44,21 @@ pub fn run(run: &Run<'_>) -> i32 {
         && sys::open(setting, sys::O_WRONLY | sys::O_CLOEXEC, 0).is_ok()
     {
         found |= wire::PROBE_SYSCTL;
+    }
+    if let Some(protected) = paths.next()
+        && create(protected)
+    {
+        found |= wire::PROBE_PIN;
+    }
+    if let (Some(directory), Some(elsewhere)) = (paths.next(), paths.next())
+        && sys::rename(directory, elsewhere).is_ok()
+    {
+        found |= wire::PROBE_PIN;
+    }
+    for hidden in paths {
+        if sys::open(hidden, sys::O_RDONLY | sys::O_CLOEXEC, 0).is_ok() {
+            found |= wire::PROBE_PIN;
+        }
     }
     if !run.filter.is_empty() {
         if sys::socket(AF_INET, SOCK_STREAM) != Err(sys::ENETUNREACH) {

@@ -3,6 +3,7 @@
 //! is gone or asks for it (end of the control socket): the same path every time.
 
 use crate::job::Run;
+use crate::pins;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
 use crate::wire;
@@ -23,11 +24,13 @@ enum End {
 
 pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     let me = sys::getpid();
-    if !run.has(wire::FLAG_UNCONFINED) {
-        target::give_up_privileges()?;
-    }
     if run.has(wire::FLAG_PID1) && me != 1 {
         return Err((wire::STAGE_OUTER, EPERM));
+    }
+    // While /proc still shows us to ourselves; whatever this gains is given up right after.
+    pins::make(run)?;
+    if !run.has(wire::FLAG_UNCONFINED) {
+        target::give_up_privileges()?;
     }
     // Orphans come to us instead of the host's init, so that "all reaped" means "none left".
     sys::prctl(PR_SET_CHILD_SUBREAPER, 1, 0).map_err(at(wire::STAGE_OUTER))?;
@@ -35,9 +38,6 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     sys::prctl(PR_SET_DUMPABLE, 0, 0).map_err(at(wire::STAGE_OUTER))?;
     if run.has(wire::FLAG_SCOPE) {
         enter_scope()?;
-    }
-    for (device, inode, path) in run.pins() {
-        check_pin(device, inode, path).map_err(at(wire::STAGE_PIN))?;
     }
     if let Some(ruleset) = run.ruleset {
         for (rights, path) in run.rules() {
@@ -108,23 +108,6 @@ fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
     let added = sys::landlock_allow(ruleset, place, rights);
     sys::close(place);
     added
-}
-
-/// Between the broker's look at a tree and bubblewrap's mount, another target may have swapped a
-/// directory for a link. So the result is looked at: a mount, of exactly that file.
-fn check_pin(device: u64, inode: u64, path: sys::CStr<'_>) -> sys::Result<()> {
-    let place = sys::open(path, sys::O_PATH | sys::O_CLOEXEC | sys::O_NOFOLLOW, 0)?;
-    let found = sys::identity(place);
-    sys::close(place);
-    match found? {
-        (_, _, false) => Err(sys::EXDEV),
-        (found_device, found_inode, true)
-            if inode == 0 || (found_device, found_inode) == (device, inode) =>
-        {
-            Ok(())
-        }
-        (_, _, true) => Err(sys::ESTALE),
-    }
 }
 
 fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {

@@ -13,6 +13,8 @@ pub mod nr;
 #[cfg(target_arch = "aarch64")]
 #[path = "numbers_aarch64.rs"]
 pub mod nr;
+#[path = "mounts.rs"]
+pub mod mounts;
 
 // The kernel starts a static program with nothing set up but the stack pointer; see "Process
 // Initialization" of the psABI. `launcher_start` never returns.
@@ -73,6 +75,7 @@ pub const POLLHUP: i16 = 16;
 pub const POLLRDHUP: i16 = 0x2000;
 
 const AT_FDCWD: i32 = -100;
+const AT_EMPTY_PATH: usize = 0x1000;
 
 /// A string that ends in NUL, checked where it was made.
 #[derive(Clone, Copy)]
@@ -89,6 +92,11 @@ impl<'a> CStr<'a> {
 
     pub fn pointer(self) -> usize {
         self.0.as_ptr() as usize
+    }
+
+    /// An absolute path, as seen from the root; the root itself is then empty.
+    pub fn without_root(self) -> Self {
+        CStr(self.0.strip_prefix(b"/").unwrap_or(self.0))
     }
 }
 
@@ -278,6 +286,15 @@ pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
 
 pub fn unlink(path: CStr<'_>) {
     let _ = raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]);
+}
+
+pub fn rename(from: CStr<'_>, to: CStr<'_>) -> Result<()> {
+    let at = fd(AT_FDCWD);
+    raw(
+        nr::RENAMEAT2,
+        [at, from.pointer(), at, to.pointer(), 0, 0],
+    )
+    .map(drop)
 }
 
 pub fn chdir(path: CStr<'_>) -> Result<()> {
@@ -630,7 +647,6 @@ pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
 
 /// What `statx` says of an open descriptor: device, inode, and whether it is the root of a mount.
 pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
-    const AT_EMPTY_PATH: usize = 0x1000;
     const BASIC: usize = 0x7ff;
     const MOUNT_ROOT: u64 = 0x2000;
     let mut data = [0u64; 32];

@@ -8,7 +8,7 @@
 //! A closed socket means: end everything.
 
 /// First word of every message: a launcher of another build refuses to go on.
-pub const MAGIC: u32 = 0x4f53_4c35;
+pub const MAGIC: u32 = 0x4f53_4c36;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
@@ -26,8 +26,8 @@ pub const KIND_RUN: u32 = 2;
 pub const KIND_REPORT: u32 = 3;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
-/// late rules (1 word each: the rights), pins (2 words each: device and inode, or zero), then
-/// strings, each ended by NUL: working directory, candidates for the program, arguments,
+/// late rules (1 word each: the rights), pins (3 words each: what to do, then device and inode,
+/// or zero for any), then strings, each ended by NUL: working directory, candidates for the program, arguments,
 /// environment, paths of the late rules, of the probe, and of the pins.
 pub const RUN_WORDS: usize = 11;
 pub const WORD_FLAGS: usize = 0;
@@ -56,6 +56,22 @@ pub const FLAG_SETSID: u64 = 8;
 pub const FLAG_PROBE: u64 = 16;
 /// The target keeps the caller's capabilities and may gain privileges: no confinement at all.
 pub const FLAG_UNCONFINED: u64 = 32;
+
+/// A pin that bubblewrap has made: look whether it is there.
+pub const PIN_LOOK: u64 = 0;
+/// The same, and make it read-only now that the writable parts in it are copied.
+pub const PIN_SEAL: u64 = 1;
+/// Mount it on itself, read-only.
+pub const PIN_READ_ONLY: u64 = 2;
+/// Mount it on itself as it is: it can be written, and not moved away.
+pub const PIN_IN_PLACE: u64 = 3;
+/// A directory that nobody can read or enter.
+pub const PIN_CLOSED_DIRECTORY: u64 = 4;
+/// A file that nobody can open.
+pub const PIN_CLOSED_FILE: u64 = 5;
+/// Added to [`PIN_READ_ONLY`] and [`PIN_IN_PLACE`]: a mount of the policy, which has its own
+/// access also where what lies around it is made read-only. Taken before any of that.
+pub const PIN_MOUNT: u64 = 16;
 
 /// A record: kind (u32), two i32, one u32.
 pub const RECORD_BYTES: usize = 16;
@@ -92,6 +108,7 @@ pub const STAGE_FILTER: i32 = 12;
 pub const STAGE_EXEC: i32 = 13;
 pub const STAGE_PARENT: i32 = 14;
 pub const STAGE_PIN: i32 = 15;
+pub const STAGE_MOUNTS: i32 = 16;
 
 /// The probe could read a file outside.
 pub const PROBE_READ: u32 = 1;
@@ -113,3 +130,5 @@ pub const PROBE_SYSCTL: u32 = 128;
 pub const PROBE_PRIVILEGES: u32 = 256;
 /// A descriptor was left open.
 pub const PROBE_DESCRIPTOR: u32 = 512;
+/// A protected name could be changed or moved, or a hidden one read.
+pub const PROBE_PIN: u32 = 1024;

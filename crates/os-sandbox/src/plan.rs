@@ -341,13 +341,9 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     let mut out = Out(Vec::new());
     out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
     out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
-    let pins = policy
-        .mounts()
-        .iter()
-        .any(|m| m.access().contains(Access::WRITE))
-        && policy.protected().chain(policy.hidden()).next().is_some();
     if mount_layer
-        && pins
+        && policy.mounts_inside_writable()
+        && !support.pins_by_descriptor()
         && support
             .bubblewrap()
             .is_some_and(|b| b.makes_places_by_path())

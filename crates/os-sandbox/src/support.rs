@@ -20,6 +20,8 @@ pub struct Support {
     pub(crate) seccomp: Finding<()>,
     pub(crate) landlock: Finding<Landlock>,
     pub(crate) bubblewrap: Finding<Bubblewrap>,
+    /// Under bubblewrap, mounts inside mounts by descriptor.
+    pub(crate) pins: Finding<()>,
     pub(crate) uid_zero: bool,
 }
 
@@ -95,6 +97,9 @@ pub struct Assumed {
     pub seccomp: bool,
     /// The version of `/usr/bin/bwrap`, if it works.
     pub bubblewrap: Option<String>,
+    /// Whether mounts inside mounts are made by descriptor there, which takes a user namespace
+    /// within bubblewrap's.
+    pub pins_by_descriptor: bool,
     /// Whether the caller is uid 0.
     pub uid_zero: bool,
 }
@@ -148,6 +153,7 @@ impl Support {
                     version,
                 }),
             },
+            pins: when(host.pins_by_descriptor),
             uid_zero: host.uid_zero,
         }
     }
@@ -168,6 +174,32 @@ impl Support {
     #[must_use]
     pub fn bubblewrap(&self) -> Option<&Bubblewrap> {
         self.bubblewrap.found()
+    }
+
+    /// Whether protected and hidden names, and parts of mounts, are mounted by our own first
+    /// process, which opens each place once and follows no link. Where it is not allowed to,
+    /// bubblewrap does it, by path.
+    ///
+    /// ```
+    /// use os_sandbox::{Assumed, Support};
+    ///
+    /// let host = Support::assume(Assumed { pins_by_descriptor: true, ..Assumed::default() });
+    /// // Without bubblewrap there are no mounts at all.
+    /// assert!(!host.pins_by_descriptor());
+    /// ```
+    #[must_use]
+    pub fn pins_by_descriptor(&self) -> bool {
+        self.bubblewrap().is_some() && self.pins.found().is_some()
+    }
+
+    /// This host without [`Support::pins_by_descriptor`]: stricter ones, emulated.
+    #[must_use]
+    pub fn without_pins_by_descriptor(mut self) -> Support {
+        self.pins = Finding::Missing {
+            reason: "switched off by the caller".to_owned(),
+            how: String::new(),
+        };
+        self
     }
 
     /// Whether system call filters work here.
@@ -227,6 +259,9 @@ impl fmt::Display for Support {
             self.bubblewrap
                 .row(|bwrap| format!("{} at {}", bwrap.version, bwrap.path.display())),
         )?;
+        if self.bubblewrap().is_some() {
+            row("pins", self.pins.row(|()| "made by descriptor".to_owned()))?;
+        }
         row(
             "landlock",
             self.landlock

@@ -32,6 +32,7 @@ pub(crate) fn detect() -> Support {
         seccomp: missing(),
         landlock: missing(),
         bubblewrap: missing(),
+        pins: missing(),
         uid_zero: nix::unistd::geteuid().is_root(),
     }
 }

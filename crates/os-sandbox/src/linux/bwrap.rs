@@ -3,14 +3,20 @@
 //!
 //! Order matters: what is mounted later lies on top. So: system, /proc with its covers, /dev,
 //! private places, then everything that concerns mounts by ascending depth, and read-only `/` last.
-//! Destinations lie in bubblewrap's own empty root, or are directories that exist in a mount, so
-//! it never has to create anything in a tree that a target could have prepared (CVE-2026-87766).
+//!
+//! What lies inside a mount, in a tree that a target could be changing right now, is left to our
+//! own first process, by descriptor (`launcher/pins.rs`); bubblewrap would go there by path and,
+//! before 0.12, make what it does not find (CVE-2026-87766). Only where the kernel does not let us
+//! does bubblewrap do that too, and the first process looks at the result.
 
+use super::message::Pin;
 use super::names::Names;
 use super::view::HostMount;
+use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, ETC, Network, PROGRAMS, Place, Policy, System};
+use nix::unistd::geteuid;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsString;
@@ -55,11 +61,13 @@ pub(crate) struct Composed {
     pub(crate) pins: Vec<Pin>,
 }
 
-/// A place that must be the root of a mount, of this file if its identity is known.
-pub(crate) struct Pin {
-    pub(crate) path: Vec<u8>,
-    /// Device (major in the low half) and inode; zero for "any".
-    pub(crate) identity: (u64, u64),
+/// Who makes the mounts that lie inside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inner {
+    /// Our first process, by descriptor.
+    ByDescriptor,
+    /// bubblewrap, by path.
+    ByPath,
 }
 
 /// One mount to make.
@@ -67,10 +75,13 @@ enum Op {
     Bind {
         from: PathBuf,
         writable: bool,
+        /// A mount of the policy, not a name in one or a directory on the way to it.
+        of_policy: bool,
         identity: (u64, u64),
     },
     Mask {
         is_dir: bool,
+        identity: (u64, u64),
     },
 }
 
@@ -79,8 +90,8 @@ pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[Names],
-    passwd: i32,
-    group: i32,
+    inner: Inner,
+    [passwd, group]: [i32; 2],
 ) -> Result<Composed, Error> {
     let mut args = Args(Vec::new());
     args.all(&[
@@ -126,38 +137,14 @@ pub(crate) fn compose(
     ]);
 
     let ops = ops(mounts, names)?;
-    let mut pins = Vec::new();
-    for ((_, dest), op) in &ops {
-        match op {
-            Op::Bind {
-                from,
-                writable,
-                identity,
-            } => {
-                let flag = if *writable { "--bind" } else { "--ro-bind" };
-                args.paths(flag, from.as_os_str().as_bytes(), dest);
-                pins.push(Pin {
-                    path: dest.clone(),
-                    identity: *identity,
-                });
-            }
-            Op::Mask { is_dir: true } => {
-                args.all(&["--perms", "0000"]);
-                args.path("--tmpfs", dest);
-                args.path("--remount-ro", dest);
-                pins.push(Pin {
-                    path: dest.clone(),
-                    identity: (0, 0),
-                });
-            }
-            Op::Mask { is_dir: false } => {
-                args.paths("--ro-bind", b"/dev/null", dest);
-                pins.push(Pin {
-                    path: dest.clone(),
-                    identity: (0, 0),
-                });
-            }
-        }
+    let mut pins = Vec::with_capacity(ops.len());
+    for ((_, dest), op) in ops {
+        let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
+        pins.push(match inner {
+            Inner::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
+            Inner::ByDescriptor => of_launcher(dest, &op),
+            Inner::ByPath => by_path(&mut args, dest, &op),
+        });
     }
     if !mounts.iter().any(|mount| mount.place == Place::Root) {
         args.all(&["--dir", "/work"]);
@@ -167,6 +154,12 @@ pub(crate) fn compose(
         }
     }
     args.all(&["--remount-ro", "/"]);
+    if geteuid().is_root() && pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
+        // The kernel lets nobody map uid 0 into a namespace within who could not also give files
+        // capabilities (Linux 5.12). Our first process needs it for that and gives it up with
+        // everything else before the command is started.
+        args.all(&["--cap-add", "CAP_SETFCAP"]);
+    }
     if args.0.len() > MAX_ARGS {
         return Err(Error::new(
             ErrorKind::Limit,
@@ -179,6 +172,102 @@ pub(crate) fn compose(
         bytes.push(0);
     }
     Ok(Composed { args: bytes, pins })
+}
+
+/// bubblewrap mounts it. Read-only at once if all of it stays so; a part that can be written has
+/// to be copied before (flags that come with a namespace cannot be cleared), so then it is made
+/// read-only by the first process.
+fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
+    let Op::Bind {
+        from,
+        writable: false,
+        of_policy,
+        identity,
+    } = op
+    else {
+        return by_path(args, dest, op);
+    };
+    let sealed = mounts.iter().any(|mount| {
+        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
+    });
+    let mut pin = by_path(
+        args,
+        dest,
+        &Op::Bind {
+            from: from.clone(),
+            writable: sealed,
+            of_policy: *of_policy,
+            identity: *identity,
+        },
+    );
+    if sealed {
+        pin.how = wire::PIN_SEAL;
+    }
+    pin
+}
+
+/// The first process mounts it, by descriptor.
+fn of_launcher(path: Vec<u8>, op: &Op) -> Pin {
+    let (how, identity) = match *op {
+        Op::Bind {
+            writable,
+            of_policy,
+            identity,
+            ..
+        } => {
+            let how = if writable {
+                wire::PIN_IN_PLACE
+            } else {
+                wire::PIN_READ_ONLY
+            };
+            let of_policy = if of_policy { wire::PIN_MOUNT } else { 0 };
+            (how | of_policy, identity)
+        }
+        Op::Mask { is_dir, identity } if is_dir => (wire::PIN_CLOSED_DIRECTORY, identity),
+        Op::Mask { identity, .. } => (wire::PIN_CLOSED_FILE, identity),
+    };
+    Pin {
+        how,
+        identity,
+        path,
+    }
+}
+
+/// bubblewrap mounts it, and the first process looks at it.
+fn by_path(args: &mut Args, path: Vec<u8>, op: &Op) -> Pin {
+    let identity = match op {
+        Op::Bind {
+            from,
+            writable,
+            identity,
+            ..
+        } => {
+            let flag = if *writable { "--bind" } else { "--ro-bind" };
+            args.paths(flag, from.as_os_str().as_bytes(), &path);
+            *identity
+        }
+        Op::Mask { is_dir: true, .. } => {
+            args.all(&["--perms", "0000"]);
+            args.path("--tmpfs", &path);
+            args.path("--remount-ro", &path);
+            (0, 0)
+        }
+        Op::Mask { is_dir: false, .. } => {
+            args.paths("--ro-bind", b"/dev/null", &path);
+            (0, 0)
+        }
+    };
+    Pin {
+        how: wire::PIN_LOOK,
+        identity,
+        path,
+    }
+}
+
+/// Whether a destination lies below this directory inside.
+fn is_inside(dest: &[u8], directory: &str) -> bool {
+    dest.strip_prefix(directory.as_bytes())
+        .is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 fn system(args: &mut Args, system: System, passwd: i32, group: i32) {
@@ -250,6 +339,7 @@ fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
                         dest_of(&found.below),
                         Op::Mask {
                             is_dir: found.is_dir,
+                            identity: mount.identity_below(&found.below)?,
                         },
                     );
                 }
@@ -259,6 +349,7 @@ fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
                     Op::Bind {
                         from: mount.host.join(&found.below),
                         writable: false,
+                        of_policy: false,
                         identity: mount.identity_below(&found.below)?,
                     },
                 );
@@ -290,6 +381,7 @@ fn pin_way(
             vacant.insert(Op::Bind {
                 from: host,
                 writable: true,
+                of_policy: false,
                 identity: mount.identity_below(ancestor)?,
             });
         }
@@ -308,11 +400,13 @@ fn of_mount(mount: &HostMount) -> Result<Op, Error> {
     if mount.access.is_none() {
         return Ok(Op::Mask {
             is_dir: mount.is_dir,
+            identity: mount.identity()?,
         });
     }
     Ok(Op::Bind {
         from: mount.host.clone(),
         writable: mount.access.contains(Access::WRITE),
+        of_policy: true,
         identity: mount.identity()?,
     })
 }

@@ -40,6 +40,7 @@ pub(crate) fn detect() -> Support {
         seccomp: Finding::Works(()),
         landlock: Finding::Works(Landlock { abi, errata }),
         bubblewrap: missing("not looked for yet", ""),
+        pins: missing("there is no bubblewrap", ""),
         uid_zero: geteuid().is_root(),
     };
     if !filters {
@@ -57,7 +58,7 @@ pub(crate) fn detect() -> Support {
     } else if let Err(reason) = probe(&support, Backend::Landlock) {
         support.landlock = missing(&format!("a probe was not confined: {reason}"), "");
     }
-    support.bubblewrap = bubblewrap(&support);
+    (support.bubblewrap, support.pins) = bubblewrap(&support);
     support
 }
 
@@ -70,6 +71,7 @@ fn nothing(error: &Error) -> Support {
         seccomp: unknown(),
         landlock: unknown(),
         bubblewrap: unknown(),
+        pins: unknown(),
         uid_zero: geteuid().is_root(),
     }
 }
@@ -95,22 +97,24 @@ fn report() -> Result<(u32, u32, bool), Error> {
     Ok((positive(record.a), positive(record.b), record.c == 1))
 }
 
-fn bubblewrap(support: &Support) -> Finding<Bubblewrap> {
+/// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.
+fn bubblewrap(support: &Support) -> (Finding<Bubblewrap>, Finding<()>) {
+    let none = |finding| (finding, missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
-        return missing(
+        return none(missing(
             "bwrap is not installed",
             "install the package bubblewrap (apt, dnf, pacman, apk)",
-        );
+        ));
     };
     let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
     if mode & 0o6000 != 0 {
-        return missing(
+        return none(missing(
             &format!(
                 "{} is set-user-id, which is not used (CVE-2026-41163)",
                 path.display()
             ),
             "install a bubblewrap without the bit; user namespaces make it unnecessary",
-        );
+        ));
     }
     let found = Bubblewrap {
         path: path.to_owned(),
@@ -118,14 +122,24 @@ fn bubblewrap(support: &Support) -> Finding<Bubblewrap> {
     };
     let mut with = support.clone();
     with.bubblewrap = Finding::Works(found.clone());
+    with.pins = Finding::Works(());
+    let Err(reason) = probe(&with, Backend::Bubblewrap) else {
+        return (with.bubblewrap, with.pins);
+    };
+    // Once more without what needs a user namespace within bubblewrap's.
+    with.pins = missing(&reason, NESTED);
     match probe(&with, Backend::Bubblewrap) {
-        Ok(()) => Finding::Works(found),
-        Err(reason) => missing(
+        Ok(()) => (with.bubblewrap, with.pins),
+        Err(reason) => none(missing(
             &format!("{} does not work: {reason}", path.display()),
             advice(&reason),
-        ),
+        )),
     }
 }
+
+/// What pins by descriptor need.
+const NESTED: &str = "Linux 5.12 or later, and a user namespace within another with its \
+    capabilities: user.max_user_namespaces and AppArmor's profile for what bwrap starts decide";
 
 /// The usual reasons, told apart by bubblewrap's own words.
 fn advice(reason: &str) -> &'static str {
@@ -165,11 +179,13 @@ fn probe(support: &Support, backend: Backend) -> Result<(), String> {
         scratch.home().join("made"),
         scratch.tmp(),
     );
-    std::fs::write(&secret, "a secret").map_err(|error| error.to_string())?;
-    let policy = Policy::builder()
-        .mount(&inside, "/probe", Access::ALL)
-        .build()
-        .map_err(|error| error.to_string())?;
+    let mut policy = Policy::builder().mount(&inside, "/probe", Access::ALL);
+    let guards = backend == Backend::Bubblewrap;
+    if guards {
+        policy = policy.protect("kept").hide("unseen").hide("closed");
+    }
+    let policy = policy.build().map_err(|error| error.to_string())?;
+    prepare(&secret, &inside).map_err(|error| error.to_string())?;
     let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
     let writable = match backend {
@@ -185,11 +201,15 @@ fn probe(support: &Support, backend: Backend) -> Result<(), String> {
             0
         },
         paths: [
-            secret.as_os_str().as_bytes().to_vec(),
-            outside.as_os_str().as_bytes().to_vec(),
-            writable.as_os_str().as_bytes().to_vec(),
-            b"/proc/sys/kernel/core_pattern".to_vec(),
-        ],
+            secret.as_os_str(),
+            outside.as_os_str(),
+            writable.as_os_str(),
+            "/proc/sys/kernel/core_pattern".as_ref(),
+        ]
+        .into_iter()
+        .chain(GUARDS.iter().filter(|_| guards).map(AsRef::as_ref))
+        .map(|path| path.as_bytes().to_vec())
+        .collect(),
     };
     let command = Command::new(&plan, "probe")
         .stdout(Stdio::Null)
@@ -210,6 +230,25 @@ fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     }
 }
 
+/// What the probe must not do to names that are held: see `launcher/probe.rs`.
+const GUARDS: [&str; 5] = [
+    "/probe/kept/made",
+    "/probe/kept",
+    "/probe/moved",
+    "/probe/unseen",
+    "/probe/closed/file",
+];
+
+/// What the probe tries its hand at.
+fn prepare(secret: &Path, inside: &Path) -> std::io::Result<()> {
+    std::fs::write(secret, "a secret")?;
+    std::fs::write(inside.join("unseen"), "a secret")?;
+    for name in ["kept", "closed"] {
+        std::fs::create_dir(inside.join(name))?;
+    }
+    std::fs::write(inside.join("closed/file"), "a secret")
+}
+
 fn could(bits: u32) -> Vec<&'static str> {
     [
         (wire::PROBE_READ, "read a file outside"),
@@ -224,6 +263,10 @@ fn could(bits: u32) -> Vec<&'static str> {
         (
             wire::PROBE_DESCRIPTOR,
             "see a descriptor that was not meant for it",
+        ),
+        (
+            wire::PROBE_PIN,
+            "change a protected name or read a hidden one",
         ),
     ]
     .into_iter()

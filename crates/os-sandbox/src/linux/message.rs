@@ -28,8 +28,18 @@ pub(crate) struct Run {
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) env: Vec<Vec<u8>>,
     pub(crate) probes: Vec<Vec<u8>>,
-    /// Device and inode that must be found at this path, as the root of a mount.
-    pub(crate) pins: Vec<((u64, u64), Vec<u8>)>,
+    /// Those nearer to the root first.
+    pub(crate) pins: Vec<Pin>,
+}
+
+/// A place that must be the root of a mount when the target starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pin {
+    /// One of `wire::PIN_…`: who makes the mount, and which.
+    pub(crate) how: u64,
+    /// Device (major in the low half) and inode of what must be found there; zero for "any".
+    pub(crate) identity: (u64, u64),
+    pub(crate) path: Vec<u8>,
 }
 
 /// Makes the launcher become another program; `args` starts with the name.
@@ -84,9 +94,10 @@ impl Run {
         for (rights, _) in &self.rules {
             body.extend_from_slice(&rights.to_ne_bytes());
         }
-        for ((device, inode), _) in &self.pins {
-            body.extend_from_slice(&device.to_ne_bytes());
-            body.extend_from_slice(&inode.to_ne_bytes());
+        for pin in &self.pins {
+            for word in [pin.how, pin.identity.0, pin.identity.1] {
+                body.extend_from_slice(&word.to_ne_bytes());
+            }
         }
         string(&mut body, &self.directory);
         let lists = [&self.candidates, &self.args, &self.env];
@@ -99,8 +110,8 @@ impl Run {
         for path in &self.probes {
             string(&mut body, path);
         }
-        for (_, path) in &self.pins {
-            string(&mut body, path);
+        for pin in &self.pins {
+            string(&mut body, &pin.path);
         }
         Message {
             kind: wire::KIND_RUN,

@@ -7,7 +7,10 @@ use super::private::{Places, PrivateDir};
 use super::ruleset;
 use super::running::{Record, Running};
 use super::view::{HostMount, View, host_mounts};
-use super::{bwrap, wire};
+use super::{
+    bwrap::{self, Inner},
+    wire,
+};
 use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session, Stdio};
 use crate::error::{Error, ErrorKind};
@@ -31,7 +34,7 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// Checks made from inside instead of a program; see `launcher/probe.rs`.
 pub(crate) struct Probe {
     pub(crate) pid: u32,
-    pub(crate) paths: [Vec<u8>; 4],
+    pub(crate) paths: Vec<Vec<u8>>,
 }
 
 pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
@@ -53,7 +56,7 @@ pub(crate) fn begin(
     if let Some(probe) = probe {
         prepared.run.flags |= wire::FLAG_PROBE;
         prepared.run.probe_pid = probe.pid.into();
-        prepared.run.probes = probe.paths.into();
+        prepared.run.probes = probe.paths;
     }
     let launched = prepared.launch(starting, &command.plan, &streams)?;
     // Only the target holds its ends from here on.
@@ -216,12 +219,13 @@ impl Prepared {
             self.notes.0.push((Promise::HiddenNames, reason));
         }
         let (passwd, group) = users();
-        let composed = bwrap::compose(policy, mounts, &names, FD_PASSWD, FD_GROUP)?;
-        self.run.pins = composed
-            .pins
-            .into_iter()
-            .map(|pin| (pin.identity, pin.path))
-            .collect();
+        let inner = if plan.support().pins_by_descriptor() {
+            Inner::ByDescriptor
+        } else {
+            Inner::ByPath
+        };
+        let composed = bwrap::compose(policy, mounts, &names, inner, [FD_PASSWD, FD_GROUP])?;
+        self.run.pins = composed.pins;
         self.bwrap = Some(Bwrap {
             program: program.path().as_os_str().to_owned(),
             args: data("bwrap-args", &composed.args)?,
@@ -483,6 +487,7 @@ fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_LIMITS => of_ours("a limit could not be set"),
         wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
+        wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),
         other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
     }

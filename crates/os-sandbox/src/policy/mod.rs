@@ -197,6 +197,21 @@ impl Policy {
         found
     }
 
+    /// Whether mounts are made inside trees that some command may write.
+    pub(crate) fn mounts_inside_writable(&self) -> bool {
+        let mut writable = self
+            .mounts
+            .iter()
+            .filter(|mount| mount.access().contains(Access::WRITE));
+        let names = !self.protect.is_empty() || !self.hide.is_empty();
+        writable.any(|outer| {
+            names
+                || self.mounts.iter().any(|inner| {
+                    inner.host() != outer.host() && inner.host().starts_with(outer.host())
+                })
+        })
+    }
+
     fn mount_of(&self, path: &Path) -> Option<&Mount> {
         self.mounts
             .iter()

@@ -1,8 +1,8 @@
 //! Plans on described hosts: which gaps refuse, which are listed, and how it reads.
 
 use os_sandbox::{
-    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, Promise, Rank, Requirement,
-    State, Support,
+    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, PolicyBuilder, Promise,
+    Rank, Requirement, State, Support,
 };
 
 fn host(abi: u32, bubblewrap: bool) -> Support {
@@ -11,6 +11,7 @@ fn host(abi: u32, bubblewrap: bool) -> Support {
         landlock_errata: 0,
         seccomp: true,
         bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
+        pins_by_descriptor: bubblewrap,
         uid_zero: false,
     })
 }
@@ -245,19 +246,24 @@ fn a_receipt_can_be_stored() {
 
 #[test]
 fn an_old_bubblewrap_is_named_where_it_matters() {
-    let remark = |version: &str, protect: bool| {
+    let protect = |policy: PolicyBuilder| policy.protect(".git/hooks");
+    let part = |policy: PolicyBuilder| policy.mount("/p/v", "/v", Access::NONE);
+    let nothing = |policy: PolicyBuilder| policy;
+    let remark = |version: &str, by_descriptor, inside: &dyn Fn(PolicyBuilder) -> PolicyBuilder| {
         let support = Support::assume(Assumed {
             landlock_abi: 7,
             seccomp: true,
             bubblewrap: Some(version.to_owned()),
+            pins_by_descriptor: by_descriptor,
             ..Assumed::default()
         });
-        let mut policy = Policy::builder().mount("/p", "/", Access::ALL);
-        if protect {
-            policy = policy.protect(".git/hooks");
-        }
-        let policy = policy.build().unwrap();
-        let plan = Plan::new(&policy, &support, Requirement::Enforce).unwrap();
+        let policy = Policy::builder().mount("/p", "/", Access::ALL);
+        let plan = Plan::new(
+            &inside(policy).build().unwrap(),
+            &support,
+            Requirement::Enforce,
+        );
+        let plan = plan.unwrap();
         let entry = plan
             .entries()
             .iter()
@@ -267,14 +273,16 @@ fn an_old_bubblewrap_is_named_where_it_matters() {
         entry.reason.clone().unwrap_or_default()
     };
     for version in ["0.8.0", "0.11.1", "unknown"] {
-        assert!(
-            remark(version, true).contains("CVE-2026-87766"),
-            "{version}"
-        );
-        // Without pins nothing is made in a tree that others can write.
-        assert_eq!(remark(version, false), "");
+        for inside in [&protect as &dyn Fn(_) -> _, &part] {
+            let said = remark(version, false, inside);
+            assert!(said.contains("CVE-2026-87766"), "{version}");
+            // Our own first process makes them.
+            assert_eq!(remark(version, true, inside), "");
+        }
+        // Nothing is made in a tree that others can write.
+        assert_eq!(remark(version, false, &nothing), "");
     }
     for version in ["0.12.0", "0.12", "1.0.0"] {
-        assert_eq!(remark(version, true), "", "{version}");
+        assert_eq!(remark(version, false, &protect), "", "{version}");
     }
 }

@@ -1,0 +1,220 @@
+//! Mounts inside mounts: protected and hidden names, the directories on the way to them, and parts
+//! of a mount with an access of their own.
+//!
+//! They lie in trees that a target may write, perhaps one that runs right now. bubblewrap goes to
+//! such a place by its path and, before 0.12, makes what is missing there, which a link put in at
+//! the right moment turns into a file outside (CVE-2026-87766). So bubblewrap only makes what lies
+//! in its own root, and we do the rest: in a mount namespace of our own, where a nested user
+//! namespace gives us the right to, each place is opened once without following any link, compared
+//! with what the broker saw, and from then on known by descriptor. Nothing is ever created.
+//!
+//! Mounts that come from bubblewrap's namespace are locked in this one: they can be made stricter,
+//! not removed. The target has no capability in either.
+
+use crate::job::{Pin, Run};
+use crate::sys::{self, CStr, Errno, mounts};
+use crate::wire;
+use crate::{Failure, at};
+
+pub fn make(run: &Run<'_>) -> Result<(), Failure> {
+    let changed = at(wire::STAGE_PIN);
+    let Some(root) = own_namespaces(run).map_err(at(wire::STAGE_MOUNTS))? else {
+        return run
+            .pins()
+            .try_for_each(|pin| look_by_path(&pin))
+            .map_err(&changed);
+    };
+    let mut maker = Maker {
+        root,
+        closed_directory: None,
+        closed_file: None,
+    };
+    // Copied first, while what lies around them is as bubblewrap mounted it.
+    let count = run.pins().filter(|pin| pin.how & wire::PIN_MOUNT != 0).count();
+    let copies = sys::words(count).map_err(at(wire::STAGE_MOUNTS))?;
+    for (pin, copy) in own_access(run).zip(copies.iter_mut()) {
+        *copy = maker.copy(&pin)? as usize;
+    }
+    for pin in run.pins().filter(|pin| pin.how == wire::PIN_SEAL) {
+        let place = maker.open(&pin)?;
+        mounts::make_read_only(place).map_err(at(wire::STAGE_MOUNTS))?;
+        sys::close(place);
+    }
+    let mut copies = copies.iter().map(|copy| *copy as i32);
+    for pin in run.pins() {
+        match pin.how & !wire::PIN_MOUNT {
+            wire::PIN_LOOK | wire::PIN_SEAL => {}
+            wire::PIN_READ_ONLY | wire::PIN_IN_PLACE => {
+                let copy = match pin.how & wire::PIN_MOUNT {
+                    0 => maker.copy(&pin)?,
+                    _ => copies.next().ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?,
+                };
+                maker.attach(&pin, copy)?;
+            }
+            wire::PIN_CLOSED_DIRECTORY => {
+                let mask = maker.closed_directory()?;
+                maker.attach(&pin, mask)?;
+            }
+            wire::PIN_CLOSED_FILE => {
+                let mask = maker.closed_file()?;
+                maker.attach(&pin, mask)?;
+            }
+            _ => return Err((wire::STAGE_PROTOCOL, sys::EPROTO)),
+        }
+    }
+    // What was a link a moment ago can be a directory now: every place is looked at once more.
+    for pin in run.pins() {
+        mounts::open_beneath(root, pin.path)
+            .and_then(|place| look(&pin, place))
+            .map_err(&changed)?;
+    }
+    maker.close();
+    Ok(())
+}
+
+fn own_access<'a>(run: &Run<'a>) -> impl Iterator<Item = Pin<'a>> {
+    run.pins().filter(|pin| pin.how & wire::PIN_MOUNT != 0)
+}
+
+/// Namespaces of our own, if there is anything to make, and their root.
+fn own_namespaces(run: &Run<'_>) -> sys::Result<Option<i32>> {
+    if run.pins().all(|pin| pin.how == wire::PIN_LOOK) {
+        return Ok(None);
+    }
+    let (user, group) = mounts::ids();
+    mounts::new_namespaces()?;
+    // bubblewrap has denied it already, or nobody may write the groups; then this fails below.
+    let _ = say(b"/proc/self/setgroups\0", b"deny");
+    say(b"/proc/self/gid_map\0", same(group, &mut [0; 32]))?;
+    say(b"/proc/self/uid_map\0", same(user, &mut [0; 32]))?;
+    let root = CStr::new(b"/\0").ok_or(sys::EINVAL)?;
+    let root = sys::open(root, sys::O_PATH | sys::O_CLOEXEC, 0)?;
+    mounts::make_private(root)?;
+    Ok(Some(root))
+}
+
+fn say(file: &[u8], text: &[u8]) -> sys::Result<()> {
+    let file = CStr::new(file).ok_or(sys::EINVAL)?;
+    let file = sys::open(file, sys::O_WRONLY | sys::O_CLOEXEC, 0)?;
+    let written = sys::write(file, text);
+    sys::close(file);
+    written.map(drop)
+}
+
+/// "1000 1000 1": an id is the same inside and outside.
+fn same(id: u32, buffer: &mut [u8; 32]) -> &[u8] {
+    let mut at = 0;
+    for _ in 0..2 {
+        let mut digit = 1_000_000_000;
+        while digit > id.max(1) {
+            digit /= 10;
+        }
+        while digit > 0 {
+            buffer[at] = b'0' + (id / digit % 10) as u8;
+            digit /= 10;
+            at += 1;
+        }
+        buffer[at] = b' ';
+        at += 1;
+    }
+    buffer[at] = b'1';
+    &buffer[..=at]
+}
+
+struct Maker {
+    root: i32,
+    // A mount each, attached once and copied from then on.
+    closed_directory: Option<i32>,
+    closed_file: Option<i32>,
+}
+
+impl Maker {
+    /// The place of a pin, if it is what the broker saw.
+    fn open(&self, pin: &Pin<'_>) -> Result<i32, Failure> {
+        let changed = at(wire::STAGE_PIN);
+        let place = mounts::open_beneath(self.root, pin.path).map_err(&changed)?;
+        let (device, inode, _) = sys::identity(place).map_err(&changed)?;
+        match is(pin, device, inode) {
+            true => Ok(place),
+            false => Err(changed(sys::ESTALE)),
+        }
+    }
+
+    /// A copy of what is there, with the pin's own access.
+    fn copy(&self, pin: &Pin<'_>) -> Result<i32, Failure> {
+        let failed = at(wire::STAGE_MOUNTS);
+        let place = self.open(pin)?;
+        let copy = mounts::copy_tree(place).map_err(&failed)?;
+        sys::close(place);
+        if pin.how & !wire::PIN_MOUNT == wire::PIN_READ_ONLY {
+            mounts::make_read_only(copy).map_err(&failed)?;
+        }
+        Ok(copy)
+    }
+
+    fn attach(&self, pin: &Pin<'_>, mount: i32) -> Result<(), Failure> {
+        let place = self.open(pin)?;
+        mounts::attach(mount, place).map_err(at(wire::STAGE_MOUNTS))?;
+        sys::close(place);
+        if Some(mount) != self.closed_directory {
+            sys::close(mount);
+        }
+        Ok(())
+    }
+
+    fn closed_directory(&mut self) -> Result<i32, Failure> {
+        match self.closed_directory {
+            Some(first) => mounts::copy_tree(first),
+            None => mounts::closed_directory().inspect(|first| self.closed_directory = Some(*first)),
+        }
+        .map_err(at(wire::STAGE_MOUNTS))
+    }
+
+    /// A device file where devices are off: nobody can open it, whoever they are.
+    fn closed_file(&mut self) -> Result<i32, Failure> {
+        let failed = at(wire::STAGE_MOUNTS);
+        let null = match self.closed_file {
+            Some(null) => null,
+            None => {
+                let path = CStr::new(b"/dev/null\0").ok_or(failed(sys::EINVAL))?;
+                mounts::open_beneath(self.root, path).map_err(&failed)?
+            }
+        };
+        self.closed_file = Some(null);
+        let copy = mounts::copy_tree(null).map_err(&failed)?;
+        mounts::make_read_only(copy).map_err(&failed)?;
+        Ok(copy)
+    }
+
+    fn close(self) {
+        for open in [Some(self.root), self.closed_directory, self.closed_file] {
+            open.map(sys::close);
+        }
+    }
+}
+
+/// Where bubblewrap made the mounts. Between the broker's look at a tree and that mount, another
+/// target may have swapped a directory for a link: a mount must be there, of exactly that file.
+fn look_by_path(pin: &Pin<'_>) -> sys::Result<()> {
+    let place = sys::open(pin.path, sys::O_PATH | sys::O_CLOEXEC | sys::O_NOFOLLOW, 0)?;
+    look(pin, place)
+}
+
+fn look(pin: &Pin<'_>, place: i32) -> sys::Result<()> {
+    let found = sys::identity(place);
+    sys::close(place);
+    let (device, inode, mount_root) = found?;
+    let masked = matches!(
+        pin.how,
+        wire::PIN_CLOSED_DIRECTORY | wire::PIN_CLOSED_FILE
+    );
+    match mount_root {
+        false => Err(sys::EXDEV),
+        true if masked || is(pin, device, inode) => Ok(()),
+        true => Err(sys::ESTALE),
+    }
+}
+
+fn is(pin: &Pin<'_>, device: u64, inode: u64) -> bool {
+    pin.identity.1 == 0 || pin.identity == (device, inode)
+}
