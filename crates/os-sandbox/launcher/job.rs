@@ -23,6 +23,8 @@ pub struct Run<'a> {
     candidates: Strings<'a>,
     pub argv: &'static [usize],
     pub envp: &'static [usize],
+    /// The same as one block, as `/proc/PID/environ` shows it.
+    pub env: &'a [u8],
     rule_paths: Strings<'a>,
     probes: Strings<'a>,
     pins: &'a [u8],
@@ -83,7 +85,9 @@ impl<'a> Run<'a> {
         let directory = one(&mut rest)?;
         let candidates = Strings::take(&mut rest, count(wire::WORD_CANDIDATES)?)?;
         let argv = list(&mut rest, count(wire::WORD_ARGS)?)?;
+        let before = rest;
         let envp = list(&mut rest, count(wire::WORD_ENV)?)?;
+        let env = before.get(..before.len() - rest.len())?;
         let rule_paths = Strings::take(&mut rest, rules)?;
         let probes = Strings::take(&mut rest, count(wire::WORD_PROBES)?)?;
         let pin_paths = Strings::take(&mut rest, pins)?;
@@ -102,6 +106,7 @@ impl<'a> Run<'a> {
             candidates,
             argv,
             envp,
+            env,
             rule_paths,
             probes,
             pins: identities,

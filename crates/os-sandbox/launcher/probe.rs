@@ -1,85 +1,443 @@
-//! Tries, from inside a fully confined target, what must not work. The answer is a set of bits of
-//! what did work: an enforcement that was seen, not one that was configured.
+//! Tries, from inside a fully confined target, what must not work, and a few things that must. An
+//! answer says what happened: an enforcement that was seen, not one that was configured. What was
+//! promised, and what therefore must have happened, is the broker's business (`linux/checks.rs`).
+//!
+//! The probe may run without any confinement too, as any user: every try leaves what is not a
+//! decoy of the broker as it was, and nothing stays open.
 
 use crate::job::Run;
-use crate::sys;
-use crate::wire;
+use crate::sys::attempts as attempt;
+use crate::sys::{self, CStr, Errno, Result};
+use crate::target::ERRORS;
+use crate::wire::{self, Try};
+
+/// The longest message.
+pub const MAX_BYTES: usize = 8 + wire::ANSWER_BYTES * Try::ALL.len();
 
 const AF_UNIX: i32 = 1;
 const AF_INET: i32 = 2;
+const AF_INET6: i32 = 10;
+const AF_NETLINK: i32 = 16;
+const AF_VSOCK: i32 = 40;
 const SOCK_STREAM: i32 = 1;
+const SOCK_DGRAM: i32 = 2;
+const SOCK_RAW: i32 = 3;
+/// Events of devices: the family without privileges that is not about routes.
+const NETLINK_KOBJECT_UEVENT: i32 = 15;
+const IPPROTO_MPTCP: i32 = 262;
 const PR_GET_NO_NEW_PRIVS: usize = 39;
+const PR_CAP_AMBIENT: usize = 47;
+const PR_CAP_AMBIENT_IS_SET: usize = 1;
+const READ: i32 = sys::O_RDONLY | sys::O_CLOEXEC | sys::O_NONBLOCK;
+const WRITE: i32 = sys::O_WRONLY | sys::O_CLOEXEC | sys::O_NONBLOCK;
+const MAKE: i32 = WRITE | sys::O_CREAT | sys::O_EXCL;
+const STDOUT: i32 = 1;
+/// As long as a survivor lives if nobody ends it.
+const SURVIVE_MS: u64 = 5000;
 
-/// The probe's strings: a file outside, a path outside to create, a path to create inside, a
-/// kernel setting. Then, where names are held, a path in a protected directory to create, that
-/// directory, a name to move it to, and hidden files.
-
-pub fn run(run: &Run<'_>) -> i32 {
-    let mut found = 0;
-    // First, before this function opens anything itself.
-    for number in crate::target::ERRORS + 1..256 {
-        if sys::is_open(number) {
-            found |= wire::PROBE_DESCRIPTOR;
-        }
-    }
-    let mut paths = run.probes();
-    if let Some(secret) = paths.next()
-        && sys::open(secret, sys::O_RDONLY | sys::O_CLOEXEC, 0).is_ok()
-    {
-        found |= wire::PROBE_READ;
-    }
-    if let Some(outside) = paths.next()
-        && create(outside)
-    {
-        found |= wire::PROBE_WRITE;
-    }
-    if let Some(inside) = paths.next() {
-        if create(inside) {
-            sys::unlink(inside);
-        } else {
-            found |= wire::PROBE_NO_WRITE;
-        }
-    }
-    if let Some(setting) = paths.next()
-        && sys::open(setting, sys::O_WRONLY | sys::O_CLOEXEC, 0).is_ok()
-    {
-        found |= wire::PROBE_SYSCTL;
-    }
-    if let Some(protected) = paths.next()
-        && create(protected)
-    {
-        found |= wire::PROBE_PIN;
-    }
-    if let (Some(directory), Some(elsewhere)) = (paths.next(), paths.next())
-        && sys::rename(directory, elsewhere).is_ok()
-    {
-        found |= wire::PROBE_PIN;
-    }
-    for hidden in paths {
-        if sys::open(hidden, sys::O_RDONLY | sys::O_CLOEXEC, 0).is_ok() {
-            found |= wire::PROBE_PIN;
-        }
-    }
-    if !run.filter.is_empty() {
-        if sys::socket(AF_INET, SOCK_STREAM) != Err(sys::ENETUNREACH) {
-            found |= wire::PROBE_INET;
-        }
-        if sys::socket(AF_UNIX, SOCK_STREAM).is_ok() {
-            found |= wire::PROBE_UNIX;
-        }
-    }
-    if run.probe_pid > 0 && sys::kill(run.probe_pid, 0).is_ok() {
-        found |= wire::PROBE_SIGNAL;
-    }
-    if sys::has_capabilities() {
-        found |= wire::PROBE_CAPABILITIES;
-    }
-    if sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) != Ok(1) {
-        found |= wire::PROBE_PRIVILEGES;
-    }
-    found as i32
+/// What became of a try.
+enum Answer {
+    Through,
+    Refused(Errno),
+    Unclear(Errno),
 }
 
-fn create(path: sys::CStr<'_>) -> bool {
-    sys::open(path, sys::O_WRONLY | sys::O_CREAT | sys::O_CLOEXEC, 0o600).is_ok()
+/// Makes the tries that are asked for, writes the message, returns its length.
+pub fn run(run: &Run<'_>, message: &mut [u8; MAX_BYTES]) -> usize {
+    let probe = Probe { run };
+    message[0..4].copy_from_slice(&(-1i32).to_ne_bytes());
+    let asked = probe.number(wire::PROBE_ASKED);
+    let mut at = 8;
+    for one in Try::ALL {
+        if asked & 1 << (one as u8) == 0 {
+            continue;
+        }
+        let (outcome, errno) = match probe.make(one) {
+            Answer::Through => (wire::OUTCOME_THROUGH, 0),
+            Answer::Refused(errno) => (wire::OUTCOME_REFUSED, errno),
+            Answer::Unclear(errno) => (wire::OUTCOME_UNCLEAR, errno),
+        };
+        message[at] = one as u8;
+        message[at + 1] = outcome;
+        message[at + 2..at + 4].copy_from_slice(&(errno as u16).to_ne_bytes());
+        at += wire::ANSWER_BYTES;
+    }
+    at
+}
+
+struct Probe<'a> {
+    run: &'a Run<'a>,
+}
+
+impl Probe<'_> {
+    fn make(&self, one: Try) -> Answer {
+        match one {
+            Try::Descriptors => match (ERRORS + 1..1024).find(|number| sys::is_open(*number)) {
+                Some(_) => Answer::Through,
+                None => Answer::Refused(0),
+            },
+            Try::ReadOutside => path(self.open(wire::PROBE_SECRET, READ)),
+            Try::ListOutside => path(self.open(wire::PROBE_DIRECTORY, READ | sys::O_DIRECTORY)),
+            Try::WriteOutside => path(self.open(wire::PROBE_SECRET, WRITE)),
+            Try::CreateOutside => path(self.open(wire::PROBE_NEW, MAKE)),
+            Try::TruncateOutside => path(self.at(wire::PROBE_SECRET).and_then(attempt::truncate)),
+            Try::DeleteOutside => path(self.at(wire::PROBE_DOOMED).and_then(sys::unlink)),
+            Try::ExecuteOutside => path(self.at(wire::PROBE_PROGRAM).and_then(|p| self.start(p))),
+            Try::WriteReadOnly => path(self.write_into(wire::PROBE_READ_ONLY)),
+            Try::WriteNarrower => path(self.write_into(wire::PROBE_NARROWER)),
+            Try::WriteMount => path(self.make_and_remove(wire::PROBE_MADE)),
+            Try::WriteTmp => path(self.make_and_remove(wire::PROBE_TMP)),
+            Try::StartProgram => path(self.at(wire::PROBE_START).and_then(|p| self.start(p))),
+            Try::KernelSetting => path(self.open(wire::PROBE_SETTING, WRITE)),
+            Try::SysSetting => path(self.open(wire::PROBE_SYS, WRITE)),
+            Try::Sysrq => match CStr::new(b"/proc/sysrq-trigger\0") {
+                Some(trigger) => path(open(trigger, WRITE)),
+                None => Answer::Unclear(sys::EINVAL),
+            },
+            Try::SetId => self.set_id(),
+            Try::Inet => socket(AF_INET, SOCK_STREAM, 0),
+            Try::Inet6 => socket(AF_INET6, SOCK_STREAM, 0),
+            Try::Mptcp => socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
+            Try::Vsock => socket(AF_VSOCK, SOCK_STREAM, 0),
+            Try::Netlink => socket(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT),
+            Try::Connect => self.connect(),
+            Try::Unix => socket(AF_UNIX, SOCK_STREAM, 0),
+            Try::UnixPair => denied(attempt::socket_pair(SOCK_DGRAM).map(|ends| {
+                for end in ends {
+                    sys::close(end);
+                }
+            })),
+            Try::Variables => self.variables(),
+            Try::Signal => process(sys::kill(self.run.probe_pid, 0)),
+            Try::Memory => match process(attempt::read_memory(self.run.probe_pid)) {
+                Answer::Refused(_) => process(attempt::read_memory(sys::getppid())),
+                other => other,
+            },
+            Try::Environ => path(self.open(wire::PROBE_ENVIRON, READ)),
+            Try::Process => path(self.open(wire::PROBE_STATUS, READ)),
+            Try::TerminalInput => kernel(attempt::push_input(0)),
+            Try::IoUring => kernel(attempt::io_uring()),
+            // In a child, because the namespace cannot be left again.
+            Try::UserNamespace => denied(in_child(attempt::unshare_user)),
+            Try::Mount => kernel(attempt::mount()),
+            Try::KernelPrograms => {
+                let mut last = Answer::Refused(sys::EPERM);
+                for result in attempt::kernel_programs() {
+                    last = kernel(result);
+                    if matches!(last, Answer::Through) {
+                        break;
+                    }
+                }
+                last
+            }
+            Try::Capabilities => {
+                let ambient = (0..64).any(|capability| {
+                    sys::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, capability) == Ok(1)
+                });
+                if sys::has_capabilities() || ambient {
+                    Answer::Through
+                } else {
+                    Answer::Refused(0)
+                }
+            }
+            Try::NewPrivileges => match sys::prctl(PR_GET_NO_NEW_PRIVS, 0, 0) {
+                Ok(1) => Answer::Refused(0),
+                _ => Answer::Through,
+            },
+            Try::ProtectedName => path(self.write_into(wire::PROBE_PROTECTED)),
+            Try::MoveProtected => path(
+                self.at(wire::PROBE_PROTECTED)
+                    .and_then(|name| sys::rename(name, self.at(wire::PROBE_ELSEWHERE)?)),
+            ),
+            Try::HiddenName => path(self.open(wire::PROBE_HIDDEN, READ)),
+            Try::HiddenDirectory => path(self.open(wire::PROBE_HIDDEN_DIRECTORY, READ)),
+            Try::Metadata => path(
+                self.at(wire::PROBE_SECRET)
+                    .and_then(|secret| attempt::chmod(secret, 0o600)),
+            ),
+            Try::Survivor => match survive() {
+                Ok(()) => Answer::Through,
+                Err(errno) => Answer::Unclear(errno),
+            },
+        }
+    }
+
+    fn at(&self, index: usize) -> Result<CStr<'_>> {
+        self.run.probes().nth(index).ok_or(sys::EINVAL)
+    }
+
+    fn number(&self, index: usize) -> u64 {
+        self.at(index).map_or(0, CStr::number)
+    }
+
+    fn open(&self, index: usize, flags: i32) -> Result<()> {
+        open(self.at(index)?, flags)
+    }
+
+    /// Opens a file for writing, or a file without a name in a directory: nothing changes.
+    fn write_into(&self, index: usize) -> Result<()> {
+        let place = self.at(index)?;
+        match open(place, WRITE | sys::O_TMPFILE) {
+            Err(sys::ENOTDIR) => open(place, WRITE),
+            other => other,
+        }
+    }
+
+    fn make_and_remove(&self, index: usize) -> Result<()> {
+        let name = self.at(index)?;
+        open(name, MAKE)?;
+        sys::unlink(name)
+    }
+
+    fn set_id(&self) -> Answer {
+        let made = match self.at(wire::PROBE_TMP) {
+            Ok(made) => made,
+            Err(errno) => return Answer::Unclear(errno),
+        };
+        if let Err(errno) = open(made, MAKE) {
+            return Answer::Unclear(errno);
+        }
+        let mut answer = Answer::Through;
+        for mode in [0o2700, 0o4700] {
+            answer = denied(attempt::chmod(made, mode));
+            if matches!(answer, Answer::Through) {
+                break;
+            }
+        }
+        let _ = sys::unlink(made);
+        answer
+    }
+
+    fn connect(&self) -> Answer {
+        const ECONNREFUSED: Errno = 111;
+        let made = match attempt::socket(AF_INET, SOCK_STREAM | sys::O_CLOEXEC, 0) {
+            Ok(made) => made,
+            Err(errno) => return denied(Err(errno)),
+        };
+        let connected = attempt::connect_loopback(made, self.number(wire::PROBE_PORT) as u16);
+        sys::close(made);
+        match connected {
+            // Somebody else's loopback has nobody at that port.
+            Err(ECONNREFUSED) => Answer::Refused(ECONNREFUSED),
+            other => denied(other),
+        }
+    }
+
+    /// Whether an exec of this program succeeds: the pipe closes without a word.
+    fn start(&self, program: CStr<'_>) -> Result<()> {
+        let [said, says] = sys::pipe()?;
+        let pid = match sys::fork()? {
+            0 => {
+                let errno = sys::exec(program, self.run.argv, self.run.envp);
+                let _ = sys::write(says, &errno.to_ne_bytes());
+                sys::exit(0)
+            }
+            pid => pid,
+        };
+        sys::close(says);
+        let mut errno = [0u8; 4];
+        let read = sys::read(said, &mut errno);
+        sys::close(said);
+        wait_for(pid)?;
+        match read? {
+            0 => Ok(()),
+            _ => Err(Errno::from_ne_bytes(errno)),
+        }
+    }
+
+    /// What a program that is started sees: exactly the declared variables, byte for byte. The
+    /// program is this one, from its own memory; it waits on descriptor 0 for a job.
+    fn variables(&self) -> Answer {
+        match self.environment_of_child() {
+            Ok(true) => Answer::Refused(0),
+            Ok(false) => Answer::Through,
+            Err(errno) => Answer::Unclear(errno),
+        }
+    }
+
+    fn environment_of_child(&self) -> Result<bool> {
+        let own = CStr::new(b"/proc/self/exe\0").ok_or(sys::EINVAL)?;
+        let [ours, theirs] = attempt::socket_pair(SOCK_STREAM)?;
+        let [said, says] = sys::pipe()?;
+        let pid = match sys::fork()? {
+            0 => {
+                sys::close(ours);
+                let errno = match sys::dup_to(theirs, 0, false) {
+                    Ok(()) => sys::exec(own, self.run.argv, self.run.envp),
+                    Err(errno) => errno,
+                };
+                let _ = sys::write(says, &errno.to_ne_bytes());
+                sys::exit(0)
+            }
+            pid => pid,
+        };
+        sys::close(says);
+        sys::close(theirs);
+        let mut errno = [0u8; 4];
+        let read = sys::read(said, &mut errno);
+        let same = match read {
+            Ok(0) => self.same_environment(pid),
+            Ok(_) => Err(Errno::from_ne_bytes(errno)),
+            Err(errno) => Err(errno),
+        };
+        sys::close(said);
+        // The end of its socket is the end of the child.
+        sys::close(ours);
+        wait_for(pid)?;
+        same
+    }
+
+    fn same_environment(&self, pid: i32) -> Result<bool> {
+        let mut path = [0u8; 32];
+        let path = environ_path(pid, &mut path).ok_or(sys::EINVAL)?;
+        let file = sys::open(path, READ, 0)?;
+        let mut wanted = self.run.env;
+        let mut chunk = [0u8; 4096];
+        let same = loop {
+            match sys::read(file, &mut chunk) {
+                Ok(0) => break Ok(wanted.is_empty()),
+                Ok(bytes) => match wanted.strip_prefix(&chunk[..bytes]) {
+                    Some(rest) => wanted = rest,
+                    None => break Ok(false),
+                },
+                Err(errno) => break Err(errno),
+            }
+        };
+        sys::close(file);
+        same
+    }
+}
+
+/// A grandchild in a session of its own that nobody waits for. It holds the broker's pipe, after
+/// a byte that says it was there: that the pipe closes is what the broker looks for.
+fn survive() -> Result<()> {
+    let [said, says] = sys::pipe()?;
+    let pid = match sys::fork()? {
+        0 => {
+            let done = sys::setsid().and_then(|()| sys::fork());
+            if done != Ok(0) {
+                sys::exit(0);
+            }
+            let _ = sys::write(STDOUT, b"x");
+            let _ = sys::write(says, b"x");
+            let _ = sys::dup_to(STDOUT, 0, false);
+            let _ = sys::close_from(1);
+            let until = sys::monotonic_ms() + SURVIVE_MS;
+            while sys::monotonic_ms() < until {
+                let _ = sys::poll(&mut [], Some(SURVIVE_MS));
+            }
+            sys::exit(0)
+        }
+        pid => pid,
+    };
+    sys::close(says);
+    let mut byte = [0u8; 1];
+    let read = sys::read(said, &mut byte);
+    sys::close(said);
+    wait_for(pid)?;
+    match read? {
+        0 => Err(sys::ECHILD),
+        _ => Ok(()),
+    }
+}
+
+/// Runs it in a child, whose exit code is the errno.
+fn in_child(work: fn() -> Result<()>) -> Result<()> {
+    let pid = match sys::fork()? {
+        0 => sys::exit(work().err().unwrap_or(0)),
+        pid => pid,
+    };
+    match wait_for(pid)? {
+        0 => Ok(()),
+        status => Err(status >> 8 & 0xff),
+    }
+}
+
+fn wait_for(pid: i32) -> Result<i32> {
+    loop {
+        match sys::wait_any(true) {
+            Ok(Some((found, status))) if found == pid => return Ok(status),
+            Ok(_) | Err(sys::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn environ_path(pid: i32, buffer: &mut [u8; 32]) -> Option<CStr<'_>> {
+    let mut digits = [0u8; 10];
+    let mut first = digits.len();
+    let mut rest = u32::try_from(pid).ok()?;
+    while rest > 0 && first > 0 {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let mut at = 0;
+    for part in [&b"/proc/"[..], &digits[first..], b"/environ\0"] {
+        buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
+        at += part.len();
+    }
+    CStr::new(&buffer[..at])
+}
+
+fn open(path: CStr<'_>, flags: i32) -> Result<()> {
+    sys::open(path, flags, 0o600).map(sys::close)
+}
+
+fn socket(domain: i32, kind: i32, protocol: i32) -> Answer {
+    denied(attempt::socket(domain, kind | sys::O_CLOEXEC, protocol).map(sys::close))
+}
+
+/// Files: refused, or not there to be seen.
+fn path(result: Result<()>) -> Answer {
+    /// A mount point that would be moved.
+    const EBUSY: Errno = 16;
+    const EROFS: Errno = 30;
+    const ELOOP: Errno = 40;
+    match result {
+        Ok(()) => Answer::Through,
+        Err(
+            errno @ (sys::EACCES
+            | sys::EPERM
+            | sys::ENOENT
+            | EROFS
+            | sys::ENOTDIR
+            | sys::EXDEV
+            | ELOOP
+            | EBUSY),
+        ) => Answer::Refused(errno),
+        Err(errno) => Answer::Unclear(errno),
+    }
+}
+
+/// Calls that make something if they may: whatever keeps them from it.
+fn denied(result: Result<()>) -> Answer {
+    const EMFILE: Errno = 24;
+    const ENFILE: Errno = 23;
+    const EAGAIN: Errno = 11;
+    const ENOMEM: Errno = 12;
+    match result {
+        Ok(()) => Answer::Through,
+        Err(errno @ (EMFILE | ENFILE | EAGAIN | ENOMEM)) => Answer::Unclear(errno),
+        Err(errno) => Answer::Refused(errno),
+    }
+}
+
+/// Calls with arguments that make nothing: an answer about the arguments means that the call
+/// itself was let through.
+fn kernel(result: Result<()>) -> Answer {
+    const ENOSYS: Errno = 38;
+    match result {
+        Err(errno @ (sys::EPERM | sys::EACCES | ENOSYS)) => Answer::Refused(errno),
+        Ok(()) | Err(_) => Answer::Through,
+    }
+}
+
+/// Another process: refused, or out of sight.
+fn process(result: Result<()>) -> Answer {
+    const ESRCH: Errno = 3;
+    match result {
+        Err(ESRCH) => Answer::Refused(ESRCH),
+        other => kernel(other),
+    }
 }

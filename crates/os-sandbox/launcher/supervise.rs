@@ -4,6 +4,7 @@
 
 use crate::job::Run;
 use crate::pins;
+use crate::probe;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
 use crate::wire;
@@ -160,20 +161,27 @@ fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
     }
 }
 
-/// End of file: the exec succeeded. Eight bytes: where it failed, or what a probe found.
+/// End of file: the exec succeeded. Eight bytes: where it failed; more: what a probe found.
 fn started_or_not(errors: i32) {
-    let mut message = [0u8; 8];
-    match sys::read(errors, &mut message) {
-        Ok(8) => {
-            let stage = i32::from_ne_bytes([message[0], message[1], message[2], message[3]]);
-            let value = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
-            if stage < 0 {
-                tell(wire::RECORD_PROBE, value, 0, 0);
-            } else {
-                tell(wire::RECORD_FAILED, stage, value, 0);
-            }
-        }
-        _ => tell(wire::RECORD_STARTED, 0, 0, 0),
+    let mut message = [0u8; probe::MAX_BYTES];
+    let bytes = sys::read(errors, &mut message).unwrap_or(0);
+    let Some(answers) = message[..bytes].get(8..) else {
+        tell(wire::RECORD_STARTED, 0, 0, 0);
+        return;
+    };
+    let stage = i32::from_ne_bytes([message[0], message[1], message[2], message[3]]);
+    let value = i32::from_ne_bytes([message[4], message[5], message[6], message[7]]);
+    if stage >= 0 {
+        tell(wire::RECORD_FAILED, stage, value, 0);
+    }
+    for one in answers.chunks_exact(wire::ANSWER_BYTES) {
+        let errno = u16::from_ne_bytes([one[2], one[3]]);
+        tell(
+            wire::RECORD_PROBE,
+            i32::from(one[0]),
+            i32::from(one[1]),
+            errno.into(),
+        );
     }
 }
 

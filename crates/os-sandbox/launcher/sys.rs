@@ -7,14 +7,16 @@
 
 use core::arch::{asm, global_asm};
 
+#[path = "attempts.rs"]
+pub mod attempts;
+#[path = "mounts.rs"]
+pub mod mounts;
 #[cfg(target_arch = "x86_64")]
 #[path = "numbers_x86_64.rs"]
 pub mod nr;
 #[cfg(target_arch = "aarch64")]
 #[path = "numbers_aarch64.rs"]
 pub mod nr;
-#[path = "mounts.rs"]
-pub mod mounts;
 
 // The kernel starts a static program with nothing set up but the stack pointer; see "Process
 // Initialization" of the psABI. `launcher_start` never returns.
@@ -52,7 +54,6 @@ pub const ENOTDIR: Errno = 20;
 pub const EINVAL: Errno = 22;
 pub const EPROTO: Errno = 71;
 pub const ESTALE: Errno = 116;
-pub const ENETUNREACH: Errno = 101;
 
 pub const SIGKILL: i32 = 9;
 pub const SIGCHLD: i32 = 17;
@@ -62,10 +63,17 @@ pub const LAST_SIGNAL: i32 = 64;
 pub const O_RDONLY: i32 = 0;
 pub const O_WRONLY: i32 = 1;
 pub const O_CREAT: i32 = 0o100;
+pub const O_EXCL: i32 = 0o200;
+pub const O_NONBLOCK: i32 = 0o4000;
 pub const O_CLOEXEC: i32 = 0o2_000_000;
 pub const O_PATH: i32 = 0o10_000_000;
 #[cfg(target_arch = "x86_64")]
 pub const O_NOFOLLOW: i32 = 0o400_000;
+#[cfg(target_arch = "x86_64")]
+pub const O_DIRECTORY: i32 = 0o200_000;
+#[cfg(target_arch = "aarch64")]
+pub const O_DIRECTORY: i32 = 0o40_000;
+pub const O_TMPFILE: i32 = 0o20_000_000 | O_DIRECTORY;
 #[cfg(target_arch = "aarch64")]
 pub const O_NOFOLLOW: i32 = 0o100_000;
 
@@ -97,6 +105,16 @@ impl<'a> CStr<'a> {
     /// An absolute path, as seen from the root; the root itself is then empty.
     pub fn without_root(self) -> Self {
         CStr(self.0.strip_prefix(b"/").unwrap_or(self.0))
+    }
+
+    /// The decimal number that it begins with.
+    pub fn number(self) -> u64 {
+        let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0u64, |number, digit| {
+            number
+                .wrapping_mul(10)
+                .wrapping_add(u64::from(digit - b'0'))
+        })
     }
 }
 
@@ -284,25 +302,17 @@ pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
     .map(|number| number as i32)
 }
 
-pub fn unlink(path: CStr<'_>) {
-    let _ = raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]);
+pub fn unlink(path: CStr<'_>) -> Result<()> {
+    raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]).map(drop)
 }
 
 pub fn rename(from: CStr<'_>, to: CStr<'_>) -> Result<()> {
     let at = fd(AT_FDCWD);
-    raw(
-        nr::RENAMEAT2,
-        [at, from.pointer(), at, to.pointer(), 0, 0],
-    )
-    .map(drop)
+    raw(nr::RENAMEAT2, [at, from.pointer(), at, to.pointer(), 0, 0]).map(drop)
 }
 
 pub fn chdir(path: CStr<'_>) -> Result<()> {
     raw(nr::CHDIR, [path.pointer(), 0, 0, 0, 0, 0]).map(drop)
-}
-
-pub fn socket(domain: i32, kind: i32) -> Result<i32> {
-    raw(nr::SOCKET, [fd(domain), fd(kind), 0, 0, 0, 0]).map(|number| number as i32)
 }
 
 pub fn poll(fds: &mut [PollFd], timeout_ms: Option<u64>) -> Result<usize> {

@@ -20,7 +20,12 @@ const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
 /// Never returns: execs, or reports why not on `errors` and exits.
 pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
     let (stage, errno) = match prepare(run, supervisor, errors) {
-        Ok(()) if run.has(wire::FLAG_PROBE) => (-1, probe::run(run)),
+        Ok(()) if run.has(wire::FLAG_PROBE) => {
+            let mut answers = [0u8; probe::MAX_BYTES];
+            let bytes = probe::run(run, &mut answers);
+            let _ = sys::write(ERRORS, &answers[..bytes]);
+            sys::exit(0)
+        }
         Ok(()) => exec(run),
         Err((stage, errno)) => (stage, errno),
     };
@@ -31,7 +36,7 @@ pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
     if sys::write(ERRORS, &message).is_err() {
         let _ = sys::write(errors, &message);
     }
-    sys::exit(if stage < 0 { 0 } else { 125 })
+    sys::exit(125)
 }
 
 /// Gives up for good what the supervisor does not need either: new privileges and capabilities.

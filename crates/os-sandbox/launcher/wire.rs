@@ -89,7 +89,7 @@ pub const RECORD_TIMED_OUT: u32 = 5;
 pub const RECORD_LEFT: u32 = 6;
 /// Landlock ABI, errata, 1 if filters work.
 pub const RECORD_REPORT: u32 = 7;
-/// Bits of what the probe could do and must not.
+/// One answer of a probe: which [`Try`], outcome, errno.
 pub const RECORD_PROBE: u32 = 8;
 
 /// Where starting failed.
@@ -110,25 +110,148 @@ pub const STAGE_PARENT: i32 = 14;
 pub const STAGE_PIN: i32 = 15;
 pub const STAGE_MOUNTS: i32 = 16;
 
-/// The probe could read a file outside.
-pub const PROBE_READ: u32 = 1;
-/// The probe could create a file outside.
-pub const PROBE_WRITE: u32 = 2;
-/// The probe could not write where it may.
-pub const PROBE_NO_WRITE: u32 = 4;
-/// `socket(AF_INET)` was not refused.
-pub const PROBE_INET: u32 = 8;
-/// `socket(AF_UNIX)` was not refused.
-pub const PROBE_UNIX: u32 = 16;
-/// A process outside could be signalled.
-pub const PROBE_SIGNAL: u32 = 32;
-/// Capabilities are left.
-pub const PROBE_CAPABILITIES: u32 = 64;
-/// A kernel setting could be opened for writing.
-pub const PROBE_SYSCTL: u32 = 128;
-/// New privileges could be gained.
-pub const PROBE_PRIVILEGES: u32 = 256;
-/// A descriptor was left open.
-pub const PROBE_DESCRIPTOR: u32 = 512;
-/// A protected name could be changed or moved, or a hidden one read.
-pub const PROBE_PIN: u32 = 1024;
+/// What a probe tries, one record each; what it means is `linux/checks.rs`. The answers travel
+/// from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`] each:
+/// number, outcome, errno (u16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Try {
+    Descriptors,
+    ReadOutside,
+    ListOutside,
+    WriteOutside,
+    CreateOutside,
+    TruncateOutside,
+    DeleteOutside,
+    ExecuteOutside,
+    WriteReadOnly,
+    WriteNarrower,
+    WriteMount,
+    WriteTmp,
+    StartProgram,
+    KernelSetting,
+    SysSetting,
+    Sysrq,
+    SetId,
+    Inet,
+    Inet6,
+    Mptcp,
+    Vsock,
+    Netlink,
+    Connect,
+    Unix,
+    UnixPair,
+    Signal,
+    Memory,
+    Environ,
+    Variables,
+    TerminalInput,
+    IoUring,
+    UserNamespace,
+    Mount,
+    KernelPrograms,
+    Capabilities,
+    NewPrivileges,
+    ProtectedName,
+    MoveProtected,
+    HiddenName,
+    HiddenDirectory,
+    Metadata,
+    Process,
+    Survivor,
+}
+
+impl Try {
+    /// In the order in which they are made: what opens nothing first, what breaks decoys last.
+    pub const ALL: [Try; 43] = [
+        Try::Descriptors,
+        Try::ReadOutside,
+        Try::ListOutside,
+        Try::WriteOutside,
+        Try::CreateOutside,
+        Try::ExecuteOutside,
+        Try::Metadata,
+        Try::TruncateOutside,
+        Try::DeleteOutside,
+        Try::WriteReadOnly,
+        Try::WriteNarrower,
+        Try::WriteMount,
+        Try::WriteTmp,
+        Try::StartProgram,
+        Try::ProtectedName,
+        Try::MoveProtected,
+        Try::HiddenName,
+        Try::HiddenDirectory,
+        Try::KernelSetting,
+        Try::SysSetting,
+        Try::Sysrq,
+        Try::SetId,
+        Try::Inet,
+        Try::Inet6,
+        Try::Mptcp,
+        Try::Vsock,
+        Try::Netlink,
+        Try::Connect,
+        Try::Unix,
+        Try::UnixPair,
+        Try::Variables,
+        Try::Signal,
+        Try::Memory,
+        Try::Environ,
+        Try::Process,
+        Try::TerminalInput,
+        Try::IoUring,
+        Try::UserNamespace,
+        Try::Mount,
+        Try::KernelPrograms,
+        Try::Capabilities,
+        Try::NewPrivileges,
+        Try::Survivor,
+    ];
+}
+
+pub const ANSWER_BYTES: usize = 4;
+/// It worked.
+pub const OUTCOME_THROUGH: u8 = 1;
+/// It was refused.
+pub const OUTCOME_REFUSED: u8 = 2;
+/// It failed for a reason that says nothing.
+pub const OUTCOME_UNCLEAR: u8 = 3;
+
+/// The probe's strings: which tries are asked for (a bit each, decimal), then what they need, by
+/// number below; a string that is not needed is empty.
+pub const PROBE_ASKED: usize = 0;
+/// A file outside, to read, write, truncate and change.
+pub const PROBE_SECRET: usize = 1;
+/// A directory outside, to list.
+pub const PROBE_DIRECTORY: usize = 2;
+/// A name outside that does not exist.
+pub const PROBE_NEW: usize = 3;
+/// A file outside, to delete.
+pub const PROBE_DOOMED: usize = 4;
+/// A program outside.
+pub const PROBE_PROGRAM: usize = 5;
+/// A file or directory in a mount that cannot be written.
+pub const PROBE_READ_ONLY: usize = 6;
+/// The same in a part of a larger mount that can be.
+pub const PROBE_NARROWER: usize = 7;
+/// A name in a writable mount that does not exist.
+pub const PROBE_MADE: usize = 8;
+/// The same in TMPDIR.
+pub const PROBE_TMP: usize = 9;
+/// A program of the system.
+pub const PROBE_START: usize = 10;
+/// A setting below `/proc/sys`, and one below `/sys`.
+pub const PROBE_SETTING: usize = 11;
+pub const PROBE_SYS: usize = 12;
+/// A port on which the broker listens, decimal.
+pub const PROBE_PORT: usize = 13;
+/// The broker's `/proc/PID/environ` and `/proc/PID/status`.
+pub const PROBE_ENVIRON: usize = 14;
+pub const PROBE_STATUS: usize = 15;
+/// A protected name, one to move it to, a hidden file and a hidden directory.
+pub const PROBE_PROTECTED: usize = 16;
+pub const PROBE_ELSEWHERE: usize = 17;
+pub const PROBE_HIDDEN: usize = 18;
+pub const PROBE_HIDDEN_DIRECTORY: usize = 19;
+pub const PROBE_STRINGS: usize = 20;

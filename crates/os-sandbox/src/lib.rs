@@ -63,6 +63,7 @@ mod output;
 mod plan;
 mod policy;
 mod promise;
+mod proof;
 mod seccomp;
 mod support;
 
@@ -84,4 +85,5 @@ pub use output::{Captured, Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{Environment, Limits, Mount, Network, Policy, PolicyBuilder, System, UnixSockets};
 pub use promise::{Entry, Mechanism, Promise, Rank, State};
+pub use proof::{Check, Expected, Proof, Seen};
 pub use support::{Assumed, Bubblewrap, Support};

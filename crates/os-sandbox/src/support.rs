@@ -1,9 +1,15 @@
 //! What this host can enforce, found out by running something, never by a version number alone:
 //! `bwrap` may be on the disk and namespaces forbidden, Landlock compiled in and switched off.
 
+use crate::backend::Whose;
+use crate::enforcement::Enforcement;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::proof::Proof;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 /// What a host can enforce.
 ///
@@ -124,6 +130,25 @@ impl Support {
     /// Makes the next [`Support::detect`] look again; right after a mechanism failed.
     pub fn forget() {
         *kept() = None;
+    }
+
+    /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and says
+    /// what happened: a handful of milliseconds. Decoys lie in a directory of our own; in one
+    /// writable mount a file is made, under a name that nobody has, and removed again.
+    ///
+    /// # Errors
+    /// If the probe could not be started, as [`Command::spawn`](crate::Command::spawn), or found
+    /// no place for its decoys.
+    pub fn prove(plan: &Plan) -> Result<Proof, Error> {
+        let start = Instant::now();
+        let (checks, notes) = crate::backend::prove(plan, Whose::Users)?;
+        let mut enforcement = Enforcement::new(plan);
+        enforcement.note(&notes.0);
+        Ok(Proof {
+            checks,
+            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            enforcement,
+        })
     }
 
     /// A host as described.

@@ -6,6 +6,8 @@ use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session, Stdio};
 use crate::error::{Error, ErrorKind};
 use crate::output::Exit;
+use crate::plan::Plan;
+use crate::proof::Check;
 use crate::support::{Finding, Support};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
@@ -35,6 +37,18 @@ pub(crate) fn detect() -> Support {
         pins: missing(),
         uid_zero: nix::unistd::geteuid().is_root(),
     }
+}
+
+/// Whose the mounts are.
+pub(crate) enum Whose {
+    /// The user's.
+    Users,
+}
+
+/// There is no confinement to prove.
+pub(crate) fn prove(_: &Plan, _: Whose) -> Result<(Vec<Check>, Notes), Error> {
+    let what = format!("nothing can be proved on {}", std::env::consts::OS);
+    Err(Error::new(ErrorKind::Unsupported, what))
 }
 
 /// Directories that a plan keeps for its commands: none here.

@@ -4,19 +4,18 @@
 use super::launch::launch;
 use super::message;
 use super::private::PrivateDir;
+use super::prove::{Whose, prove};
 use super::running::Running;
-use super::start::{Probe, begin};
 use super::wire;
 use crate::access::Access;
-use crate::command::{Command, Stdio};
 use crate::error::Error;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
+use crate::proof::{Check, Seen};
 use crate::support::{Bubblewrap, Finding, Landlock, Support};
 use nix::unistd::geteuid;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Where a trusted bubblewrap lies. Not PATH: whoever writes PATH would choose the sandbox. The
@@ -85,7 +84,7 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
 
 /// Landlock version, its fixed errata, and whether filters work: as the launcher sees them.
 fn report() -> Result<(u32, u32, bool), Error> {
-    let mut running = Running::new(launch(false)?.job(&[message::report()])?, None, None);
+    let mut running = Running::new(launch(false, false)?.job(&[message::report()])?, None, None);
     let record = running.first(WITHIN)?;
     if record.kind != wire::RECORD_REPORT {
         return Err(Error::new(
@@ -174,103 +173,37 @@ fn version(path: &Path) -> String {
 /// Runs the probe under a mechanism. An error says what it could do, or why it did not run.
 fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
-    let (secret, outside, inside) = (
-        scratch.home().join("secret"),
-        scratch.home().join("made"),
-        scratch.tmp(),
-    );
-    let mut policy = Policy::builder().mount(&inside, "/probe", Access::ALL);
-    let guards = backend == Backend::Bubblewrap;
-    if guards {
+    let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
+    if backend == Backend::Bubblewrap {
         policy = policy.protect("kept").hide("unseen").hide("closed");
     }
     let policy = policy.build().map_err(|error| error.to_string())?;
-    prepare(&secret, &inside).map_err(|error| error.to_string())?;
+    prepare(&scratch.tmp()).map_err(|error| error.to_string())?;
     let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
-    let writable = match backend {
-        Backend::Bubblewrap => PathBuf::from("/probe/made"),
-        Backend::Landlock | Backend::None => inside.join("made"),
-    };
-    let scoped = backend == Backend::Bubblewrap || support.landlock_abi() >= 6;
-    let checks = Probe {
-        // In a pid namespace our own number means somebody else, or nobody: no question there.
-        pid: if scoped && backend == Backend::Landlock {
-            std::process::id()
-        } else {
-            0
-        },
-        paths: [
-            secret.as_os_str(),
-            outside.as_os_str(),
-            writable.as_os_str(),
-            "/proc/sys/kernel/core_pattern".as_ref(),
-        ]
-        .into_iter()
-        .chain(GUARDS.iter().filter(|_| guards).map(AsRef::as_ref))
-        .map(|path| path.as_bytes().to_vec())
-        .collect(),
-    };
-    let command = Command::new(&plan, "probe")
-        .stdout(Stdio::Null)
-        .stderr(Stdio::Null)
-        .timeout(WITHIN);
-    let (mut running, _, _) = begin(command, Some(checks)).map_err(|error| error.to_string())?;
-    running.wait().map_err(|error| error.to_string())?;
-    let found = running
-        .records()
-        .iter()
-        .find(|record| record.kind == wire::RECORD_PROBE);
-    let Some(found) = found else {
-        return Err("the probe gave no answer".to_owned());
-    };
-    match could(found.a as u32) {
-        could if could.is_empty() => Ok(()),
-        could => Err(format!("it could {}", could.join(", "))),
+    let (checks, _) = prove(&plan, Whose::Ours).map_err(|error| error.to_string())?;
+    let could: Vec<String> = checks.iter().filter_map(wrong).collect();
+    if could.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("it could {}", could.join(", ")))
     }
 }
 
-/// What the probe must not do to names that are held: see `launcher/probe.rs`.
-const GUARDS: [&str; 5] = [
-    "/probe/kept/made",
-    "/probe/kept",
-    "/probe/moved",
-    "/probe/unseen",
-    "/probe/closed/file",
-];
-
-/// What the probe tries its hand at.
-fn prepare(secret: &Path, inside: &Path) -> std::io::Result<()> {
-    std::fs::write(secret, "a secret")?;
-    std::fs::write(inside.join("unseen"), "a secret")?;
+/// Names for the probe to try its hand at.
+fn prepare(mount: &Path) -> std::io::Result<()> {
+    std::fs::write(mount.join("unseen"), "a secret")?;
     for name in ["kept", "closed"] {
-        std::fs::create_dir(inside.join(name))?;
+        std::fs::create_dir(mount.join(name))?;
     }
-    std::fs::write(inside.join("closed/file"), "a secret")
+    Ok(())
 }
 
-fn could(bits: u32) -> Vec<&'static str> {
-    [
-        (wire::PROBE_READ, "read a file outside"),
-        (wire::PROBE_WRITE, "create a file outside"),
-        (wire::PROBE_NO_WRITE, "not write where it may"),
-        (wire::PROBE_INET, "make an internet socket"),
-        (wire::PROBE_UNIX, "make a local socket"),
-        (wire::PROBE_SIGNAL, "signal its caller"),
-        (wire::PROBE_CAPABILITIES, "keep capabilities"),
-        (wire::PROBE_SYSCTL, "open a kernel setting for writing"),
-        (wire::PROBE_PRIVILEGES, "gain privileges"),
-        (
-            wire::PROBE_DESCRIPTOR,
-            "see a descriptor that was not meant for it",
-        ),
-        (
-            wire::PROBE_PIN,
-            "change a protected name or read a hidden one",
-        ),
-    ]
-    .into_iter()
-    .filter(|(bit, _)| bits & bit != 0)
-    .map(|(_, what)| what)
-    .collect()
+/// What speaks against a mechanism. What came to nothing clear does not.
+fn wrong(check: &Check) -> Option<String> {
+    match (check.ok, check.seen) {
+        (true, _) | (false, Seen::Unclear) => None,
+        (false, Seen::Worked) => Some(check.name.to_owned()),
+        (false, Seen::Refused) => Some(format!("not {}", check.name)),
+    }
 }

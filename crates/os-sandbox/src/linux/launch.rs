@@ -18,7 +18,7 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 /// The program itself; see `launcher/main.rs`.
-const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+pub(super) const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
 /// The launcher's memory, made once.
 pub(crate) fn image() -> Result<BorrowedFd<'static>, Error> {
@@ -57,8 +57,9 @@ pub(crate) struct Launched {
 }
 
 /// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
-/// becomes, complains about comes on a pipe if `errors`.
-pub(crate) fn launch(errors: bool) -> Result<Starting, Error> {
+/// becomes, complains about comes on a pipe if `errors`. A probe is started among variables that it
+/// must not see.
+pub(crate) fn launch(errors: bool, decoy: bool) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
         .map_err(|error| Error::io("could not make the control socket", error))?;
@@ -74,6 +75,9 @@ pub(crate) fn launch(errors: bool) -> Result<Starting, Error> {
             } else {
                 Stdio::null()
             });
+        if decoy {
+            command.env("OS_SANDBOX_DECOY", "leaked");
+        }
         command.spawn()
     }))?;
     Ok(Starting {

@@ -2,11 +2,13 @@
 //! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
 
 mod bwrap;
+mod checks;
 mod detect;
 mod launch;
 mod message;
 mod names;
 mod private;
+mod prove;
 mod remove;
 mod ruleset;
 mod running;
@@ -20,5 +22,6 @@ mod wire;
 
 pub(crate) use detect::detect;
 pub(crate) use private::Places;
+pub(crate) use prove::{Whose, prove};
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;

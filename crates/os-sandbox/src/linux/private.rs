@@ -98,8 +98,13 @@ impl PrivateDir {
         let base = std::env::temp_dir();
         static SWEEP: Once = Once::new();
         SWEEP.call_once(|| sweep(&base));
+        PrivateDir::create_in(&base)
+    }
+
+    /// The same in a directory of the caller's choice.
+    pub(crate) fn create_in(base: &Path) -> Result<PrivateDir, Error> {
         let failed = |error| Error::io("could not make a private directory", error);
-        let base = fs::canonicalize(&base).map_err(failed)?;
+        let base = fs::canonicalize(base).map_err(failed)?;
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..64 {
             let path = base.join(format!("{PREFIX}{:016x}", random()));
@@ -183,7 +188,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 /// Unpredictable enough that nobody prepares the name; creation is exclusive in any case.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(COUNT.fetch_add(1, Ordering::Relaxed));

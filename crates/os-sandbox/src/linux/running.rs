@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Bound on what is kept of bubblewrap's own complaints.
 const MAX_COMPLAINT_BYTES: u64 = 4096;
+/// Bound on the records of one job.
+const MAX_RECORDS: usize = 128;
 /// How long the supervisor may take to end a tree before it is ended itself.
 const END_GRACE: Duration = Duration::from_secs(40);
 
@@ -259,9 +261,9 @@ impl Running {
             c: u32::from_ne_bytes(word(12)),
         };
         self.records.push(record);
-        // One job makes a handful; more is not our launcher any more.
+        // One job makes a handful, a probe one for each try; more is not our launcher.
         self.ended = matches!(record.kind, wire::RECORD_EXITED | wire::RECORD_SIGNALLED)
-            || self.records.len() > 64;
+            || self.records.len() > MAX_RECORDS;
     }
 
     fn outcome(&mut self) -> Result<Exit, Error> {

@@ -34,7 +34,8 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// Checks made from inside instead of a program; see `launcher/probe.rs`.
 pub(crate) struct Probe {
     pub(crate) pid: u32,
-    pub(crate) paths: Vec<Vec<u8>>,
+    /// By the numbers of `launcher/wire.rs`; the one in TMPDIR is filled in here.
+    pub(crate) strings: Vec<Vec<u8>>,
 }
 
 pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
@@ -47,16 +48,17 @@ pub(crate) fn begin(
     probe: Option<Probe>,
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
-    let starting = launch(command.plan.backend() == Backend::Bubblewrap)?;
+    let starting = launch(
+        command.plan.backend() == Backend::Bubblewrap,
+        probe.is_some(),
+    )?;
     let (streams, pipes) = streams(&command.stdio)?;
     if command.plan.backend() != Backend::None {
         refuse_directories(&streams)?;
     }
     let mut prepared = Prepared::new(&command)?;
     if let Some(probe) = probe {
-        prepared.run.flags |= wire::FLAG_PROBE;
-        prepared.run.probe_pid = probe.pid.into();
-        prepared.run.probes = probe.paths;
+        prepared.probe(probe);
     }
     let launched = prepared.launch(starting, &command.plan, &streams)?;
     // Only the target holds its ends from here on.
@@ -199,6 +201,18 @@ impl Prepared {
             prepared.compose(plan, &mounts)?;
         }
         Ok(prepared)
+    }
+
+    /// Checks instead of a program.
+    fn probe(&mut self, probe: Probe) {
+        let tmp = self
+            .private
+            .as_ref()
+            .map_or_else(|| PathBuf::from(bwrap::TMP), PrivateDir::tmp);
+        self.run.flags |= wire::FLAG_PROBE;
+        self.run.probe_pid = probe.pid.into();
+        self.run.probes = probe.strings;
+        self.run.probes[wire::PROBE_TMP] = tmp.join("probe").into_os_string().into_vec();
     }
 
     fn compose(&mut self, plan: &Plan, mounts: &[HostMount]) -> Result<(), Error> {

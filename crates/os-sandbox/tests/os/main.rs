@@ -22,6 +22,8 @@ mod fixture;
 #[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
+mod proofs;
+#[cfg(target_os = "linux")]
 mod raw;
 #[cfg(target_os = "linux")]
 mod report;
@@ -120,6 +122,7 @@ fn tests() -> Vec<Test> {
             ("survivors", survivors::all),
             ("commands", commands::all),
             ("callers", callers::all),
+            ("proofs", proofs::all),
         ];
         for &(name, set) in sets {
             out.push((
@@ -137,7 +140,9 @@ fn tests() -> Vec<Test> {
             "landlock::emulated".to_owned(),
             Box::new(emulated::landlock),
         ));
+        out.push(("proofs::older".to_owned(), Box::new(proofs::older)));
     }
     out.push(("none".to_owned(), Box::new(emulated::none)));
+    out.push(("proofs::none".to_owned(), Box::new(proofs::unconfined)));
     out
 }

@@ -1,0 +1,252 @@
+//! What a self-test saw: each promise of a plan held against a try to break it, made by a probe
+//! in the place of a command.
+
+use crate::enforcement::Enforcement;
+use crate::promise::Promise;
+use std::fmt;
+
+/// What a self-test of a plan saw; made by [`Support::prove`](crate::Support::prove),
+/// serialisable under the feature `serde`.
+///
+/// ```
+/// use os_sandbox::{Plan, Policy, Requirement, Support};
+///
+/// # if !cfg!(target_os = "linux") { return Ok(()); }
+/// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+/// let proof = Support::prove(&plan)?;
+/// assert!(proof.holds(), "{proof}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
+pub struct Proof {
+    /// Every check that the policy gives a reason for.
+    pub checks: Vec<Check>,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+    /// What was applied to the probe: the same as to every command of this plan.
+    pub enforcement: Enforcement,
+}
+
+/// One try, and what it should have come to.
+///
+/// ```
+/// use os_sandbox::{Check, Expected, Promise, Seen};
+///
+/// let got_out = Check::new("read a file outside", Promise::ReadOutside, Expected::Refused, Seen::Worked);
+/// assert!(!got_out.ok);
+/// let known = Check::new("set times outside", Promise::Metadata, Expected::Listed, Seen::Worked);
+/// assert!(known.ok);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Check {
+    /// What was tried.
+    pub name: &'static str,
+    /// The promise that this is about.
+    pub promise: Promise,
+    /// What should have happened.
+    pub expected: Expected,
+    /// What happened.
+    pub seen: Seen,
+    /// Whether the two agree.
+    pub ok: bool,
+}
+
+/// What a check should have come to.
+///
+/// ```
+/// assert_eq!(os_sandbox::Expected::Listed.to_string(), "listed");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
+pub enum Expected {
+    /// The plan promises that it does not work.
+    Refused,
+    /// The policy allows it.
+    Allowed,
+    /// The plan lists the promise as kept in part or not at all: either is as said.
+    Listed,
+}
+
+/// What a check came to.
+///
+/// ```
+/// assert_eq!(os_sandbox::Seen::Refused.to_string(), "refused");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
+pub enum Seen {
+    /// It did not work.
+    Refused,
+    /// It worked.
+    Worked,
+    /// It failed for a reason that says nothing, such as too little memory.
+    Unclear,
+}
+
+impl Proof {
+    /// Whether everything was as the plan says. A check that came to nothing clear does not hold.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !self.checks.is_empty() && self.checks.iter().all(|check| check.ok)
+    }
+
+    /// What was not as the plan says.
+    pub fn failures(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.ok)
+    }
+}
+
+impl Check {
+    /// Holds what was seen against what was expected.
+    #[must_use]
+    pub fn new(name: &'static str, promise: Promise, expected: Expected, seen: Seen) -> Check {
+        let ok = match (expected, seen) {
+            (Expected::Refused, Seen::Refused)
+            | (Expected::Allowed, Seen::Worked)
+            | (Expected::Listed, Seen::Refused | Seen::Worked) => true,
+            (Expected::Refused, Seen::Worked)
+            | (Expected::Allowed, Seen::Refused)
+            | (_, Seen::Unclear) => false,
+        };
+        Check {
+            name,
+            promise,
+            expected,
+            seen,
+            ok,
+        }
+    }
+
+    /// The verdict in words.
+    fn verdict(&self) -> &'static str {
+        match (self.ok, self.expected, self.seen) {
+            (true, Expected::Listed, Seen::Worked) => "as listed",
+            (true, _, _) => "holds",
+            (false, _, Seen::Unclear) => "UNCLEAR",
+            (false, _, Seen::Refused | Seen::Worked) => "FAILS",
+        }
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for check in &self.checks {
+            writeln!(f, "{check}")?;
+        }
+        let failures = self.failures().count();
+        let listed = self
+            .checks
+            .iter()
+            .filter(|check| check.ok && check.verdict() == "as listed")
+            .count();
+        write!(
+            f,
+            "{} checks under {} in {} ms: ",
+            self.checks.len(),
+            self.enforcement.backend,
+            self.millis
+        )?;
+        match (failures, listed) {
+            (0, 0) => writeln!(f, "all hold"),
+            (0, _) => writeln!(f, "all as the plan says, {listed} of them listed as open"),
+            _ => writeln!(f, "{failures} not as the plan says"),
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<9} {:<16} {:<38} {}",
+            self.verdict(),
+            self.promise.name(),
+            self.name,
+            self.seen
+        )
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Expected::Refused => "refused",
+            Expected::Allowed => "allowed",
+            Expected::Listed => "listed",
+        })
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Seen::Refused => "refused",
+            Seen::Worked => "worked",
+            Seen::Unclear => "unclear",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Backend, Plan, Requirement};
+    use crate::policy::Policy;
+    use crate::support::{Assumed, Support};
+
+    fn proof(checks: Vec<Check>) -> Proof {
+        let support = Support::assume(Assumed::default());
+        let policy = Policy::builder().build().unwrap();
+        let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::None)
+            .unwrap();
+        Proof {
+            checks,
+            millis: 3,
+            enforcement: Enforcement::new(&plan),
+        }
+    }
+
+    #[test]
+    fn one_failure_is_enough() {
+        let check = |promise, expected, seen| Check::new("try something", promise, expected, seen);
+        let mut checks = vec![
+            check(Promise::ReadOutside, Expected::Refused, Seen::Refused),
+            check(Promise::WriteOutside, Expected::Allowed, Seen::Worked),
+            check(Promise::Metadata, Expected::Listed, Seen::Worked),
+        ];
+        let good = proof(checks.clone());
+        assert!(good.holds());
+        insta::assert_snapshot!(good, @r#"
+        holds     read outside     try something                          refused
+        holds     write outside    try something                          worked
+        as listed metadata         try something                          worked
+        3 checks under none in 3 ms: all as the plan says, 1 of them listed as open
+        "#);
+        checks.push(check(Promise::Network, Expected::Refused, Seen::Worked));
+        checks.push(check(Promise::Metadata, Expected::Listed, Seen::Unclear));
+        let bad = proof(checks);
+        assert!(!bad.holds());
+        assert_eq!(bad.failures().count(), 2);
+        insta::assert_snapshot!(bad, @r#"
+        holds     read outside     try something                          refused
+        holds     write outside    try something                          worked
+        as listed metadata         try something                          worked
+        FAILS     network          try something                          worked
+        UNCLEAR   metadata         try something                          unclear
+        5 checks under none in 3 ms: 2 not as the plan says
+        "#);
+        // Nothing tried is nothing proved.
+        assert!(!proof(Vec::new()).holds());
+    }
+}
