@@ -81,8 +81,19 @@ pub(crate) struct Check {}
 
 /// `forge doctor`
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:\n  forge doctor\n  forge doctor --json")]
-pub(crate) struct Doctor {}
+#[command(after_long_help = "\
+Examples:
+  forge doctor
+  forge doctor --prove
+  forge doctor --json
+
+With --prove the exit code is 0 if everything held, and 6 if something got through
+or nothing could be proved.")]
+pub(crate) struct Doctor {
+    /// Try to break each promise from inside, as a command of this project would.
+    #[arg(long)]
+    pub(crate) prove: bool,
+}
 
 /// A mechanism that `exec` can be told to use.
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -25,7 +25,7 @@ fn main() -> std::process::ExitCode {
     let ambient = ambient::Ambient::take();
     let outcome = match &cli.command {
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
-        cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args),
+        cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
