@@ -9,7 +9,8 @@
 //!
 //! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
 //!   again inside the namespaces;
-//! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`);
+//! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
+//!   become it, if nobody is to end what it leaves behind;
 //! - report: say what the kernel has.
 
 #![no_std]
@@ -40,12 +41,17 @@ pub extern "C" fn launcher_start() -> ! {
 
 /// One record for the broker. If nobody listens any more there is nobody to tell that.
 pub fn tell(kind: u32, a: i32, b: i32, c: u32) {
+    tell_on(CONTROL, kind, a, b, c);
+}
+
+/// The same, where the control socket has another number.
+pub fn tell_on(control: i32, kind: u32, a: i32, b: i32, c: u32) {
     let mut record = [0u8; wire::RECORD_BYTES];
     record[0..4].copy_from_slice(&kind.to_ne_bytes());
     record[4..8].copy_from_slice(&a.to_ne_bytes());
     record[8..12].copy_from_slice(&b.to_ne_bytes());
     record[12..16].copy_from_slice(&c.to_ne_bytes());
-    let _ = sys::write(CONTROL, &record);
+    let _ = sys::write(control, &record);
 }
 
 /// Where something failed, and the errno.
@@ -90,6 +96,9 @@ fn work() -> Result<(), Failure> {
         wire::KIND_EXEC => become_other(body),
         wire::KIND_RUN => {
             let run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
+            if run.has(wire::FLAG_ALONE) {
+                target::become_target_alone(&run)
+            }
             supervise::run(&run)
         }
         wire::KIND_REPORT => {

@@ -249,6 +249,16 @@ pub fn dup_to(from: i32, to: i32, cloexec: bool) -> Result<()> {
     raw(nr::DUP3, [fd(from), fd(to), fd(flags), 0, 0, 0]).map(drop)
 }
 
+/// A close-on-exec copy with a number of at least `lowest`.
+pub fn dup_above(from: i32, lowest: i32) -> Result<i32> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    raw(
+        nr::FCNTL,
+        [fd(from), F_DUPFD_CLOEXEC, fd(lowest), 0, 0, 0],
+    )
+    .map(|number| number as i32)
+}
+
 pub fn is_open(number: i32) -> bool {
     const F_GETFD: usize = 1;
     raw(nr::FCNTL, [fd(number), F_GETFD, 0, 0, 0, 0]).is_ok()

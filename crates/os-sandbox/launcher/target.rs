@@ -1,4 +1,4 @@
-//! The target's own stage: a fork of the supervisor that gives up everything and execs. The order
+//! The target's own stage: a fork of the supervisor (or the launcher itself) that gives up everything and execs. The order
 //! is the argument: descriptors first, then Landlock while its descriptor is still there, then
 //! every other descriptor closed, then the filter, which could forbid what comes before it.
 
@@ -6,7 +6,7 @@ use crate::job::Run;
 use crate::probe;
 use crate::sys::{self, Errno};
 use crate::wire;
-use crate::{Failure, at};
+use crate::{CONTROL, Failure, at, tell_on};
 
 /// Where failures are reported; closed by a successful exec, which is how success is seen.
 pub const ERRORS: i32 = 3;
@@ -19,7 +19,8 @@ const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
 
 /// Never returns: execs, or reports why not on `errors` and exits.
 pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
-    let (stage, errno) = match prepare(run, supervisor, errors) {
+    let mut errors = errors;
+    let (stage, errno) = match prepare(run, supervisor, &mut errors) {
         Ok(()) if run.has(wire::FLAG_PROBE) => {
             let mut answers = [0u8; probe::MAX_BYTES];
             let bytes = probe::run(run, &mut answers);
@@ -32,11 +33,34 @@ pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
     let mut message = [0u8; 8];
     message[0..4].copy_from_slice(&stage.to_ne_bytes());
     message[4..8].copy_from_slice(&errno.to_ne_bytes());
-    // Before the duplicate at ERRORS exists, the original is the one that works.
-    if sys::write(ERRORS, &message).is_err() {
-        let _ = sys::write(errors, &message);
-    }
+    let _ = sys::write(errors, &message);
     sys::exit(125)
+}
+
+/// The same without a supervisor: this very process confines itself and execs. Whoever is told of
+/// a failure sees the end of the control socket after it, and that end alone after a success.
+pub fn become_target_alone(run: &Run<'_>) -> ! {
+    let mut control = CONTROL;
+    let (stage, errno) = match prepare_alone(run, &mut control) {
+        Ok(()) => {
+            tell_on(control, wire::RECORD_CONFINED, 0, 0, 0);
+            exec(run)
+        }
+        Err(failure) => failure,
+    };
+    tell_on(control, wire::RECORD_FAILED, stage, errno, 0);
+    sys::exit(125)
+}
+
+fn prepare_alone(run: &Run<'_>, control: &mut i32) -> Result<(), Failure> {
+    if !run.has(wire::FLAG_UNCONFINED) {
+        give_up_privileges()?;
+    }
+    sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
+    // Out of the way of the target's own streams.
+    *control =
+        sys::dup_above(CONTROL, wire::MAX_FDS as i32 + 3).map_err(at(wire::STAGE_STDIO))?;
+    confine(run, control)
 }
 
 /// Gives up for good what the supervisor does not need either: new privileges and capabilities.
@@ -60,12 +84,17 @@ pub fn give_up_privileges() -> Result<(), Failure> {
     Ok(())
 }
 
-fn prepare(run: &Run<'_>, supervisor: i32, errors: i32) -> Result<(), Failure> {
+fn prepare(run: &Run<'_>, supervisor: i32, errors: &mut i32) -> Result<(), Failure> {
     // One more string to the end of the tree: if the supervisor goes, so does its child.
     sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
     if sys::getppid() != supervisor {
         return Err((wire::STAGE_PARENT, sys::ECHILD));
     }
+    confine(run, errors)
+}
+
+/// `errors` is moved to [`ERRORS`] on the way.
+fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
     if run.has(wire::FLAG_SETSID) {
         sys::setsid().map_err(at(wire::STAGE_PARENT))?;
     }
@@ -74,7 +103,8 @@ fn prepare(run: &Run<'_>, supervisor: i32, errors: i32) -> Result<(), Failure> {
     for (to, from) in run.stdio.iter().enumerate() {
         sys::dup_to(*from, to as i32, false).map_err(&stdio)?;
     }
-    sys::dup_to(errors, ERRORS, true).map_err(&stdio)?;
+    sys::dup_to(*errors, ERRORS, true).map_err(&stdio)?;
+    *errors = ERRORS;
 
     if let Some(ruleset) = run.ruleset {
         sys::landlock_restrict(ruleset).map_err(at(wire::STAGE_LANDLOCK))?;

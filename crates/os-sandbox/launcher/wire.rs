@@ -56,6 +56,9 @@ pub const FLAG_SETSID: u64 = 8;
 pub const FLAG_PROBE: u64 = 16;
 /// The target keeps the caller's capabilities and may gain privileges: no confinement at all.
 pub const FLAG_UNCONFINED: u64 = 32;
+/// Nobody supervises: the launcher confines itself and becomes the target. The socket closes with
+/// the exec.
+pub const FLAG_ALONE: u64 = 64;
 
 /// A pin that bubblewrap has made: look whether it is there.
 pub const PIN_LOOK: u64 = 0;
@@ -91,6 +94,9 @@ pub const RECORD_LEFT: u32 = 6;
 pub const RECORD_REPORT: u32 = 7;
 /// One answer of a probe: which [`Try`], outcome, errno.
 pub const RECORD_PROBE: u32 = 8;
+
+/// Everything was applied and the exec is next; only with [`FLAG_ALONE`].
+pub const RECORD_CONFINED: u32 = 9;
 
 /// Where starting failed.
 pub const STAGE_PROTOCOL: i32 = 1;

@@ -6,13 +6,12 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::backend;
-use crate::child::{Child, Killer, Stream};
+use crate::child::{Child, Killer, Stream, Watched};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::output::{Captured, Exit, Output};
 use std::future::poll_fn;
-use std::os::unix::net::UnixStream as StdStream;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -62,7 +61,7 @@ pub struct AsyncChild {
     pub stderr: Option<pipe::Receiver>,
     state: State,
     /// Readable when there is something to look at.
-    watched: Option<UnixStream>,
+    watched: Watch,
     /// When to look whatever is readable.
     timer: Option<Pin<Box<Sleep>>>,
     /// Which stream is read first, in turns.
@@ -112,8 +111,8 @@ impl AsyncChild {
         let failed = |error| Error::io("could not wait for the command's streams", error);
         let Started { held, parts } = started;
         let watched = match held.running() {
-            Some(running) => running.watched()?,
-            None => None,
+            Some(running) => Watch::new(running.watched()?).map_err(failed)?,
+            None => Watch::Nothing,
         };
         let receiver = |pipe: Option<std::io::PipeReader>| {
             pipe.map(|pipe| pipe::Receiver::from_owned_fd(pipe.into()))
@@ -127,7 +126,7 @@ impl AsyncChild {
                 .map_err(failed)?,
             stdout: receiver(parts.stdout).map_err(failed)?,
             stderr: receiver(parts.stderr).map_err(failed)?,
-            watched: watched.map(registered).transpose().map_err(failed)?,
+            watched,
             timer: None,
             errors_first: false,
             state: State::Running(held),
@@ -275,22 +274,11 @@ impl AsyncChild {
         let Some(running) = held.0.as_mut() else {
             return Poll::Ready(Ok(()));
         };
-        let failed = |error| Error::io("could not wait for the command", error);
         loop {
-            if let Some(watched) = &self.watched
-                && let Poll::Ready(ready) = watched.poll_read_ready(cx)
-            {
-                ready.map_err(failed)?;
-                let mut last = Ok(false);
-                // Says that all was taken in; what comes in between is news again.
-                let _ = watched.try_io(Interest::READABLE, || -> std::io::Result<()> {
-                    last = running.look();
-                    Err(std::io::ErrorKind::WouldBlock.into())
-                });
-                if last? {
-                    return Poll::Ready(Ok(()));
-                }
-                continue;
+            match self.watched.poll(cx, || running.look())? {
+                Poll::Ready(true) => return Poll::Ready(Ok(())),
+                Poll::Ready(false) => continue,
+                Poll::Pending => {}
             }
             if running.look()? {
                 return Poll::Ready(Ok(()));
@@ -315,7 +303,7 @@ impl AsyncChild {
         if let State::Running(held) = &mut self.state
             && let Some(running) = held.0.take()
         {
-            self.watched = None;
+            self.watched = Watch::Nothing;
             self.timer = None;
             // Held again: a runtime that shuts down drops what it has not begun.
             let mut held = Held(Some(running));
@@ -335,6 +323,57 @@ impl AsyncChild {
             Err(_) => State::Lost,
         };
         outcome
+    }
+}
+
+/// What is waited for, known to tokio.
+#[derive(Debug)]
+enum Watch {
+    Socket(UnixStream),
+    /// The descriptor of a process, which is no pipe: its readiness is all that is asked for, and
+    /// reading it, which the kernel refuses, is the only safe way to ask.
+    Process(pipe::Receiver),
+    Nothing,
+}
+
+impl Watch {
+    fn new(watched: Watched) -> std::io::Result<Watch> {
+        Ok(match watched {
+            Watched::Socket(socket) => {
+                socket.set_nonblocking(true)?;
+                Watch::Socket(UnixStream::from_std(socket)?)
+            }
+            Watched::Process(process) => {
+                Watch::Process(pipe::Receiver::from_owned_fd_unchecked(process)?)
+            }
+            Watched::Nothing => Watch::Nothing,
+        })
+    }
+
+    /// Ready with the outcome of `look` when there was something to look at.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        look: impl FnOnce() -> Result<bool, Error>,
+    ) -> Poll<Result<bool, Error>> {
+        match self {
+            Watch::Socket(socket) => {
+                let doing = "could not wait for the command";
+                ready!(socket.poll_read_ready(cx)).map_err(|error| Error::io(doing, error))?;
+                let mut last = Ok(false);
+                // Says that all was taken in; what comes in between is news again.
+                let _ = socket.try_io(Interest::READABLE, || -> std::io::Result<()> {
+                    last = look();
+                    Err(std::io::ErrorKind::WouldBlock.into())
+                });
+                Poll::Ready(last)
+            }
+            Watch::Process(process) => {
+                let _ = ready!(Pin::new(process).poll_read(cx, &mut ReadBuf::new(&mut [0u8; 8])));
+                Poll::Ready(look())
+            }
+            Watch::Nothing => Poll::Pending,
+        }
     }
 }
 
@@ -404,11 +443,6 @@ fn reaper() -> Option<&'static Sender<backend::Running>> {
             .map(|_| dropped)
     });
     started.as_ref()
-}
-
-fn registered(stream: StdStream) -> std::io::Result<UnixStream> {
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
 }
 
 fn runtime() -> Result<Handle, Error> {

@@ -66,6 +66,29 @@ pub enum Stream {
     Stderr,
 }
 
+/// What an async caller waits for, apart from time.
+#[cfg(feature = "tokio")]
+pub(crate) enum Watched {
+    /// Readable when there is something to look at.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Socket(std::os::unix::net::UnixStream),
+    /// The same, of a process itself.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Process(std::os::fd::OwnedFd),
+    /// Only the clock.
+    #[cfg_attr(
+        target_os = "linux",
+        expect(dead_code, reason = "one list for all systems")
+    )]
+    Nothing,
+}
+
 /// The broker's ends of the pipes that a backend made.
 pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeReader>);
 

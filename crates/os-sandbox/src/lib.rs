@@ -83,7 +83,9 @@ pub use enforcement::{Enforcement, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use output::{Captured, Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
-pub use policy::{Environment, Limits, Mount, Network, Policy, PolicyBuilder, System, UnixSockets};
+pub use policy::{
+    Environment, Limits, Mount, Network, Policy, PolicyBuilder, Survivors, System, UnixSockets,
+};
 pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
 pub use support::{Assumed, Bubblewrap, Support};

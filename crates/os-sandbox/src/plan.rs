@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{Network, Policy, UnixSockets};
+use crate::policy::{Network, Policy, Survivors, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, Rank, State};
 use crate::support::Support;
 use std::fmt;
@@ -183,7 +183,7 @@ impl Plan {
         let gaps = match requirement {
             Requirement::BestEffort => Vec::new(),
             Requirement::Enforce => self.boundary_gaps(),
-            Requirement::EnforceGuards => self.gaps().cloned().collect(),
+            Requirement::EnforceGuards => self.open().cloned().collect(),
         };
         if gaps.is_empty() {
             return Ok(self);
@@ -195,8 +195,14 @@ impl Plan {
         })
     }
 
-    fn boundary_gaps(&self) -> Vec<Entry> {
+    /// The gaps that the policy did not ask for by name.
+    fn open(&self) -> impl Iterator<Item = &Entry> {
         self.gaps()
+            .filter(|entry| !self.policy.gives_up(entry.promise))
+    }
+
+    fn boundary_gaps(&self) -> Vec<Entry> {
+        self.open()
             .filter(|entry| entry.promise.rank() == Rank::Boundary)
             .cloned()
             .collect()
@@ -204,7 +210,7 @@ impl Plan {
 
     /// Boundaries that are open first, then guards.
     fn badness(&self) -> (usize, usize) {
-        let all = self.gaps().count();
+        let all = self.open().count();
         let boundary = self.boundary_gaps().len();
         (boundary, all - boundary)
     }
@@ -425,7 +431,10 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     if mount_layer {
         out.all(Promise::Survivors, &[&layer, &started]);
     } else {
-        out.all(Promise::Survivors, &[&need(6, "6.12"), &started]);
+        match policy.survivors() {
+            Survivors::Ended => out.all(Promise::Survivors, &[&need(6, "6.12"), &started]),
+            Survivors::Left => out.push(Promise::Survivors, State::Absent, &[], "left by request"),
+        }
     }
 
     if policy.protected().next().is_some() {

@@ -190,8 +190,8 @@ impl Running {
 
     /// There is no socket to wait on.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Option<std::os::unix::net::UnixStream>, Error> {
-        Ok(None)
+    pub(crate) fn watched(&self) -> Result<crate::child::Watched, Error> {
+        Ok(crate::child::Watched::Nothing)
     }
 
     /// When to look again.

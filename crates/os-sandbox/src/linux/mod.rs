@@ -1,6 +1,7 @@
 //! Linux: everything that touches the system. The broker compiles (rules, filter, arguments) and
 //! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
 
+mod alone;
 mod bwrap;
 mod checks;
 mod detect;

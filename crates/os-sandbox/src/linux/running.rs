@@ -2,15 +2,18 @@
 //! supervisor's records say how the command ended; the end of the launcher's process says that
 //! nothing is left.
 
+use super::alone::{self, Alone};
 use super::launch::Launched;
 use super::private::{Places, PrivateDir};
 use super::wire;
+#[cfg(feature = "tokio")]
+use crate::child::Watched;
 use crate::error::{Error, ErrorKind};
 use crate::output::Exit;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{PipeReader, Read};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +53,8 @@ pub(crate) struct Running {
     result: Option<Exit>,
     /// When to stop trusting the supervisor with the time limit.
     give_up: Option<Instant>,
+    /// For a command that nobody supervises.
+    alone: Option<Alone>,
     // Removed after the end, because the target works in it.
     private: Option<Private>,
 }
@@ -59,7 +64,12 @@ type Private = (PrivateDir, Option<Arc<Places>>);
 
 /// Ends a tree from another thread.
 #[derive(Debug)]
-pub(crate) struct Killer(UnixStream);
+pub(crate) enum Killer {
+    /// The supervisor is asked.
+    Supervisor(UnixStream),
+    /// There is none.
+    Process(Arc<OwnedFd>),
+}
 
 impl Running {
     pub(crate) fn new(
@@ -76,14 +86,30 @@ impl Running {
             ended: false,
             result: None,
             give_up,
+            alone: None,
             private,
         }
+    }
+
+    /// The launcher becomes the command, and this is what waits for it and ends it.
+    pub(crate) fn unsupervised(&mut self, wall: Option<Duration>) -> Result<(), Error> {
+        let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
+        self.give_up = None;
+        self.alone = match Alone::watch(&self.launched.process, deadline) {
+            Ok(alone) => Some(alone),
+            Err(error) => {
+                self.launched.end();
+                self.ended = true;
+                return Err(error);
+            }
+        };
+        Ok(())
     }
 
     /// Waits for the first record: the target was started, or why not.
     pub(crate) fn first(&mut self, within: Duration) -> Result<Record, Error> {
         let until = Instant::now() + within;
-        while self.records.is_empty() && !self.ended {
+        while !self.answered() && !self.ended {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.launched.end();
@@ -94,8 +120,12 @@ impl Running {
             }
             self.poll(&[], Some(left))?;
         }
-        match self.records.first() {
-            Some(record) => Ok(*record),
+        let answer = match &self.alone {
+            Some(_) => Alone::answer(&self.records),
+            None => self.records.first().copied(),
+        };
+        match answer {
+            Some(record) => Ok(record),
             None => {
                 self.launched.end();
                 let complaint = self.complaint();
@@ -105,6 +135,13 @@ impl Running {
                 }
                 Err(Error::new(ErrorKind::Enforcement, text))
             }
+        }
+    }
+
+    fn answered(&self) -> bool {
+        match &self.alone {
+            Some(alone) => alone.replaced,
+            None => !self.records.is_empty(),
         }
     }
 
@@ -124,15 +161,29 @@ impl Running {
                 self.launched.end();
             }
         }
+        if let Some(alone) = &mut self.alone
+            && let Some(deadline) = alone.deadline
+            && !self.ended
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                alone.timed_out = true;
+                alone.deadline = None;
+                alone.kill();
+            } else {
+                timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            }
+        }
         let mut fds: Vec<PollFd<'_>> = pipes
             .iter()
             .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
             .collect();
         if !self.ended {
-            fds.push(PollFd::new(
-                self.launched.control.as_fd(),
-                PollFlags::POLLIN,
-            ));
+            let news = match &self.alone {
+                Some(alone) if alone.replaced => alone.process(),
+                Some(_) | None => self.launched.control.as_fd(),
+            };
+            fds.push(PollFd::new(news, PollFlags::POLLIN));
         }
         let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
             // Rounded up, so that a wait never turns into a busy one.
@@ -168,19 +219,28 @@ impl Running {
         }
     }
 
-    /// A socket that is readable when there is something to [`look`](Running::look) at.
+    /// What is readable when there is something to [`look`](Running::look) at.
     #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<Option<UnixStream>, Error> {
+    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+        if let Some(alone) = &self.alone {
+            let process = alone.process().try_clone_to_owned();
+            return process
+                .map(Watched::Process)
+                .map_err(|error| Error::io("could not copy a descriptor", error));
+        }
         let control = self.launched.control.try_clone();
         control
-            .map(Some)
+            .map(Watched::Socket)
             .map_err(|error| Error::io("could not copy the control socket", error))
     }
 
     /// When to look, whether or not there is something to read.
     #[cfg(feature = "tokio")]
     pub(crate) fn next_look(&self) -> Option<Instant> {
-        self.give_up
+        match &self.alone {
+            Some(alone) => alone.deadline,
+            None => self.give_up,
+        }
     }
 
     /// Waits for the end of everything.
@@ -191,14 +251,25 @@ impl Running {
         while !self.ended {
             self.poll(&[], None)?;
         }
+        let mut status = None;
         match self.launched.process.wait() {
-            Ok(_) => {}
+            Ok(ended) => status = Some(ended),
             // A program whose parent made it ignore SIGCHLD: the kernel has reaped the launcher.
             Err(error) if error.raw_os_error() == Some(nix::Error::ECHILD as i32) => {}
             Err(error) => return Err(Error::io("could not wait for the launcher", error)),
         }
         let private = self.private.take();
-        let exit = self.outcome()?;
+        let exit = match (&self.alone, status) {
+            (Some(alone), Some(status)) => alone.exit(status),
+            (Some(_), None) => {
+                return Err(Error::io(
+                    "could not learn how the command ended",
+                    nix::Error::ECHILD.into(),
+                )
+                .with_hint("the calling program ignores SIGCHLD"));
+            }
+            (None, _) => self.outcome()?,
+        };
         if let Some((place, Some(places))) = private {
             places.give_back(place);
         }
@@ -208,14 +279,21 @@ impl Running {
 
     /// Asks the supervisor to end everything.
     pub(crate) fn kill(&mut self) {
+        if let Some(alone) = &self.alone {
+            alone.kill();
+            return;
+        }
         // It has ended already if this fails.
         let _ = self.launched.control.shutdown(Shutdown::Write);
     }
 
     pub(crate) fn killer(&self) -> Result<Killer, Error> {
+        if let Some(alone) = &self.alone {
+            return Ok(Killer::Process(alone.killer()));
+        }
         let control = self.launched.control.try_clone();
         control
-            .map(Killer)
+            .map(Killer::Supervisor)
             .map_err(|error| Error::io("could not copy the control socket", error))
     }
 
@@ -233,11 +311,23 @@ impl Running {
         String::from_utf8_lossy(&bytes).trim().replace('\n', "; ")
     }
 
+    /// The other end of the control socket is gone.
+    fn closed(&mut self) {
+        match &mut self.alone {
+            Some(alone) => alone.replaced = true,
+            None => self.ended = true,
+        }
+    }
+
     /// Takes what is there. The socket may be one that does not wait.
     fn receive(&mut self) {
+        if self.alone.as_ref().is_some_and(|alone| alone.replaced) {
+            self.ended = true;
+            return;
+        }
         let mut bytes = [0u8; wire::RECORD_BYTES];
         match self.launched.control.read(&mut bytes[self.partial.len()..]) {
-            Ok(0) => self.ended = true,
+            Ok(0) => self.closed(),
             Ok(count) => {
                 let have = self.partial.len();
                 self.partial.extend_from_slice(&bytes[have..have + count]);
@@ -247,7 +337,7 @@ impl Running {
                     error.kind(),
                     std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
                 ) => {}
-            Err(_) => self.ended = true,
+            Err(_) => self.closed(),
         }
         if self.partial.len() < wire::RECORD_BYTES {
             return;
@@ -335,7 +425,10 @@ impl std::fmt::Debug for Running {
 
 impl Killer {
     pub(crate) fn kill(&self) {
-        // It has ended already if this fails.
-        let _ = self.0.shutdown(Shutdown::Write);
+        match self {
+            // It has ended already if this fails.
+            Killer::Supervisor(control) => drop(control.shutdown(Shutdown::Write)),
+            Killer::Process(process) => alone::kill(process),
+        }
     }
 }

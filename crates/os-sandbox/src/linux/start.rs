@@ -15,7 +15,7 @@ use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session, Stdio};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
-use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
+use crate::policy::{DEFAULT_PATH, Network, Place, Survivors, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch};
 use nix::sys::stat::{SFlag, fstat};
@@ -72,6 +72,9 @@ pub(crate) fn begin(
             .map(|private| (private, keep(&command.plan))),
         wall,
     );
+    if prepared.run.flags & wire::FLAG_ALONE != 0 {
+        running.unsupervised(wall)?;
+    }
     let first = running
         .first(START_WITHIN)
         .inspect_err(|_| crate::support::Support::forget())?;
@@ -187,6 +190,9 @@ impl Prepared {
                     run.rules = ruleset::inside(policy, abi, links);
                 }
             }
+            Backend::Landlock | Backend::None if policy.survivors() == Survivors::Left => {
+                run.flags |= wire::FLAG_ALONE;
+            }
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
             Backend::Landlock | Backend::None => {}
         }
@@ -210,6 +216,8 @@ impl Prepared {
             .as_ref()
             .map_or_else(|| PathBuf::from(bwrap::TMP), PrivateDir::tmp);
         self.run.flags |= wire::FLAG_PROBE;
+        // The answers come by way of a supervisor; what confines the target is the same.
+        self.run.flags &= !wire::FLAG_ALONE;
         self.run.probe_pid = probe.pid.into();
         self.run.probes = probe.strings;
         self.run.probes[wire::PROBE_TMP] = tmp.join("probe").into_os_string().into_vec();

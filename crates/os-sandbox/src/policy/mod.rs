@@ -6,6 +6,7 @@ mod guards;
 mod limits;
 mod mounts;
 mod network;
+mod survivors;
 mod system;
 
 pub use environment::Environment;
@@ -15,11 +16,13 @@ pub use limits::Limits;
 pub use mounts::Mount;
 pub(crate) use mounts::{Place, check_not_kernel};
 pub use network::{Network, UnixSockets};
+pub use survivors::Survivors;
 pub use system::System;
 pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
 
 use crate::access::Access;
 use crate::error::Error;
+use crate::promise::Promise;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
@@ -48,6 +51,7 @@ pub struct Policy {
     system: System,
     network: Network,
     unix_sockets: UnixSockets,
+    survivors: Survivors,
     environment: Environment,
     limits: Limits,
     protect: Vec<Pattern>,
@@ -82,6 +86,20 @@ impl Policy {
     #[must_use]
     pub fn unix_sockets(&self) -> UnixSockets {
         self.unix_sockets
+    }
+
+    /// What becomes of what the command leaves behind.
+    #[must_use]
+    pub fn survivors(&self) -> Survivors {
+        self.survivors
+    }
+
+    /// Whether the policy gives up this promise by name. Its absence is listed all the same.
+    pub(crate) fn gives_up(&self, promise: Promise) -> bool {
+        match self.survivors {
+            Survivors::Ended => false,
+            Survivors::Left => promise == Promise::Survivors,
+        }
     }
 
     /// The variables.
@@ -163,6 +181,10 @@ impl Policy {
             )
             .as_bytes(),
         );
+        match self.survivors {
+            Survivors::Ended => {}
+            Survivors::Left => text.extend_from_slice(b"survivors\0left\n"),
+        }
         let mut hex = String::with_capacity(64);
         for byte in Sha256::digest(&text) {
             // Writing to a String cannot fail.
@@ -257,6 +279,7 @@ pub struct PolicyBuilder {
     system: System,
     network: Network,
     unix_sockets: UnixSockets,
+    survivors: Survivors,
     environment: Environment,
     limits: Limits,
     protect: Vec<String>,
@@ -291,6 +314,12 @@ impl PolicyBuilder {
     /// Whether local sockets can be made. Default [`UnixSockets::Closed`].
     pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
         self.unix_sockets = sockets;
+        self
+    }
+
+    /// What becomes of what the command leaves behind. Default [`Survivors::Ended`].
+    pub fn survivors(mut self, survivors: Survivors) -> Self {
+        self.survivors = survivors;
         self
     }
 
@@ -345,6 +374,7 @@ impl PolicyBuilder {
             system: self.system,
             network: self.network,
             unix_sockets: self.unix_sockets,
+            survivors: self.survivors,
             environment: self.environment,
             protect: parse(&self.protect)?,
             hide: parse(&self.hide)?,

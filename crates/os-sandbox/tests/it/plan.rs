@@ -2,7 +2,7 @@
 
 use os_sandbox::{
     Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, PolicyBuilder, Promise,
-    Rank, Requirement, State, Support,
+    Rank, Requirement, State, Support, Survivors,
 };
 
 fn host(abi: u32, bubblewrap: bool) -> Support {
@@ -285,4 +285,36 @@ fn an_old_bubblewrap_is_named_where_it_matters() {
     for version in ["0.12.0", "0.12", "1.0.0"] {
         assert_eq!(remark(version, false, &protect), "", "{version}");
     }
+}
+
+#[test]
+fn survivors_that_were_asked_for_are_listed_and_no_reason_to_refuse() {
+    let left = || {
+        let policy = Policy::builder().survivors(Survivors::Left);
+        policy.build().expect("a policy")
+    };
+    let state = |plan: &Plan| {
+        let entry = plan
+            .entries()
+            .iter()
+            .find(|e| e.promise == Promise::Survivors);
+        entry.map(|entry| (entry.state, entry.reason.clone()))
+    };
+    let plan = Plan::new(&left(), &host(7, false), Requirement::Enforce).unwrap();
+    let request = Some("left by request".to_owned());
+    assert_eq!(state(&plan), Some((State::Absent, request)));
+    let plan = Plan::new(&left(), &host(7, true), Requirement::Enforce).unwrap();
+    assert_eq!(state(&plan), Some((State::Enforced, None)));
+
+    // What was not asked for still refuses, and nothing but that is named.
+    let refused = Plan::new(&left(), &host(5, false), Requirement::Enforce).unwrap_err();
+    let names: Vec<Promise> = refused.gaps().iter().map(|gap| gap.promise).collect();
+    assert_eq!(names, [Promise::Signals]);
+    let guards = Plan::new(&left(), &host(7, false), Requirement::EnforceGuards).unwrap_err();
+    assert!(
+        guards
+            .gaps()
+            .iter()
+            .all(|gap| gap.promise != Promise::Survivors)
+    );
 }

@@ -1,6 +1,6 @@
 //! Policies: what they mean, what they refuse, and their name.
 
-use os_sandbox::{Access, Environment, ErrorKind, Limits, Network, Policy, System};
+use os_sandbox::{Access, Environment, ErrorKind, Limits, Network, Policy, Survivors, System};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -130,6 +130,7 @@ fn the_hash_names_exactly_this_policy() {
         base().system(System::None),
         base().protect(".env"),
         base().hide(".env"),
+        base().survivors(Survivors::Left),
         base().env(Environment::clean().pass("CI")),
         base().env(Environment::clean().set("CI", "1")),
         base().limits(Limits {

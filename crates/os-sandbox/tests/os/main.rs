@@ -20,6 +20,8 @@ mod emulated;
 #[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
+mod left;
+#[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
 mod proofs;
@@ -141,6 +143,9 @@ fn tests() -> Vec<Test> {
             Box::new(emulated::landlock),
         ));
         out.push(("proofs::older".to_owned(), Box::new(proofs::older)));
+    }
+    if os_sandbox::Support::detect().landlock_abi() >= 6 {
+        out.push(("landlock::left".to_owned(), Box::new(left::all)));
     }
     out.push(("none".to_owned(), Box::new(emulated::none)));
     out.push(("proofs::none".to_owned(), Box::new(proofs::unconfined)));

@@ -1,0 +1,26 @@
+//! What becomes of the processes that a command leaves behind.
+
+/// What becomes of the processes that a command leaves behind.
+///
+/// ```
+/// use os_sandbox::{Policy, Survivors};
+///
+/// let policy = Policy::builder().survivors(Survivors::Left).build()?;
+/// assert_eq!(policy.survivors(), Survivors::Left);
+/// assert_eq!(Survivors::default(), Survivors::Ended);
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Survivors {
+    /// They are ended with it, however it ends: by itself, by a limit, by the caller or with it.
+    #[default]
+    Ended,
+    /// They stay, as confined as the command was, for as long as they like: plan and receipt list
+    /// the promise as absent, which is then no reason to refuse. Nobody supervises the command: a
+    /// start costs less, but only the command's first process is ended on request or with the
+    /// caller, and the limit on time ends only that one, and only while the caller waits. The
+    /// private HOME and TMPDIR go away when the command ends.
+    ///
+    /// Under bubblewrap the namespace ends everything in any case.
+    Left,
+}
