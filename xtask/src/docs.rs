@@ -10,6 +10,7 @@ use crate::checkout;
 use crate::failure::{Context, Failure};
 use crate::markdown::{self, Block, Shown};
 use crate::process;
+use crate::test_os;
 use crate::workspace;
 
 pub(crate) const ABOUT: &str =
@@ -44,18 +45,28 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// What is generated: the list of commands in `docs/testing.md`, and the copy of our
-/// lock file that the example audits.
+/// What is generated: the list of commands in `docs/testing.md`, the table of what each mechanism
+/// keeps, and the copy of our lock file that the example audits.
 fn generated(check: bool) -> Result<(), Failure> {
     let page = read("docs/testing.md")?;
     let help = replace_generated(&page, &format!("```text\n{}```\n", crate::help()))
         .ok_or_else(|| Failure::new("docs/testing.md: the marks of its generated part are gone"))?;
     keep("docs/testing.md", &help, check)?;
+    keep("docs/mechanisms.md", &mechanisms()?, check)?;
     keep(
         "examples/dep-audit/inputs/Cargo.lock",
         &read("Cargo.lock")?,
         check,
     )
+}
+
+/// Made by the sandbox tests' program, which reads the fixtures anyway.
+fn mechanisms() -> Result<String, Failure> {
+    let programs = test_os::built()?;
+    let program = programs
+        .get(&("os-sandbox".to_owned(), "os".to_owned()))
+        .ok_or_else(|| Failure::new("os-sandbox has no program `os`"))?;
+    process::output(process::command(program).arg("--page"))
 }
 
 fn read(file: &str) -> Result<String, Failure> {

@@ -14,6 +14,8 @@ pub(crate) enum Ending {
     Passed,
     Failed(String),
     Skipped(String),
+    /// The host lacks something that is not the mechanism: a program, or a user who could set it up.
+    NotPosed(String),
 }
 
 /// A line of the file named by `FORGE_TEST_OS_REPORT`.
@@ -48,6 +50,7 @@ fn record(line: &str) -> Result<Record, &'static str> {
         Some("pass") => Ending::Passed,
         Some("fail") => Ending::Failed(reason()),
         Some("skip") => Ending::Skipped(reason()),
+        Some("not posed") => Ending::NotPosed(reason()),
         _ => return Err("no known outcome"),
     };
     Ok(Record {
@@ -73,7 +76,7 @@ pub(crate) fn complaints(runs: &[Run]) -> Vec<String> {
                 (_, None) => complaints.push(format!(
                     "{place} is of a mechanism that Support does not know"
                 )),
-                (Ending::Passed | Ending::Skipped(_), Some(_)) => {}
+                (Ending::Passed | Ending::Skipped(_) | Ending::NotPosed(_), Some(_)) => {}
             }
         }
         for (mechanism, why_not) in &run.support {
@@ -112,6 +115,20 @@ pub(crate) fn matrix(runs: &[Run]) -> Table {
 }
 
 impl Run {
+    /// Cases that could not be posed here, once each: name without the mechanism, and why.
+    pub(crate) fn not_posed(&self) -> BTreeSet<String> {
+        self.records
+            .iter()
+            .filter_map(|record| match &record.ending {
+                Ending::NotPosed(why) => {
+                    let case = record.case.rsplit(": ").next().unwrap_or_default();
+                    Some(format!("`{case}` as {}: {why}", self.user))
+                }
+                Ending::Passed | Ending::Failed(_) | Ending::Skipped(_) => None,
+            })
+            .collect()
+    }
+
     fn of(&self, mechanism: &str) -> impl Iterator<Item = &Record> {
         self.records
             .iter()
@@ -133,6 +150,10 @@ impl Run {
             (
                 count(|ending| matches!(ending, Ending::Skipped(_))),
                 "skipped",
+            ),
+            (
+                count(|ending| matches!(ending, Ending::NotPosed(_))),
+                "not posed",
             ),
         ];
         let shown: Vec<String> = counts
@@ -176,6 +197,10 @@ mod tests {
         let both = format!("{PASSED}\n{SKIPPED}\n");
         let here = [("landlock", None)];
         let absent = [("landlock", Some("no such kernel"))];
+        let not_posed = format!(
+            "{PASSED}\n{}",
+            r#"{"mechanism":"landlock","case":"both: npm","outcome":"not posed","reason":"no npm"}"#
+        );
         for (name, support, lines, expected) in [
             ("all passed", &here[..], PASSED, vec![]),
             (
@@ -199,6 +224,7 @@ mod tests {
                     "landlock, root: the host has it, and no case passed",
                 ],
             ),
+            ("available, one not posed", &here, &not_posed, vec![]),
             ("absent and skipped", &absent, SKIPPED, vec![]),
             ("absent, nothing ran", &absent, "", vec![]),
             (

@@ -15,14 +15,19 @@ use crate::steps::Outcome;
 use crate::test::EVERYTHING;
 use crate::workspace;
 
-pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user";
+pub(crate) const ABOUT: &str =
+    "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere)";
 
 /// An ordinary user that owns nothing: nobody, by number, since names differ.
 const ORDINARY: u32 = 65534;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    Failure::unless_empty(arguments)?;
-    match outcome() {
+    let full = match arguments {
+        [] => false,
+        [flag] if flag == "--full" => true,
+        _ => return Err(Failure::Usage("expected nothing or `--full`".into())),
+    };
+    match outcome_of(full) {
         Outcome::Failed(why) => Err(Failure::new(why)),
         Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
     }
@@ -30,7 +35,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// The command as a step of `cargo xtask test`.
 pub(crate) fn outcome() -> Outcome {
-    match all_users() {
+    outcome_of(false)
+}
+
+fn outcome_of(full: bool) -> Outcome {
+    match all_users(full) {
         Ok(Coverage {
             nothing: true,
             left_out,
@@ -48,7 +57,7 @@ struct Coverage {
     nothing: bool,
 }
 
-fn all_users() -> Result<Coverage, Failure> {
+fn all_users(full: bool) -> Result<Coverage, Failure> {
     let stage = Stage::build()?;
     let mut left_out = Vec::new();
     let users = if process::is_root() {
@@ -73,7 +82,7 @@ fn all_users() -> Result<Coverage, Failure> {
     let mut failed = Vec::new();
     for user in &users {
         println!("\n-- as {}", user.name);
-        let (run, result) = stage.run(user)?;
+        let (run, result) = stage.run(user, full)?;
         if let Err(failure) = result {
             failed.push(format!("{}: {failure}", user.name));
         }
@@ -82,6 +91,7 @@ fn all_users() -> Result<Coverage, Failure> {
                 left_out.push(format!("{mechanism} as {}: {why}", user.name));
             }
         }
+        left_out.extend(run.not_posed());
         runs.push(run);
     }
     println!("\n{}", report::matrix(&runs));
@@ -119,14 +129,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Builds with the words that `cargo xtask test` uses, so that nothing is built twice.
     fn build() -> Result<Self, Failure> {
-        let mut cargo = process::cargo();
-        cargo
-            .arg("test")
-            .args(EVERYTHING)
-            .args(["--no-run", "--message-format=json-render-diagnostics"]);
-        let programs = programs(&process::output(&mut cargo)?);
+        let programs = built()?;
         let scratch = Scratch::new()?;
         open_to_all(scratch.path())?;
         let stage = |package: &str, name: &str| {
@@ -149,7 +153,7 @@ impl Stage {
         })
     }
 
-    fn run(&self, user: &User) -> Result<(Run, Result<(), Failure>), Failure> {
+    fn run(&self, user: &User, full: bool) -> Result<(Run, Result<(), Failure>), Failure> {
         let home = self.scratch.file(&user.name.replace(' ', "-"));
         fs::create_dir(&home).context(home.display())?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;
@@ -162,6 +166,9 @@ impl Stage {
 
         let report = home.join("report.jsonl");
         let mut tests = user.command(&self.tests, &home);
+        if full {
+            tests.env("FORGE_TEST_OS_FULL", "1");
+        }
         let result = process::shown(tests.env("FORGE_TEST_OS_REPORT", &report));
         let text = fs::read_to_string(&report)
             .context("the sandbox tests wrote no report (FORGE_TEST_OS_REPORT)")?;
@@ -229,6 +236,16 @@ fn staged(scratch: &Scratch, program: &Path) -> Result<PathBuf, Failure> {
 
 fn open_to_all(path: &Path) -> Result<(), Failure> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context(path.display())
+}
+
+/// Every test program and example, built with the words that `cargo xtask test` uses.
+pub(crate) fn built() -> Result<BTreeMap<(String, String), PathBuf>, Failure> {
+    let mut cargo = process::cargo();
+    cargo
+        .arg("test")
+        .args(EVERYTHING)
+        .args(["--no-run", "--message-format=json-render-diagnostics"]);
+    Ok(programs(&process::output(&mut cargo)?))
 }
 
 /// The programs in cargo's messages, by package and name.

@@ -10,9 +10,9 @@
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 mod asynchronous;
 #[cfg(target_os = "linux")]
-mod callers;
+mod attempts;
 #[cfg(target_os = "linux")]
-mod cases;
+mod callers;
 #[cfg(target_os = "linux")]
 mod commands;
 #[cfg(target_os = "linux")]
@@ -21,6 +21,7 @@ mod emulated;
 mod fixture;
 #[cfg(target_os = "linux")]
 mod left;
+mod matrix;
 #[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
@@ -31,10 +32,19 @@ mod raw;
 mod report;
 #[cfg(target_os = "linux")]
 mod survivors;
+#[cfg(target_os = "linux")]
+mod words;
 
 #[cfg(not(target_os = "linux"))]
-fn main() {
+fn main() -> std::process::ExitCode {
+    if std::env::args().any(|arg| arg == "--page") {
+        return page();
+    }
     println!("no mechanism to test on this system yet");
+    match fixtures() {
+        0 => std::process::ExitCode::SUCCESS,
+        _ => std::process::ExitCode::FAILURE,
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -44,6 +54,7 @@ fn main() -> std::process::ExitCode {
         Some("--probe") => return probe::main(&args[1..]),
         Some("--broker") => return survivors::broker(&args[1..]),
         Some("--caller") => return callers::main(&args[1..]),
+        Some("--page") => return page(),
         _ => {}
     }
     // The libtest arguments that cargo and nextest pass: a filter, --list, --exact, --nocapture.
@@ -105,6 +116,29 @@ fn main() -> std::process::ExitCode {
     }
 }
 
+/// The fixtures themselves.
+fn fixtures() -> usize {
+    let complaints = matrix::complaints();
+    for line in &complaints {
+        println!("  {line}");
+    }
+    complaints.len()
+}
+
+/// `docs/mechanisms.md`, for `cargo xtask docs`.
+fn page() -> std::process::ExitCode {
+    match matrix::expect::Fixtures::read() {
+        Ok(fixtures) => {
+            print!("{}", matrix::page::page(&fixtures));
+            std::process::ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 type Test = (String, Box<dyn Fn() -> usize>);
 
@@ -114,13 +148,14 @@ type Set = fn(fixture::Mechanism, &mut report::Report);
 /// Each set of cases under each mechanism.
 #[cfg(target_os = "linux")]
 fn tests() -> Vec<Test> {
-    let mut out: Vec<Test> = vec![("support::detect".to_owned(), Box::new(report::support))];
+    let mut out: Vec<Test> = vec![
+        ("support::detect".to_owned(), Box::new(report::support)),
+        ("matrix::fixtures".to_owned(), Box::new(fixtures)),
+    ];
     for mechanism in fixture::mechanisms() {
         let sets: &[(&str, Set)] = &[
             #[cfg(feature = "tokio")]
             ("async", asynchronous::all),
-            ("access", cases::access),
-            ("surface", cases::surface),
             ("survivors", survivors::all),
             ("commands", commands::all),
             ("callers", callers::all),
@@ -149,5 +184,17 @@ fn tests() -> Vec<Test> {
     }
     out.push(("none".to_owned(), Box::new(emulated::none)));
     out.push(("proofs::none".to_owned(), Box::new(proofs::unconfined)));
+    if matrix::user::wanted() {
+        out.push((
+            "as an ordinary user: matrix".to_owned(),
+            Box::new(matrix::user::again),
+        ));
+    }
+    for level in matrix::run::levels() {
+        out.push((
+            format!("matrix::{}", level.name()),
+            Box::new(move || matrix::run::level(level)),
+        ));
+    }
     out
 }

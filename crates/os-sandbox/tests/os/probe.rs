@@ -1,6 +1,6 @@
 //! The confined target: does one thing and says what came of it, `ok`, `ok TEXT` or `errno N`.
 
-use crate::raw;
+use crate::{attempts, raw, words};
 use nix::libc;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,6 +11,12 @@ use std::time::Duration;
 
 pub(crate) fn main(args: &[String]) -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["each", attempts @ ..] = &words[..] {
+        for attempt in attempts {
+            println!("{}", said(&attempt.split(' ').collect::<Vec<_>>()));
+        }
+        return ExitCode::SUCCESS;
+    }
     match run(&words) {
         Ok(text) => println!("ok {text}"),
         Err(error) => match error.raw_os_error() {
@@ -24,7 +30,21 @@ pub(crate) fn main(args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// One line, whatever comes of it.
+fn said(words: &[&str]) -> String {
+    match run(words) {
+        Ok(text) => format!("ok {}", text.escape_debug()),
+        Err(error) => match error.raw_os_error() {
+            Some(errno) => format!("errno {errno}"),
+            None => format!("error {error}"),
+        },
+    }
+}
+
 fn run(words: &[&str]) -> io::Result<String> {
+    if let Some(result) = attempts::run(words) {
+        return result;
+    }
     let done = |()| String::new();
     match *words {
         ["read", path] => fs::read_to_string(path),
@@ -114,10 +134,11 @@ fn run(words: &[&str]) -> io::Result<String> {
                 *slot = if *word == "DATA" {
                     raw::DATA
                 } else {
-                    parse(word)?
+                    words::number(word).map_err(io::Error::other)?
                 };
             }
-            number(raw::call(parse(number_text)?, args, &mut [0u8; 4096]))
+            let called = words::number(number_text).map_err(io::Error::other)?;
+            number(raw::call(called as i64, args, &mut [0u8; 4096]))
         }
         ["hold", path, how] => hold(path, how),
         ["spin"] => loop {

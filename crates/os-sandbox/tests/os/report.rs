@@ -40,6 +40,13 @@ impl Report {
         self.line(name, "skip", reason);
     }
 
+    /// A case that this host cannot pose for a reason that is not the mechanism's: a program is
+    /// not installed, or only root could set it up.
+    pub(crate) fn not_posed(&mut self, name: &str, reason: &str) {
+        println!("  {name}: not posed: {reason}");
+        self.line(name, "not posed", reason);
+    }
+
     fn line(&self, case: &str, outcome: &str, reason: &str) {
         let case = match self.mechanism {
             Mechanism::Bubblewrap | Mechanism::Landlock => case.to_owned(),

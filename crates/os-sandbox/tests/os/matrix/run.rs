@@ -1,0 +1,423 @@
+//! One check function for every case. Cases that need the same world share one confined process;
+//! the process tries them one after the other and says what came of each.
+
+use super::expect::{Case, Enforcer, Fixtures, Outcome, Reference};
+use super::page::{backend, fits};
+use super::scene::{Outside, Scene};
+use crate::fixture::Mechanism;
+use crate::report::Report;
+use crate::words;
+use os_sandbox::{Access, Command, Exit, Output, Plan, PlanError, Requirement, Support};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An enforcer at a version of Landlock; 0 for the one without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    enforcer: Enforcer,
+    abi: u32,
+    /// The best that this host has, not an emulated older one.
+    top: bool,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> String {
+        match self.abi {
+            0 => self.enforcer.name().to_owned(),
+            abi => format!("{} ABI {abi}", self.enforcer.name()),
+        }
+    }
+
+    fn mechanism(self) -> Mechanism {
+        match self.enforcer {
+            Enforcer::Bubblewrap => Mechanism::BubblewrapAlone,
+            Enforcer::Landlock => Mechanism::Landlock,
+            Enforcer::Both => Mechanism::Bubblewrap,
+        }
+    }
+
+    fn support(self) -> Support {
+        Support::detect().with_landlock_at_most(self.abi)
+    }
+}
+
+/// Everything that this host can be; never less.
+pub(crate) fn levels() -> Vec<Level> {
+    let support = Support::detect();
+    let (bubblewrap, abi) = (support.bubblewrap().is_some(), support.landlock_abi());
+    let mut out = Vec::new();
+    if bubblewrap {
+        out.push(Level {
+            enforcer: Enforcer::Bubblewrap,
+            abi: 0,
+            top: true,
+        });
+    }
+    for enforcer in [Enforcer::Landlock, Enforcer::Both] {
+        if enforcer == Enforcer::Both && !bubblewrap {
+            continue;
+        }
+        out.extend((1..=abi).map(|at| Level {
+            enforcer,
+            abi: at,
+            top: at == abi,
+        }));
+    }
+    out
+}
+
+/// All cases at one level. What has to do with programs and not with versions runs at the top
+/// only, unless everything is asked for.
+pub(crate) fn level(level: Level) -> usize {
+    let mut report = Report::new(level.mechanism());
+    let fixtures = match Fixtures::read() {
+        Ok(fixtures) => fixtures,
+        Err(error) => {
+            report.case("fixtures", Err(error));
+            return report.failures();
+        }
+    };
+    let full = std::env::var_os("FORGE_TEST_OS_FULL").is_some();
+    let mut outside = Outside::new();
+    let mut shared: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
+    for (index, case) in fixtures.cases().enumerate() {
+        if case.script.is_some() && !level.top && !full && case.reference == Reference::Allow {
+            continue;
+        }
+        let lonely = case.script.is_some() || case.alone || !case.after.is_empty();
+        let key = if lonely {
+            format!("{index}")
+        } else {
+            format!(
+                "{:?} {:?} {:?} {:?}",
+                case.policy, case.setup, case.cwd, case.stdin
+            )
+        };
+        shared.entry(key).or_default().push(case);
+    }
+    for cases in shared.values() {
+        let run = Run {
+            fixtures: &fixtures,
+            level,
+            root: nix::unistd::geteuid().is_root(),
+        };
+        run.together(cases, &outside, &mut report);
+    }
+    report.case(
+        &format!("{}: nobody outside was reached", level.name()),
+        outside.unharmed(),
+    );
+    report.failures()
+}
+
+struct Run<'a> {
+    fixtures: &'a Fixtures,
+    level: Level,
+    root: bool,
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Worked(String),
+    Errno(i32),
+    /// The command was not started, with this text.
+    NotStarted(String),
+    Nonsense(String),
+}
+
+impl Run<'_> {
+    fn together(&self, cases: &[&Case], outside: &Outside, report: &mut Report) {
+        let name = |case: &Case| format!("{}: {}", self.level.name(), case.name);
+        let mut posed = Vec::new();
+        for case in cases {
+            match self.why_not(case) {
+                Some(reason) => report.not_posed(&name(case), &reason),
+                None => posed.push(*case),
+            }
+        }
+        let Some(first) = posed.first() else { return };
+        let scene = match Scene::new(first, outside) {
+            Ok(scene) => scene,
+            Err(error) => {
+                report.case(&name(first), Err(error));
+                return;
+            }
+        };
+        let (support, backend) = (self.level.support(), backend(self.level.enforcer));
+        let plan =
+            |requirement| Plan::with_mechanism(&scene.policy, &support, requirement, backend);
+        let enforced = plan(Requirement::Enforce);
+        let best = match plan(Requirement::BestEffort) {
+            Ok(plan) => plan,
+            Err(error) => {
+                report.case(&name(first), Err(error.to_string()));
+                return;
+            }
+        };
+        let mut tried = Vec::new();
+        for case in posed {
+            match self.planned(case, &enforced, &best, &scene) {
+                Ok(Outcome::RefusedToPlan) => report.case(&name(case), Ok(())),
+                Ok(outcome) => tried.push((case, outcome)),
+                Err(why) => report.case(&name(case), Err(why)),
+            }
+        }
+        if tried.is_empty() {
+            return;
+        }
+        let plan = enforced.unwrap_or(best);
+        let said = self.attempt(&tried, &plan, &scene);
+        for ((case, outcome), said) in tried.iter().zip(said) {
+            report.case(
+                &name(case),
+                self.judge(case, *outcome, &said, &plan, &scene),
+            );
+        }
+        if let Err(what) = scene.after(&[]) {
+            let names: Vec<&str> = tried.iter().map(|(case, _)| case.name.as_str()).collect();
+            report.case(
+                &format!("{}: nothing was changed", self.level.name()),
+                Err(format!("{what}, by one of {names:?}")),
+            );
+        }
+    }
+
+    /// Why this host cannot even pose the case.
+    fn why_not(&self, case: &Case) -> Option<String> {
+        if let Some(reason) = case.root_only.as_ref().filter(|_| !self.root) {
+            return Some(format!("takes root: {reason}"));
+        }
+        case.needs.iter().find_map(|need| {
+            if need == "toolchain" {
+                // Looked up again for each case, which is rare.
+                return super::scene::toolchain_missing();
+            }
+            let there = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"]
+                .iter()
+                .any(|dir| Path::new(dir).join(need).exists());
+            (!there).then(|| format!("{need} is not installed in a system directory"))
+        })
+    }
+
+    /// Holds the plans against the case: refused for the right promise, or listed as it should be.
+    fn planned(
+        &self,
+        case: &Case,
+        enforced: &Result<Plan, PlanError>,
+        best: &Plan,
+        scene: &Scene,
+    ) -> Result<Outcome, String> {
+        let outcome = self
+            .fixtures
+            .expect(case, self.level.enforcer, self.root)
+            .at(self.level.abi);
+        if let Some(promise) = &case.promise {
+            fits(best.entries(), promise, outcome)?;
+        }
+        if let Err(refused) = enforced {
+            // Refused is one thing; refused for a reason that nobody wrote down is another.
+            for gap in refused.gaps() {
+                let name = gap.promise.name();
+                let row = self.fixtures.promise(name).map(|row| {
+                    self.fixtures
+                        .row(row, self.level.enforcer, self.root)
+                        .at(self.level.abi)
+                });
+                let own = outcome == Outcome::RefusedToPlan;
+                if row != Some(Outcome::RefusedToPlan) && !own {
+                    return Err(format!("no plan because of {gap}"));
+                }
+            }
+        }
+        match (outcome, enforced) {
+            (Outcome::RefusedToPlan, Ok(_)) => Err("there is a plan".to_owned()),
+            (Outcome::RefusedToPlan, Err(refused)) => {
+                let named = case.promise.as_deref().is_none_or(|promise| {
+                    refused
+                        .gaps()
+                        .iter()
+                        .any(|gap| gap.promise.name() == promise)
+                });
+                if named {
+                    Ok(outcome)
+                } else {
+                    Err(format!("refused for another reason: {refused}"))
+                }
+            }
+            _ => {
+                self.by_text(case, scene)?;
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// `Policy::allows` is what enforcers are compared with, so it must say what the case says.
+    fn by_text(&self, case: &Case, scene: &Scene) -> Result<(), String> {
+        if case.beyond_text {
+            return Ok(());
+        }
+        for attempt in &case.attempts {
+            let (access, path) = match attempt.split(' ').collect::<Vec<_>>()[..] {
+                ["read" | "list", path] => (Access::READ, path),
+                [
+                    "write" | "append" | "truncate" | "truncate-path" | "delete" | "mkdir",
+                    path,
+                ] => (Access::WRITE, path),
+                ["exec", path] => (Access::EXECUTE, path),
+                _ => continue,
+            };
+            let allowed = scene.policy.allows(Path::new(&scene.host(path)), access);
+            if allowed != (case.reference == Reference::Allow) {
+                return Err(format!("{attempt}: the policy says {allowed}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries everything, and returns what was said for each attempt of each case.
+    fn attempt(&self, tried: &[(&Case, Outcome)], plan: &Plan, scene: &Scene) -> Vec<Vec<Said>> {
+        let first = tried[0].0;
+        let fill = |text: &str| scene.inside(text, self.level.enforcer);
+        let mut command = match &first.script {
+            Some(script) => Command::new(plan, "sh").args(["-c", &fill(script)]),
+            None => Command::new(plan, "/probe").args(["--probe", "each"]).args(
+                tried
+                    .iter()
+                    .flat_map(|(case, _)| &case.attempts)
+                    .map(|attempt| fill(attempt)),
+            ),
+        };
+        if let Some(cwd) = &first.cwd {
+            command = command.cwd(scene.host(cwd));
+        }
+        if let Some(stdin) = &first.stdin {
+            match std::fs::File::open(scene.host(stdin)) {
+                Ok(file) => command = command.stdin(file),
+                Err(error) => return self.all(tried, &Said::Nonsense(error.to_string())),
+            }
+        }
+        match command.output() {
+            Err(error) => self.all(tried, &Said::NotStarted(error.to_string())),
+            Ok(output) if first.script.is_some() => vec![vec![of_script(&output)]],
+            Ok(output) => {
+                let text = output.stdout.text().into_owned();
+                let mut lines = text.lines();
+                let mut next = || match lines.next() {
+                    Some(line) => of_line(line),
+                    None => Said::Nonsense(format!("no answer: {output:?}")),
+                };
+                tried
+                    .iter()
+                    .map(|(case, _)| case.attempts.iter().map(|_| next()).collect())
+                    .collect()
+            }
+        }
+    }
+
+    fn all(&self, tried: &[(&Case, Outcome)], said: &Said) -> Vec<Vec<Said>> {
+        tried
+            .iter()
+            .map(|(case, _)| vec![said.clone(); case.attempts.len().max(1)])
+            .collect()
+    }
+
+    /// The one check.
+    fn judge(
+        &self,
+        case: &Case,
+        outcome: Outcome,
+        said: &[Said],
+        plan: &Plan,
+        scene: &Scene,
+    ) -> Result<(), String> {
+        let mut through = 0;
+        for (at, said) in said.iter().enumerate() {
+            let what = case.attempts.get(at).map_or("the script", String::as_str);
+            let after = if case.after.is_empty() {
+                Ok(())
+            } else {
+                scene.after(&case.after)
+            };
+            // Seen from outside, where there is something to see; else by its own words.
+            let denied = match (case.reference, said) {
+                (_, Said::Nonsense(text)) => return Err(format!("{what}: {text}")),
+                (Reference::Deny, Said::Worked(_)) if !case.after.is_empty() => after.is_ok(),
+                (_, Said::Worked(_)) => false,
+                (_, Said::Errno(_) | Said::NotStarted(_)) => true,
+            };
+            if case.reference == Reference::Deny && !denied {
+                let gap = plan
+                    .gaps()
+                    .any(|gap| Some(gap.promise.name()) == case.promise.as_deref());
+                if !gap {
+                    return Err(format!("{what}: SILENTLY ALLOWED: {said:?} {after:?}"));
+                }
+            }
+            let good = match outcome {
+                Outcome::Allow => {
+                    matches!(said, Said::Worked(text)
+                    if case.says.as_ref().is_none_or(|says| says == text))
+                        && after.is_ok()
+                }
+                Outcome::Deny | Outcome::Closed => {
+                    denied && !matches!(said, Said::NotStarted(_)) && self.right_errno(case, said)
+                }
+                // One way through is enough; others may fail because the first one worked.
+                Outcome::Listed => {
+                    through += usize::from(!denied);
+                    true
+                }
+                Outcome::RefusedToStart => matches!(said, Said::NotStarted(_)) && after.is_ok(),
+                Outcome::RefusedToPlan => false,
+            };
+            if !good {
+                return Err(format!(
+                    "{what}: expected {} {:?}, got {said:?} {after:?}",
+                    outcome.name(),
+                    case.says
+                ));
+            }
+        }
+        if outcome == Outcome::Listed && through == 0 {
+            return Err(format!("listed as open, and nothing got through: {said:?}"));
+        }
+        Ok(())
+    }
+
+    fn right_errno(&self, case: &Case, said: &Said) -> bool {
+        match said {
+            Said::Errno(errno) if !case.errno.is_empty() => case
+                .errno
+                .iter()
+                .any(|name| words::number(name) == Ok(u64::from(errno.unsigned_abs()))),
+            _ => true,
+        }
+    }
+}
+
+fn of_line(line: &str) -> Said {
+    if let Some(errno) = line
+        .strip_prefix("errno ")
+        .and_then(|text| text.parse().ok())
+    {
+        return Said::Errno(errno);
+    }
+    match line.strip_prefix("ok") {
+        Some(text) => Said::Worked(text.trim().to_owned()),
+        None => Said::Nonsense(line.to_owned()),
+    }
+}
+
+fn of_script(output: &Output) -> Said {
+    if output.exit == Exit::Code(0) {
+        Said::Worked(output.stdout.text().trim_end().to_owned())
+    } else {
+        Said::Nonsense(format!(
+            "{}: {:?} {:?}",
+            output.exit,
+            output.stdout.text(),
+            output.stderr.text()
+        ))
+    }
+}
