@@ -31,6 +31,8 @@ pub struct Run<'a> {
     pin_paths: Strings<'a>,
     pub stdio: [i32; 3],
     pub ruleset: Option<i32>,
+    /// The channel to the connector.
+    pub channel: Option<i32>,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -95,6 +97,10 @@ impl<'a> Run<'a> {
             0 => None,
             _ => Some(*fds.get(3)?),
         };
+        let channel = match flags & wire::FLAG_CONNECT {
+            0 => None,
+            _ => Some(*fds.get(3 + usize::from(ruleset.is_some()))?),
+        };
         Some(Run {
             flags,
             wall_ms: word(wire::WORD_WALL_MS)?,
@@ -113,6 +119,7 @@ impl<'a> Run<'a> {
             pin_paths,
             stdio: [*fds.first()?, *fds.get(1)?, *fds.get(2)?],
             ruleset,
+            channel,
         })
     }
 
@@ -158,7 +165,7 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Strings<'a> {
-    fn take(rest: &mut &'a [u8], count: usize) -> Option<Self> {
+    pub fn take(rest: &mut &'a [u8], count: usize) -> Option<Self> {
         let start = *rest;
         for _ in 0..count {
             one(rest)?;

@@ -5,8 +5,10 @@
 //! pay for its page tables, and between fork and exec of a threaded program almost nothing is
 //! safe to call. Here everything is: one thread, no locks, raw system calls (`sys.rs`).
 //!
-//! Three jobs, told by the broker over descriptor 0 (`wire.rs`):
+//! Its jobs, told by the broker over descriptor 0 (`wire.rs`):
 //!
+//! - connect: split in two; one half stays outside and connects named sockets for the target
+//!   (`connect.rs`), the other takes the next job;
 //! - exec: close every descriptor but the ones sent, become `bwrap`, which starts this program
 //!   again inside the namespaces;
 //! - run: supervise one target (`supervise.rs`), which confines itself and execs (`target.rs`), or
@@ -16,6 +18,7 @@
 #![no_std]
 #![no_main]
 
+mod connect;
 mod job;
 mod memory;
 mod pins;
@@ -25,6 +28,7 @@ mod sys;
 mod target;
 mod wire;
 
+use connect::Connect;
 use job::Run;
 use sys::{EPROTO, Errno};
 
@@ -74,7 +78,21 @@ fn work() -> Result<(), Failure> {
     }
     // Whatever the broker forgot to mark close-on-exec ends here.
     sys::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
+    // A connector is split off at most once; any other job is the last.
+    for _ in 0..2 {
+        if let Next::Done = one()? {
+            break;
+        }
+    }
+    Ok(())
+}
 
+enum Next {
+    Another,
+    Done,
+}
+
+fn one() -> Result<Next, Failure> {
     let mut header = [0u8; wire::HEADER_BYTES];
     let mut fds = [-1i32; wire::MAX_FDS];
     let protocol = at(wire::STAGE_PROTOCOL);
@@ -93,13 +111,19 @@ fn work() -> Result<(), Failure> {
         sys::read_rest(CONTROL, body, first).map_err(&protocol)?;
     }
     match word(1) {
-        wire::KIND_EXEC => become_other(body),
+        wire::KIND_CONNECT => {
+            let connect = Connect::parse(body).ok_or(protocol(EPROTO))?;
+            let channel = fds[..count].first().ok_or(protocol(EPROTO))?;
+            connect::split(&connect, *channel)?;
+            return Ok(Next::Another);
+        }
+        wire::KIND_EXEC => become_other(body)?,
         wire::KIND_RUN => {
             let run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
             if run.has(wire::FLAG_ALONE) {
                 target::become_target_alone(&run)
             }
-            supervise::run(&run)
+            supervise::run(&run)?;
         }
         wire::KIND_REPORT => {
             tell(
@@ -108,10 +132,10 @@ fn work() -> Result<(), Failure> {
                 sys::landlock_query(2),
                 u32::from(sys::filters_work()),
             );
-            Ok(())
         }
-        _ => Err(protocol(EPROTO)),
+        _ => return Err(protocol(EPROTO)),
     }
+    Ok(Next::Done)
 }
 
 fn become_other(body: &[u8]) -> Result<(), Failure> {

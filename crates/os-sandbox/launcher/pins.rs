@@ -30,7 +30,10 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
         closed_file: None,
     };
     // Copied first, while what lies around them is as bubblewrap mounted it.
-    let count = run.pins().filter(|pin| pin.how & wire::PIN_MOUNT != 0).count();
+    let count = run
+        .pins()
+        .filter(|pin| pin.how & wire::PIN_MOUNT != 0)
+        .count();
     let copies = sys::words(count).map_err(at(wire::STAGE_MOUNTS))?;
     for (pin, copy) in own_access(run).zip(copies.iter_mut()) {
         *copy = maker.copy(&pin)? as usize;
@@ -165,7 +168,9 @@ impl Maker {
     fn closed_directory(&mut self) -> Result<i32, Failure> {
         match self.closed_directory {
             Some(first) => mounts::copy_tree(first),
-            None => mounts::closed_directory().inspect(|first| self.closed_directory = Some(*first)),
+            None => {
+                mounts::closed_directory().inspect(|first| self.closed_directory = Some(*first))
+            }
         }
         .map_err(at(wire::STAGE_MOUNTS))
     }
@@ -204,10 +209,7 @@ fn look(pin: &Pin<'_>, place: i32) -> sys::Result<()> {
     let found = sys::identity(place);
     sys::close(place);
     let (device, inode, mount_root) = found?;
-    let masked = matches!(
-        pin.how,
-        wire::PIN_CLOSED_DIRECTORY | wire::PIN_CLOSED_FILE
-    );
+    let masked = matches!(pin.how, wire::PIN_CLOSED_DIRECTORY | wire::PIN_CLOSED_FILE);
     match mount_root {
         false => Err(sys::EXDEV),
         true if masked || is(pin, device, inode) => Ok(()),

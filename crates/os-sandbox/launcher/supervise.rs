@@ -21,6 +21,7 @@ enum End {
     Target(i32),
     TimedOut,
     BrokerGone,
+    ConnectorGone,
 }
 
 pub fn run(run: &Run<'_>) -> Result<(), Failure> {
@@ -63,11 +64,12 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         sys::close(ruleset);
     }
 
-    let end = wait(target, children, errors, deadline);
+    let end = wait(run, target, children, errors, deadline);
     match end {
         End::Target(_) => {}
         End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
         End::BrokerGone => {}
+        End::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
     }
     if run.has(wire::FLAG_PID1) {
         // The kernel ends the namespace with us, and our own exit is seen only after that.
@@ -111,7 +113,7 @@ fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
     added
 }
 
-fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
+fn wait(run: &Run<'_>, target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
     let mut errors = errors;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
@@ -134,6 +136,11 @@ fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
                 events: sys::POLLIN,
                 revents: 0,
             },
+            PollFd {
+                fd: run.channel.unwrap_or(-1),
+                events: sys::POLLIN | sys::POLLRDHUP,
+                revents: 0,
+            },
         ];
         if sys::poll(&mut fds, left).is_err() {
             continue;
@@ -148,6 +155,11 @@ fn wait(target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
         // Nothing is ever sent after the job; any event here is the end of the broker's side.
         if fds[0].revents & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
             return End::BrokerGone;
+        }
+        // The connector sends nothing; without it the kernel answers for it, and nobody knows what
+        // became of what was under way.
+        if fds[3].revents != 0 {
+            return End::ConnectorGone;
         }
         if fds[1].revents != 0 {
             drain(children);
@@ -273,6 +285,8 @@ fn report(end: End) {
             tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
         }
         End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
-        End::TimedOut | End::BrokerGone => tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0),
+        End::TimedOut | End::BrokerGone | End::ConnectorGone => {
+            tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0)
+        }
     }
 }

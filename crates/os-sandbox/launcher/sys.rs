@@ -41,17 +41,25 @@ global_asm!(
     start = sym crate::launcher_start,
 );
 
+#[path = "sys_notify.rs"]
+pub mod notify;
+
 pub type Errno = i32;
 pub type Result<T> = core::result::Result<T, Errno>;
 
 pub const EPERM: Errno = 1;
 pub const ENOENT: Errno = 2;
 pub const EINTR: Errno = 4;
+pub const EBADF: Errno = 9;
 pub const ECHILD: Errno = 10;
+pub const EAGAIN: Errno = 11;
 pub const EACCES: Errno = 13;
+pub const EFAULT: Errno = 14;
 pub const EXDEV: Errno = 18;
 pub const ENOTDIR: Errno = 20;
 pub const EINVAL: Errno = 22;
+pub const ENOSYS: Errno = 38;
+pub const ELOOP: Errno = 40;
 pub const EPROTO: Errno = 71;
 pub const ESTALE: Errno = 116;
 
@@ -96,6 +104,11 @@ impl<'a> CStr<'a> {
             Some(end) if end + 1 == bytes.len() => Some(CStr(bytes)),
             _ => None,
         }
+    }
+
+    /// Without the NUL.
+    pub fn bytes(self) -> &'a [u8] {
+        &self.0[..self.0.len() - 1]
     }
 
     pub fn pointer(self) -> usize {
@@ -252,11 +265,7 @@ pub fn dup_to(from: i32, to: i32, cloexec: bool) -> Result<()> {
 /// A close-on-exec copy with a number of at least `lowest`.
 pub fn dup_above(from: i32, lowest: i32) -> Result<i32> {
     const F_DUPFD_CLOEXEC: usize = 1030;
-    raw(
-        nr::FCNTL,
-        [fd(from), F_DUPFD_CLOEXEC, fd(lowest), 0, 0, 0],
-    )
-    .map(|number| number as i32)
+    raw(nr::FCNTL, [fd(from), F_DUPFD_CLOEXEC, fd(lowest), 0, 0, 0]).map(|number| number as i32)
 }
 
 pub fn is_open(number: i32) -> bool {
@@ -581,31 +590,46 @@ pub fn has_capabilities() -> bool {
         || data != [0; 6]
 }
 
-/// A file system filter is a list of 8-byte instructions, as the broker compiled them.
-pub fn install_filter(program: &[u8]) -> Result<()> {
+/// A filter is a list of 8-byte instructions, as the broker compiled them. With `listener` the
+/// descriptor comes back on which calls ask for an answer.
+pub fn install_filter(program: &[u8], listener: bool) -> Result<Option<i32>> {
     #[repr(C)]
     struct Program {
         len: u16,
         filter: usize,
     }
     const SECCOMP_SET_MODE_FILTER: usize = 1;
+    const NEW_LISTENER: usize = 8;
+    // Linux 5.19: a signal does not interrupt a call that the listener has taken up, so no answer
+    // is lost. Without it a handler that runs at that very moment can make a connect that worked
+    // look like "connected already".
+    const WAIT_KILLABLE: usize = 32;
     let len = u16::try_from(program.len() / 8).map_err(|_| EINVAL)?;
     let program = Program {
         len,
         filter: program.as_ptr() as usize,
     };
-    raw(
-        nr::SECCOMP,
-        [
-            SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program as usize,
-            0,
-            0,
-            0,
-        ],
-    )
-    .map(drop)
+    let install = |flags: usize| {
+        raw(
+            nr::SECCOMP,
+            [
+                SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    if !listener {
+        return install(0).map(|_| None);
+    }
+    match install(NEW_LISTENER | WAIT_KILLABLE) {
+        Err(EINVAL) => install(NEW_LISTENER),
+        other => other,
+    }
+    .map(|number| Some(number as i32))
 }
 
 /// Whether a filter could answer with an errno on this kernel.

@@ -10,6 +10,8 @@ use crate::{CONTROL, Failure, at, tell_on};
 
 /// Where failures are reported; closed by a successful exec, which is how success is seen.
 pub const ERRORS: i32 = 3;
+/// The channel to the connector, until the filter's listener has been sent.
+const CHANNEL: i32 = 4;
 
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_CAPBSET_DROP: usize = 24;
@@ -58,8 +60,7 @@ fn prepare_alone(run: &Run<'_>, control: &mut i32) -> Result<(), Failure> {
     }
     sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
     // Out of the way of the target's own streams.
-    *control =
-        sys::dup_above(CONTROL, wire::MAX_FDS as i32 + 3).map_err(at(wire::STAGE_STDIO))?;
+    *control = sys::dup_above(CONTROL, wire::MAX_FDS as i32 + 3).map_err(at(wire::STAGE_STDIO))?;
     confine(run, control)
 }
 
@@ -109,7 +110,15 @@ fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
     if let Some(ruleset) = run.ruleset {
         sys::landlock_restrict(ruleset).map_err(at(wire::STAGE_LANDLOCK))?;
     }
-    sys::close_from(ERRORS as u32 + 1).map_err(at(wire::STAGE_DESCRIPTORS))?;
+    let last = match run.channel {
+        None => ERRORS,
+        Some(channel) if channel == CHANNEL => CHANNEL,
+        Some(channel) => {
+            sys::dup_to(channel, CHANNEL, true).map_err(&stdio)?;
+            CHANNEL
+        }
+    };
+    sys::close_from(last as u32 + 1).map_err(at(wire::STAGE_DESCRIPTORS))?;
     let limits = at(wire::STAGE_LIMITS);
     for (resource, soft, hard) in run.limits() {
         // Limits only go down; a lower one of the caller stays.
@@ -119,7 +128,15 @@ fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
     sys::chdir(run.directory).map_err(at(wire::STAGE_DIRECTORY))?;
     sys::block_signals(false).map_err(at(wire::STAGE_PARENT))?;
     if !run.filter.is_empty() {
-        sys::install_filter(run.filter).map_err(at(wire::STAGE_FILTER))?;
+        let listener = sys::install_filter(run.filter, run.channel.is_some())
+            .map_err(at(wire::STAGE_FILTER))?;
+        if let Some(listener) = listener {
+            // The connector's alone from here on: a target that held it could answer itself.
+            let sent = sys::notify::send_descriptor(CHANNEL, listener);
+            sys::close(listener);
+            sys::close(CHANNEL);
+            sent.map_err(at(wire::STAGE_CONNECT))?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! A closed socket means: end everything.
 
 /// First word of every message: a launcher of another build refuses to go on.
-pub const MAGIC: u32 = 0x4f53_4c36;
+pub const MAGIC: u32 = 0x4f53_4c37;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
@@ -24,6 +24,15 @@ pub const KIND_EXEC: u32 = 1;
 pub const KIND_RUN: u32 = 2;
 /// Say what the kernel has, and exit.
 pub const KIND_REPORT: u32 = 3;
+/// Split in two: one stays outside and connects for the target (`connect.rs`), the other takes the
+/// next message. Flags and count (u32 each), then strings, each ended by NUL: for every socket the
+/// name that the target uses and the path that it stands for. One descriptor: the end of the
+/// channel on which the target's listener arrives.
+pub const KIND_CONNECT: u32 = 4;
+/// Internet sockets may be connected too.
+pub const CONNECT_INTERNET: u32 = 1;
+/// Bound on the named sockets of one policy.
+pub const MAX_SOCKETS: usize = 64;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
 /// late rules (1 word each: the rights), pins (3 words each: what to do, then device and inode,
@@ -59,6 +68,8 @@ pub const FLAG_UNCONFINED: u64 = 32;
 /// Nobody supervises: the launcher confines itself and becomes the target. The socket closes with
 /// the exec.
 pub const FLAG_ALONE: u64 = 64;
+/// The last descriptor is the channel to the connector.
+pub const FLAG_CONNECT: u64 = 128;
 
 /// A pin that bubblewrap has made: look whether it is there.
 pub const PIN_LOOK: u64 = 0;
@@ -97,6 +108,8 @@ pub const RECORD_PROBE: u32 = 8;
 
 /// Everything was applied and the exec is next; only with [`FLAG_ALONE`].
 pub const RECORD_CONFINED: u32 = 9;
+/// The connector is gone, so the tree is being ended.
+pub const RECORD_NO_CONNECTOR: u32 = 10;
 
 /// Where starting failed.
 pub const STAGE_PROTOCOL: i32 = 1;
@@ -115,6 +128,7 @@ pub const STAGE_EXEC: i32 = 13;
 pub const STAGE_PARENT: i32 = 14;
 pub const STAGE_PIN: i32 = 15;
 pub const STAGE_MOUNTS: i32 = 16;
+pub const STAGE_CONNECT: i32 = 17;
 
 /// What a probe tries, one record each; what it means is `linux/checks.rs`. The answers travel
 /// from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`] each:
@@ -165,11 +179,13 @@ pub enum Try {
     Metadata,
     Process,
     Survivor,
+    NamedSocket,
+    OtherSocket,
 }
 
 impl Try {
     /// In the order in which they are made: what opens nothing first, what breaks decoys last.
-    pub const ALL: [Try; 43] = [
+    pub const ALL: [Try; 45] = [
         Try::Descriptors,
         Try::ReadOutside,
         Try::ListOutside,
@@ -200,6 +216,8 @@ impl Try {
         Try::Connect,
         Try::Unix,
         Try::UnixPair,
+        Try::NamedSocket,
+        Try::OtherSocket,
         Try::Variables,
         Try::Signal,
         Try::Memory,
@@ -260,4 +278,7 @@ pub const PROBE_PROTECTED: usize = 16;
 pub const PROBE_ELSEWHERE: usize = 17;
 pub const PROBE_HIDDEN: usize = 18;
 pub const PROBE_HIDDEN_DIRECTORY: usize = 19;
-pub const PROBE_STRINGS: usize = 20;
+/// A socket that is named, and one that is not.
+pub const PROBE_NAMED_SOCKET: usize = 20;
+pub const PROBE_OTHER_SOCKET: usize = 21;
+pub const PROBE_STRINGS: usize = 22;

@@ -6,8 +6,9 @@ use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Network, Policy, Survivors, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, Rank, State};
-use crate::support::Support;
+use crate::support::{Finding, Support};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How strict a plan is about what cannot be kept.
@@ -172,6 +173,19 @@ impl Plan {
             support: Arc::new(support.clone()),
             backend,
             places: Arc::default(),
+        }
+    }
+
+    /// The sockets that a process of ours connects for the command: none unless that promise is
+    /// kept.
+    pub(crate) fn connects(&self) -> &[PathBuf] {
+        let kept = self
+            .entries
+            .iter()
+            .any(|entry| entry.promise == Promise::UnixSockets && !entry.is_gap());
+        match self.policy.unix_sockets() {
+            UnixSockets::Named(paths) if kept => paths,
+            UnixSockets::Named(_) | UnixSockets::Closed | UnixSockets::Open => &[],
         }
     }
 
@@ -410,6 +424,20 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     }
     match policy.unix_sockets() {
         UnixSockets::Closed => out.any(Promise::UnixSockets, &[&filtered]),
+        UnixSockets::Named(paths) => {
+            let connector = match (backend, support.connector(backend)) {
+                (Backend::None, _) => Err("no mechanism".to_owned()),
+                (_, Finding::Works(())) => Ok(Launcher),
+                (_, Finding::Missing { reason, .. }) => Err(format!(
+                    "named sockets cannot be connected from outside: {reason}; all are closed"
+                )),
+            };
+            out.all(Promise::UnixSockets, &[&filtered, &connector]);
+            if connector.is_ok() && filter {
+                let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+                out.remark(&format!("but {}", paths.join(", ")));
+            }
+        }
         UnixSockets::Open => {}
     }
     let started = Ok(Launcher);

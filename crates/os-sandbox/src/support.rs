@@ -4,7 +4,7 @@
 use crate::backend::Whose;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::{Backend, Plan};
 use crate::proof::Proof;
 use std::fmt;
 use std::path::PathBuf;
@@ -28,7 +28,15 @@ pub struct Support {
     pub(crate) bubblewrap: Finding<Bubblewrap>,
     /// Under bubblewrap, mounts inside mounts by descriptor.
     pub(crate) pins: Finding<()>,
+    pub(crate) connector: Connector,
     pub(crate) uid_zero: bool,
+}
+
+/// Whether a process of ours can connect sockets for the command, under each mechanism.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    pub(crate) bubblewrap: Finding<()>,
+    pub(crate) landlock: Finding<()>,
 }
 
 /// Something that works here, or why not and what would change that.
@@ -106,6 +114,8 @@ pub struct Assumed {
     /// Whether mounts inside mounts are made by descriptor there, which takes a user namespace
     /// within bubblewrap's.
     pub pins_by_descriptor: bool,
+    /// Whether named sockets can be connected for the command by a process outside.
+    pub connector: bool,
     /// Whether the caller is uid 0.
     pub uid_zero: bool,
 }
@@ -179,8 +189,25 @@ impl Support {
                 }),
             },
             pins: when(host.pins_by_descriptor),
+            connector: Connector {
+                bubblewrap: when(host.connector),
+                landlock: when(host.connector),
+            },
             uid_zero: host.uid_zero,
         }
+    }
+
+    pub(crate) fn connector(&self, backend: Backend) -> &Finding<()> {
+        match backend {
+            Backend::Bubblewrap => &self.connector.bubblewrap,
+            Backend::Landlock | Backend::None => &self.connector.landlock,
+        }
+    }
+
+    /// Whether single local sockets of the host can be opened to a command under a mechanism.
+    #[must_use]
+    pub fn named_sockets(&self, backend: Backend) -> bool {
+        backend != Backend::None && self.connector(backend).found().is_some()
     }
 
     /// The Landlock version that works here; 0 if none does.
@@ -247,6 +274,15 @@ impl Support {
         self.bubblewrap.missing_into("bubblewrap", &mut out);
         self.landlock.missing_into("landlock", &mut out);
         self.seccomp.missing_into("seccomp", &mut out);
+        // What is missing with its mechanism is told there.
+        if self.bubblewrap().is_some() {
+            let what = "named sockets under bubblewrap";
+            self.connector.bubblewrap.missing_into(what, &mut out);
+        }
+        if self.landlock_abi() > 0 {
+            let what = "named sockets under landlock";
+            self.connector.landlock.missing_into(what, &mut out);
+        }
         out
     }
 
@@ -263,6 +299,34 @@ impl Support {
             }
         }
         self
+    }
+}
+
+impl Support {
+    /// Named sockets, under those mechanisms that work.
+    fn sockets_row(&self) -> Result<String, (&str, &str)> {
+        let rows = [
+            (
+                "bubblewrap",
+                self.bubblewrap().is_some(),
+                &self.connector.bubblewrap,
+            ),
+            (
+                "landlock",
+                self.landlock_abi() > 0,
+                &self.connector.landlock,
+            ),
+        ];
+        let names: Vec<&str> = rows
+            .iter()
+            .filter(|row| row.1 && row.2.found().is_some())
+            .map(|row| row.0)
+            .collect();
+        let why = rows.iter().find(|row| row.1).map_or(rows[0].2, |row| row.2);
+        match names.is_empty() {
+            true => why.row(|()| String::new()),
+            false => Ok(format!("named ones, under {}", names.join(" and "))),
+        }
     }
 }
 
@@ -293,6 +357,7 @@ impl fmt::Display for Support {
                 .row(|landlock| format!("ABI {}, errata {:#b}", landlock.abi, landlock.errata)),
         )?;
         row("seccomp", self.seccomp.row(|()| "filter mode".to_owned()))?;
+        row("sockets", self.sockets_row())?;
         row(
             "launcher",
             self.launcher.row(|()| "started from memory".to_owned()),

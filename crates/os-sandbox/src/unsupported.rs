@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::output::Exit;
 use crate::plan::Plan;
 use crate::proof::Check;
+use crate::support::{Connector, Finding, Support};
 use crate::support::{Finding, Support};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
@@ -35,6 +36,10 @@ pub(crate) fn detect() -> Support {
         landlock: missing(),
         bubblewrap: missing(),
         pins: missing(),
+        connector: Connector {
+            bubblewrap: missing(),
+            landlock: missing(),
+        },
         uid_zero: nix::unistd::geteuid().is_root(),
     }
 }

@@ -36,6 +36,8 @@ pub(super) fn name(one: Try) -> &'static str {
         Try::Connect => "connect to its caller's loopback",
         Try::Unix => "make a local socket",
         Try::UnixPair => "make a pair of datagram sockets",
+        Try::NamedSocket => "connect to a named socket",
+        Try::OtherSocket => "connect to a socket that is not named",
         Try::Signal => "signal its caller",
         Try::Memory => "read its caller's memory",
         Try::Environ => "read its caller's environment",
@@ -75,7 +77,7 @@ pub(super) fn promise(one: Try) -> Promise {
         Try::Inet | Try::Inet6 | Try::Mptcp | Try::Vsock | Try::Netlink | Try::Connect => {
             Promise::Network
         }
-        Try::Unix | Try::UnixPair => Promise::UnixSockets,
+        Try::Unix | Try::UnixPair | Try::NamedSocket | Try::OtherSocket => Promise::UnixSockets,
         Try::Signal => Promise::Signals,
         Try::Memory | Try::Environ => Promise::Tracing,
         Try::Variables => Promise::Environment,
@@ -116,8 +118,12 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
         },
         Try::Unix => match policy.unix_sockets() {
             UnixSockets::Closed => promised(one, plan),
-            UnixSockets::Open => Some(Expected::Allowed),
+            // Without a connector all are closed, and the promise is listed.
+            UnixSockets::Named(_) if plan.connects().is_empty() => promised(one, plan),
+            UnixSockets::Named(_) | UnixSockets::Open => Some(Expected::Allowed),
         },
+        Try::NamedSocket => (!plan.connects().is_empty()).then_some(Expected::Allowed),
+        Try::OtherSocket if plan.connects().is_empty() => None,
         Try::Descriptors
         | Try::ReadOutside
         | Try::ListOutside
@@ -137,6 +143,7 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
         | Try::Netlink
         | Try::Connect
         | Try::UnixPair
+        | Try::OtherSocket
         | Try::Signal
         | Try::Memory
         | Try::Environ

@@ -12,9 +12,10 @@ use crate::error::Error;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
 use crate::proof::{Check, Seen};
-use crate::support::{Bubblewrap, Finding, Landlock, Support};
+use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support};
 use nix::unistd::geteuid;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(crate) fn detect() -> Support {
         landlock: Finding::Works(Landlock { abi, errata }),
         bubblewrap: missing("not looked for yet", ""),
         pins: missing("there is no bubblewrap", ""),
+        connector: no_connector(),
         uid_zero: geteuid().is_root(),
     };
     if !filters {
@@ -58,7 +60,47 @@ pub(crate) fn detect() -> Support {
         support.landlock = missing(&format!("a probe was not confined: {reason}"), "");
     }
     (support.bubblewrap, support.pins) = bubblewrap(&support);
+    if support.seccomp() && support.landlock_abi() > 0 {
+        support.connector.landlock = connector(&support, Backend::Landlock);
+    }
+    if support.seccomp() && support.bubblewrap().is_some() {
+        support.connector.bubblewrap = connector(&support, Backend::Bubblewrap);
+    }
     support
+}
+
+fn no_connector() -> Connector {
+    let unknown = || missing("cannot be tried without the mechanism", "");
+    Connector {
+        bubblewrap: unknown(),
+        landlock: unknown(),
+    }
+}
+
+/// Named sockets need a filter that asks, and an outer process that may read the target's memory
+/// and take its descriptors: all of it tried, against a real listener.
+fn connector(support: &Support, backend: Backend) -> Finding<()> {
+    let mut with = support.clone();
+    match backend {
+        Backend::Bubblewrap => with.connector.bubblewrap = Finding::Works(()),
+        Backend::Landlock | Backend::None => with.connector.landlock = Finding::Works(()),
+    }
+    let tried = || -> Result<(), String> {
+        let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
+        let path = scratch.home().join("named");
+        let _listener = UnixListener::bind(&path).map_err(|error| error.to_string())?;
+        let policy = Policy::builder().unix_socket(path).build();
+        let policy = policy.map_err(|error| error.to_string())?;
+        not_held(&policy, &with, backend)
+    };
+    match tried() {
+        Ok(()) => Finding::Works(()),
+        Err(reason) => missing(
+            &reason,
+            "Linux 5.9 or later, no outer filter that asks as well, and a kernel.yama.ptrace_scope \
+             of at most 1 (with bubblewrap 2)",
+        ),
+    }
 }
 
 fn nothing(error: &Error) -> Support {
@@ -71,6 +113,7 @@ fn nothing(error: &Error) -> Support {
         landlock: unknown(),
         bubblewrap: unknown(),
         pins: unknown(),
+        connector: no_connector(),
         uid_zero: geteuid().is_root(),
     }
 }
@@ -179,7 +222,12 @@ fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     }
     let policy = policy.build().map_err(|error| error.to_string())?;
     prepare(&scratch.tmp()).map_err(|error| error.to_string())?;
-    let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, backend)
+    not_held(&policy, support, backend)
+}
+
+/// An error says what a command could do under this policy and must not.
+fn not_held(policy: &Policy, support: &Support, backend: Backend) -> Result<(), String> {
+    let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
     let (checks, _) = prove(&plan, Whose::Ours).map_err(|error| error.to_string())?;
     let could: Vec<String> = checks.iter().filter_map(wrong).collect();

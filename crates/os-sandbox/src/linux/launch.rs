@@ -4,15 +4,16 @@
 
 use super::message::Message;
 use super::wire;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
@@ -54,6 +55,8 @@ pub(crate) struct Starting {
 pub(crate) struct Launched {
     pub(crate) process: Child,
     pub(crate) control: UnixStream,
+    /// The process has become a connector; the job is its child's.
+    connector: bool,
 }
 
 /// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
@@ -103,7 +106,14 @@ impl Starting {
             Error::io("could not start the launcher", error)
                 .with_hint("it is started from memory by /proc/self/fd: is /proc mounted?")
         })?;
-        let mut launched = Launched { process, control };
+        let connector = messages
+            .iter()
+            .any(|message| message.kind == wire::KIND_CONNECT);
+        let mut launched = Launched {
+            process,
+            control,
+            connector,
+        };
         match sent {
             Ok(()) => Ok(launched),
             // A launcher that refuses says why before it goes; that answer is the better one.
@@ -130,6 +140,44 @@ impl Drop for Starting {
 }
 
 impl Launched {
+    /// Waits for the end of a process that has said its last word. A target can hold up its
+    /// connector (in the end of a socket that lingers, say), so that one is not waited for: when
+    /// everybody else has let go of the control socket, the tree is gone, and it is ended.
+    pub(crate) fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        if self.connector {
+            self.silence()?;
+            if matches!(self.process.try_wait(), Ok(None)) {
+                self.process.kill()?;
+            }
+        }
+        match self.process.wait() {
+            Ok(status) => Ok(Some(status)),
+            // A program whose parent made it ignore SIGCHLD: the kernel has reaped the launcher.
+            Err(error) if error.raw_os_error() == Some(nix::Error::ECHILD as i32) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the end of the control socket, which can be one that does not wait.
+    fn silence(&mut self) -> std::io::Result<()> {
+        let mut rest = [0u8; wire::RECORD_BYTES];
+        loop {
+            let mut fds = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            match self.control.read(&mut rest) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                // A reset: the other side is gone.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
     /// Ends it at once and reaps it.
     pub(crate) fn end(&mut self) {
         // Both fail only if it is gone already.
@@ -139,7 +187,10 @@ impl Launched {
 }
 
 fn gone() -> Error {
-    Error::new(ErrorKind::Io, "the thread that starts processes is gone")
+    Error::new(
+        crate::error::ErrorKind::Io,
+        "the thread that starts processes is gone",
+    )
 }
 
 fn send_message(control: &UnixStream, message: &Message<'_>) -> std::io::Result<()> {

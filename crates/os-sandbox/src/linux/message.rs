@@ -4,6 +4,7 @@ use super::wire;
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// One message to one stage of the launcher.
 pub(crate) struct Message<'a> {
@@ -55,6 +56,27 @@ pub(crate) fn exec<'a>(path: &OsStr, args: &[&OsStr], fds: Vec<BorrowedFd<'a>>) 
         kind: wire::KIND_EXEC,
         body,
         fds,
+    }
+}
+
+/// Makes the launcher split off a connector; `channel` is its end.
+pub(crate) fn connect<'a>(
+    sockets: &[(PathBuf, PathBuf)],
+    internet: bool,
+    channel: BorrowedFd<'a>,
+) -> Message<'a> {
+    let flags = if internet { wire::CONNECT_INTERNET } else { 0 };
+    let mut body = Vec::new();
+    body.extend_from_slice(&flags.to_ne_bytes());
+    body.extend_from_slice(&(sockets.len() as u32).to_ne_bytes());
+    for (name, real) in sockets {
+        string(&mut body, name.as_os_str().as_bytes());
+        string(&mut body, real.as_os_str().as_bytes());
+    }
+    Message {
+        kind: wire::KIND_CONNECT,
+        body,
+        fds: vec![channel],
     }
 }
 

@@ -13,6 +13,7 @@ mod prove;
 mod remove;
 mod ruleset;
 mod running;
+mod sockets;
 mod start;
 mod view;
 

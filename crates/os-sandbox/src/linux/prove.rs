@@ -24,6 +24,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -121,6 +122,7 @@ fn survivor(mut pipe: PipeReader) -> Seen {
 struct Decoys {
     // Held until the end.
     _place: PrivateDir,
+    _sockets: Vec<UnixListener>,
     _listener: Option<TcpListener>,
     made: Made,
     asked: u64,
@@ -147,6 +149,7 @@ impl Decoys {
         let mut decoys = Decoys {
             made: Made(None),
             _listener: None,
+            _sockets: Vec::new(),
             asked: 0,
             strings: vec![Vec::new(); wire::PROBE_STRINGS],
             pid: std::process::id(),
@@ -157,6 +160,7 @@ impl Decoys {
         decoys.names(plan, &mounts, whose);
         decoys.system(plan);
         decoys.processes(plan);
+        decoys.sockets(plan, whose);
         for one in [
             Try::Descriptors,
             Try::WriteTmp,
@@ -321,6 +325,20 @@ impl Decoys {
                     self.ask_with(Try::MoveProtected, wire::PROBE_ELSEWHERE, &elsewhere);
                 }
             }
+        }
+    }
+
+    /// A listener of our own that is not named. A named one is connected only if it was made for
+    /// that; a daemon of the user's is left in peace.
+    fn sockets(&mut self, plan: &Plan, whose: Whose) {
+        let other = self._place.home().join("socket");
+        // A path too long for a socket: nothing to try.
+        if let Ok(listener) = UnixListener::bind(&other) {
+            self._sockets.push(listener);
+            self.ask_with(Try::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
+        }
+        if let ([named, ..], Whose::Ours) = (plan.connects(), whose) {
+            self.ask_with(Try::NamedSocket, wire::PROBE_NAMED_SOCKET, named);
         }
     }
 

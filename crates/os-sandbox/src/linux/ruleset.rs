@@ -146,7 +146,8 @@ fn abi(number: u32) -> ABI {
 fn handled(policy: &Policy, abi: ABI) -> BitFlags<AccessFs> {
     let all = AccessFs::from_all(abi);
     match policy.unix_sockets() {
-        UnixSockets::Closed => all,
+        // Named ones are connected by somebody else.
+        UnixSockets::Closed | UnixSockets::Named(_) => all,
         UnixSockets::Open => all & !BitFlags::from(AccessFs::ResolveUnix),
     }
 }
@@ -168,7 +169,7 @@ fn rights(policy: &Policy, access: Access) -> BitFlags<AccessFs> {
         });
         match policy.unix_sockets() {
             UnixSockets::Closed => {}
-            UnixSockets::Open => out |= AccessFs::MakeSock,
+            UnixSockets::Named(_) | UnixSockets::Open => out |= AccessFs::MakeSock,
         }
     }
     out

@@ -251,13 +251,10 @@ impl Running {
         while !self.ended {
             self.poll(&[], None)?;
         }
-        let mut status = None;
-        match self.launched.process.wait() {
-            Ok(ended) => status = Some(ended),
-            // A program whose parent made it ignore SIGCHLD: the kernel has reaped the launcher.
-            Err(error) if error.raw_os_error() == Some(nix::Error::ECHILD as i32) => {}
-            Err(error) => return Err(Error::io("could not wait for the launcher", error)),
-        }
+        let status = self
+            .launched
+            .reap()
+            .map_err(|error| Error::io("could not wait for the launcher", error))?;
         let private = self.private.take();
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
@@ -364,6 +361,13 @@ impl Running {
                 "processes of the command could not be ended",
             ));
         }
+        if find(wire::RECORD_NO_CONNECTOR).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "the process that connects named sockets for the command was lost, so the \
+                 command was ended",
+            ));
+        }
         if find(wire::RECORD_TIMED_OUT).is_some() {
             return Ok(Exit::TimedOut);
         }
@@ -407,7 +411,7 @@ impl Drop for Running {
         }
         if self.ended {
             // Our end is closed and the supervisor said so: it is about to exit.
-            let _ = self.launched.process.wait();
+            let _ = self.launched.reap();
         } else {
             self.launched.end();
         }

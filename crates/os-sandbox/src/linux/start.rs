@@ -1,11 +1,12 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
 use super::launch::{Launched, Starting, data, image, launch};
-use super::message::{self, Run};
+use super::message::{self, Message, Run};
 use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
 use super::ruleset;
 use super::running::{Record, Running};
+use super::sockets::Connector;
 use super::view::{HostMount, View, host_mounts};
 use super::{
     bwrap::{self, Inner},
@@ -17,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
 use crate::policy::{DEFAULT_PATH, Network, Place, Survivors, UnixSockets};
 use crate::promise::Promise;
-use crate::seccomp::{self, Arch};
+use crate::seccomp::{self, Arch, Local};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{getegid, geteuid};
 use std::ffi::{OsStr, OsString};
@@ -104,6 +105,7 @@ struct Prepared {
     ruleset: Option<OwnedFd>,
     private: Option<PrivateDir>,
     bwrap: Option<Bwrap>,
+    connector: Option<Connector>,
     notes: Notes,
 }
 
@@ -196,11 +198,19 @@ impl Prepared {
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
             Backend::Landlock | Backend::None => {}
         }
+        let connector = match plan.connects() {
+            [] => None,
+            paths => {
+                run.flags |= wire::FLAG_CONNECT;
+                Some(Connector::new(paths, &mounts, internet(plan))?)
+            }
+        };
         let mut prepared = Prepared {
             run,
             ruleset,
             private,
             bwrap: None,
+            connector,
             notes: Notes::default(),
         };
         if mount_layer {
@@ -265,6 +275,9 @@ impl Prepared {
     ) -> Result<Launched, Error> {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
         fds.extend(self.ruleset.as_ref().map(AsFd::as_fd));
+        fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
+        let mut messages: Vec<Message<'_>> =
+            self.connector.iter().map(Connector::message).collect();
         let run = self.run.message(fds);
         match (&self.bwrap, plan.backend()) {
             (Some(bwrap), _) => {
@@ -277,14 +290,17 @@ impl Prepared {
                     bwrap.passwd.as_fd(),
                     bwrap.group.as_fd(),
                 ];
-                starting.job(&[message::exec(&bwrap.program, &argv, fds), run])
+                messages.extend([message::exec(&bwrap.program, &argv, fds), run]);
             }
-            (None, Backend::Bubblewrap) => Err(Error::new(
-                ErrorKind::Enforcement,
-                "nothing was composed for bubblewrap",
-            )),
-            (None, Backend::Landlock | Backend::None) => starting.job(&[run]),
+            (None, Backend::Bubblewrap) => {
+                return Err(Error::new(
+                    ErrorKind::Enforcement,
+                    "nothing was composed for bubblewrap",
+                ));
+            }
+            (None, Backend::Landlock | Backend::None) => messages.push(run),
         }
+        starting.job(&messages)
     }
 }
 
@@ -339,22 +355,30 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
     let none = || Error::new(ErrorKind::Enforcement, "no filter for this machine");
     let wanted = seccomp::Wanted {
         arch: Arch::native().ok_or_else(none)?,
-        internet: match policy.network() {
-            Network::Denied => false,
-            // Inside its own namespace only; without one, closed.
-            Network::Loopback => plan.backend() == Backend::Bubblewrap,
-            Network::Hosts(_) => false,
-            Network::Unrestricted => true,
-        },
+        internet: internet(plan),
         unix: match policy.unix_sockets() {
-            UnixSockets::Closed => false,
-            UnixSockets::Open => true,
+            UnixSockets::Closed => Local::Closed,
+            // Never more than was asked for: what nobody can connect is closed.
+            UnixSockets::Named(_) if plan.connects().is_empty() => Local::Closed,
+            UnixSockets::Named(_) => Local::Asked,
+            UnixSockets::Open => Local::Open,
         },
         freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
         shared_host: plan.backend() == Backend::Landlock,
         shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
     };
     plan.places().filter(wanted).ok_or_else(none)
+}
+
+/// Whether internet sockets can be made.
+fn internet(plan: &Plan) -> bool {
+    match plan.policy().network() {
+        Network::Denied => false,
+        // Inside its own namespace only; without one, closed.
+        Network::Loopback => plan.backend() == Backend::Bubblewrap,
+        Network::Hosts(_) => false,
+        Network::Unrestricted => true,
+    }
 }
 
 /// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
@@ -508,6 +532,7 @@ fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_DESCRIPTORS => of_ours("descriptors could not be closed (Linux 5.9 is needed)"),
         wire::STAGE_LIMITS => of_ours("a limit could not be set"),
         wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
+        wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
         wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),

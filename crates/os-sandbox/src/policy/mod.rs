@@ -6,6 +6,7 @@ mod guards;
 mod limits;
 mod mounts;
 mod network;
+mod sockets;
 mod survivors;
 mod system;
 
@@ -15,7 +16,9 @@ pub(crate) use guards::Pattern;
 pub use limits::Limits;
 pub use mounts::Mount;
 pub(crate) use mounts::{Place, check_not_kernel};
-pub use network::{Network, UnixSockets};
+pub use network::Network;
+pub use sockets::UnixSockets;
+pub(crate) use sockets::refuse_writable;
 pub use survivors::Survivors;
 pub use system::System;
 pub(crate) use system::{BROAD, DEVICES, ETC, PROGRAMS};
@@ -82,10 +85,10 @@ impl Policy {
         &self.network
     }
 
-    /// Whether local sockets can be made.
+    /// Which local sockets can be connected.
     #[must_use]
-    pub fn unix_sockets(&self) -> UnixSockets {
-        self.unix_sockets
+    pub fn unix_sockets(&self) -> &UnixSockets {
+        &self.unix_sockets
     }
 
     /// What becomes of what the command leaves behind.
@@ -193,6 +196,12 @@ impl Policy {
         hex
     }
 
+    /// Whether the longest mount around a path of the host lets the command write there, by text.
+    pub(crate) fn writes(&self, path: &Path) -> bool {
+        self.mount_of(path)
+            .is_some_and(|mount| mount.access().contains(Access::WRITE))
+    }
+
     pub(crate) fn protect_patterns(&self) -> &[Pattern] {
         &self.protect
     }
@@ -280,6 +289,7 @@ pub struct PolicyBuilder {
     network: Network,
     unix_sockets: UnixSockets,
     survivors: Survivors,
+    named_sockets: Vec<PathBuf>,
     environment: Environment,
     limits: Limits,
     protect: Vec<String>,
@@ -311,7 +321,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Whether local sockets can be made. Default [`UnixSockets::Closed`].
+    /// Which local sockets can be connected. Default [`UnixSockets::Closed`].
     pub fn unix_sockets(mut self, sockets: UnixSockets) -> Self {
         self.unix_sockets = sockets;
         self
@@ -320,6 +330,13 @@ impl PolicyBuilder {
     /// What becomes of what the command leaves behind. Default [`Survivors::Ended`].
     pub fn survivors(mut self, survivors: Survivors) -> Self {
         self.survivors = survivors;
+        self
+    }
+
+    /// One more local socket of the host that can be connected, under the same path, such as
+    /// `/run/docker.sock`. Not one in a directory that the command may write.
+    pub fn unix_socket(mut self, host_path: impl Into<PathBuf>) -> Self {
+        self.named_sockets.push(host_path.into());
         self
     }
 
@@ -369,16 +386,26 @@ impl PolicyBuilder {
             patterns.dedup();
             Ok(patterns)
         };
-        Ok(Policy {
+        let policy = Policy {
             mounts: mounts::resolve(&self.mounts)?,
             system: self.system,
             network: self.network,
-            unix_sockets: self.unix_sockets,
             survivors: self.survivors,
+            unix_sockets: sockets::resolve(self.unix_sockets, self.named_sockets)?,
             environment: self.environment,
             protect: parse(&self.protect)?,
             hide: parse(&self.hide)?,
             limits: self.limits,
-        })
+        };
+        if let UnixSockets::Named(paths) = &policy.unix_sockets
+            && let Some(path) = paths.iter().find(|path| policy.writes(path))
+        {
+            return Err(refuse_writable(path));
+        }
+        if let (UnixSockets::Named(_), Survivors::Left) = (&policy.unix_sockets, policy.survivors) {
+            return Err(Error::invalid("sockets are named, and survivors are left")
+                .with_hint("whoever connects for a command ends with it: end survivors, or leave all sockets open or closed"));
+        }
+        Ok(policy)
     }
 }

@@ -20,24 +20,3 @@ pub enum Network {
     /// Everybody the caller can reach, over TCP and UDP.
     Unrestricted,
 }
-
-/// Local sockets (`AF_UNIX`), which reach daemons of the host whatever the network says.
-///
-/// Closed leaves `socketpair` alone. It breaks what listens on a path: Python's multiprocessing
-/// managers and forkserver, pipe servers of node, tmux.
-///
-/// ```
-/// use os_sandbox::{Policy, UnixSockets};
-///
-/// assert_eq!(Policy::builder().build()?.unix_sockets(), UnixSockets::Closed);
-/// # Ok::<(), os_sandbox::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnixSockets {
-    /// `socket(AF_UNIX)` is refused.
-    #[default]
-    Closed,
-    /// Any socket that the command can name: those inside its mounts and, without a mount
-    /// layer, those outside too.
-    Open,
-}

@@ -33,6 +33,7 @@ pub(crate) const OFFSET_ARGS: u32 = 16;
 
 pub(crate) const RETURN_KILL_PROCESS: u32 = 0x8000_0000;
 pub(crate) const RETURN_ERRNO: u32 = 0x0005_0000;
+pub(crate) const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 pub(crate) const RETURN_ALLOW: u32 = 0x7fff_0000;
 
 /// The program, or `None` if the table is too large for the kernel.
@@ -146,6 +147,7 @@ fn give(action: Action) -> Instruction {
         match action {
             Action::Allow => RETURN_ALLOW,
             Action::Errno(errno) => RETURN_ERRNO | u32::from(errno),
+            Action::Ask => RETURN_USER_NOTIF,
             Action::Kill => RETURN_KILL_PROCESS,
         },
     )

@@ -15,4 +15,4 @@ mod tests;
 
 pub(crate) use compile::{bytes, compile};
 pub(crate) use numbers::Arch;
-pub(crate) use rules::{Wanted, table};
+pub(crate) use rules::{Local, Wanted, table};

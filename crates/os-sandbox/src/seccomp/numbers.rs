@@ -49,13 +49,14 @@ impl Arch {
 }
 
 /// Name, x86-64, AArch64.
-pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 112] = [
+pub(crate) const NUMBERS: [(&str, Option<u32>, Option<u32>); 113] = [
     ("open", Some(2), None),
     ("ioctl", Some(16), Some(29)),
     ("shmget", Some(29), Some(194)),
     ("shmat", Some(30), Some(196)),
     ("shmctl", Some(31), Some(195)),
     ("socket", Some(41), Some(198)),
+    ("connect", Some(42), Some(203)),
     ("socketpair", Some(53), Some(199)),
     ("clone", Some(56), Some(220)),
     ("semget", Some(64), Some(190)),

@@ -14,8 +14,7 @@ pub(crate) struct Wanted {
     pub(crate) arch: Arch,
     /// Internet sockets can be made: the network is unrestricted, or the target's own.
     pub(crate) internet: bool,
-    /// `socket(AF_UNIX)` passes.
-    pub(crate) unix: bool,
+    pub(crate) unix: Local,
     /// The caller is uid 0 and no mount layer keeps its files out of reach: owners and extended
     /// attributes, which Landlock does not control, are frozen.
     pub(crate) freeze_metadata: bool,
@@ -25,6 +24,17 @@ pub(crate) struct Wanted {
     /// The command starts in its caller's process group, whose members outside its namespaces
     /// `kill(0)` reaches, and no Landlock scope keeps signals in.
     pub(crate) shared_group: bool,
+}
+
+/// Local sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Local {
+    /// None can be made.
+    Closed,
+    /// Streams can be made, and somebody else decides about every `connect`.
+    Asked,
+    /// All.
+    Open,
 }
 
 /// Set-user-id and set-group-id in a mode.
@@ -243,6 +253,11 @@ pub(crate) fn table(wanted: Wanted) -> Table {
 
     rules.rule("socket", sockets(wanted));
     rules.rule("socketpair", pairs(wanted));
+    match wanted.unix {
+        // Of all families: by its number alone a socket does not tell which it is.
+        Local::Asked => rules.rule("connect", Rule::always(Action::Ask)),
+        Local::Closed | Local::Open => {}
+    }
     Table::new(wanted.arch, rules.out)
 }
 
@@ -297,28 +312,9 @@ const READING_IOCTLS: [u32; 6] = [
 /// and `connect` take any of them to any path, past the filter on `socket`. For local sockets
 /// "raw" is another word for datagrams.
 fn pairs(wanted: Wanted) -> Rule {
-    let clauses = if wanted.unix {
-        vec![Clause {
-            tests: vec![family(AF_UNIX)],
-            action: Action::Allow,
-        }]
-    } else {
-        let kind = |value: u32| Clause {
-            tests: vec![
-                family(AF_UNIX),
-                Test::Masked {
-                    arg: 1,
-                    mask: SOCK_MASK,
-                    value,
-                },
-            ],
-            action: Action::Allow,
-        };
-        let refused = Clause {
-            tests: vec![family(AF_UNIX)],
-            action: Action::Errno(EACCES),
-        };
-        vec![kind(SOCK_STREAM), kind(SOCK_SEQPACKET), refused]
+    let clauses = match wanted.unix {
+        Local::Open => vec![local(Action::Allow)],
+        Local::Closed | Local::Asked => streams(),
     };
     Rule {
         clauses,
@@ -326,16 +322,37 @@ fn pairs(wanted: Wanted) -> Rule {
     }
 }
 
+fn local(action: Action) -> Clause {
+    Clause {
+        tests: vec![family(AF_UNIX)],
+        action,
+    }
+}
+
+/// Local sockets that send only to whom they are connected.
+fn streams() -> Vec<Clause> {
+    let kind = |value: u32| Clause {
+        tests: vec![
+            family(AF_UNIX),
+            Test::Masked {
+                arg: 1,
+                mask: SOCK_MASK,
+                value,
+            },
+        ],
+        action: Action::Allow,
+    };
+    let refused = local(Action::Errno(EACCES));
+    vec![kind(SOCK_STREAM), kind(SOCK_SEQPACKET), refused]
+}
+
 /// Families by allow-list: VSOCK, packet, AF_ALG, TIPC and whatever comes next stay closed.
 fn sockets(wanted: Wanted) -> Rule {
-    let mut clauses = vec![Clause {
-        tests: vec![family(AF_UNIX)],
-        action: if wanted.unix {
-            Action::Allow
-        } else {
-            Action::Errno(EACCES)
-        },
-    }];
+    let mut clauses = match wanted.unix {
+        Local::Closed => vec![local(Action::Errno(EACCES))],
+        Local::Asked => streams(),
+        Local::Open => vec![local(Action::Allow)],
+    };
     for internet in [AF_INET, AF_INET6] {
         if !wanted.internet {
             clauses.push(Clause {

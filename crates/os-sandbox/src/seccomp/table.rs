@@ -19,6 +19,8 @@ pub(crate) enum Action {
     Allow,
     /// The call is not made and answers with this error.
     Errno(u16),
+    /// The call waits for the process that holds the filter's listener, which answers for it.
+    Ask,
     /// The whole process ends: a call of another architecture.
     Kill,
 }

@@ -3,7 +3,7 @@
 use super::compile::compile;
 use super::interpret;
 use super::numbers::{Arch, NUMBERS};
-use super::rules::{TIOCSTI, Wanted, table};
+use super::rules::{Local, TIOCSTI, Wanted, table};
 use super::table::{
     Action, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
 };
@@ -12,11 +12,15 @@ use proptest::prelude::*;
 fn all_wanted() -> Vec<Wanted> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..32 {
+        for bits in 0..64 {
             all.push(Wanted {
                 arch,
                 internet: bits & 1 != 0,
-                unix: bits & 2 != 0,
+                unix: match (bits & 2, bits & 32) {
+                    (0, 0) => Local::Closed,
+                    (0, _) => Local::Asked,
+                    _ => Local::Open,
+                },
                 freeze_metadata: bits & 4 != 0,
                 shared_host: bits & 8 != 0,
                 shared_group: bits & 16 != 0,
@@ -34,7 +38,7 @@ fn decide(wanted: Wanted, name: &str, args: [u64; 6]) -> Action {
 const CLOSED: Wanted = Wanted {
     arch: Arch::X86_64,
     internet: false,
-    unix: false,
+    unix: Local::Closed,
     freeze_metadata: true,
     shared_host: true,
     shared_group: true,
@@ -42,10 +46,14 @@ const CLOSED: Wanted = Wanted {
 const OPEN: Wanted = Wanted {
     arch: Arch::X86_64,
     internet: true,
-    unix: true,
+    unix: Local::Open,
     freeze_metadata: false,
     shared_host: false,
     shared_group: false,
+};
+const NAMED: Wanted = Wanted {
+    unix: Local::Asked,
+    ..CLOSED
 };
 
 #[test]
@@ -61,7 +69,7 @@ fn every_row_is_a_name_once() {
 
 #[test]
 fn what_is_refused_and_what_is_not() {
-    use Action::{Allow, Errno};
+    use Action::{Allow, Ask, Errno};
     let high = 0xdead_beef_0000_0000u64;
     for (wanted, name, args, want) in [
         (CLOSED, "socket", [2, 1, 0, 0, 0, 0], Errno(ENETUNREACH)),
@@ -146,6 +154,16 @@ fn what_is_refused_and_what_is_not() {
             Errno(EAFNOSUPPORT),
         ),
         (OPEN, "socketpair", [1, 2, 0, 0, 0, 0], Allow),
+        (NAMED, "connect", [3, 0, 110, 0, 0, 0], Ask),
+        (CLOSED, "connect", [3, 0, 110, 0, 0, 0], Allow),
+        (OPEN, "connect", [3, 0, 110, 0, 0, 0], Allow),
+        (NAMED, "socket", [1, 0o2_000_001, 0, 0, 0, 0], Allow),
+        (NAMED, "socket", [1, 5, 0, 0, 0, 0], Allow),
+        (NAMED, "socket", [1, 2, 0, 0, 0, 0], Errno(EACCES)),
+        (NAMED, "socket", [1, 3, 0, 0, 0, 0], Errno(EACCES)),
+        (NAMED, "socket", [1, high | 2, 0, 0, 0, 0], Errno(EACCES)),
+        (NAMED, "socketpair", [1, 1, 0, 0, 0, 0], Allow),
+        (NAMED, "socketpair", [1, 2, 0, 0, 0, 0], Errno(EACCES)),
         (CLOSED, "kill", [0, 9, 0, 0, 0, 0], Errno(EPERM)),
         (CLOSED, "kill", [high, 9, 0, 0, 0, 0], Errno(EPERM)),
         (CLOSED, "kill", [1, 9, 0, 0, 0, 0], Allow),
@@ -210,7 +228,7 @@ fn a_call_without_a_rule_costs_few_instructions() {
 proptest! {
     #[test]
     fn the_program_means_the_table(
-        which in 0usize..64,
+        which in 0usize..128,
         row in 0usize..NUMBERS.len(),
         other in any::<u32>(),
         named in any::<bool>(),

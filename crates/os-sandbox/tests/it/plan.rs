@@ -12,6 +12,7 @@ fn host(abi: u32, bubblewrap: bool) -> Support {
         seccomp: true,
         bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
         pins_by_descriptor: bubblewrap,
+        connector: true,
         uid_zero: false,
     })
 }
@@ -317,4 +318,40 @@ fn survivors_that_were_asked_for_are_listed_and_no_reason_to_refuse() {
             .iter()
             .all(|gap| gap.promise != Promise::Survivors)
     );
+}
+
+#[test]
+fn named_sockets_need_somebody_who_connects_them() {
+    let policy = Policy::builder()
+        .unix_socket("/run/docker.sock")
+        .build()
+        .unwrap();
+    for (bubblewrap, landlock_abi) in [(true, 7), (true, 0), (false, 7)] {
+        let host = |connector: bool| {
+            Support::assume(Assumed {
+                landlock_abi,
+                seccomp: true,
+                bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
+                connector,
+                ..Assumed::default()
+            })
+        };
+        let plan = Plan::new(&policy, &host(true), Requirement::Enforce).unwrap();
+        let line = plan
+            .to_string()
+            .lines()
+            .find(|line| line.starts_with("unix sockets"))
+            .map(str::to_owned);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(line.unwrap(), @"unix sockets     enforced  seccomp + launcher (but /run/docker.sock)");
+        }
+        let refused = Plan::new(&policy, &host(false), Requirement::Enforce).unwrap_err();
+        assert_eq!(refused.gaps().len(), 1);
+        assert_eq!(refused.gaps()[0].promise, Promise::UnixSockets);
+        assert!(
+            refused.hint().contains("named sockets"),
+            "{}",
+            refused.hint()
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! Policies: what they mean, what they refuse, and their name.
 
-use os_sandbox::{Access, Environment, ErrorKind, Limits, Network, Policy, Survivors, System};
+use os_sandbox::{
+    Access, Environment, ErrorKind, Limits, Network, Policy, Survivors, System, UnixSockets,
+};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -175,4 +177,70 @@ fn access(policy: &Policy, path: &str) -> Access {
         .into_iter()
         .filter(|one| policy.allows(&path, *one))
         .fold(Access::NONE, Access::union)
+}
+
+#[test]
+fn named_sockets_are_paths_of_the_host() {
+    let policy = Policy::builder()
+        .unix_socket("/run//b.sock")
+        .unix_socket("/run/a.sock")
+        .unix_socket("/run/b.sock/")
+        .build()
+        .unwrap();
+    let want = ["/run/a.sock", "/run/b.sock"].map(PathBuf::from).to_vec();
+    assert_eq!(policy.unix_sockets(), &UnixSockets::Named(want.clone()));
+    let at_once = Policy::builder().unix_sockets(UnixSockets::Named(want));
+    assert_eq!(at_once.build().unwrap().hash(), policy.hash());
+    let other = Policy::builder()
+        .unix_socket("/run/a.sock")
+        .build()
+        .unwrap();
+    assert_ne!(other.hash(), policy.hash());
+    // A list of nobody is nobody.
+    let nobody = Policy::builder().unix_sockets(UnixSockets::Named(Vec::new()));
+    assert_eq!(nobody.build().unwrap().unix_sockets(), &UnixSockets::Closed);
+}
+
+#[test]
+fn sockets_that_make_no_sense() {
+    for (path, want) in [
+        ("run/a.sock".to_owned(), ErrorKind::Invalid),
+        (String::new(), ErrorKind::Invalid),
+        ("\0abstract".to_owned(), ErrorKind::Invalid),
+        ("/run/a\0b".to_owned(), ErrorKind::Invalid),
+        ("/run/../a".to_owned(), ErrorKind::Invalid),
+        ("/".to_owned(), ErrorKind::Invalid),
+        ("/proc/1/root/run/a".to_owned(), ErrorKind::Invalid),
+        ("/dev/log".to_owned(), ErrorKind::Invalid),
+        (format!("/{}", "x".repeat(107)), ErrorKind::Limit),
+        // A command could put another socket in its place.
+        ("/p/.agent.sock".to_owned(), ErrorKind::Invalid),
+        ("/p/vendor/out/sock".to_owned(), ErrorKind::Invalid),
+    ] {
+        let policy = Policy::builder()
+            .mount("/p", "/", Access::ALL)
+            .mount("/p/vendor", "/vendor", Access::READ)
+            .mount("/p/vendor/out", "/vendor/out", Access::ALL)
+            .unix_socket(&path);
+        assert_eq!(policy.build().unwrap_err().kind(), want, "{path:?}");
+    }
+    let longest = format!("/{}", "x".repeat(106));
+    assert!(Policy::builder().unix_socket(longest).build().is_ok());
+    let below_read_only = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .mount("/p/vendor", "/vendor", Access::READ)
+        .unix_socket("/p/vendor/sock");
+    assert!(below_read_only.build().is_ok());
+    let many = (0..65).fold(Policy::builder(), |policy, n| {
+        policy.unix_socket(format!("/run/{n}"))
+    });
+    assert_eq!(many.build().unwrap_err().kind(), ErrorKind::Limit);
+    let both = Policy::builder()
+        .unix_sockets(UnixSockets::Open)
+        .unix_socket("/run/a.sock");
+    assert_eq!(both.build().unwrap_err().kind(), ErrorKind::Invalid);
+    let left = Policy::builder()
+        .survivors(Survivors::Left)
+        .unix_socket("/run/a.sock");
+    assert_eq!(left.build().unwrap_err().kind(), ErrorKind::Invalid);
 }

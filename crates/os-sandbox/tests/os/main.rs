@@ -16,6 +16,8 @@ mod callers;
 #[cfg(target_os = "linux")]
 mod commands;
 #[cfg(target_os = "linux")]
+mod connects;
+#[cfg(target_os = "linux")]
 mod emulated;
 #[cfg(target_os = "linux")]
 mod fixture;
@@ -30,6 +32,8 @@ mod proofs;
 mod raw;
 #[cfg(target_os = "linux")]
 mod report;
+#[cfg(target_os = "linux")]
+mod sockets;
 #[cfg(target_os = "linux")]
 mod survivors;
 #[cfg(target_os = "linux")]
@@ -160,6 +164,7 @@ fn tests() -> Vec<Test> {
             ("commands", commands::all),
             ("callers", callers::all),
             ("proofs", proofs::all),
+            ("sockets", sockets::all),
         ];
         for &(name, set) in sets {
             out.push((

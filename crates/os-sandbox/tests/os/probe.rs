@@ -144,7 +144,7 @@ fn run(words: &[&str]) -> io::Result<String> {
         ["spin"] => loop {
             std::thread::sleep(Duration::from_secs(3600));
         },
-        _ => Err(io::Error::other(format!("no such operation: {words:?}"))),
+        _ => crate::connects::run(words),
     }
 }
 

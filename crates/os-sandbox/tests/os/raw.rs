@@ -18,5 +18,30 @@ pub(crate) fn call(number: i64, args: [u64; 6], data: &mut [u8]) -> Result<i64, 
     }
 }
 
+/// Has SIGALRM do nothing; interrupted calls go on if `restart`.
+pub(crate) fn on_alarm(restart: bool) {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    extern "C" fn nothing(_: i32) {}
+    let flags = if restart {
+        SaFlags::SA_RESTART
+    } else {
+        SaFlags::empty()
+    };
+    let action = SigAction::new(SigHandler::Handler(nothing), flags, SigSet::empty());
+    // SAFETY: the handler does nothing at all.
+    unsafe { sigaction(Signal::SIGALRM, &action) }.expect("an action");
+}
+
+/// Starts or (with zero) stops an alarm clock of the process.
+pub(crate) fn alarm_every(time: std::time::Duration) {
+    let micros = i64::try_from(time.as_micros()).expect("short");
+    // struct itimerval: interval, then time to the first; seconds and microseconds each.
+    let mut timer: Vec<u8> = [0i64, micros, 0, micros]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    call(libc::SYS_setitimer, [0, DATA, 0, 0, 0, 0], &mut timer).expect("a timer");
+}
+
 /// Stands for the address of the probe's buffer.
 pub(crate) const DATA: u64 = u64::MAX - 1;

@@ -1,0 +1,381 @@
+//! The connector: makes the target's connects for it. The target's filter turns each `connect`
+//! into a question to this process, which lies outside of every confinement and looks at copies of
+//! its own: of the address, which another thread could exchange after a look, and of the socket,
+//! whose number could be given to another one. What may be reached is connected here, by the path
+//! that the broker named, never by the target's bytes; everything else is an error. No call is ever
+//! told to go on.
+//!
+//! It is the parent of everything else of a run, because where Yama restricts tracing
+//! (`ptrace_scope` 1) only an ancestor may read a process's memory and take its descriptors. It has
+//! no capabilities, so what it connects for the target is what the caller could connect without
+//! any. Its end is the end of the tree: the supervisor watches the channel, and bubblewrap dies with
+//! its parent. Until then the kernel answers ENOSYS for it.
+//!
+//! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
+
+use crate::job::Strings;
+use crate::sys::notify::{self, MAX_ADDRESS_BYTES, Open, Request, Text};
+use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, ENOSYS, Errno, PollFd};
+use crate::wire;
+use crate::{Failure, at, target};
+
+const PR_SET_PDEATHSIG: usize = 1;
+const PR_SET_DUMPABLE: usize = 4;
+
+const SO_TYPE: i32 = 3;
+const SO_DOMAIN: i32 = 39;
+const AF_UNIX: u64 = 1;
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const AF_NETLINK: u64 = 16;
+const SOCK_STREAM: u64 = 1;
+const SOCK_SEQPACKET: u64 = 5;
+
+/// Connects under way that would otherwise hold up all others. More answer EAGAIN.
+const MAX_WORKERS: usize = 64;
+/// How often it is looked whether those are still waited for, or a signal wants to be handled.
+const LOOK_MS: u64 = 50;
+
+/// What may be connected.
+pub struct Connect<'a> {
+    internet: bool,
+    names: Strings<'a>,
+}
+
+impl<'a> Connect<'a> {
+    pub fn parse(body: &'a [u8]) -> Option<Self> {
+        let flags = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?);
+        let count = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
+        if count > wire::MAX_SOCKETS {
+            return None;
+        }
+        let mut rest = body.get(8..)?;
+        let names = Strings::take(&mut rest, count * 2)?;
+        Some(Connect {
+            internet: flags & wire::CONNECT_INTERNET != 0,
+            names,
+        })
+    }
+
+    /// The path that a named address stands for. As the kernel reads it: the family, then a path
+    /// up to the first NUL or the end. Abstract names begin with that NUL.
+    fn named(&self, address: &[u8]) -> Option<sys::CStr<'a>> {
+        let (family, path) = address.split_at_checked(2)?;
+        let end = path.iter().position(|byte| *byte == 0);
+        let path = &path[..end.unwrap_or(path.len())];
+        if u64::from(u16::from_ne_bytes([family[0], family[1]])) != AF_UNIX || path.is_empty() {
+            return None;
+        }
+        let mut names = self.names;
+        while let (Some(name), Some(real)) = (names.next(), names.next()) {
+            if name.bytes() == path {
+                return Some(real);
+            }
+        }
+        None
+    }
+}
+
+/// Splits: returns in the child, which goes on with the job. The parent serves until that is gone.
+pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
+    let failed = at(wire::STAGE_CONNECT);
+    match sys::fork().map_err(&failed)? {
+        0 => {
+            // The job's descriptors take the same numbers as without a connector.
+            sys::close(channel);
+            Ok(())
+        }
+        child => serve(connect, channel, child),
+    }
+}
+
+/// Never tells the broker anything: its socket is the supervisor's. An end of this process, for
+/// whatever reason, is seen there.
+fn serve(connect: &Connect<'_>, channel: i32, child: i32) -> ! {
+    // The end of the control socket means the end of the tree, so it must not be held open here.
+    for number in 0..3 {
+        sys::close(number);
+    }
+    let prepared = target::give_up_privileges().is_ok()
+        // If the caller is killed, bubblewrap is to follow; it looks at its parent, which is this.
+        && sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).is_ok()
+        && sys::prctl(PR_SET_DUMPABLE, 0, 0).is_ok();
+    let Ok(children) = sys::child_signals() else {
+        sys::exit(125)
+    };
+    if !prepared {
+        sys::exit(125)
+    }
+    let mut state = State {
+        connect,
+        me: sys::getpid(),
+        child,
+        done: false,
+        listener: -1,
+        workers: [None; MAX_WORKERS],
+        looked_ms: 0,
+    };
+    let mut channel = channel;
+    // The channel stays open when nothing more comes from it: the supervisor watches its end.
+    let mut waiting = true;
+    let mut asked = false;
+    loop {
+        let poll_in = |fd: i32| PollFd {
+            fd,
+            events: sys::POLLIN,
+            revents: 0,
+        };
+        // poll ignores negative descriptors.
+        let mut fds = [
+            poll_in(children),
+            poll_in(if waiting { channel } else { -1 }),
+            poll_in(if asked { state.listener } else { -1 }),
+        ];
+        let timeout = state.busy().then_some(LOOK_MS);
+        if sys::poll(&mut fds, timeout).is_err() {
+            continue;
+        }
+        if fds[0].revents != 0 {
+            let _ = sys::read(children, &mut [0u8; 128]);
+            state.reap(false);
+        }
+        if fds[1].revents != 0 {
+            let mut received = [-1i32; 1];
+            waiting = false;
+            if sys::receive(channel, &mut [0u8; 1], &mut received) == Ok(1) {
+                state.listener = received[0];
+                asked = true;
+                notify::wake_in_step(state.listener);
+            } else {
+                // The target never came to its filter; its supervisor knows why.
+                sys::close(channel);
+                channel = -1;
+            }
+        }
+        state.look();
+        if fds[2].revents & sys::POLLIN != 0 {
+            state.serve_one();
+        } else if fds[2].revents != 0 {
+            // Nobody is left who could ask.
+            asked = false;
+        }
+        if state.done {
+            sys::exit(0);
+        }
+    }
+}
+
+struct State<'a> {
+    connect: &'a Connect<'a>,
+    me: i32,
+    /// The rest of the run, and whether it is over.
+    child: i32,
+    done: bool,
+    listener: i32,
+    workers: [Option<Worker>; MAX_WORKERS],
+    looked_ms: u64,
+}
+
+/// A process of ours in a connect that may take long.
+#[derive(Clone, Copy)]
+struct Worker {
+    pid: i32,
+    id: u64,
+    thread: i32,
+    since_ms: u64,
+}
+
+/// The socket is ours, the address is in our memory.
+struct Decided {
+    socket: Open,
+    address: [u8; MAX_ADDRESS_BYTES],
+    bytes: usize,
+    may_block: bool,
+    /// What the address names; open until it is connected.
+    _place: Option<Open>,
+}
+
+impl State<'_> {
+    fn busy(&self) -> bool {
+        self.workers.iter().any(Option::is_some)
+    }
+
+    fn serve_one(&mut self) {
+        let Ok(request) = notify::receive(self.listener) else {
+            return;
+        };
+        // A thread makes one call at a time: an older connect of it was interrupted, or was made
+        // in vain.
+        self.stop(|worker| worker.thread == request.thread);
+        let result = match self.decide(&request) {
+            Ok(decided) if decided.may_block => match self.delegate(&request, &decided) {
+                Ok(()) => return,
+                Err(errno) => Err(errno),
+            },
+            Ok(decided) => notify::connect(decided.socket.0, &decided.address[..decided.bytes]),
+            Err(errno) => Err(errno),
+        };
+        // Fails if nobody waits any more.
+        let _ = notify::answer(self.listener, request.id, result);
+    }
+
+    /// Everything that a decision rests on is copied first. The thread waits in its call all the
+    /// while (looked at before and after), so its number means no other process.
+    fn decide(&self, request: &Request) -> Result<Decided, Errno> {
+        if request.number != sys::nr::CONNECT as u32 {
+            return Err(ENOSYS);
+        }
+        // The kernel takes both as int.
+        let (number, bytes) = (request.args[0] as i32, request.args[2] as i32);
+        let bytes = usize::try_from(bytes).map_err(|_| EINVAL)?;
+        let mut address = [0u8; MAX_ADDRESS_BYTES];
+        let copy = address.get_mut(..bytes).ok_or(EINVAL)?;
+        let thread = notify::thread(request.thread).map_err(refused)?;
+        if !notify::waits(self.listener, request.id) {
+            return Err(EACCES);
+        }
+        notify::read_memory(request.thread, request.args[1], copy).map_err(|errno| {
+            if errno == EFAULT {
+                EFAULT
+            } else {
+                refused(errno)
+            }
+        })?;
+        let socket = notify::take_descriptor(&thread, number).map_err(refused)?;
+        if !notify::waits(self.listener, request.id) {
+            return Err(EACCES);
+        }
+        let domain = notify::option(socket.0, SO_DOMAIN)? & u64::from(u32::MAX);
+        let kind = notify::option(socket.0, SO_TYPE)? & u64::from(u32::MAX);
+        let waits = !notify::never_blocks(socket.0)?;
+        match domain {
+            AF_UNIX if matches!(kind, SOCK_STREAM | SOCK_SEQPACKET) => {
+                let real = self.connect.named(&address[..bytes]).ok_or(EACCES)?;
+                // No link anywhere on the way, and exactly the file that was found is connected.
+                let place = notify::place(real).map_err(|errno| match errno {
+                    sys::ELOOP => EACCES,
+                    other => other,
+                })?;
+                let mut address = [0u8; MAX_ADDRESS_BYTES];
+                address[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
+                let mut text = Text::new(&mut address[2..]);
+                text.push(b"/proc/self/fd/");
+                text.push_number(place.0);
+                let bytes = 2 + text.as_bytes().len() + 1;
+                Ok(Decided {
+                    socket,
+                    address,
+                    bytes,
+                    may_block: waits,
+                    _place: Some(place),
+                })
+            }
+            AF_INET | AF_INET6 if self.connect.internet => Ok(Decided {
+                socket,
+                address,
+                bytes,
+                // Datagrams only note the address.
+                may_block: waits && kind == SOCK_STREAM,
+                _place: None,
+            }),
+            AF_NETLINK => Ok(Decided {
+                socket,
+                address,
+                bytes,
+                may_block: false,
+                _place: None,
+            }),
+            _ => Err(EACCES),
+        }
+    }
+
+    /// Has a child make the connect and answer.
+    fn delegate(&mut self, request: &Request, decided: &Decided) -> Result<(), Errno> {
+        let Some(free) = self.workers.iter_mut().find(|slot| slot.is_none()) else {
+            return Err(EAGAIN);
+        };
+        match sys::fork() {
+            Ok(0) => {
+                let alone = sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).is_err()
+                    || sys::getppid() != self.me;
+                if !alone {
+                    let to = &decided.address[..decided.bytes];
+                    let result = notify::connect(decided.socket.0, to);
+                    // Fails if nobody waits any more.
+                    let _ = notify::answer(self.listener, request.id, result);
+                }
+                sys::exit(0)
+            }
+            Ok(pid) => {
+                *free = Some(Worker {
+                    pid,
+                    id: request.id,
+                    thread: request.thread,
+                    since_ms: sys::monotonic_ms(),
+                });
+                Ok(())
+            }
+            Err(_) => Err(EAGAIN),
+        }
+    }
+
+    /// Ends connects that nobody waits for any more, and those of threads with a signal to handle:
+    /// in a connect of their own it would have interrupted them.
+    fn look(&mut self) {
+        if !self.busy() {
+            return;
+        }
+        let now = sys::monotonic_ms();
+        if now.saturating_sub(self.looked_ms) < LOOK_MS {
+            return;
+        }
+        self.looked_ms = now;
+        let listener = self.listener;
+        let long = |worker: &Worker| now.saturating_sub(worker.since_ms) >= LOOK_MS;
+        self.stop(|worker| {
+            long(worker)
+                && (!notify::waits(listener, worker.id) || notify::has_signal(worker.thread))
+        });
+    }
+
+    /// Ends workers, and answers for those who did not come to it: as after a signal.
+    fn stop(&mut self, which: impl Fn(&Worker) -> bool) {
+        for index in 0..MAX_WORKERS {
+            let Some(worker) = self.workers[index].filter(&which) else {
+                continue;
+            };
+            // Not reaped yet, so the number is still its own.
+            let _ = sys::kill(worker.pid, sys::SIGKILL);
+            while self.workers[index].is_some() {
+                if !self.reap(true) {
+                    self.workers[index] = None;
+                }
+            }
+            let _ = notify::answer(self.listener, worker.id, Err(EINTR));
+        }
+    }
+
+    /// Takes note of everybody who is done; waits for one if `block`. Whether there was one.
+    fn reap(&mut self, block: bool) -> bool {
+        let mut block = block;
+        let mut any = false;
+        while let Ok(Some((pid, _))) = sys::wait_any(block) {
+            block = false;
+            any = true;
+            self.done |= pid == self.child;
+            let mine = |slot: &&mut Option<Worker>| slot.is_some_and(|worker| worker.pid == pid);
+            if let Some(slot) = self.workers.iter_mut().find(mine) {
+                *slot = None;
+            }
+        }
+        any
+    }
+}
+
+/// What the target is told if this process may not look: nothing about why.
+fn refused(errno: Errno) -> Errno {
+    match errno {
+        sys::EBADF => errno,
+        _ => EACCES,
+    }
+}

@@ -1,0 +1,325 @@
+//! System calls of the connector: answering for a filter, and acting on another process's behalf.
+//! All of them go through `raw`; the unsafe code is there.
+//!
+//! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
+
+use super::{
+    AT_FDCWD, CStr, EFAULT, EINTR, EINVAL, IoVec, MsgHdr, O_CLOEXEC, Result, close, fd, nr, open,
+    raw, read,
+};
+
+/// An open descriptor, closed when it goes out of scope.
+pub struct Open(pub i32);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// Largest address that the kernel takes (`struct sockaddr_storage`).
+pub const MAX_ADDRESS_BYTES: usize = 128;
+
+/// A call that waits for an answer.
+#[derive(Clone, Copy)]
+pub struct Request {
+    pub id: u64,
+    /// The thread that made the call, as we number it.
+    pub thread: i32,
+    pub number: u32,
+    pub args: [u64; 6],
+}
+
+/// The next call. `ENOENT` if whoever made it is gone already.
+pub fn receive(listener: i32) -> Result<Request> {
+    const RECEIVE: usize = 0xc050_2100;
+    // struct seccomp_notif: id, pid and flags, then struct seccomp_data: number and architecture,
+    // instruction pointer, arguments. The kernel wants it zeroed.
+    let mut words = [0u64; 10];
+    raw(
+        nr::IOCTL,
+        [fd(listener), RECEIVE, words.as_mut_ptr() as usize, 0, 0, 0],
+    )?;
+    let mut args = [0u64; 6];
+    args.copy_from_slice(&words[4..10]);
+    Ok(Request {
+        id: words[0],
+        thread: words[1] as u32 as i32,
+        number: words[2] as u32,
+        args,
+    })
+}
+
+/// Lets the call return 0 or this error. `ENOENT` if nobody waits for it any more. It is never
+/// told to go on: then the kernel would look again at memory that could have changed.
+pub fn answer(listener: i32, id: u64, result: Result<()>) -> Result<()> {
+    const SEND: usize = 0xc018_2101;
+    let error = result.err().map_or(0, |errno| -errno);
+    let response = [id, 0, u64::from(error as u32)];
+    loop {
+        let sent = raw(
+            nr::IOCTL,
+            [fd(listener), SEND, response.as_ptr() as usize, 0, 0, 0],
+        );
+        if sent != Err(EINTR) {
+            return sent.map(drop);
+        }
+    }
+}
+
+/// Whether the call still waits, and so whether its thread number still means that thread.
+pub fn waits(listener: i32, id: u64) -> bool {
+    const ID_VALID: usize = 0x4008_2102;
+    raw(
+        nr::IOCTL,
+        [fd(listener), ID_VALID, &raw const id as usize, 0, 0, 0],
+    )
+    .is_ok()
+}
+
+/// Has the kernel hand the processor over directly, there and back (Linux 6.6): a quarter of the
+/// time. Older kernels refuse, which changes nothing else.
+pub fn wake_in_step(listener: i32) {
+    const SET_FLAGS: usize = 0x4008_2104;
+    const SYNC_WAKE_UP: usize = 1;
+    let _ = raw(nr::IOCTL, [fd(listener), SET_FLAGS, SYNC_WAKE_UP, 0, 0, 0]);
+}
+
+/// A descriptor for a thread. Before Linux 6.9 there are only those for whole processes.
+pub fn thread(id: i32) -> Result<Open> {
+    const PIDFD_THREAD: usize = 0o200;
+    let opened = match raw(nr::PIDFD_OPEN, [fd(id), PIDFD_THREAD, 0, 0, 0, 0]) {
+        Err(EINVAL) => raw(nr::PIDFD_OPEN, [fd(process_of(id)?), 0, 0, 0, 0, 0]),
+        other => other,
+    };
+    opened.map(|number| Open(number as i32))
+}
+
+/// Another process's open file, under a number of ours.
+pub fn take_descriptor(of: &Open, number: i32) -> Result<Open> {
+    raw(nr::PIDFD_GETFD, [fd(of.0), fd(number), 0, 0, 0, 0]).map(|number| Open(number as i32))
+}
+
+/// Copies all of `buffer.len()` bytes out of a thread's memory.
+pub fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> Result<()> {
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    let ours = IoVec {
+        base: buffer.as_mut_ptr() as usize,
+        len: buffer.len(),
+    };
+    let theirs = IoVec {
+        base: usize::try_from(address).map_err(|_| EFAULT)?,
+        len: buffer.len(),
+    };
+    let got = raw(
+        nr::PROCESS_VM_READV,
+        [
+            fd(thread),
+            &raw const ours as usize,
+            1,
+            &raw const theirs as usize,
+            1,
+            0,
+        ],
+    )?;
+    if got == buffer.len() {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
+}
+
+/// A number that the kernel knows about a socket (`SOL_SOCKET`).
+pub fn option(socket: i32, name: i32) -> Result<u64> {
+    const SOL_SOCKET: i32 = 1;
+    let mut value = 0u64;
+    let mut bytes: u32 = 8;
+    raw(
+        nr::GETSOCKOPT,
+        [
+            fd(socket),
+            fd(SOL_SOCKET),
+            fd(name),
+            &raw mut value as usize,
+            &raw mut bytes as usize,
+            0,
+        ],
+    )?;
+    Ok(value)
+}
+
+/// Whether calls on it return at once.
+pub fn never_blocks(number: i32) -> Result<bool> {
+    const F_GETFL: usize = 3;
+    const O_NONBLOCK: usize = 0o4000;
+    raw(nr::FCNTL, [fd(number), F_GETFL, 0, 0, 0, 0]).map(|flags| flags & O_NONBLOCK != 0)
+}
+
+pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
+    raw(
+        nr::CONNECT,
+        [
+            fd(socket),
+            address.as_ptr() as usize,
+            address.len(),
+            0,
+            0,
+            0,
+        ],
+    )
+    .map(drop)
+}
+
+/// A place, not opened for anything, through no link at all.
+pub fn place(path: CStr<'_>) -> Result<Open> {
+    const O_PATH_NOFOLLOW: u64 = (super::O_PATH | super::O_NOFOLLOW | O_CLOEXEC) as u32 as u64;
+    const RESOLVE_NO_SYMLINKS: u64 = 4;
+    let how = [O_PATH_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS];
+    raw(
+        nr::OPENAT2,
+        [
+            fd(AT_FDCWD),
+            path.pointer(),
+            how.as_ptr() as usize,
+            core::mem::size_of_val(&how),
+            0,
+            0,
+        ],
+    )
+    .map(|number| Open(number as i32))
+}
+
+/// Sends one descriptor, with the one byte that it needs to travel.
+pub fn send_descriptor(socket: i32, number: i32) -> Result<()> {
+    const SOL_SOCKET: u64 = 1;
+    const SCM_RIGHTS: u64 = 1;
+    const HEADER_AND_ONE: u64 = 20;
+    const MSG_NOSIGNAL: i32 = 0x4000;
+    let byte = [0u8; 1];
+    let mut control = [
+        HEADER_AND_ONE,
+        SOL_SOCKET | SCM_RIGHTS << 32,
+        u64::from(number as u32),
+    ];
+    let mut iov = IoVec {
+        base: byte.as_ptr() as usize,
+        len: 1,
+    };
+    let message = MsgHdr {
+        name: 0,
+        name_len: 0,
+        pad: 0,
+        iov: &raw mut iov as usize,
+        iov_len: 1,
+        control: control.as_mut_ptr() as usize,
+        control_len: core::mem::size_of_val(&control),
+        flags: 0,
+        pad2: 0,
+    };
+    loop {
+        let sent = raw(
+            nr::SENDMSG,
+            [
+                fd(socket),
+                &raw const message as usize,
+                fd(MSG_NOSIGNAL),
+                0,
+                0,
+                0,
+            ],
+        );
+        if sent != Err(EINTR) {
+            return sent.map(drop);
+        }
+    }
+}
+
+/// Whether a signal waits for a thread that does not block it. Not known is no.
+pub fn has_signal(thread: i32) -> bool {
+    let mut buffer = [0u8; 4096];
+    let Ok(status) = status(thread, &mut buffer) else {
+        return false;
+    };
+    let mask = |name: &[u8]| field(status, name).map_or(0, |text| parse(text, 16));
+    (mask(b"SigPnd:\t") | mask(b"ShdPnd:\t")) & !mask(b"SigBlk:\t") != 0
+}
+
+/// The process that a thread belongs to.
+fn process_of(thread: i32) -> Result<i32> {
+    let mut buffer = [0u8; 4096];
+    let text = field(status(thread, &mut buffer)?, b"Tgid:\t").ok_or(EINVAL)?;
+    i32::try_from(parse(text, 10)).map_err(|_| EINVAL)
+}
+
+/// What /proc tells about a thread, as one text.
+fn status(thread: i32, buffer: &mut [u8]) -> Result<&[u8]> {
+    let mut path = [0u8; 32];
+    let mut text = Text::new(&mut path);
+    text.push(b"/proc/");
+    text.push_number(thread);
+    text.push(b"/status\0");
+    let file = Open(open(text.c_str().ok_or(EINVAL)?, O_CLOEXEC, 0)?);
+    let got = read(file.0, buffer)?;
+    Ok(&buffer[..got])
+}
+
+fn field<'a>(status: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(name))
+}
+
+/// Digits up to the first other byte.
+fn parse(text: &[u8], base: u32) -> u64 {
+    text.iter()
+        .map_while(|byte| (*byte as char).to_digit(base))
+        .fold(0u64, |value, digit| {
+            value.wrapping_mul(base.into()).wrapping_add(digit.into())
+        })
+}
+
+/// A short text in memory of the caller's; what does not fit is left out.
+pub struct Text<'a> {
+    bytes: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Text<'a> {
+    pub fn new(bytes: &'a mut [u8]) -> Self {
+        Text { bytes, len: 0 }
+    }
+
+    pub fn push(&mut self, more: &[u8]) {
+        for byte in more {
+            if let Some(slot) = self.bytes.get_mut(self.len) {
+                *slot = *byte;
+                self.len += 1;
+            }
+        }
+    }
+
+    pub fn push_number(&mut self, number: i32) {
+        let mut digits = [0u8; 10];
+        let mut rest = number.unsigned_abs();
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..]);
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn c_str(&self) -> Option<CStr<'_>> {
+        CStr::new(self.as_bytes())
+    }
+}

@@ -1,0 +1,89 @@
+//! Named sockets, as one start finds them: what each path stands for, and the message to the
+//! process that connects them (`launcher/connect.rs`).
+
+use super::message::{self, Message};
+use super::view::HostMount;
+use crate::access::Access;
+use crate::error::Error;
+use crate::policy::{check_not_kernel, refuse_writable};
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// What the two halves of the launcher get.
+pub(crate) struct Connector {
+    /// The name that the target uses, and where it leads without any link.
+    sockets: Vec<(PathBuf, PathBuf)>,
+    internet: bool,
+    /// The target's listener travels over it, and its end tells the supervisor that nobody
+    /// answers any more.
+    ours: UnixStream,
+    pub(crate) targets: UnixStream,
+}
+
+impl Connector {
+    /// With `internet` the connector makes connects of internet sockets too, as the policy lets
+    /// them be made at all.
+    pub(crate) fn new(
+        paths: &[PathBuf],
+        mounts: &[HostMount],
+        internet: bool,
+    ) -> Result<Connector, Error> {
+        let mut sockets = Vec::with_capacity(paths.len());
+        for path in paths {
+            sockets.push((path.clone(), real(path, mounts)?));
+        }
+        let (ours, targets) = UnixStream::pair()
+            .map_err(|error| Error::io("could not make the connector's channel", error))?;
+        Ok(Connector {
+            sockets,
+            internet,
+            ours,
+            targets,
+        })
+    }
+
+    pub(crate) fn message(&self) -> Message<'_> {
+        message::connect(&self.sockets, self.internet, self.ours.as_fd())
+    }
+}
+
+/// Links on the way are followed now, once, and never by the connector. The socket itself may
+/// come later. No directory on the way may be one that the command can write: what it left there
+/// in an earlier run would be followed.
+fn real(path: &Path, mounts: &[HostMount]) -> Result<PathBuf, Error> {
+    for on_the_way in path.ancestors() {
+        if let Ok(place) = std::fs::canonicalize(on_the_way)
+            && writable(&place, mounts)
+        {
+            return Err(refuse_writable(path));
+        }
+    }
+    let failed = |error| {
+        Error::io(
+            format!(
+                "could not find the directory of the socket {}",
+                path.display()
+            ),
+            error,
+        )
+        .with_hint("the directory must exist when the command starts, the socket need not")
+    };
+    let real = match (std::fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Err(error), Some(parent), Some(name)) if error.kind() == ErrorKind::NotFound => {
+            std::fs::canonicalize(parent).map_err(failed)?.join(name)
+        }
+        (found, _, _) => found.map_err(failed)?,
+    };
+    check_not_kernel(&real)?;
+    Ok(real)
+}
+
+fn writable(place: &Path, mounts: &[HostMount]) -> bool {
+    mounts
+        .iter()
+        .filter(|mount| place.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .is_some_and(|mount| mount.access.contains(Access::WRITE))
+}
