@@ -12,7 +12,7 @@
 //! not removed. The target has no capability in either.
 
 use crate::job::{Pin, Run};
-use crate::sys::{self, CStr, Errno, mounts};
+use crate::sys::{self, CStr, mounts};
 use crate::wire;
 use crate::{Failure, at};
 

@@ -245,6 +245,13 @@ impl Prepared {
             .iter()
             .map(|mount| names::find(policy, mount))
             .collect();
+        if names.iter().any(|names| names.unsettled) {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "directories in a mount are moved about, so that protected names could be missed",
+            )
+            .with_hint("try again when what moves them is done"));
+        }
         if names.iter().any(|names| !names.complete) {
             let reason = "a mount is too large to look everywhere before the start".to_owned();
             self.notes.0.push((Promise::ProtectedNames, reason.clone()));

@@ -448,7 +448,7 @@ fn group(world: &World) -> Result<(), String> {
     };
     // With Landlock its scope decides for each member; the target itself is one it reaches.
     let want = match world.mechanism {
-        Mechanism::Bubblewrap | Mechanism::Landlock => "ok 0",
+        Mechanism::Bubblewrap | Mechanism::BubblewrapByPath | Mechanism::Landlock => "ok 0",
         Mechanism::BubblewrapAlone => "errno 1",
     };
     for (session, want) in [(Session::New, "ok 0"), (Session::Inherit, want)] {

@@ -13,6 +13,8 @@ pub(crate) enum Mechanism {
     Bubblewrap,
     /// Namespaces and the filter: what a kernel without Landlock has.
     BubblewrapAlone,
+    /// The first, where mounts inside mounts are left to bubblewrap.
+    BubblewrapByPath,
     /// Landlock and the filter.
     Landlock,
 }
@@ -22,13 +24,16 @@ impl Mechanism {
         match self {
             Mechanism::Bubblewrap => "bubblewrap",
             Mechanism::BubblewrapAlone => "bubblewrap-alone",
+            Mechanism::BubblewrapByPath => "bubblewrap-by-path",
             Mechanism::Landlock => "landlock",
         }
     }
 
     pub(crate) fn family(self) -> &'static str {
         match self {
-            Mechanism::Bubblewrap | Mechanism::BubblewrapAlone => "bubblewrap",
+            Mechanism::Bubblewrap | Mechanism::BubblewrapAlone | Mechanism::BubblewrapByPath => {
+                "bubblewrap"
+            }
             Mechanism::Landlock => "landlock",
         }
     }
@@ -42,12 +47,17 @@ impl Mechanism {
         let (support, backend) = match self {
             Mechanism::Bubblewrap => (support, Backend::Bubblewrap),
             Mechanism::BubblewrapAlone => (support.with_landlock_at_most(0), Backend::Bubblewrap),
+            Mechanism::BubblewrapByPath => {
+                (support.without_pins_by_descriptor(), Backend::Bubblewrap)
+            }
             Mechanism::Landlock => (support, Backend::Landlock),
         };
         let requirement = match self {
             // Read-only, not executable: only Landlock keeps that, and one mount here is so.
             Mechanism::BubblewrapAlone => Requirement::BestEffort,
-            Mechanism::Bubblewrap | Mechanism::Landlock => Requirement::Enforce,
+            Mechanism::Bubblewrap | Mechanism::BubblewrapByPath | Mechanism::Landlock => {
+                Requirement::Enforce
+            }
         };
         Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan")
     }
@@ -60,6 +70,9 @@ pub(crate) fn mechanisms() -> Vec<Mechanism> {
     if support.bubblewrap().is_some() {
         out.push(Mechanism::Bubblewrap);
         out.push(Mechanism::BubblewrapAlone);
+        if support.pins_by_descriptor() {
+            out.push(Mechanism::BubblewrapByPath);
+        }
     }
     if support.landlock_abi() >= 6 {
         out.push(Mechanism::Landlock);
@@ -81,6 +94,8 @@ impl World {
             std::fs::create_dir(&path).expect("a directory");
             std::fs::write(path.join("file"), format!("{name} content")).expect("a file");
         }
+        // Held, so that every case runs with a mount inside a mount.
+        std::fs::create_dir(dir.path().join("rw/pinned")).expect("a directory");
         std::os::unix::fs::symlink(dir.path().join("outside/file"), dir.path().join("rw/link"))
             .expect("a link");
         let world = World { dir, mechanism };
@@ -109,6 +124,7 @@ impl World {
             .mount(self.host("ro"), "/ro", Access::READ)
             .mount(probe_program(), "/probe", Access::READ | Access::EXECUTE)
             .network(Network::Denied)
+            .protect("pinned")
     }
 
     pub(crate) fn plan(&self) -> Plan {

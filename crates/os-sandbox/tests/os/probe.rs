@@ -1,6 +1,7 @@
 //! The confined target: does one thing and says what came of it, `ok`, `ok TEXT` or `errno N`.
 
 use crate::{attempts, raw, words};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::libc;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -72,6 +73,12 @@ fn run(words: &[&str]) -> io::Result<String> {
         ["delete", path] => fs::remove_file(path).map(done),
         ["mkdir", path] => fs::create_dir(path).map(done),
         ["rename", from, to] => fs::rename(from, to).map(done),
+        ["exchange", from, to] => {
+            renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_EXCHANGE)
+                .map(done)
+                .map_err(io::Error::from)
+        }
+        ["uncover", path] => crate::uncover::run(path),
         ["link", from, to] => fs::hard_link(from, to).map(done),
         ["symlink", from, to] => std::os::unix::fs::symlink(from, to).map(done),
         ["mode", path, mode] => {

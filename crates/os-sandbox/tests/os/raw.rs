@@ -3,10 +3,15 @@
 use nix::libc;
 
 /// Makes a call with plain numbers for arguments, or the address of `data` where an argument is
-/// [`DATA`].
+/// [`DATA`], of its second half where it is [`DATA_MIDDLE`].
 pub(crate) fn call(number: i64, args: [u64; 6], data: &mut [u8]) -> Result<i64, i32> {
     let pointer = data.as_mut_ptr() as u64;
-    let a = args.map(|arg| if arg == DATA { pointer } else { arg });
+    let middle = pointer + data.len() as u64 / 2;
+    let a = args.map(|arg| match arg {
+        DATA => pointer,
+        DATA_MIDDLE => middle,
+        other => other,
+    });
     // SAFETY: every call that the tests make either takes numbers only, or reads or writes at most
     // `data`, which is larger than any structure concerned and outlives the call. Calls are made
     // in a single-threaded probe that exits right after.
@@ -45,3 +50,6 @@ pub(crate) fn alarm_every(time: std::time::Duration) {
 
 /// Stands for the address of the probe's buffer.
 pub(crate) const DATA: u64 = u64::MAX - 1;
+
+/// Stands for the address of the second half of the probe's buffer.
+pub(crate) const DATA_MIDDLE: u64 = u64::MAX - 2;

@@ -51,6 +51,7 @@ impl Report {
         let case = match self.mechanism {
             Mechanism::Bubblewrap | Mechanism::Landlock => case.to_owned(),
             Mechanism::BubblewrapAlone => format!("without landlock: {case}"),
+            Mechanism::BubblewrapByPath => format!("pins by path: {case}"),
         };
         append(&serde_json::json!({
             "mechanism": self.mechanism.family(),
