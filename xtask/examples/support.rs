@@ -18,7 +18,7 @@ const PARTS: [&str; 2] = ["launcher", "seccomp"];
 const LANDLOCK_ABI: u32 = 6;
 
 fn main() {
-    let support = Support::detect();
+    let support = Support::detect_fresh();
     print!("{support}\u{c}");
     let missing = support.missing();
     for (part, why, _) in missing.iter().filter(|(what, ..)| PARTS.contains(what)) {

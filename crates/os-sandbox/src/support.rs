@@ -122,7 +122,9 @@ pub struct Assumed {
 
 impl Support {
     /// Looks at this host: starts a confined process under each mechanism and sees what it could
-    /// do. The answer is kept; [`Support::forget`] makes the next call look again.
+    /// do. The answer is kept, and that a probe has passed is kept for other processes of this
+    /// boot, in `$XDG_CACHE_HOME/os-sandbox` or `~/.cache/os-sandbox`; what is missing is looked
+    /// for each time. [`Support::forget`] makes the next call look again.
     #[must_use]
     pub fn detect() -> Support {
         // One at a time; and never while holding the answer, which a failing probe forgets.
@@ -137,9 +139,26 @@ impl Support {
         support
     }
 
-    /// Makes the next [`Support::detect`] look again; right after a mechanism failed.
+    /// Looks at this host without reading or writing what is kept, for programs that leave no
+    /// files behind or want to know how it is now.
+    ///
+    /// ```
+    /// let now = os_sandbox::Support::detect_fresh();
+    /// assert_eq!(now.landlock_abi(), os_sandbox::Support::detect().landlock_abi());
+    /// ```
+    #[must_use]
+    pub fn detect_fresh() -> Support {
+        let _looking = LOOKING
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        crate::backend::detect_fresh()
+    }
+
+    /// Makes the next [`Support::detect`] look again, also that of another process; right after a
+    /// mechanism failed.
     pub fn forget() {
         *kept() = None;
+        crate::backend::forget();
     }
 
     /// Tries to break each promise of a plan, from inside exactly the plan's confinement, and says

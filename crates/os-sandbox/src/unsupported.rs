@@ -23,6 +23,13 @@ use std::time::{Duration, Instant};
 /// How often an end is looked for; there is no descriptor to wait on.
 const TICK: Duration = Duration::from_millis(10);
 
+/// There is nothing to remember.
+pub(crate) fn forget() {}
+
+pub(crate) fn detect_fresh() -> Support {
+    detect()
+}
+
 pub(crate) fn detect() -> Support {
     fn missing<T>() -> Finding<T> {
         Finding::Missing {

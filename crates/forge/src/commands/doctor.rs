@@ -14,6 +14,8 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 
 pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<Exit, Failure> {
+    // How it is now, also for the next command.
+    Support::forget();
     let support = Support::detect();
     let plan = Plan::new(&default_policy()?, &support, Requirement::Enforce);
     let proofs = match args.prove {

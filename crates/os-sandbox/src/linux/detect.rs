@@ -1,6 +1,7 @@
 //! Finds out what works here by trying: a confined process, once under each mechanism, that
 //! attempts what it must not be able to do.
 
+use super::cache::{Cache, Known};
 use super::launch::launch;
 use super::message;
 use super::private::PrivateDir;
@@ -14,6 +15,7 @@ use crate::policy::Policy;
 use crate::proof::{Check, Seen};
 use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support};
 use nix::unistd::geteuid;
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -21,7 +23,7 @@ use std::time::Duration;
 
 /// Where a trusted bubblewrap lies. Not PATH: whoever writes PATH would choose the sandbox. The
 /// system's own first, because distributions make exceptions (AppArmor) for exactly that one.
-const BWRAP: [&str; 4] = [
+pub(super) const BWRAP: [&str; 4] = [
     "/usr/bin/bwrap",
     "/bin/bwrap",
     "/usr/local/bin/bwrap",
@@ -30,7 +32,22 @@ const BWRAP: [&str; 4] = [
 
 const WITHIN: Duration = Duration::from_secs(20);
 
+/// Believes what an earlier process of this boot has seen pass, and keeps what passes now.
 pub(crate) fn detect() -> Support {
+    let Some(cache) = Cache::open() else {
+        return detect_fresh();
+    };
+    let support = look(&cache.read());
+    cache.write(&Known::of(&support));
+    support
+}
+
+/// Tries everything.
+pub(crate) fn detect_fresh() -> Support {
+    look(&Known::default())
+}
+
+fn look(known: &Known) -> Support {
     let (abi, errata, filters) = match report() {
         Ok(report) => report,
         Err(error) => return nothing(&error),
@@ -56,15 +73,27 @@ pub(crate) fn detect() -> Support {
             "Linux 5.13 or later with landlock in its lsm= parameter; a container needs a seccomp \
              profile that lets its system calls pass",
         );
-    } else if let Err(reason) = probe(&support, Backend::Landlock) {
+    } else if !known.landlock
+        && let Err(reason) = probe(&support, Backend::Landlock)
+    {
         support.landlock = missing(&format!("a probe was not confined: {reason}"), "");
     }
-    (support.bubblewrap, support.pins) = bubblewrap(&support);
-    if support.seccomp() && support.landlock_abi() > 0 {
-        support.connector.landlock = connector(&support, Backend::Landlock);
+    (support.bubblewrap, support.pins) = bubblewrap(&support, known);
+    let filters = support.seccomp();
+    let connects = |known: bool, support: &Support, backend: Backend| {
+        if known {
+            Finding::Works(())
+        } else {
+            connector(support, backend)
+        }
+    };
+    if filters && support.landlock_abi() > 0 {
+        support.connector.landlock =
+            connects(known.landlock_connector, &support, Backend::Landlock);
     }
-    if support.seccomp() && support.bubblewrap().is_some() {
-        support.connector.bubblewrap = connector(&support, Backend::Bubblewrap);
+    if filters && support.bubblewrap().is_some() {
+        support.connector.bubblewrap =
+            connects(known.bubblewrap_connector, &support, Backend::Bubblewrap);
     }
     support
 }
@@ -88,7 +117,12 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
     let tried = || -> Result<(), String> {
         let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
         let path = scratch.home().join("named");
-        let _listener = UnixListener::bind(&path).map_err(|error| error.to_string())?;
+        let _listener = UnixListener::bind(&path)
+            // Whatever the umask left of it.
+            .and_then(|made| {
+                std::fs::set_permissions(&path, Permissions::from_mode(0o700)).map(|()| made)
+            })
+            .map_err(|error| error.to_string())?;
         let policy = Policy::builder().unix_socket(path).build();
         let policy = policy.map_err(|error| error.to_string())?;
         not_held(&policy, &with, backend)
@@ -140,7 +174,7 @@ fn report() -> Result<(u32, u32, bool), Error> {
 }
 
 /// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.
-fn bubblewrap(support: &Support) -> (Finding<Bubblewrap>, Finding<()>) {
+fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding<()>) {
     let none = |finding| (finding, missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
         return none(missing(
@@ -158,18 +192,28 @@ fn bubblewrap(support: &Support) -> (Finding<Bubblewrap>, Finding<()>) {
             "install a bubblewrap without the bit; user namespaces make it unnecessary",
         ));
     }
-    let found = Bubblewrap {
+    let mut with = support.clone();
+    with.pins = Finding::Works(());
+    // With pins nothing depends on the version.
+    if let (Some(version), true) = (&known.bubblewrap, known.pins) {
+        let found = Bubblewrap {
+            path: path.to_owned(),
+            version: version.clone(),
+        };
+        return (Finding::Works(found), with.pins);
+    }
+    with.bubblewrap = Finding::Works(Bubblewrap {
         path: path.to_owned(),
         version: version(path),
-    };
-    let mut with = support.clone();
-    with.bubblewrap = Finding::Works(found.clone());
-    with.pins = Finding::Works(());
+    });
     let Err(reason) = probe(&with, Backend::Bubblewrap) else {
         return (with.bubblewrap, with.pins);
     };
     // Once more without what needs a user namespace within bubblewrap's.
     with.pins = missing(&reason, NESTED);
+    if known.bubblewrap.is_some() {
+        return (with.bubblewrap, with.pins);
+    }
     match probe(&with, Backend::Bubblewrap) {
         Ok(()) => (with.bubblewrap, with.pins),
         Err(reason) => none(missing(

@@ -3,6 +3,7 @@
 
 mod alone;
 mod bwrap;
+mod cache;
 mod checks;
 mod detect;
 mod launch;
@@ -22,7 +23,8 @@ mod view;
 #[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
 mod wire;
 
-pub(crate) use detect::detect;
+pub(crate) use cache::forget;
+pub(crate) use detect::{detect, detect_fresh};
 pub(crate) use private::Places;
 pub(crate) use prove::{Whose, prove};
 pub(crate) use running::{Killer, Running};

@@ -179,7 +179,7 @@ impl Drop for PrivateDir {
 }
 
 /// For the caller alone, whatever its umask leaves of that.
-fn make(path: &Path) -> io::Result<()> {
+pub(super) fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)?;
     if fs::symlink_metadata(path)?.permissions().mode() & 0o7777 != 0o700 {
         fs::set_permissions(path, Permissions::from_mode(0o700))?;

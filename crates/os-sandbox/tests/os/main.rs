@@ -1,7 +1,7 @@
 //! Every promise under every mechanism that this host has, seen from outside. The program has
 //! several lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
-//! `--broker …` (a broker that is going to be killed) and `--caller …` (one that was started
-//! strangely). The tests themselves are never confined.
+//! `--broker …` (a broker that is going to be killed), `--caller …` (one that was started
+//! strangely) and `--remembered …` (one that detects). The tests themselves are never confined.
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
 //! mechanism × case appends a line of JSON to the file.
@@ -30,8 +30,15 @@ mod pins;
 mod probe;
 #[cfg(target_os = "linux")]
 mod proofs;
+// Plays a stricter kernel; its own main is not called here.
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "one file for two programs")]
+#[path = "../../examples/hide.rs"]
+mod hide;
 #[cfg(target_os = "linux")]
 mod raw;
+#[cfg(target_os = "linux")]
+mod remembered;
 #[cfg(target_os = "linux")]
 mod report;
 #[cfg(target_os = "linux")]
@@ -63,6 +70,7 @@ fn main() -> std::process::ExitCode {
         Some("--broker") => return survivors::broker(&args[1..]),
         Some("--caller") => return callers::main(&args[1..]),
         Some("--page") => return page(),
+        Some("--remembered") => return remembered::main(&args[1..]),
         _ => {}
     }
     // The libtest arguments that cargo and nextest pass: a filter, --list, --exact, --nocapture.
@@ -159,6 +167,7 @@ fn tests() -> Vec<Test> {
     let mut out: Vec<Test> = vec![
         ("support::detect".to_owned(), Box::new(report::support)),
         ("matrix::fixtures".to_owned(), Box::new(fixtures)),
+        ("support::remembered".to_owned(), Box::new(remembered::all)),
     ];
     for mechanism in fixture::mechanisms() {
         let sets: &[(&str, Set)] = &[

@@ -64,7 +64,7 @@ impl Report {
 
 /// Detection itself: what is missing here is told, with a reason.
 pub(crate) fn support() -> usize {
-    let support = Support::detect();
+    let support = Support::detect_fresh();
     print!("{support}");
     let mut failures = 0;
     for (what, reason, _) in support.missing() {
