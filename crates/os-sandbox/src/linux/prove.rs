@@ -5,7 +5,7 @@
 use super::checks;
 use super::launch::LAUNCHER;
 use super::names;
-use super::private::{PrivateDir, random};
+use super::private::{PrivateDir, make, random};
 use super::start::{Probe, begin};
 use super::view::{HostMount, host_mounts};
 use super::wire::{self, Try};
@@ -18,12 +18,12 @@ use crate::policy::{Place, System};
 use crate::proof::{Check, Seen};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
-use std::fs;
-use std::io::{PipeReader, Read};
+use std::fs::{self, Permissions};
+use std::io::{PipeReader, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -226,7 +226,11 @@ impl Decoys {
                 .create_new(true)
                 .mode(mode)
                 .open(&path)
-                .and_then(|mut file| std::io::Write::write_all(&mut file, bytes))
+                .and_then(|mut file| {
+                    // Whatever the umask left of it: a refusal must not be just that.
+                    file.set_permissions(Permissions::from_mode(mode))?;
+                    file.write_all(bytes)
+                })
                 .map(|()| path)
                 .map_err(failed)
         };
@@ -234,10 +238,7 @@ impl Decoys {
         let doomed = file("doomed", 0o600, b"")?;
         let program = file("program", 0o700, LAUNCHER)?;
         let directory = home.join("directory");
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&directory)
-            .map_err(failed)?;
+        make(&directory).map_err(failed)?;
         for one in [
             Try::ReadOutside,
             Try::WriteOutside,
@@ -334,6 +335,8 @@ impl Decoys {
         let other = self._place.home().join("socket");
         // A path too long for a socket: nothing to try.
         if let Ok(listener) = UnixListener::bind(&other) {
+            // Whatever the umask left of it; if that fails, it proves less.
+            let _ = fs::set_permissions(&other, Permissions::from_mode(0o700));
             self._sockets.push(listener);
             self.ask_with(Try::OtherSocket, wire::PROBE_OTHER_SOCKET, &other);
         }
