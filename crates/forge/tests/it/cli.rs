@@ -73,6 +73,174 @@ fn a_refusal_as_json_is_one_object() {
 #[test]
 fn a_mistake_in_the_project_file_stops_everything() {
     let world = World::new(&[(FILE, &PROJECT.replace("zones:", "zonse:"))]);
+    for args in [
+        &["check"][..],
+        &["run"],
+        &["tools", "list"],
+        &["tools", "call", "list_files"],
+    ] {
+        let ran = world.forge(args);
+        ran.code(2).says(&[
+            "golem-forge.config.yaml:3:3",
+            "^^^^^",
+            "did you mean `zones`?",
+        ]);
+        assert_eq!(ran.stdout, "");
+    }
+    // For `exec`, whatever stops forge before the command is 125.
+    world.forge(&["exec", "--", "true"]).code(125);
+    assert!(!world.project().join("workspace").exists());
+
+    let ran = world.forge(&["check", "--json"]);
+    let last = ran.stderr.lines().last().unwrap();
+    let object: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(object["error"]["line"], 3);
+    assert_eq!(object["error"]["column"], 3);
+}
+
+#[test]
+fn usage_mistakes_exit_2() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    for args in [
+        &["frobnicate"][..],
+        &["tools"],
+        &["-c", "novalue", "check"],
+        &["run", "nobody"],
+        &["run", "--model", "gpt-9"],
+        &["run"],
+    ] {
+        world.forge(args).code(2);
+    }
+    // Which `exec` must not mix up with its command's own.
+    world.forge(&["exec"]).code(125);
+    world
+        .forge(&["exec", "--frobnicate", "--", "true"])
+        .code(125);
+}
+
+#[test]
+fn a_project_names_no_playbook_outside_itself() {
+    let world = World::new(&[("workers/main.worker", "---\nname: main\n---\nGo.\n")]);
+    let playbook = "version: 1\nworkers: {main: [{say: hello}]}\n";
+    std::fs::write(world.outside().join("outside.yaml"), playbook).unwrap();
+    world.write("inside.yaml", playbook);
+    for (model, code) in [("inside.yaml", 0), ("../outside.yaml", 2), ("/dev/null", 2)] {
+        world.write(FILE, &format!("{PROJECT}model: scripted:{model}\n"));
+        world.forge(&["run"]).code(code);
+    }
+    // A person may.
+    world
+        .forge(&["run", "--model", "scripted:../outside.yaml"])
+        .code(0);
+}
+
+#[test]
+fn tools_list_is_what_a_model_sees() {
+    let world = World::new(&[
+        (FILE, PROJECT),
+        (
+            "workers/pure.worker",
+            "---\nname: pure\ndescription: thinks\n---\nThink.\n",
+        ),
+        (
+            "workers/reader.worker",
+            "---\nname: reader\nsandbox: {zones: [{name: data, mode: ro}]}\ntools: [read_file]\n---\nRead.\n",
+        ),
+    ]);
+    let names = |args: &[&str]| -> Vec<String> {
+        let mut all = vec!["tools", "list", "--json"];
+        all.extend(args);
+        let ran = world.forge(&all);
+        ran.code(0);
+        let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        object["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // Without an entry worker the tools are the project's.
+    assert_eq!(
+        names(&[]),
+        [
+            "delete_file",
+            "list_files",
+            "read_file",
+            "write_file",
+            "shell"
+        ]
+    );
+    assert_eq!(names(&["--worker", "reader"]), ["read_file"]);
+    let text = world.forge(&["tools", "list"]).stdout;
+    assert!(!text.contains("zone"));
+}
+
+#[test]
+fn check_shows_the_table_and_finds_what_cannot_work() {
+    let world = World::new(&[
+        (FILE, PROJECT),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: {zones: [{name: data, mode: ro}]}\nworkers: [writer]\n---\nGo.\n",
+        ),
+        (
+            "workers/writer.worker",
+            "---\nname: writer\ndescription: writes\nsandbox: {zones: [{name: workspace, mode: rw}]}\n---\nWrite.\n",
+        ),
+    ]);
+    let ran = world.forge(&["check"]);
+    ran.code(1).says(&[
+        "'main' may call 'writer', which asks for more",
+        "Child requests zone 'workspace' but parent doesn't have it",
+    ]);
+    assert!(ran.stdout.contains("/data"), "{}", ran.stdout);
+    // Nothing was run and nothing was made.
+    assert!(!world.project().join("workspace").exists());
+}
+
+#[test]
+fn doctor_says_what_holds_here() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["doctor", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let enforceable = object["sandbox"]["enforceable"].as_bool().unwrap();
+    ran.code(if enforceable { 0 } else { 1 });
+}
+
+#[test]
+fn doctor_proves_what_it_says() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let has = |object: &serde_json::Value| {
+        let enforceable = object["sandbox"]["enforceable"].as_bool().unwrap();
+        if enforceable { 0 } else { 6 }
+    };
+    let ran = world.forge(&["doctor", "--prove", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    ran.code(has(&object));
+    let proofs = object["sandbox"]["proofs"].as_array().unwrap();
+    for proof in proofs.iter().filter(|proof| proof.get("refused").is_none()) {
+        assert_eq!(proof["holds"], true, "{proof}");
+        // The project's own mounts are what was tried.
+        let checks = proof["proof"]["checks"].as_array().unwrap();
+        for name in ["write in a read-only mount", "write in a writable mount"] {
+            let check = checks.iter().find(|check| check["name"] == name);
+            assert_eq!(check.unwrap()["ok"], true, "{name}");
+        }
+    }
+    let left = std::fs::read_dir(world.project().join("workspace")).unwrap();
+    assert_eq!(left.count(), 0, "something was left in a mount");
+
+    let ran = world.forge(&["doctor", "--prove"]);
+    ran.code(has(&object));
+    let lines = ran.stdout.matches("read a file outside").count();
+    let proved = proofs.iter().filter(|proof| proof.get("proof").is_some());
+    assert_eq!(lines, proved.count(), "{}", ran.stdout);
+}
+
+#[test]
+fn doctor_proves_a_directory_without_a_project() {
+    let world = World::new(&[("file", "content")]);
     let enforceable = world.forge(&["doctor"]).code == 0;
     let code = if enforceable { 0 } else { 6 };
     world.forge(&["doctor", "--prove"]).code(code);
