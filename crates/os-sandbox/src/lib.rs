@@ -59,6 +59,7 @@ mod child;
 mod command;
 mod enforcement;
 mod error;
+mod holes;
 mod output;
 mod plan;
 mod policy;
@@ -81,6 +82,7 @@ pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};
 pub use enforcement::{Enforcement, ShownMount};
 pub use error::{Error, ErrorKind};
+pub use holes::KnownHole;
 pub use output::{Captured, Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{

@@ -361,13 +361,7 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     let mut out = Out(Vec::new());
     out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
     out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
-    if mount_layer
-        && policy.mounts_inside_writable()
-        && !support.pins_by_descriptor()
-        && support
-            .bubblewrap()
-            .is_some_and(|b| b.makes_places_by_path())
-    {
+    if mount_layer && policy.mounts_inside_writable() && support.makes_places_through_links() {
         out.remark(
             "for the command; bubblewrap before 0.12, raced by another command in the same \
              directory while it starts, can leave an empty file outside (CVE-2026-87766)",
@@ -465,17 +459,22 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
         }
     }
 
+    let held: Result<&[Mechanism], _> = match &layer {
+        Ok(_) if support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
+        Ok(_) => Ok(&[Bubblewrap]),
+        Err(reason) => Err(reason),
+    };
     if policy.protected().next().is_some() {
         out.names(
             Promise::ProtectedNames,
-            &layer,
+            held,
             "names that do not exist yet are not held",
         );
     }
     if policy.hidden().next().is_some() {
         out.names(
             Promise::HiddenNames,
-            &layer,
+            held,
             "names that appear while it runs are not covered",
         );
     }
@@ -555,9 +554,9 @@ impl Out {
         }
     }
 
-    fn names(&mut self, promise: Promise, layer: &Kept, limit: &str) {
+    fn names(&mut self, promise: Promise, layer: Result<&[Mechanism], &String>, limit: &str) {
         match layer {
-            Ok(mechanism) => self.push(promise, State::Degraded, &[*mechanism], limit),
+            Ok(by) => self.push(promise, State::Degraded, by, limit),
             Err(reason) => self.push(promise, State::Absent, &[], reason),
         }
     }

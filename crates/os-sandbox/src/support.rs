@@ -78,17 +78,6 @@ impl Bubblewrap {
     pub fn version(&self) -> &str {
         &self.version
     }
-
-    /// Whether it makes missing mount points without looking where links lead
-    /// (CVE-2026-87766). A version that cannot be read counts as old.
-    pub(crate) fn makes_places_by_path(&self) -> bool {
-        let mut numbers = self
-            .version
-            .split('.')
-            .map_while(|part| part.parse::<u32>().ok());
-        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        version < (0, 12)
-    }
 }
 
 /// A host that is described instead of looked at: for tests, and to see what a plan would be
@@ -351,6 +340,7 @@ impl Support {
 
 impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holes = self.known_holes();
         let mut row = |what: &str, found: Result<String, (&str, &str)>| match found {
             Ok(detail) => writeln!(f, "{what:<11} yes  {detail}"),
             Err((reason, how)) => {
@@ -364,8 +354,13 @@ impl fmt::Display for Support {
         };
         row(
             "bubblewrap",
-            self.bubblewrap
-                .row(|bwrap| format!("{} at {}", bwrap.version, bwrap.path.display())),
+            self.bubblewrap.row(|bwrap| {
+                let mut text = format!("{} at {}", bwrap.version, bwrap.path.display());
+                for hole in &holes {
+                    text.push_str(&format!("\n{:<16} known hole {hole}", ""));
+                }
+                text
+            }),
         )?;
         if self.bubblewrap().is_some() {
             row("pins", self.pins.row(|()| "made by descriptor".to_owned()))?;

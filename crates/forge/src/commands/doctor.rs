@@ -64,11 +64,18 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
         .into_iter()
         .map(|(what, why, how)| json!({"what": what, "why": why, "how_to_get_it": how}))
         .collect();
+    let holes: Vec<Value> = support
+        .known_holes()
+        .iter()
+        .map(|hole| json!({"id": hole.id(), "what": hole.what(), "covered_by": hole.covered_by()}))
+        .collect();
     json!({
         "enforceable": plan.is_ok(),
         "backend": plan.as_ref().ok().map(|plan| plan.backend().to_string()),
         "landlock_abi": support.landlock_abi(),
         "bubblewrap": support.bubblewrap().map(os_sandbox::Bubblewrap::version),
+        "pins_by_descriptor": support.pins_by_descriptor(),
+        "known_holes": holes,
         "missing": missing,
     })
 }

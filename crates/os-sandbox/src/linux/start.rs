@@ -81,7 +81,8 @@ pub(crate) fn begin(
         .inspect_err(|_| crate::support::Support::forget())?;
     if first.kind == wire::RECORD_FAILED {
         let error = failure(&command, first);
-        if error.kind() == ErrorKind::Enforcement {
+        // A tree that changed says nothing about the mechanism.
+        if error.kind() == ErrorKind::Enforcement && first.a != wire::STAGE_PIN {
             crate::support::Support::forget();
         }
         return Err(error);

@@ -199,8 +199,8 @@ fn a_plan_reads_like_a_table() {
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  bubblewrap + launcher
-    protected names  degraded  bubblewrap (names that do not exist yet are not held)
-    hidden names     degraded  bubblewrap (names that appear while it runs are not covered)
+    protected names  degraded  bubblewrap + launcher (names that do not exist yet are not held)
+    hidden names     degraded  bubblewrap + launcher (names that appear while it runs are not covered)
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
     devices          enforced  bubblewrap
