@@ -174,9 +174,10 @@ pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
 
 /// A place, not opened for anything, through no link at all.
 pub fn place(path: CStr<'_>) -> Result<Open> {
-    const O_PATH_NOFOLLOW: u64 = (super::O_PATH | super::O_NOFOLLOW | O_CLOEXEC) as u32 as u64;
+    // Without O_NOFOLLOW, which would open a link at the end instead of refusing it.
+    const O_PATH_ONLY: u64 = (super::O_PATH | O_CLOEXEC) as u32 as u64;
     const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let how = [O_PATH_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS];
+    let how = [O_PATH_ONLY, 0, RESOLVE_NO_SYMLINKS];
     raw(
         nr::OPENAT2,
         [

@@ -294,6 +294,20 @@ impl Support {
         out
     }
 
+    /// This host as if nobody could connect sockets for a command: older kernels, emulated.
+    #[must_use]
+    pub fn without_named_sockets(mut self) -> Support {
+        let off = || Finding::Missing {
+            reason: "switched off by the caller".to_owned(),
+            how: String::new(),
+        };
+        self.connector = Connector {
+            bubblewrap: off(),
+            landlock: off(),
+        };
+        self
+    }
+
     /// This host with Landlock held at `abi` at most: older kernels, emulated.
     #[must_use]
     pub fn with_landlock_at_most(mut self, abi: u32) -> Support {

@@ -112,6 +112,14 @@ pub(crate) fn run(words: &[&str]) -> io::Result<String> {
                 )),
             }
         }
+        ["stall", full] => stall(full),
+        // When there is a file.
+        ["talk-after", go, path] => {
+            while !std::fs::exists(go)? {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            talk(UnixStream::connect(path)?)
+        }
         ["many", path, count] => many(path, count.parse().map_err(io::Error::other)?),
         ["full", full, path] => beside_a_full_one(full, path),
         ["interrupted", full] => interrupted(full),
@@ -366,4 +374,32 @@ fn swap_socket(named: &str, other: &str, port: u16, rounds: u32) -> io::Result<S
         stop.store(true, Ordering::Relaxed);
     });
     Ok(String::new())
+}
+
+/// Sockets that wait and do not wait in turns: a connect that was looked at as one that returns at
+/// once may then wait for ever.
+fn stall(full: &str) -> io::Result<String> {
+    let _held = fill(full)?;
+    std::thread::scope(|scope| {
+        for _ in 0..30 {
+            let fd = make(AddressFamily::Unix, SockType::Stream, true)?;
+            let number = fd.as_raw_fd();
+            scope.spawn(move || {
+                loop {
+                    for flags in [0, libc::O_NONBLOCK] {
+                        let set = [number as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0];
+                        let _ = plain(libc::SYS_fcntl, set);
+                    }
+                }
+            });
+            scope.spawn(move || {
+                loop {
+                    let _ = connect(fd.as_raw_fd(), &UnixAddr::new(full)?);
+                }
+                #[expect(unreachable_code, reason = "names the type of the loop's errors")]
+                io::Result::Ok(())
+            });
+        }
+        Ok(String::new())
+    })
 }

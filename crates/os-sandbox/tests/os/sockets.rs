@@ -10,7 +10,9 @@ use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, bind, listen,
     sendmsg, socket,
 };
-use os_sandbox::{Command, Network, Plan, PolicyBuilder, UnixSockets};
+use os_sandbox::{
+    Backend, Command, Network, Plan, PolicyBuilder, Promise, Requirement, Support, UnixSockets,
+};
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -221,6 +223,10 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     );
     internet(&host, report, &check);
     python(&host, &plan, report);
+    ssh_agent(&host, report);
+    held_up(&host, &plan, report);
+    closed_without(&host, report);
+    names(&host, report);
     // Told, not judged: the cost of one connect.
     let open = host.world.policy().unix_sockets(UnixSockets::Open).build();
     let open = host.world.mechanism.plan(&open.expect("a policy"));
@@ -332,6 +338,151 @@ fn python(host: &Host, plan: &Plan, report: &mut Report) {
         match said(output) {
             text if text == "ok pong" => Ok(()),
             text => Err(text),
+        },
+    );
+}
+
+/// The agent is the daemon that people name first.
+fn ssh_agent(host: &Host, report: &mut Report) {
+    let name = "sockets: ssh-agent";
+    let path = host.world.host("daemons").join("agent");
+    let agent = std::process::Command::new("ssh-agent")
+        .arg("-D")
+        .arg("-a")
+        .arg(&path)
+        .stdout(std::process::Stdio::null())
+        .spawn();
+    let (Ok(mut agent), true) = (agent, std::path::Path::new("/usr/bin/ssh-add").exists()) else {
+        report.skip(name, "no ssh-agent or no ssh-add");
+        return;
+    };
+    while !path.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let policy = host.policy().unix_socket(&path).build().expect("a policy");
+    let output = Command::new(&host.world.mechanism.plan(&policy), "ssh-add")
+        .arg("-l")
+        .env("SSH_AUTH_SOCK", &path)
+        .output();
+    agent.kill().expect("a kill");
+    agent.wait().expect("an end");
+    report.case(
+        name,
+        match output {
+            Ok(output) if output.stdout.text().contains("no identities") => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    );
+}
+
+/// A target that does its best to keep its connector waiting does not keep its caller waiting.
+fn held_up(host: &Host, plan: &Plan, report: &mut Report) {
+    let full = host.world.host("daemons").join("f");
+    let output = Command::new(plan, "/probe")
+        .args(["--probe", "stall"])
+        .arg(full)
+        .timeout(std::time::Duration::from_secs(2))
+        .output();
+    report.case(
+        "sockets: a connector that is held up",
+        match output {
+            Ok(output) if output.exit == os_sandbox::Exit::TimedOut => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    );
+}
+
+/// A host where nobody can connect for the command: refused, and by best effort closed.
+fn closed_without(host: &Host, report: &mut Report) {
+    let support = Support::detect().without_named_sockets();
+    let policy = host.policy().build().expect("a policy");
+    let (backend, support) = match host.world.mechanism {
+        Mechanism::Bubblewrap => (Backend::Bubblewrap, support),
+        Mechanism::BubblewrapAlone => (Backend::Bubblewrap, support.with_landlock_at_most(0)),
+        Mechanism::Landlock => (Backend::Landlock, support),
+    };
+    let plan = |requirement| Plan::with_mechanism(&policy, &support, requirement, backend);
+    let refused = plan(Requirement::Enforce).err();
+    let refused = refused.is_some_and(|error| {
+        let mut gaps = error.gaps().iter();
+        gaps.any(|gap| gap.promise == Promise::UnixSockets)
+    });
+    let said = host.probe(
+        &plan(Requirement::BestEffort).expect("a plan"),
+        "talk {d}/a",
+    );
+    report.case(
+        "sockets: without a connector",
+        match (refused, said == format!("errno {EACCES}")) {
+            (true, true) => Ok(()),
+            _ => Err(format!("refused {refused}, {said}")),
+        },
+    );
+}
+
+/// What a path stands for is found out at the start, and not where the command could lay links.
+fn names(host: &Host, report: &mut Report) {
+    let dir = host.world.host("daemons");
+    let link = host.world.host("link");
+    std::os::unix::fs::symlink(&dir, &link).expect("a link");
+    let planted = host.world.host("rw").join("planted");
+    std::os::unix::fs::symlink(&dir, &planted).expect("a link");
+    let around = host.world.host("around");
+    std::os::unix::fs::symlink(host.world.host("rw"), &around).expect("a link");
+    let later = dir.join("later");
+    let mechanism = host.world.mechanism;
+    let run = |path: &std::path::Path| {
+        let policy = host.world.policy().unix_socket(path).build();
+        let plan = mechanism.plan(&policy.map_err(|error| error.to_string())?);
+        let words = ["talk".to_owned(), path.display().to_string()];
+        match host.world.probe(&plan, &words) {
+            said if said == "ok pong" => Ok(()),
+            said => Err(said),
+        }
+    };
+    let refused = |result: Result<(), String>| match result {
+        Err(said) if said.contains("may write") => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    report.case("sockets: by way of a link", run(&link.join("a")));
+    report.case(
+        "sockets: below a writable mount",
+        refused(run(&planted.join("a"))),
+    );
+    report.case(
+        "sockets: by way of a writable mount",
+        refused(run(&around.join("planted/a"))),
+    );
+    let gone = run(&host.world.host("nowhere").join("a"));
+    report.case(
+        "sockets: in a directory that is not there",
+        match gone {
+            Err(said) if said.contains("directory of the socket") => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    );
+    // A link in the place of the socket itself, put there after the start.
+    let policy = host
+        .world
+        .policy()
+        .unix_socket(&later)
+        .build()
+        .expect("a policy");
+    let plan = mechanism.plan(&policy);
+    let go = host.world.host("rw").join("go");
+    let child = Command::new(&plan, "/probe")
+        .args(["--probe", "talk-after"])
+        .arg(format!("{}/go", host.world.inside("rw")))
+        .arg(&later)
+        .spawn();
+    std::os::unix::fs::symlink(dir.join("b"), &later).expect("a link");
+    std::fs::write(&go, "").expect("a file");
+    let said = said(child.and_then(os_sandbox::Child::wait_with_output));
+    report.case(
+        "sockets: a link that came later",
+        match said == format!("errno {EACCES}") {
+            true => Ok(()),
+            false => Err(said),
         },
     );
 }

@@ -17,15 +17,26 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         for end in ["exit", "kill", "drop", "timeout", "broker"] {
             report.case(
                 &format!("survivors: {detach}, {end}"),
-                one(mechanism, detach, end),
+                one(mechanism, detach, end, false),
             );
         }
     }
+    // With a connector, which is the parent of everything else.
+    for end in ["exit", "kill", "drop", "timeout", "broker", "connector"] {
+        report.case(
+            &format!("survivors: double, {end}, with named sockets"),
+            one(mechanism, "double", end, true),
+        );
+    }
 }
 
-fn one(mechanism: Mechanism, detach: &str, end: &str) -> Result<(), String> {
+fn one(mechanism: Mechanism, detach: &str, end: &str, named: bool) -> Result<(), String> {
     let world = World::new(mechanism);
-    let plan = world.plan();
+    let mut policy = world.policy();
+    if named {
+        policy = policy.unix_socket(world.host("outside").join("socket"));
+    }
+    let plan = mechanism.plan(&policy.build().map_err(|error| error.to_string())?);
     let stay = if end == "exit" { "exit" } else { "stay" };
     let how = format!("{detach}+{stay}");
     let mut waits = false;
@@ -50,11 +61,31 @@ fn one(mechanism: Mechanism, detach: &str, end: &str) -> Result<(), String> {
             let mut child = hold(&world, &plan, &how, Some(Duration::from_millis(700)))?;
             expect(child.wait(), Exit::TimedOut)?;
         }
+        "connector" => {
+            let before = children();
+            let mut child = hold(&world, &plan, &how, None)?;
+            ready(&world)?;
+            let mut new = children();
+            new.retain(|pid| !before.contains(pid));
+            let [connector] = new[..] else {
+                return Err(format!("{new:?}"));
+            };
+            let connector = nix::unistd::Pid::from_raw(connector);
+            nix::sys::signal::kill(connector, nix::sys::signal::Signal::SIGKILL)
+                .map_err(|error| error.to_string())?;
+            match child.wait() {
+                Err(error) if error.kind() == os_sandbox::ErrorKind::Enforcement => {}
+                other => return Err(format!("{other:?}")),
+            }
+            // bubblewrap is ended by the kernel, which takes its time.
+            waits = mechanism.has_mount_layer();
+        }
         _ => {
             let me = crate::fixture::probe_program();
             let mut broker = std::process::Command::new(me)
                 .args(["--broker", mechanism.name(), &how])
                 .arg(world.host("rw"))
+                .args(named.then(|| world.host("outside").join("socket")))
                 // What a killed broker leaves behind goes with this world.
                 .env("TMPDIR", world.host("."))
                 .stdout(std::process::Stdio::piped())
@@ -95,6 +126,20 @@ fn one(mechanism: Mechanism, detach: &str, end: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The processes that this one has started.
+fn children() -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a list");
+    tasks
+        .flatten()
+        .flat_map(|task| {
+            let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<i32>>()
+        })
+        .collect()
+}
+
 fn hold(world: &World, plan: &Plan, how: &str, timeout: Option<Duration>) -> Result<Child, String> {
     let lock = format!("{}/lock", world.inside("rw"));
     let mut command = Command::new(plan, "/probe").args(["--probe", "hold", &lock, how]);
@@ -128,14 +173,18 @@ fn expect(got: Result<Exit, os_sandbox::Error>, want: Exit) -> Result<(), String
 
 /// A broker that starts a holder and waits to be killed.
 pub(crate) fn broker(args: &[String]) -> ExitCode {
-    let [mechanism, how, rw] = args else {
+    let [mechanism, how, rw, named @ ..] = args else {
         return ExitCode::FAILURE;
     };
     let mechanism = crate::fixture::mechanisms()
         .into_iter()
         .find(|one| one.name() == mechanism)
         .expect("a mechanism of this host");
-    let policy = os_sandbox::Policy::builder()
+    let policy = named
+        .iter()
+        .fold(os_sandbox::Policy::builder(), |policy, path| {
+            policy.unix_socket(path)
+        })
         .mount(rw, "/rw", os_sandbox::Access::ALL)
         .mount(
             crate::fixture::probe_program(),
