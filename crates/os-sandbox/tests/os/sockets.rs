@@ -397,7 +397,7 @@ fn closed_without(host: &Host, report: &mut Report) {
     let support = Support::detect().without_named_sockets();
     let policy = host.policy().build().expect("a policy");
     let (backend, support) = match host.world.mechanism {
-        Mechanism::Bubblewrap => (Backend::Bubblewrap, support),
+        Mechanism::Bubblewrap | Mechanism::BubblewrapByPath => (Backend::Bubblewrap, support),
         Mechanism::BubblewrapAlone => (Backend::Bubblewrap, support.with_landlock_at_most(0)),
         Mechanism::Landlock => (Backend::Landlock, support),
     };
