@@ -54,8 +54,8 @@ pub struct Enforcement {
 pub struct ShownMount {
     /// Its name in the policy.
     pub name: String,
-    /// Its path as the command sees it. Under Landlock alone, which cannot move anything, that is
-    /// the path of the host.
+    /// Its path as the command sees it. Under Landlock alone and Seatbelt, which cannot move
+    /// anything, that is the path of the host.
     pub inside: String,
     /// What can be done below it.
     pub access: Access,
@@ -66,7 +66,7 @@ impl Enforcement {
         let support = plan.support();
         let (bubblewrap, confined) = match plan.backend() {
             Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
-            Backend::Landlock => (None, true),
+            Backend::Landlock | Backend::Seatbelt => (None, true),
             Backend::None => (None, false),
         };
         let mounts = plan
@@ -77,7 +77,9 @@ impl Enforcement {
                 name: mount.shown_at().to_owned(),
                 inside: match plan.backend() {
                     Backend::Bubblewrap => mount.inside().to_owned(),
-                    Backend::Landlock | Backend::None => mount.host().display().to_string(),
+                    Backend::Landlock | Backend::Seatbelt | Backend::None => {
+                        mount.host().display().to_string()
+                    }
                 },
                 access: mount.access(),
             })

@@ -65,6 +65,7 @@ mod plan;
 mod policy;
 mod promise;
 mod proof;
+mod seatbelt;
 mod seccomp;
 mod support;
 
@@ -90,4 +91,5 @@ pub use policy::{
 };
 pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
+pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use support::{Assumed, Bubblewrap, Support};

@@ -41,6 +41,8 @@ pub enum Backend {
     Bubblewrap,
     /// Landlock and seccomp, nothing to install.
     Landlock,
+    /// macOS's own sandbox.
+    Seatbelt,
     /// No confinement.
     None,
 }
@@ -101,7 +103,12 @@ impl Plan {
         requirement: Requirement,
     ) -> Result<Plan, PlanError> {
         let mut best: Option<Plan> = None;
-        for backend in [Backend::Bubblewrap, Backend::Landlock, Backend::None] {
+        for backend in [
+            Backend::Bubblewrap,
+            Backend::Landlock,
+            Backend::Seatbelt,
+            Backend::None,
+        ] {
             if !usable(support, backend) {
                 continue;
             }
@@ -245,6 +252,7 @@ impl fmt::Display for Backend {
         f.pad(match self {
             Backend::Bubblewrap => "bubblewrap",
             Backend::Landlock => "landlock",
+            Backend::Seatbelt => "seatbelt",
             Backend::None => "none",
         })
     }
@@ -309,6 +317,7 @@ fn usable(support: &Support, backend: Backend) -> bool {
     match backend {
         Backend::Bubblewrap => support.launcher() && support.bubblewrap().is_some(),
         Backend::Landlock => support.launcher() && support.landlock_abi() > 0,
+        Backend::Seatbelt => support.seatbelt(),
         Backend::None => true,
     }
 }
@@ -327,8 +336,11 @@ fn hints(support: &Support) -> Vec<String> {
         .collect()
 }
 
-/// The table of this file: one promise after the other.
+/// The table of this file: one promise after the other. That of Seatbelt stands beside its profile.
 fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
+    if backend == Backend::Seatbelt {
+        return crate::seatbelt::evaluate(policy);
+    }
     use Mechanism::{Bubblewrap, Landlock, Launcher, Rlimits, Seccomp};
     let abi = support.landlock_abi();
     let mount_layer = backend == Backend::Bubblewrap;
@@ -347,13 +359,15 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     };
     let filtered = filter.then_some(Seccomp).ok_or_else(|| match backend {
         Backend::None => "no mechanism".to_owned(),
-        Backend::Bubblewrap | Backend::Landlock => "needs system call filters".to_owned(),
+        Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
+            "needs system call filters".to_owned()
+        }
     });
     let layer = mount_layer
         .then_some(Bubblewrap)
         .ok_or_else(|| match backend {
             Backend::None => "no mechanism".to_owned(),
-            Backend::Bubblewrap | Backend::Landlock => {
+            Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
                 "needs a mount layer, such as bubblewrap".to_owned()
             }
         });

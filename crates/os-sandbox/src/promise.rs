@@ -144,7 +144,10 @@ pub enum Mechanism {
     Landlock,
     /// A system call filter.
     Seccomp,
-    /// Our own first process: descriptors, environment, the end of the tree.
+    /// macOS's own sandbox, by a profile.
+    Seatbelt,
+    /// How a command is started, on Linux our own first process: descriptors, environment, the end
+    /// of the tree.
     Launcher,
     /// Limits of one process (`setrlimit`).
     Rlimits,
@@ -246,6 +249,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Bubblewrap => "bubblewrap",
             Mechanism::Landlock => "landlock",
             Mechanism::Seccomp => "seccomp",
+            Mechanism::Seatbelt => "seatbelt",
             Mechanism::Launcher => "launcher",
             Mechanism::Rlimits => "rlimits",
         })

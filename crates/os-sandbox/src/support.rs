@@ -29,6 +29,8 @@ pub struct Support {
     /// Under bubblewrap, mounts inside mounts by descriptor.
     pub(crate) pins: Finding<()>,
     pub(crate) connector: Connector,
+    /// Nothing is said about it where it cannot exist.
+    pub(crate) seatbelt: Option<Finding<()>>,
     pub(crate) uid_zero: bool,
 }
 
@@ -105,6 +107,8 @@ pub struct Assumed {
     pub pins_by_descriptor: bool,
     /// Whether named sockets can be connected for the command by a process outside.
     pub connector: bool,
+    /// Whether `/usr/bin/sandbox-exec` works.
+    pub seatbelt: bool,
     /// Whether the caller is uid 0.
     pub uid_zero: bool,
 }
@@ -201,6 +205,7 @@ impl Support {
                 bubblewrap: when(host.connector),
                 landlock: when(host.connector),
             },
+            seatbelt: host.seatbelt.then_some(Finding::Works(())),
             uid_zero: host.uid_zero,
         }
     }
@@ -208,7 +213,7 @@ impl Support {
     pub(crate) fn connector(&self, backend: Backend) -> &Finding<()> {
         match backend {
             Backend::Bubblewrap => &self.connector.bubblewrap,
-            Backend::Landlock | Backend::None => &self.connector.landlock,
+            Backend::Landlock | Backend::Seatbelt | Backend::None => &self.connector.landlock,
         }
     }
 
@@ -268,6 +273,14 @@ impl Support {
         self.seccomp.found().is_some()
     }
 
+    /// Whether macOS's own sandbox works here.
+    #[must_use]
+    pub fn seatbelt(&self) -> bool {
+        self.seatbelt
+            .as_ref()
+            .is_some_and(|it| it.found().is_some())
+    }
+
     /// Whether a command can be started by our launcher at all.
     #[must_use]
     pub fn launcher(&self) -> bool {
@@ -278,6 +291,11 @@ impl Support {
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, &str, &str)> {
         let mut out = Vec::new();
+        // Where this one can exist, the others cannot.
+        if let Some(seatbelt) = &self.seatbelt {
+            seatbelt.missing_into("seatbelt", &mut out);
+            return out;
+        }
         self.launcher.missing_into("launcher", &mut out);
         self.bubblewrap.missing_into("bubblewrap", &mut out);
         self.landlock.missing_into("landlock", &mut out);
@@ -366,6 +384,9 @@ impl fmt::Display for Support {
                 }
             }
         };
+        if let Some(seatbelt) = &self.seatbelt {
+            return row("seatbelt", seatbelt.row(|()| "sandbox-exec".to_owned()));
+        }
         row(
             "bubblewrap",
             self.bubblewrap.row(|bwrap| {

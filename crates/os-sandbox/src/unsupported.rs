@@ -47,6 +47,7 @@ pub(crate) fn detect() -> Support {
             bubblewrap: missing(),
             landlock: missing(),
         },
+        seatbelt: None,
         uid_zero: nix::unistd::geteuid().is_root(),
     }
 }

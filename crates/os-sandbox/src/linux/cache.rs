@@ -95,6 +95,8 @@ impl Known {
             bubblewrap,
             pins,
             connector,
+            // Of another system.
+            seatbelt: _,
         } = support;
         let Connector {
             bubblewrap: bubblewrap_connector,

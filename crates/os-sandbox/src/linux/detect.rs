@@ -59,6 +59,7 @@ fn look(known: &Known) -> Support {
         bubblewrap: missing("not looked for yet", ""),
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
+        seatbelt: None,
         uid_zero: geteuid().is_root(),
     };
     if !filters {
@@ -112,7 +113,9 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
     let mut with = support.clone();
     match backend {
         Backend::Bubblewrap => with.connector.bubblewrap = Finding::Works(()),
-        Backend::Landlock | Backend::None => with.connector.landlock = Finding::Works(()),
+        Backend::Landlock | Backend::Seatbelt | Backend::None => {
+            with.connector.landlock = Finding::Works(())
+        }
     }
     let tried = || -> Result<(), String> {
         let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
@@ -148,6 +151,7 @@ fn nothing(error: &Error) -> Support {
         bubblewrap: unknown(),
         pins: unknown(),
         connector: no_connector(),
+        seatbelt: None,
         uid_zero: geteuid().is_root(),
     }
 }

@@ -414,7 +414,7 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<PrivateDir, Error> {
 fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     let base = match plan.backend() {
         Backend::Bubblewrap => PathBuf::from(&mount.inside),
-        Backend::Landlock | Backend::None => mount.host.clone(),
+        Backend::Landlock | Backend::Seatbelt | Backend::None => mount.host.clone(),
     };
     if below.as_os_str().is_empty() {
         base

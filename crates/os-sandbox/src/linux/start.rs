@@ -176,6 +176,12 @@ impl Prepared {
         let mut ruleset = None;
         match backend {
             Backend::None => run.flags |= wire::FLAG_UNCONFINED,
+            Backend::Seatbelt => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "Seatbelt is a part of macOS",
+                ));
+            }
             Backend::Bubblewrap | Backend::Landlock => {
                 if plan.support().seccomp() {
                     run.filter = filter(plan, command.session)?;
@@ -197,7 +203,7 @@ impl Prepared {
                 run.flags |= wire::FLAG_ALONE;
             }
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
-            Backend::Landlock | Backend::None => {}
+            Backend::Landlock | Backend::Seatbelt | Backend::None => {}
         }
         let connector = match plan.connects() {
             [] => None,
@@ -306,7 +312,7 @@ impl Prepared {
                     "nothing was composed for bubblewrap",
                 ));
             }
-            (None, Backend::Landlock | Backend::None) => messages.push(run),
+            (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),
         }
         starting.job(&messages)
     }

@@ -229,7 +229,7 @@ impl View<'_> {
     fn moved(&self) -> bool {
         match self.backend {
             Backend::Bubblewrap => true,
-            Backend::Landlock | Backend::None => false,
+            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }
 }

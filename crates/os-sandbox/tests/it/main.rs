@@ -2,3 +2,4 @@
 
 mod plan;
 mod policy;
+mod seatbelt;

@@ -13,6 +13,7 @@ fn host(abi: u32, bubblewrap: bool) -> Support {
         bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
         pins_by_descriptor: bubblewrap,
         connector: true,
+        seatbelt: false,
         uid_zero: false,
     })
 }

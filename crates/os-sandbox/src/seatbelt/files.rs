@@ -1,0 +1,193 @@
+//! Files. For each group of operations: the mounts from the outermost to the innermost, each one
+//! followed by the names in it that are excepted, then what the system and the run itself give.
+
+use super::fixed::own_terminals;
+use super::layout::{Layout, Placed};
+use super::text::{Action, Text, literal, named, subpath};
+use super::{pattern, system};
+use crate::access::Access;
+use crate::policy::{Pattern, Policy};
+
+/// A group of operations that a mount allows or does not.
+struct Group {
+    access: Access,
+    operations: &'static str,
+    /// Whether protected names are excepted too.
+    protects: bool,
+}
+
+/// `file-test-existence` stands beside the others, not below `file-read*`. Links are made by an
+/// operation of their own, and so are clones, which nothing here allows by name.
+const GROUPS: [Group; 3] = [
+    Group {
+        access: Access::READ,
+        operations: "file-read* file-test-existence",
+        protects: false,
+    },
+    Group {
+        access: Access::WRITE,
+        operations: "file-write* file-link",
+        protects: true,
+    },
+    Group {
+        access: Access::EXECUTE,
+        operations: "process-exec* file-map-executable",
+        protects: false,
+    },
+];
+
+pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout) {
+    for group in &GROUPS {
+        text.section(&format!("files: {}", group.access));
+        for mount in &layout.mounts {
+            write_mount(text, policy, mount, group);
+        }
+        let private: Vec<String> = layout
+            .private
+            .iter()
+            .flat_map(|place| place.names())
+            .map(|name| subpath(&name))
+            .collect();
+        text.rule(Action::Allow, group.operations, &private);
+        let given = match group.access {
+            Access::READ => read_of_system(policy, layout),
+            Access::WRITE => devices(),
+            _ => quoted("subpath", &system::programs(policy.system())),
+        };
+        text.rule(Action::Allow, group.operations, &given);
+    }
+
+    text.section("devices");
+    let mut asked = named("literal", &system::ASKED);
+    asked.extend(own_terminals());
+    text.rule(Action::Allow, "file-ioctl", &asked);
+
+    text.section("directories on the way");
+    let mut way = named("literal", system::on_the_way(policy.system()));
+    way.extend(layout.above.iter().map(|above| literal(&above.name)));
+    text.rule(
+        Action::Allow,
+        "file-read-metadata file-test-existence",
+        &way,
+    );
+}
+
+/// Nothing that is excepted can be moved away, nor the directories around it, nor what lies in
+/// between two mounts.
+pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
+    text.section("last: what stays where it is");
+    let mut fixed: Vec<String> = Vec::new();
+    let mounts = layout.mounts.iter().map(|mount| &mount.at);
+    for place in mounts.chain(&layout.private).chain(&layout.shown) {
+        fixed.extend(place.names().iter().map(|name| literal(name)));
+    }
+    let between = layout.above.iter().filter(|above| above.in_mount);
+    fixed.extend(between.map(|above| literal(&above.name)));
+    text.rule(Action::Deny, "file-write-unlink", &fixed);
+
+    let mut around: Vec<String> = Vec::new();
+    let mut clones: Vec<String> = Vec::new();
+    for mount in &layout.mounts {
+        let access = policy.mounts()[mount.index].access();
+        if access.contains(Access::WRITE) {
+            around.extend(excepted(mount, guards(policy, true), |pattern, depth| {
+                pattern::above(pattern, depth)
+            }));
+        }
+        if access.contains(Access::READ) {
+            clones.extend(excepted(mount, guards(policy, false), |pattern, depth| {
+                vec![pattern::covering(pattern, depth)]
+            }));
+        }
+    }
+    text.rule(Action::Deny, "file-write-create file-write-unlink", &around);
+    text.rule(Action::Deny, "file-clone file-link", &clones);
+    text.always(Action::Deny, "file-write-setugid");
+}
+
+fn write_mount(text: &mut Text, policy: &Policy, mount: &Placed, group: &Group) {
+    let here = mount.at.names().map(|name| subpath(&name));
+    if !policy.mounts()[mount.index].access().contains(group.access) {
+        if mount.nested {
+            text.rule(Action::Deny, group.operations, &here);
+        }
+        return;
+    }
+    text.rule(Action::Allow, group.operations, &here);
+    let names = excepted(mount, guards(policy, group.protects), |pattern, depth| {
+        vec![pattern::covering(pattern, depth)]
+    });
+    text.rule(Action::Deny, group.operations, &names);
+}
+
+fn guards(policy: &Policy, protects: bool) -> Vec<&Pattern> {
+    let protected: &[Pattern] = if protects {
+        policy.protect_patterns()
+    } else {
+        &[]
+    };
+    policy.hide_patterns().iter().chain(protected).collect()
+}
+
+/// The names in a mount that the expressions match: one filter for each way to write its path.
+fn excepted(
+    mount: &Placed,
+    patterns: Vec<&Pattern>,
+    expressions: impl Fn(&Pattern, usize) -> Vec<String>,
+) -> Vec<String> {
+    let filter = |(name, depth): (String, usize)| {
+        let names: Vec<String> = patterns
+            .iter()
+            .flat_map(|pattern| expressions(pattern, depth))
+            .map(|regex| format!("(regex #\"{regex}\")"))
+            .collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "(require-all {}\n    (require-any\n      {}))",
+                subpath(&name),
+                names.join("\n      ")
+            )
+        })
+    };
+    mount
+        .at
+        .names()
+        .into_iter()
+        .zip(mount.outer)
+        .filter_map(filter)
+        .collect()
+}
+
+fn read_of_system(policy: &Policy, layout: &Layout) -> Vec<String> {
+    // Names in the root directory: without them no absolute path can be opened.
+    let mut out = vec!["(literal \"/\")".to_owned()];
+    for place in &layout.shown {
+        out.extend(place.names().iter().map(|name| subpath(name)));
+    }
+    out.extend(quoted("subpath", &system::read(policy.system())));
+    out.extend(devices());
+    out.extend(named(
+        "literal",
+        &[
+            "/dev/autofs_nowait",
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+        ],
+    ));
+    out.push("(subpath \"/dev/fd\")".to_owned());
+    out
+}
+
+/// Read and written.
+fn devices() -> Vec<String> {
+    let mut out = named("literal", &system::DEVICE_FILES);
+    out.push("(literal \"/dev/dtracehelper\")".to_owned());
+    out.extend(own_terminals());
+    out
+}
+
+fn quoted(kind: &str, paths: &[String]) -> Vec<String> {
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    named(kind, &paths)
+}

@@ -1,0 +1,120 @@
+//! Sockets. A filter for the remote end is the only one that means something for connects: one for
+//! the local end matches every address. Local sockets are asked for by path, whatever the files'
+//! own rules say.
+
+use super::layout::Layout;
+use super::text::{Action, Text, named};
+use crate::access::Access;
+use crate::policy::{Network, Policy, UnixSockets};
+
+/// Name resolution, the network's state, and the judges of certificates. Only where everybody can
+/// be reached anyway: `trustd` fetches what a certificate names, from wherever that is.
+const SERVICES: [&str; 6] = [
+    "com.apple.SystemConfiguration.DNSConfiguration",
+    "com.apple.SystemConfiguration.configd",
+    "com.apple.networkd",
+    "com.apple.ocspd",
+    "com.apple.trustd",
+    "com.apple.trustd.agent",
+];
+
+const RESOLVER: [&str; 2] = [
+    "(remote unix-socket (path-literal \"/private/var/run/mDNSResponder\"))",
+    "(remote unix-socket (path-literal \"/var/run/mDNSResponder\"))",
+];
+
+pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout, proxy_port: Option<u16>) {
+    text.section("network");
+    let one = |filter: &str| vec![filter.to_owned()];
+    match policy.network() {
+        Network::Denied => {}
+        Network::Loopback => {
+            let servers = one("(local ip \"localhost:*\")");
+            text.rule(Action::Allow, "network-bind network-inbound", &servers);
+            let remote = one("(remote ip \"localhost:*\")");
+            text.rule(Action::Allow, "network-outbound", &remote);
+        }
+        Network::Hosts(_) => {
+            if let Some(port) = proxy_port {
+                let proxy = format!("(remote ip \"localhost:{port}\")");
+                text.rule(Action::Allow, "network-outbound", &[proxy]);
+            }
+        }
+        Network::Unrestricted => {
+            let servers = one("(local ip \"*:*\")");
+            text.rule(Action::Allow, "network-bind network-inbound", &servers);
+            let mut remote = one("(remote ip \"*:*\")");
+            remote.extend(RESOLVER.map(str::to_owned));
+            text.rule(Action::Allow, "network-outbound", &remote);
+            text.rule(
+                Action::Allow,
+                "system-socket",
+                &one("(socket-domain AF_ROUTE)"),
+            );
+            text.rule(
+                Action::Allow,
+                "mach-lookup",
+                &named("global-name", &SERVICES),
+            );
+        }
+    }
+
+    text.section("local sockets");
+    match policy.unix_sockets() {
+        UnixSockets::Closed => {}
+        UnixSockets::Named(_) => {
+            text.rule(
+                Action::Allow,
+                "system-socket",
+                &one("(socket-domain AF_UNIX)"),
+            );
+            let named: Vec<String> = layout
+                .sockets
+                .iter()
+                .flat_map(|socket| socket.names())
+                .map(|name| format!("(remote unix-socket (path-literal (param \"{name}\")))"))
+                .collect();
+            text.rule(Action::Allow, "network-outbound", &named);
+        }
+        UnixSockets::Open => {
+            text.rule(
+                Action::Allow,
+                "system-socket",
+                &one("(socket-domain AF_UNIX)"),
+            );
+            for mount in &layout.mounts {
+                let access = policy.mounts()[mount.index].access();
+                let seen = access.contains(Access::READ) || access.contains(Access::WRITE);
+                sockets(
+                    text,
+                    &mount.at.names(),
+                    seen,
+                    access.contains(Access::WRITE),
+                    mount.nested,
+                );
+            }
+            for place in &layout.private {
+                sockets(text, &place.names(), true, true, false);
+            }
+        }
+    }
+}
+
+/// Connects to sockets below a directory, and sockets made there; denied only if something around
+/// the directory allows it.
+fn sockets(text: &mut Text, names: &[String; 2], connect: bool, make: bool, nested: bool) {
+    for (allowed, operation, end) in [
+        (connect, "network-outbound", "remote"),
+        (make, "network-bind", "local"),
+    ] {
+        let filters: Vec<String> = names
+            .iter()
+            .map(|name| format!("({end} unix-socket (subpath (param \"{name}\")))"))
+            .collect();
+        if allowed {
+            text.rule(Action::Allow, operation, &filters);
+        } else if nested {
+            text.rule(Action::Deny, operation, &filters);
+        }
+    }
+}

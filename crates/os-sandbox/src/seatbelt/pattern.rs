@@ -1,0 +1,143 @@
+//! Protected and hidden names as regular expressions: the one place where text of a policy gets
+//! into a profile. Made of a few constructs that every reader of the language understands alike:
+//! no escapes, no dots, no counts, printable ASCII only. What cannot be said exactly in them is
+//! said a little too broadly, never too narrowly.
+
+use crate::policy::Pattern;
+
+/// Matches what the pattern names, and everything below it, in a mount whose patterns count from
+/// a directory with `depth` components.
+pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
+    anchored(pattern.text().split('/'), depth, "(/|$)")
+}
+
+/// Matches the directories that a pattern's name lies in, as far as the pattern says: moving one
+/// away, or another one into its place, would go around it.
+pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
+    let names: Vec<&str> = pattern.text().split('/').collect();
+    (1..names.len())
+        .map(|count| &names[..count])
+        // `*/x` is matched wherever its directory goes.
+        .filter(|names| {
+            names
+                .iter()
+                .any(|name| name.bytes().any(|byte| byte != b'*'))
+        })
+        .map(|names| anchored(names.iter().copied(), depth, "$"))
+        .collect()
+}
+
+/// The directory with `depth` components, then the names at any depth below it.
+fn anchored<'a>(names: impl Iterator<Item = &'a str>, depth: usize, end: &str) -> String {
+    let mut out = String::from("^");
+    out.push_str(&"/[^/]+".repeat(depth));
+    out.push_str("(/[^/]+)*");
+    for name in names {
+        out.push('/');
+        one_name(name, &mut out);
+    }
+    out.push_str(end);
+    out
+}
+
+fn one_name(name: &str, out: &mut String) {
+    let chars: Vec<char> = name.chars().collect();
+    let mut marked = false;
+    for (at, &c) in chars.iter().enumerate() {
+        let next = chars.get(at + 1).copied();
+        let last = at.checked_sub(1).map(|at| chars[at]);
+        // A letter and its marks are one character or several, whichever way the volume keeps.
+        if !c.is_ascii() || c != '*' && next.is_some_and(|next| !next.is_ascii()) {
+            if !marked {
+                out.push_str("[^/]+");
+            }
+            marked = true;
+            continue;
+        }
+        marked = false;
+        if is_folded_to(last, c, next) {
+            let (lower, upper) = (c.to_ascii_lowercase(), c.to_ascii_uppercase());
+            out.push_str(&format!("([{lower}{upper}]|[^ -~]+)"));
+        } else {
+            one_char(c, out);
+        }
+    }
+}
+
+/// Whether a volume that folds case may keep this letter as something outside ASCII: the Kelvin
+/// sign, the long s, the sharp s for two, the ligatures of f and st (`CaseFolding.txt` of Unicode).
+fn is_folded_to(last: Option<char>, c: char, next: Option<char>) -> bool {
+    let is = |c: Option<char>, of: &str| c.is_some_and(|c| of.contains(c.to_ascii_lowercase()));
+    match c.to_ascii_lowercase() {
+        'k' | 's' => true,
+        'f' => is(last, "f") || is(next, "fil"),
+        'i' | 'l' => is(last, "f"),
+        't' => is(last, "s"),
+        _ => false,
+    }
+}
+
+fn one_char(c: char, out: &mut String) {
+    match c {
+        '*' => out.push_str("[^/]*"),
+        c if c.is_ascii_alphabetic() => {
+            out.extend(['[', c.to_ascii_lowercase(), c.to_ascii_uppercase(), ']']);
+        }
+        '0'..='9'
+        | '_'
+        | '-'
+        | ' '
+        | ','
+        | ':'
+        | ';'
+        | '='
+        | '@'
+        | '~'
+        | '%'
+        | '!'
+        | '#'
+        | '&'
+        | '\''
+        | '<'
+        | '>'
+        | '`' => out.push(c),
+        '.' | '$' | '+' | '?' | '(' | ')' | '{' | '}' | '|' => out.extend(['[', c, ']']),
+        // With their neighbours: none of these could stand for itself without an escape.
+        '"' => out.push_str("[!-#]"),
+        '[' | '\\' | ']' | '^' => out.push_str("[Z-_]"),
+        // Control characters.
+        _ => out.push_str("[^ -~]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions() {
+        let regex = |pattern: &str, depth| covering(&Pattern::parse(pattern).unwrap(), depth);
+        assert_eq!(
+            regex(".git/hooks", 2),
+            "^/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]/[hH][oO][oO]([kK]|[^ -~]+)([sS]|[^ -~]+)(/|$)"
+        );
+        assert_eq!(regex("*.p", 0), "^(/[^/]+)*/[^/]*[.][pP](/|$)");
+        assert_eq!(
+            regex("a\"\\\n1", 0),
+            "^(/[^/]+)*/[aA][!-#][Z-_][^ -~]1(/|$)"
+        );
+        assert_eq!(regex("cléé1", 0), "^(/[^/]+)*/[cC][^/]+1(/|$)");
+        assert_eq!(regex("é*ü", 0), "^(/[^/]+)*/[^/]+[^/]*[^/]+(/|$)");
+        assert_eq!(
+            regex("fi/it", 0),
+            "^(/[^/]+)*/([fF]|[^ -~]+)([iI]|[^ -~]+)/[iI][tT](/|$)"
+        );
+        let above = |pattern: &str| above(&Pattern::parse(pattern).unwrap(), 0);
+        assert!(above("a").is_empty());
+        assert!(above("*/b").is_empty());
+        assert_eq!(
+            above("a/*/b"),
+            ["^(/[^/]+)*/[aA]$", "^(/[^/]+)*/[aA]/[^/]*$"]
+        );
+    }
+}

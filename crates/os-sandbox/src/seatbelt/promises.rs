@@ -1,0 +1,107 @@
+//! Which promises Seatbelt keeps, and which not, with the reason: the table of `plan.rs` for
+//! macOS. It says what the profile and the start are written to do; that the kernel does it is
+//! found out by the tests that run on macOS.
+
+use crate::policy::{Network, Policy, Survivors, UnixSockets};
+use crate::promise::{Entry, Mechanism, Promise, State};
+
+pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut push = |promise, state, by: &[Mechanism], reason: &str| {
+        out.push(Entry {
+            promise,
+            state,
+            by: by.to_vec(),
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+        });
+    };
+    let kept = State::Enforced;
+    let seatbelt = [Mechanism::Seatbelt];
+    let launcher = [Mechanism::Launcher];
+    push(Promise::ReadOutside, kept, &seatbelt, "");
+    push(Promise::WriteOutside, kept, &seatbelt, "");
+    push(Promise::ExecuteOutside, kept, &seatbelt, "");
+    if policy.narrowed().at_all {
+        push(Promise::NarrowerInside, kept, &seatbelt, "");
+    }
+    push(Promise::KernelSettings, kept, &seatbelt, "");
+    push(Promise::SetIdBits, kept, &seatbelt, "");
+    match policy.network() {
+        Network::Denied => push(Promise::Network, kept, &seatbelt, ""),
+        Network::Loopback => push(
+            Promise::Network,
+            State::Degraded,
+            &seatbelt,
+            "the host's own loopback, shared with every server on it",
+        ),
+        Network::Hosts(_) => push(
+            Promise::Network,
+            State::Absent,
+            &[],
+            "a list of hosts is not enforceable yet; choose denied, loopback or unrestricted",
+        ),
+        Network::Unrestricted => {}
+    }
+    match policy.unix_sockets() {
+        UnixSockets::Closed => push(Promise::UnixSockets, kept, &seatbelt, ""),
+        UnixSockets::Named(paths) => {
+            let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+            let but = format!("but {}", paths.join(", "));
+            push(Promise::UnixSockets, kept, &seatbelt, &but);
+        }
+        UnixSockets::Open => {}
+    }
+    push(Promise::Descriptors, kept, &launcher, "");
+    push(Promise::Environment, kept, &launcher, "");
+    push(Promise::Signals, kept, &seatbelt, "");
+    push(Promise::Tracing, kept, &seatbelt, "");
+    push(Promise::Terminal, kept, &seatbelt, "");
+    push(
+        Promise::KernelSurface,
+        kept,
+        &seatbelt,
+        "services, drivers and mounts by list; system calls are not filtered",
+    );
+    match policy.survivors() {
+        Survivors::Ended => push(
+            Promise::Survivors,
+            State::Degraded,
+            &launcher,
+            "the process group is ended; what leaves it by setsid stays, and everything stays if \
+             the caller is killed",
+        ),
+        Survivors::Left => push(Promise::Survivors, State::Absent, &[], "left by request"),
+    }
+
+    if policy.protected().next().is_some() {
+        push(Promise::ProtectedNames, kept, &seatbelt, "");
+    }
+    if policy.hidden().next().is_some() {
+        push(Promise::HiddenNames, kept, &seatbelt, "");
+    }
+    push(Promise::Metadata, kept, &seatbelt, "");
+    push(
+        Promise::ProcessList,
+        State::Degraded,
+        &seatbelt,
+        "there is no list, but each process can be asked for by its number",
+    );
+    push(Promise::Devices, kept, &seatbelt, "");
+    if policy.limits().memory_bytes.is_some() {
+        push(
+            Promise::MemoryLimit,
+            State::Absent,
+            &[],
+            "macOS limits no tree, and no private memory of a process",
+        );
+    }
+    if policy.limits().processes.is_some() {
+        push(
+            Promise::ProcessLimit,
+            State::Absent,
+            &[],
+            "macOS counts the processes of the whole user",
+        );
+    }
+    out
+}

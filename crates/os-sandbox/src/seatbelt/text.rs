@@ -1,0 +1,80 @@
+//! Writes rules. What it is given is our own text: constants, numbers, names of parameters, and
+//! expressions made by `pattern`, all of them printable ASCII.
+
+/// A profile in the making.
+pub(super) struct Text(String);
+
+/// Whether a rule allows or denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Allow,
+    Deny,
+}
+
+impl Text {
+    pub(super) fn new(tag: &str) -> Text {
+        let default = if tag.is_empty() {
+            "(deny default)".to_owned()
+        } else {
+            format!("(deny default (with message \"{tag}\"))")
+        };
+        Text(format!("(version 1)\n{default}\n"))
+    }
+
+    /// A line for people.
+    pub(super) fn section(&mut self, name: &str) {
+        self.0.push_str("\n; ");
+        self.0.push_str(name);
+        self.0.push('\n');
+    }
+
+    /// One rule. None at all without a filter, for it would hold for everything: that is
+    /// [`Text::always`].
+    pub(super) fn rule(&mut self, action: Action, operations: &str, filters: &[String]) {
+        if filters.is_empty() {
+            return;
+        }
+        self.open(action, operations);
+        for filter in filters {
+            self.0.push_str("\n  ");
+            self.0.push_str(filter);
+        }
+        self.0.push_str(")\n");
+    }
+
+    /// One rule for everything.
+    pub(super) fn always(&mut self, action: Action, operations: &str) {
+        self.open(action, operations);
+        self.0.push_str(")\n");
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.0
+    }
+
+    fn open(&mut self, action: Action, operations: &str) {
+        self.0.push_str(match action {
+            Action::Allow => "(allow ",
+            Action::Deny => "(deny ",
+        });
+        self.0.push_str(operations);
+    }
+}
+
+/// Each of our own names, in one kind of filter.
+pub(super) fn named(kind: &str, names: &[&str]) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| format!("({kind} \"{name}\")"))
+        .collect()
+}
+
+/// A directory of a parameter and everything below it.
+pub(super) fn subpath(parameter: &str) -> String {
+    format!("(subpath (param \"{parameter}\"))")
+}
+
+/// Exactly the path of a parameter.
+pub(super) fn literal(parameter: &str) -> String {
+    format!("(literal (param \"{parameter}\"))")
+}

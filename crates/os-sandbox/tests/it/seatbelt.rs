@@ -1,0 +1,983 @@
+//! Seatbelt profiles, held against the policy that they were made from by `seatbelt-eval`. What
+//! that proves and what not stands in the README of that crate.
+
+use os_sandbox::{
+    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, PolicyBuilder, Promise,
+    Requirement, SeatbeltProfile, SeatbeltRun, State, Support, Survivors, System, UnixSockets,
+};
+use proptest::prelude::*;
+use seatbelt_eval::{Host, Profile, Subject, Target};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Operations that a mount allows together.
+const READS: [&str; 2] = ["file-read-data", "file-read-xattr"];
+const WRITES: [&str; 6] = [
+    "file-write-data",
+    "file-write-flags",
+    "file-write-mode",
+    "file-write-owner",
+    "file-write-times",
+    "file-write-xattr",
+];
+const EXECUTES: [&str; 2] = ["process-exec*", "file-map-executable"];
+
+fn profile(policy: &Policy) -> SeatbeltProfile {
+    SeatbeltProfile::new(policy, &SeatbeltRun::default()).expect("a profile")
+}
+
+/// The profile as the judge reads it.
+struct Judge(Profile);
+
+impl Judge {
+    fn new(profile: &SeatbeltProfile) -> Judge {
+        let given: Vec<(&str, &[u8])> = profile
+            .parameters()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        let read = Profile::parse(profile.text(), &given);
+        Judge(read.unwrap_or_else(|error| panic!("{error}\n{}", profile.text())))
+    }
+
+    fn of(policy: &Policy) -> Judge {
+        Judge::new(&profile(policy))
+    }
+
+    fn allows(&self, operation: &str, subject: &Subject) -> bool {
+        self.0
+            .allows(operation, subject)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn path(&self, operation: &str, path: impl AsRef<OsStr>) -> bool {
+        self.allows(operation, &Subject::path(path.as_ref().as_bytes()))
+    }
+
+    /// What a path gives, if all operations of a kind agree.
+    fn access(&self, path: &Path) -> Access {
+        let mut access = Access::NONE;
+        for (one, operations) in [
+            (Access::READ, &READS[..]),
+            (Access::WRITE, &WRITES[..]),
+            (Access::EXECUTE, &EXECUTES[..]),
+        ] {
+            let answers: Vec<bool> = operations.iter().map(|op| self.path(op, path)).collect();
+            assert!(
+                answers.iter().all(|answer| *answer == answers[0]),
+                "{one} of {path:?}: {operations:?} {answers:?}"
+            );
+            if answers[0] {
+                access = access | one;
+            }
+        }
+        access
+    }
+}
+
+fn access_of(policy: &Policy, path: &Path) -> Access {
+    [Access::READ, Access::WRITE, Access::EXECUTE]
+        .into_iter()
+        .filter(|one| policy.allows(path, *one))
+        .fold(Access::NONE, Access::union)
+}
+
+fn project() -> PolicyBuilder {
+    Policy::builder()
+        .mount("/Users/me/p", "/", Access::ALL)
+        .mount("/Users/me/p/vendor", "/vendor", Access::READ)
+        .mount("/tmp/data", "/data", Access::READ)
+        .protect(".git/hooks")
+        .hide(".env*")
+}
+
+#[test]
+fn a_profile() {
+    let run = SeatbeltRun {
+        tag: "run-1".to_owned(),
+        private: vec!["/private/var/folders/x/home".into()],
+        shown: vec!["/private/var/folders/x/work".into()],
+        ..SeatbeltRun::default()
+    };
+    let policy = project().system(System::None).build().unwrap();
+    let profile = SeatbeltProfile::new(&policy, &run).unwrap();
+    assert!(
+        profile
+            .text()
+            .starts_with("(version 1)\n(deny default (with message \"run-1\"))\n")
+    );
+    let (_, of_the_policy) = profile.text().split_once("; files: read").unwrap();
+    insta::assert_snapshot!(of_the_policy.trim(), @r##"
+    (allow file-read* file-test-existence
+      (subpath (param "MOUNT_2"))
+      (subpath (param "MOUNT_2_LOGICAL")))
+    (deny file-read* file-test-existence
+      (require-all (subpath (param "MOUNT_2"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_2_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)"))))
+    (allow file-read* file-test-existence
+      (subpath (param "MOUNT_0"))
+      (subpath (param "MOUNT_0_LOGICAL")))
+    (deny file-read* file-test-existence
+      (require-all (subpath (param "MOUNT_0"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_0_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)"))))
+    (allow file-read* file-test-existence
+      (subpath (param "MOUNT_1"))
+      (subpath (param "MOUNT_1_LOGICAL")))
+    (deny file-read* file-test-existence
+      (require-all (subpath (param "MOUNT_1"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_1_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)"))))
+    (allow file-read* file-test-existence
+      (subpath (param "PRIVATE_0"))
+      (subpath (param "PRIVATE_0_LOGICAL")))
+    (allow file-read* file-test-existence
+      (literal "/")
+      (subpath (param "SHOWN_0"))
+      (subpath (param "SHOWN_0_LOGICAL"))
+      (literal "/dev/null")
+      (literal "/dev/zero")
+      (literal "/dev/full")
+      (literal "/dev/random")
+      (literal "/dev/urandom")
+      (literal "/dev/tty")
+      (literal "/dev/dtracehelper")
+      (literal "/dev/ptmx")
+      (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty"))
+      (literal "/dev/autofs_nowait")
+      (literal "/dev/stdin")
+      (literal "/dev/stdout")
+      (literal "/dev/stderr")
+      (subpath "/dev/fd"))
+
+    ; files: write
+    (allow file-write* file-link
+      (subpath (param "MOUNT_0"))
+      (subpath (param "MOUNT_0_LOGICAL")))
+    (deny file-write* file-link
+      (require-all (subpath (param "MOUNT_0"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]/[hH][oO][oO]([kK]|[^ -~]+)([sS]|[^ -~]+)(/|$)")))
+      (require-all (subpath (param "MOUNT_0_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]/[hH][oO][oO]([kK]|[^ -~]+)([sS]|[^ -~]+)(/|$)"))))
+    (deny file-write* file-link
+      (subpath (param "MOUNT_1"))
+      (subpath (param "MOUNT_1_LOGICAL")))
+    (allow file-write* file-link
+      (subpath (param "PRIVATE_0"))
+      (subpath (param "PRIVATE_0_LOGICAL")))
+    (allow file-write* file-link
+      (literal "/dev/null")
+      (literal "/dev/zero")
+      (literal "/dev/full")
+      (literal "/dev/random")
+      (literal "/dev/urandom")
+      (literal "/dev/tty")
+      (literal "/dev/dtracehelper")
+      (literal "/dev/ptmx")
+      (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
+
+    ; files: execute
+    (allow process-exec* file-map-executable
+      (subpath (param "MOUNT_0"))
+      (subpath (param "MOUNT_0_LOGICAL")))
+    (deny process-exec* file-map-executable
+      (require-all (subpath (param "MOUNT_0"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_0_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)"))))
+    (deny process-exec* file-map-executable
+      (subpath (param "MOUNT_1"))
+      (subpath (param "MOUNT_1_LOGICAL")))
+    (allow process-exec* file-map-executable
+      (subpath (param "PRIVATE_0"))
+      (subpath (param "PRIVATE_0_LOGICAL")))
+
+    ; devices
+    (allow file-ioctl
+      (literal "/dev/dtracehelper")
+      (literal "/dev/null")
+      (literal "/dev/random")
+      (literal "/dev/urandom")
+      (literal "/dev/zero")
+      (literal "/dev/ptmx")
+      (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
+
+    ; directories on the way
+    (allow file-read-metadata file-test-existence
+      (literal "/dev")
+      (literal (param "ABOVE_0"))
+      (literal (param "ABOVE_1"))
+      (literal (param "ABOVE_2"))
+      (literal (param "ABOVE_3"))
+      (literal (param "ABOVE_4"))
+      (literal (param "ABOVE_5"))
+      (literal (param "ABOVE_6"))
+      (literal (param "ABOVE_7"))
+      (literal (param "ABOVE_8"))
+      (literal (param "ABOVE_9"))
+      (literal (param "ABOVE_10"))
+      (literal (param "ABOVE_11"))
+      (literal (param "ABOVE_12"))
+      (literal (param "ABOVE_13"))
+      (literal (param "ABOVE_14"))
+      (literal (param "ABOVE_15"))
+      (literal (param "ABOVE_16"))
+      (literal (param "ABOVE_17"))
+      (literal (param "ABOVE_18")))
+
+    ; network
+
+    ; local sockets
+
+    ; last: what stays where it is
+    (deny file-write-unlink
+      (literal (param "MOUNT_2"))
+      (literal (param "MOUNT_2_LOGICAL"))
+      (literal (param "MOUNT_0"))
+      (literal (param "MOUNT_0_LOGICAL"))
+      (literal (param "MOUNT_1"))
+      (literal (param "MOUNT_1_LOGICAL"))
+      (literal (param "PRIVATE_0"))
+      (literal (param "PRIVATE_0_LOGICAL"))
+      (literal (param "SHOWN_0"))
+      (literal (param "SHOWN_0_LOGICAL"))
+      (literal (param "ABOVE_0"))
+      (literal (param "ABOVE_3"))
+      (literal (param "ABOVE_5"))
+      (literal (param "ABOVE_8")))
+    (deny file-write-create file-write-unlink
+      (require-all (subpath (param "MOUNT_0"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]$")))
+      (require-all (subpath (param "MOUNT_0_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][gG][iI][tT]$"))))
+    (deny file-clone file-link
+      (require-all (subpath (param "MOUNT_2"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_2_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_0"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_0_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_1"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)")))
+      (require-all (subpath (param "MOUNT_1_LOGICAL"))
+        (require-any
+          (regex #"^/[^/]+/[^/]+/[^/]+(/[^/]+)*/[.][eE][nN][vV][^/]*(/|$)"))))
+    (deny file-write-setugid)
+    "##);
+    let parameters: Vec<String> = profile
+        .parameters()
+        .iter()
+        .map(|(name, value)| format!("{name}={}", value.display()))
+        .collect();
+    insta::assert_snapshot!(parameters.join("\n"), @r##"
+    MOUNT_2=/private/tmp/data
+    MOUNT_2_LOGICAL=/tmp/data
+    MOUNT_0=/Users/me/p
+    MOUNT_0_LOGICAL=/Users/me/p
+    MOUNT_1=/Users/me/p/vendor
+    MOUNT_1_LOGICAL=/Users/me/p/vendor
+    PRIVATE_0=/private/var/folders/x/home
+    PRIVATE_0_LOGICAL=/var/folders/x/home
+    SHOWN_0=/private/var/folders/x/work
+    SHOWN_0_LOGICAL=/var/folders/x/work
+    ABOVE_0=/private/tmp/data
+    ABOVE_1=/private/tmp
+    ABOVE_2=/private
+    ABOVE_3=/tmp/data
+    ABOVE_4=/tmp
+    ABOVE_5=/Users/me/p
+    ABOVE_6=/Users/me
+    ABOVE_7=/Users
+    ABOVE_8=/Users/me/p/vendor
+    ABOVE_9=/private/var/folders/x/home
+    ABOVE_10=/private/var/folders/x
+    ABOVE_11=/private/var/folders
+    ABOVE_12=/private/var
+    ABOVE_13=/var/folders/x/home
+    ABOVE_14=/var/folders/x
+    ABOVE_15=/var/folders
+    ABOVE_16=/var
+    ABOVE_17=/private/var/folders/x/work
+    ABOVE_18=/var/folders/x/work
+    "##);
+    let argv = profile.argv("make", ["all"]);
+    assert_eq!(argv[..2], ["/usr/bin/sandbox-exec", "-p"]);
+    assert_eq!(argv[2], profile.text());
+    assert_eq!(argv[3], "-DMOUNT_2=/private/tmp/data");
+    assert_eq!(argv[argv.len() - 3..], ["--", "make", "all"]);
+}
+
+#[test]
+fn mounts_system_and_what_lies_between() {
+    let judge = Judge::of(&project().build().unwrap());
+    for (path, want) in [
+        ("/Users/me/p", "read+write+execute"),
+        ("/Users/me/p/src/a.rs", "read+write+execute"),
+        ("/Users/me/px", "nothing"),
+        ("/Users/me", "nothing"),
+        ("/Users/me/.ssh/id", "nothing"),
+        ("/System/Volumes/Data/Users/me/.ssh/id", "nothing"),
+        ("/Users/me/p/vendor/a", "read"),
+        ("/Users/me/p/.env", "nothing"),
+        ("/Users/me/p/a/.ENV.local/x", "nothing"),
+        ("/Users/me/p/.git/HEAD", "read+write+execute"),
+        ("/Users/me/p/.git/hooks", "read+execute"),
+        ("/Users/me/p/a/.Git/HOOKS/pre-commit", "read+execute"),
+        ("/Users/me/p/.git/hooksx", "read+write+execute"),
+        ("/Users/me/p/vendor/.env", "nothing"),
+        ("/tmp/data/a", "read"),
+        ("/private/tmp/data/a", "read"),
+        ("/private/tmp/a", "nothing"),
+        ("/bin/sh", "read+execute"),
+        ("/usr/bin/git", "read+execute"),
+        ("/usr/lib/dyld", "read+execute"),
+        (
+            "/Library/Developer/CommandLineTools/usr/bin/git",
+            "read+execute",
+        ),
+        ("/opt/homebrew/bin/python3", "read+execute"),
+        ("/opt/homebrew/etc/openssl@3/cert.pem", "read"),
+        ("/opt/homebrew/var/postgres/secret", "nothing"),
+        ("/usr/local/var/mysql", "nothing"),
+        ("/usr/share/zoneinfo", "read"),
+        ("/private/etc/hosts", "read"),
+        ("/etc/hosts", "read"),
+        ("/private/etc/ssl/cert.pem", "read"),
+        ("/private/etc/master.passwd", "nothing"),
+        ("/private/etc/sudoers", "nothing"),
+        ("/private/var/db/xcode_select_link", "read"),
+        ("/private/var/db/dslocal/nodes", "nothing"),
+        ("/Library/Keychains/System.keychain", "nothing"),
+        ("/dev/null", "read+write"),
+        ("/dev/tty", "read+write"),
+        ("/dev/disk0", "nothing"),
+        ("/dev/ttys001", "nothing"),
+        ("/", "read"),
+    ] {
+        assert_eq!(judge.access(Path::new(path)).to_string(), want, "{path}");
+    }
+    for (path, looked_at) in [
+        ("/Users", true),
+        ("/Users/me", true),
+        ("/Users/other", false),
+        ("/private/tmp", true),
+        ("/private/tmp/x", false),
+        ("/Users/me/p/.env", false),
+        ("/opt/homebrew", true),
+    ] {
+        assert_eq!(judge.path("file-read-metadata", path), looked_at, "{path}");
+    }
+}
+
+#[test]
+fn system_profiles() {
+    for (system, path, want) in [
+        (System::None, "/bin/sh", "nothing"),
+        (System::None, "/dev/null", "read+write"),
+        (System::None, "/private/etc/hosts", "nothing"),
+        (System::Minimal, "/private/etc/ssh/ssh_config", "nothing"),
+        (System::BroadRead, "/private/etc/ssh/ssh_config", "read"),
+        (System::BroadRead, "/etc/ssh/ssh_config", "read"),
+        (System::BroadRead, "/opt/tool", "read"),
+        (System::BroadRead, "/usr/local/var/x", "read"),
+        (System::BroadRead, "/usr/local/bin/x", "read+execute"),
+        (System::BroadRead, "/Users/me/x", "nothing"),
+    ] {
+        let judge = Judge::of(&Policy::builder().system(system).build().unwrap());
+        assert_eq!(
+            judge.access(Path::new(path)).to_string(),
+            want,
+            "{system:?} {path}"
+        );
+    }
+}
+
+#[test]
+fn what_stays_where_it_is() {
+    let policy = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .mount("/p/a/b/locked", "/a/b/locked", Access::READ)
+        .protect(".git/modules/*/hooks")
+        .protect("*/x")
+        .hide("secrets/key")
+        .build()
+        .unwrap();
+    let run = SeatbeltRun {
+        private: vec!["/private/var/x/home".into()],
+        ..SeatbeltRun::default()
+    };
+    let judge = Judge::new(&SeatbeltProfile::new(&policy, &run).unwrap());
+    for (path, create, unlink) in [
+        // The roots, and what lies between two mounts.
+        ("/p", true, false),
+        ("/p/a", true, false),
+        ("/p/a/b", true, false),
+        ("/p/a/b/locked", false, false),
+        ("/p/a/c", true, true),
+        ("/private/var/x/home", true, false),
+        ("/private/var/x/home/a", true, true),
+        // The directories around protected and hidden names, wherever they are.
+        ("/p/.git", false, false),
+        ("/p/c/.GIT", false, false),
+        ("/p/.git/modules", false, false),
+        ("/p/.git/modules/m", false, false),
+        ("/p/.git/modules/m/hooks", false, false),
+        ("/p/.git/modules/m/config", true, true),
+        ("/p/.git/HEAD", true, true),
+        ("/p/secrets", false, false),
+        ("/p/secrets/key", false, false),
+        ("/p/secrets/other", true, true),
+        // `*/x` is matched wherever its directory goes.
+        ("/p/d", true, true),
+        ("/p/d/x", false, false),
+    ] {
+        assert_eq!(
+            judge.path("file-write-create", path),
+            create,
+            "create {path}"
+        );
+        assert_eq!(
+            judge.path("file-write-unlink", path),
+            unlink,
+            "unlink {path}"
+        );
+    }
+    for path in ["/p/f", "/p/.git/HEAD", "/private/var/x/home/a"] {
+        assert!(judge.path("file-link", path), "{path}");
+        assert!(!judge.path("file-write-setugid", path), "{path}");
+    }
+    for path in [
+        "/p/.git/modules/m/hooks",
+        "/p/secrets/key",
+        "/p/a/b/locked/f",
+        "/q",
+    ] {
+        assert!(!judge.path("file-link", path), "{path}");
+        assert!(!judge.path("file-clone", path), "{path}");
+    }
+}
+
+#[test]
+fn the_network() {
+    let hosts = Network::Hosts(vec!["example.org".to_owned()]);
+    for (network, port, loopback, proxy, other, server, open_server) in [
+        (Network::Denied, None, false, false, false, false, false),
+        (
+            Network::Denied,
+            Some(8080),
+            false,
+            false,
+            false,
+            false,
+            false,
+        ),
+        (Network::Loopback, None, true, true, false, true, false),
+        (hosts.clone(), None, false, false, false, false, false),
+        (hosts, Some(8080), false, true, false, false, false),
+        (Network::Unrestricted, None, true, true, true, true, true),
+    ] {
+        let policy = Policy::builder().network(network.clone()).build().unwrap();
+        let run = SeatbeltRun {
+            proxy_port: port,
+            ..SeatbeltRun::default()
+        };
+        let judge = Judge::new(&SeatbeltProfile::new(&policy, &run).unwrap());
+        let to = |host, port| judge.allows("network-outbound", &Subject::Address { host, port });
+        assert_eq!(to(Host::Loopback, 1), loopback, "{network:?}");
+        assert_eq!(to(Host::Loopback, 8080), proxy, "{network:?}");
+        assert_eq!(to(Host::Other, 8080), other, "{network:?}");
+        for operation in ["network-bind", "network-inbound"] {
+            let at = |host| judge.allows(operation, &Subject::Address { host, port: 3000 });
+            assert_eq!(at(Host::Loopback), server, "{network:?}");
+            assert_eq!(at(Host::Other), open_server, "{network:?}");
+        }
+        let resolver = Subject::UnixSocket(b"/private/var/run/mDNSResponder".to_vec());
+        assert_eq!(
+            judge.allows("network-outbound", &resolver),
+            other,
+            "{network:?}"
+        );
+        for (service, allowed) in [
+            ("com.apple.trustd.agent", other),
+            ("com.apple.SystemConfiguration.DNSConfiguration", other),
+            ("com.apple.SecurityServer", false),
+            ("com.apple.system.logger", true),
+        ] {
+            let asked = judge.allows("mach-lookup", &Subject::name(service));
+            assert_eq!(asked, allowed, "{network:?} {service}");
+        }
+    }
+}
+
+#[test]
+fn local_sockets() {
+    let policy = |sockets| {
+        Policy::builder()
+            .mount("/p", "/", Access::ALL)
+            .mount("/p/closed", "/closed", Access::NONE)
+            .mount("/p/closed/in", "/closed/in", Access::READ)
+            .network(Network::Unrestricted)
+            .unix_sockets(sockets)
+            .build()
+            .unwrap()
+    };
+    let (closed, open) = (
+        Judge::of(&policy(UnixSockets::Closed)),
+        Judge::of(&policy(UnixSockets::Open)),
+    );
+    let socket = Subject::Socket {
+        domain: "AF_UNIX".to_owned(),
+        protocol: 0,
+    };
+    assert!(!closed.allows("system-socket", &socket));
+    assert!(open.allows("system-socket", &socket));
+    let named = Judge::of(&policy(UnixSockets::Named(vec!["/var/run/a.sock".into()])));
+    assert!(named.allows("system-socket", &socket));
+    for (path, connect) in [
+        ("/private/var/run/a.sock", true),
+        ("/var/run/a.sock", true),
+        ("/private/var/run/a.sockx", false),
+        ("/p/s", false),
+    ] {
+        let at = Subject::UnixSocket(path.into());
+        assert_eq!(named.allows("network-outbound", &at), connect, "{path}");
+        assert!(!named.allows("network-bind", &at), "{path}");
+    }
+    for (path, connect, make) in [
+        ("/p/s", true, true),
+        ("/p/closed/s", false, false),
+        ("/p/closed/in/s", true, false),
+        ("/private/var/run/docker.sock", false, false),
+        ("/tmp/s", false, false),
+    ] {
+        let at = Subject::UnixSocket(path.into());
+        assert_eq!(open.allows("network-outbound", &at), connect, "{path}");
+        assert_eq!(open.allows("network-bind", &at), make, "{path}");
+        assert!(!closed.allows("network-outbound", &at), "{path}");
+        assert!(!closed.allows("network-bind", &at), "{path}");
+    }
+}
+
+#[test]
+fn processes_facts_and_devices() {
+    let judge = Judge::of(&project().network(Network::Unrestricted).build().unwrap());
+    assert!(judge.allows("process-fork", &Subject::Nothing));
+    for operation in ["signal", "process-info*"] {
+        assert!(judge.allows(operation, &Subject::Process(Target::SameSandbox)));
+        assert!(!judge.allows(operation, &Subject::Process(Target::Other)));
+    }
+    for target in [Target::SameSandbox, Target::Other] {
+        assert!(!judge.allows("mach-priv-task-port", &Subject::Process(target)));
+    }
+    for (operation, name, allowed) in [
+        ("sysctl-read", "hw.ncpu", true),
+        ("sysctl-read", "kern.proc.all", false),
+        ("sysctl-read", "kern.procargs2", false),
+        ("sysctl-write", "kern.tcsm_enable", true),
+        ("sysctl-write", "kern.hostname", false),
+        (
+            "mach-lookup",
+            "com.apple.system.opendirectoryd.libinfo",
+            true,
+        ),
+        (
+            "mach-lookup",
+            "com.apple.coreservices.launchservicesd",
+            false,
+        ),
+        ("mach-lookup", "com.apple.cfprefsd.agent", false),
+        ("mach-lookup", "com.apple.securityd", false),
+        ("mach-register", "anything", false),
+        ("iokit-open", "AppleKeyStoreUserClient", false),
+        ("ipc-posix-shm*", "/__KMP_REGISTERED_LIB_77", true),
+        ("ipc-posix-shm*", "/other", false),
+    ] {
+        assert_eq!(
+            judge.allows(operation, &Subject::name(name)),
+            allowed,
+            "{name}"
+        );
+    }
+    assert!(!judge.allows("user-preference-read", &Subject::Nothing));
+    let own_terminal = Subject::Path {
+        path: b"/dev/ttys001".to_vec(),
+        extensions: vec!["com.apple.sandbox.pty".to_owned()],
+    };
+    for (subject, asked) in [
+        (Subject::path("/dev/null"), true),
+        (Subject::path("/dev/ptmx"), true),
+        (own_terminal.clone(), true),
+        // TIOCSTI.
+        (Subject::path("/dev/tty"), false),
+        (Subject::path("/dev/ttys001"), false),
+        (Subject::path("/dev/disk0"), false),
+        (Subject::path("/Users/me/p/a"), false),
+    ] {
+        assert_eq!(judge.allows("file-ioctl", &subject), asked, "{subject}");
+    }
+    assert!(judge.allows("file-write-data", &own_terminal));
+}
+
+#[test]
+fn a_path_is_never_text() {
+    let policy = Policy::builder()
+        .mount("/Users/a\"b\\c", "/", Access::READ)
+        .mount("/Users/x)(allow default)", "/x", Access::READ)
+        .build()
+        .unwrap();
+    let profile = profile(&policy);
+    for piece in ["a\"b", "b\\c", "(allow default)", "Users/me"] {
+        assert!(!profile.text().contains(piece), "{piece}");
+    }
+    let judge = Judge::new(&profile);
+    assert!(judge.path("file-read-data", "/Users/a\"b\\c/f"));
+    assert!(!judge.path("file-read-data", "/Users/a"));
+    assert!(!judge.path("file-write-data", "/Users/a\"b\\c/f"));
+    assert!(!judge.path("process-exec*", "/Users/x)(allow default)/f"));
+}
+
+#[test]
+fn what_cannot_be_told() {
+    let one = |host: &str| {
+        Policy::builder()
+            .mount(host, "/", Access::READ)
+            .build()
+            .unwrap()
+    };
+    let kind = |policy: &Policy, run: &SeatbeltRun| -> ErrorKind {
+        let error: Error = SeatbeltProfile::new(policy, run).unwrap_err();
+        error.kind()
+    };
+    let plain = SeatbeltRun::default();
+    assert_eq!(kind(&one("/a\nb"), &plain), ErrorKind::Invalid);
+    for path in ["/a\nb", "/a\0b", "a", "/a/../b"] {
+        let run = SeatbeltRun {
+            private: vec![path.into()],
+            ..SeatbeltRun::default()
+        };
+        assert_eq!(kind(&one("/p"), &run), ErrorKind::Invalid, "{path:?}");
+    }
+    for tag in ["a b", "a\"", "(", "ä", &"x".repeat(65)] {
+        let run = SeatbeltRun {
+            tag: tag.to_owned(),
+            ..SeatbeltRun::default()
+        };
+        assert_eq!(kind(&one("/p"), &run), ErrorKind::Invalid, "{tag}");
+    }
+    // Names of links: where they lead decides.
+    let parts = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .mount("/p/sub", "/sub", Access::READ)
+        .build()
+        .unwrap();
+    let real = |paths: &[&str]| SeatbeltRun {
+        real: paths.iter().map(PathBuf::from).collect(),
+        ..SeatbeltRun::default()
+    };
+    assert_eq!(kind(&parts, &real(&["/p"])), ErrorKind::Invalid);
+    assert_eq!(
+        kind(&parts, &real(&["/q", "/elsewhere"])),
+        ErrorKind::Invalid
+    );
+    assert_eq!(kind(&parts, &real(&["/q", "/q"])), ErrorKind::Invalid);
+    let moved = SeatbeltProfile::new(&parts, &real(&["/q", "/q/sub"])).unwrap();
+    let judge = Judge::new(&moved);
+    assert!(judge.path("file-write-data", "/q/a"));
+    assert!(!judge.path("file-write-data", "/q/sub/a"));
+    // A socket that the command could put another one in the place of, once links are followed.
+    let socket = Policy::builder()
+        .mount("/link", "/", Access::ALL)
+        .unix_socket("/tmp/p/s")
+        .build()
+        .unwrap();
+    assert_eq!(
+        kind(&socket, &real(&["/private/tmp/p"])),
+        ErrorKind::Invalid
+    );
+    // More than a command line holds.
+    let mut many = Policy::builder();
+    for index in 0..200 {
+        many = many.mount(format!("/p{index}"), format!("/p{index}"), Access::ALL);
+        many = many.hide(format!("some-long-name-{index}"));
+    }
+    assert_eq!(kind(&many.build().unwrap(), &plain), ErrorKind::Limit);
+}
+
+#[test]
+fn what_a_plan_says() {
+    let mac = Support::assume(Assumed {
+        seatbelt: true,
+        ..Assumed::default()
+    });
+    let gaps = |policy: &Policy| -> Vec<(Promise, State)> {
+        let plan = Plan::new(policy, &mac, Requirement::BestEffort).unwrap();
+        assert_eq!(plan.backend(), Backend::Seatbelt);
+        plan.gaps().map(|gap| (gap.promise, gap.state)).collect()
+    };
+    let usual = [
+        (Promise::Survivors, State::Degraded),
+        (Promise::ProcessList, State::Degraded),
+        (Promise::MemoryLimit, State::Absent),
+        (Promise::ProcessLimit, State::Absent),
+    ];
+    assert_eq!(gaps(&project().build().unwrap()), usual);
+    let loopback = project().network(Network::Loopback).build().unwrap();
+    assert_eq!(gaps(&loopback)[0], (Promise::Network, State::Degraded));
+    let hosts = project()
+        .network(Network::Hosts(Vec::new()))
+        .build()
+        .unwrap();
+    assert_eq!(gaps(&hosts)[0], (Promise::Network, State::Absent));
+
+    // A boundary that is kept in part refuses the plan, unless it is given up by name.
+    let refused = Plan::new(&project().build().unwrap(), &mac, Requirement::Enforce).unwrap_err();
+    assert!(refused.to_string().contains("survivors"), "{refused}");
+    let left = project().survivors(Survivors::Left).build().unwrap();
+    assert!(Plan::new(&left, &mac, Requirement::Enforce).is_ok());
+}
+
+// ---- properties
+
+/// Names that patterns and mounts meet in.
+const NAMES: [&str; 8] = ["a", "b", ".git", "hooks", ".env", ".env.x", "k.pem", "c"];
+/// Where mounts are, as the kernel and as people name it.
+const ROOTS: [(&str, &str); 4] = [
+    ("/p", "/p"),
+    ("/Users/me", "/Users/me"),
+    ("/private/tmp/t", "/tmp/t"),
+    ("/private/var/v", "/var/v"),
+];
+const PATTERNS: [&str; 6] = [".git/hooks", "*.pem", ".env*", "a/*/b", "c", "*/c"];
+
+#[derive(Clone, Debug)]
+struct Case {
+    /// Root, names below, access, whether it is named by the logical path, whether it is shown
+    /// under a name of its own.
+    mounts: Vec<(usize, Vec<usize>, u8, bool, bool)>,
+    protect: Vec<usize>,
+    hide: Vec<usize>,
+    ask: Vec<(usize, Vec<usize>)>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let names = || prop::collection::vec(0..NAMES.len(), 0..4);
+    let mount = (
+        0..ROOTS.len(),
+        names(),
+        0u8..8,
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (
+        prop::collection::vec(mount, 1..6),
+        prop::collection::vec(0..PATTERNS.len(), 0..3),
+        prop::collection::vec(0..PATTERNS.len(), 0..2),
+        prop::collection::vec(
+            (0..ROOTS.len(), prop::collection::vec(0..NAMES.len(), 0..6)),
+            12,
+        ),
+    )
+        .prop_map(|(mounts, protect, hide, ask)| Case {
+            mounts,
+            protect,
+            hide,
+            ask,
+        })
+}
+
+fn join(root: &str, names: &[usize]) -> PathBuf {
+    names
+        .iter()
+        .fold(PathBuf::from(root), |path, name| path.join(NAMES[*name]))
+}
+
+fn bits(access: u8) -> Access {
+    [Access::READ, Access::WRITE, Access::EXECUTE]
+        .into_iter()
+        .enumerate()
+        .filter(|(bit, _)| access & 1 << bit != 0)
+        .fold(Access::NONE, |all, (_, one)| all | one)
+}
+
+/// The policy of a case, by the paths that it names, or by those that the kernel knows.
+fn policy_of(case: &Case, canonical: bool) -> Result<Policy, Error> {
+    let mut policy = Policy::builder().system(System::None);
+    // Names of mounts so far, to show one as a part of another.
+    let mut shown: Vec<(PathBuf, String)> = Vec::new();
+    for (index, (root, names, access, logical, own_name)) in case.mounts.iter().enumerate() {
+        let kernel = join(ROOTS[*root].0, names);
+        let around = shown
+            .iter()
+            .filter(|(host, _)| kernel.starts_with(host) && *host != kernel)
+            .max_by_key(|(host, _)| host.as_os_str().len());
+        let name = match around {
+            Some((host, name)) if !own_name => {
+                let rest = kernel.strip_prefix(host).expect("below");
+                format!("{}/{}", name.trim_end_matches('/'), rest.display())
+            }
+            _ if index == 0 => "/".to_owned(),
+            _ => format!("/m{index}"),
+        };
+        // A part must be named in the same way as what it is a part of.
+        let logical = *logical && around.is_none();
+        let host = match (canonical || !logical, around) {
+            (true, _) => kernel.clone(),
+            (false, _) => join(ROOTS[*root].1, names),
+        };
+        shown.push((kernel, name.clone()));
+        policy = policy.mount(host, name, bits(*access));
+    }
+    for index in &case.protect {
+        policy = policy.protect(PATTERNS[*index]);
+    }
+    for index in &case.hide {
+        policy = policy.hide(PATTERNS[*index]);
+    }
+    policy.build()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Reading, writing and executing: the profile means what the policy means, by both names.
+    #[test]
+    fn the_judge_agrees_with_the_policy(case in case()) {
+        let (Ok(policy), Ok(reference)) = (policy_of(&case, false), policy_of(&case, true)) else {
+            return Ok(());
+        };
+        let Ok(profile) = SeatbeltProfile::new(&policy, &SeatbeltRun::default()) else {
+            // Parts named by one spelling, in a mount named by the other.
+            return Ok(());
+        };
+        let judge = Judge::new(&profile);
+        for (root, names) in &case.ask {
+            let kernel = join(ROOTS[*root].0, names);
+            let want = access_of(&reference, &kernel);
+            prop_assert_eq!(judge.access(&kernel), want, "{:?}", kernel);
+            // What can be read can be looked at.
+            if want.contains(Access::READ) {
+                prop_assert!(judge.path("file-read-metadata", &kernel));
+                prop_assert!(judge.path("file-test-existence", &kernel));
+            }
+            for operation in ["file-write-create", "file-write-unlink", "file-link"] {
+                if judge.path(operation, &kernel) {
+                    prop_assert!(want.contains(Access::WRITE), "{} {:?}", operation, kernel);
+                }
+            }
+            prop_assert!(!judge.path("file-write-setugid", &kernel));
+        }
+    }
+
+    /// Whatever the bytes of the paths are: the text is that of the same shape with plain names.
+    #[test]
+    fn the_text_knows_no_path(
+        hosts in prop::collection::vec(prop::collection::vec(any_name(), 1..5), 1..5),
+        access in prop::collection::vec(0u8..8, 5),
+    ) {
+        let build = |rename: &mut dyn FnMut(&[u8]) -> Vec<u8>| {
+            let mut policy = Policy::builder().protect(".git/hooks").hide(".env*");
+            for (index, names) in hosts.iter().enumerate() {
+                let mut host = b"/top".to_vec();
+                for name in names {
+                    host.push(b'/');
+                    host.extend(rename(name));
+                }
+                let name = if index == 0 { "/".to_owned() } else { format!("/m{index}") };
+                policy = policy.mount(OsString::from_vec(host), name, bits(access[index]));
+            }
+            policy.build()
+        };
+        let Ok(policy) = build(&mut |name| name.to_vec()) else { return Ok(()) };
+        let mut names: HashMap<Vec<u8>, usize> = HashMap::new();
+        let plain = build(&mut |name| {
+            let next = names.len();
+            format!("n{}", names.entry(name.to_vec()).or_insert(next)).into_bytes()
+        });
+        let (one, other) = (profile(&policy), profile(&plain.expect("the same shape")));
+        prop_assert_eq!(one.text(), other.text());
+        prop_assert!(one.text().bytes().all(|b| b.is_ascii_graphic() || b == b' ' || b == b'\n'));
+        let judge = Judge::new(&one);
+        for mount in policy.mounts() {
+            prop_assert_eq!(judge.access(mount.host()), access_of(&policy, mount.host()));
+        }
+    }
+
+    /// Whatever a pattern is: the profile parses, and what the policy protects, in this or another
+    /// case, is protected.
+    #[test]
+    fn no_pattern_is_too_much(
+        pattern in "[ -~éK]{1,6}(/[a-c*.\\[\\]^\"\\\\]{1,3})?",
+        below in "([a-c.]{1,2}/){0,2}",
+        filler in "[a-zA-Z.]{0,3}",
+        upper in any::<bool>(),
+    ) {
+        let policy = Policy::builder().mount("/p", "/", Access::ALL).protect(pattern.as_str());
+        let Ok(policy) = policy.build() else { return Ok(()) };
+        let judge = Judge::of(&policy);
+        let name = pattern.replace('*', &filler);
+        let path = PathBuf::from(format!("/p/{below}{name}"));
+        if path.components().any(|part| part == std::path::Component::ParentDir)
+            || policy.allows(&path, Access::WRITE)
+        {
+            return Ok(());
+        }
+        let asked = if upper {
+            PathBuf::from(path.to_string_lossy().to_ascii_uppercase().replacen("/P/", "/p/", 1))
+        } else {
+            path.components().collect()
+        };
+        prop_assert!(!judge.path("file-write-data", &asked), "{:?} {:?}", pattern, asked);
+        prop_assert!(!judge.path("file-write-create", &asked), "{:?} {:?}", pattern, asked);
+        prop_assert!(!judge.path("file-write-unlink", &asked), "{:?} {:?}", pattern, asked);
+        prop_assert!(judge.path("file-read-data", &asked), "{:?} {:?}", pattern, asked);
+    }
+}
+
+/// A name of any bytes that a path can have and Seatbelt can be told.
+fn any_name() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 1..12),
+        Just(b"\")(allow default)(x \"".to_vec()),
+        Just(b"a".to_vec()),
+        Just(b".git".to_vec()),
+    ]
+    .prop_map(|name| {
+        name.into_iter()
+            .map(|byte| {
+                if matches!(byte, 0 | b'\n' | b'/') {
+                    b'x'
+                } else {
+                    byte
+                }
+            })
+            .collect::<Vec<u8>>()
+    })
+    .prop_filter("no name", |name| name != b"." && name != b"..")
+}
