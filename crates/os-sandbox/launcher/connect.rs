@@ -191,6 +191,7 @@ struct Decided {
     address: [u8; MAX_ADDRESS_BYTES],
     bytes: usize,
     may_block: bool,
+    local: bool,
     /// What the address names; open until it is connected.
     _place: Option<Open>,
 }
@@ -208,15 +209,31 @@ impl State<'_> {
         // in vain.
         self.stop(|worker| worker.thread == request.thread);
         let result = match self.decide(&request) {
-            Ok(decided) if decided.may_block => match self.delegate(&request, &decided) {
-                Ok(()) => return,
-                Err(errno) => Err(errno),
+            Ok(decided) => match self.connect(&request, &decided) {
+                Some(result) => result,
+                None => return,
             },
-            Ok(decided) => notify::connect(decided.socket.0, &decided.address[..decided.bytes]),
             Err(errno) => Err(errno),
         };
         // Fails if nobody waits any more.
         let _ = notify::answer(self.listener, request.id, result);
+    }
+
+    /// Here if that takes no time, else by a child, which answers itself.
+    fn connect(&mut self, request: &Request, decided: &Decided) -> Option<Result<(), Errno>> {
+        let to = &decided.address[..decided.bytes];
+        if !decided.may_block {
+            return Some(notify::connect(decided.socket.0, to));
+        }
+        // Most listeners have room. Tried only while nobody waits, so that many who do do not cost
+        // the others a clock tick each.
+        if decided.local && !self.busy() {
+            match notify::connect_without_waiting(decided.socket.0, to) {
+                Err(EAGAIN) => {}
+                done => return Some(done),
+            }
+        }
+        self.delegate(request, decided).err().map(Err)
     }
 
     /// Everything that a decision rests on is copied first. The thread waits in its call all the
@@ -267,6 +284,7 @@ impl State<'_> {
                     address,
                     bytes,
                     may_block: waits,
+                    local: true,
                     _place: Some(place),
                 })
             }
@@ -276,6 +294,7 @@ impl State<'_> {
                 bytes,
                 // Datagrams only note the address.
                 may_block: waits && kind == SOCK_STREAM,
+                local: false,
                 _place: None,
             }),
             AF_NETLINK => Ok(Decided {
@@ -283,6 +302,7 @@ impl State<'_> {
                 address,
                 bytes,
                 may_block: false,
+                local: false,
                 _place: None,
             }),
             _ => Err(EACCES),

@@ -32,6 +32,7 @@ pub const GETEGID: usize = 177;
 pub const SOCKET: usize = 198;
 pub const SOCKETPAIR: usize = 199;
 pub const CONNECT: usize = 203;
+pub const SETSOCKOPT: usize = 208;
 pub const GETSOCKOPT: usize = 209;
 pub const SENDMSG: usize = 211;
 pub const RECVMSG: usize = 212;

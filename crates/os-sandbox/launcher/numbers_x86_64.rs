@@ -13,6 +13,7 @@ pub const CONNECT: usize = 42;
 pub const SENDMSG: usize = 46;
 pub const RECVMSG: usize = 47;
 pub const SOCKETPAIR: usize = 53;
+pub const SETSOCKOPT: usize = 54;
 pub const GETSOCKOPT: usize = 55;
 pub const CLONE: usize = 56;
 pub const EXECVE: usize = 59;

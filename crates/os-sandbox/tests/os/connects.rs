@@ -120,6 +120,20 @@ pub(crate) fn run(words: &[&str]) -> io::Result<String> {
             }
             talk(UnixStream::connect(path)?)
         }
+        // What the connector does to the wait of a socket is not to be seen.
+        ["keeps-its-wait", path, full] => {
+            let fd = make(AddressFamily::Unix, SockType::Stream, false)?;
+            let time = nix::sys::time::TimeVal::new(0, 500_000);
+            nix::sys::socket::setsockopt(&fd, nix::sys::socket::sockopt::SendTimeout, &time)?;
+            let wait = |fd: &OwnedFd| {
+                nix::sys::socket::getsockopt(fd, nix::sys::socket::sockopt::SendTimeout)
+            };
+            let full = connect(fd.as_raw_fd(), &UnixAddr::new(full)?);
+            let after_full = wait(&fd)?;
+            connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+            let same = wait(&fd)? == time && after_full == time;
+            Ok(format!("{full:?} {same}"))
+        }
         ["many", path, count] => many(path, count.parse().map_err(io::Error::other)?),
         ["full", full, path] => beside_a_full_one(full, path),
         ["interrupted", full] => interrupted(full),

@@ -198,6 +198,11 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
             "ok Err(EINTR)".into(),
         ),
         (
+            "its own wait",
+            "keeps-its-wait {d}/a {d}/f".into(),
+            "ok Err(EAGAIN) true".into(),
+        ),
+        (
             "often interrupted",
             format!("often-interrupted {{d}}/a {ROUNDS}"),
             "ok".into(),
