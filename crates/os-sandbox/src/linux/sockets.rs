@@ -6,8 +6,13 @@ use super::view::HostMount;
 use crate::access::Access;
 use crate::error::Error;
 use crate::policy::{check_not_kernel, refuse_writable};
+use nix::sys::socket::sockopt::SockType;
+use nix::sys::socket::{
+    AddressFamily, SockType as Kind, SockaddrLike, SockaddrStorage, getpeername, getsockname,
+    getsockopt,
+};
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +52,21 @@ impl Connector {
     pub(crate) fn message(&self) -> Message<'_> {
         message::connect(&self.sockets, self.internet, self.ours.as_fd())
     }
+}
+
+/// Whether an open socket is a local one that reaches others than the one peer it may have.
+/// In doubt it is.
+pub(crate) fn is_loose(socket: &OwnedFd) -> bool {
+    let number = socket.as_raw_fd();
+    match getsockname::<SockaddrStorage>(number) {
+        Ok(name) if name.family() != Some(AddressFamily::Unix) => return false,
+        Ok(_) | Err(_) => {}
+    }
+    let stream = matches!(
+        getsockopt(socket, SockType),
+        Ok(Kind::Stream | Kind::SeqPacket)
+    );
+    !stream || getpeername::<SockaddrStorage>(number).is_err()
 }
 
 /// Links on the way are followed now, once, and never by the connector. The socket itself may

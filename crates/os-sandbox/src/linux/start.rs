@@ -6,7 +6,7 @@ use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
 use super::ruleset;
 use super::running::{Record, Running};
-use super::sockets::Connector;
+use super::sockets::{self, Connector};
 use super::view::{HostMount, View, host_mounts};
 use super::{
     bwrap::{self, Inner},
@@ -55,7 +55,7 @@ pub(crate) fn begin(
     )?;
     let (streams, pipes) = streams(&command.stdio)?;
     if command.plan.backend() != Backend::None {
-        refuse_directories(&streams)?;
+        refuse_streams(&command.plan, &streams)?;
     }
     let mut prepared = Prepared::new(&command)?;
     if let Some(probe) = probe {
@@ -470,13 +470,21 @@ fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
 }
 
 /// A directory of the host is a way round every mount (`openat(0, "..")`, as in CVE-2024-21626),
-/// and no stream.
-fn refuse_directories(streams: &[OwnedFd; 3]) -> Result<(), Error> {
+/// and no stream. A local socket that can still be connected is one nobody counted.
+fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
+    let open = plan.policy().unix_sockets() == &UnixSockets::Open;
     for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
         let stat = fstat(stream)
             .map_err(|errno| Error::io("could not look at the command's streams", errno.into()))?;
         if stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
             return Err(Error::invalid(format!("standard {name} is a directory")));
+        }
+        let socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
+        if socket && !open && sockets::is_loose(stream) {
+            return Err(Error::invalid(format!(
+                "standard {name} is a local socket that could be connected, or sends datagrams"
+            ))
+            .with_hint("hand over a connected stream, a pipe, or a file"));
         }
     }
     Ok(())

@@ -229,6 +229,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     internet(&host, report, &check);
     python(&host, &plan, report);
     ssh_agent(&host, report);
+    streams(&host, report);
     held_up(&host, &plan, report);
     closed_without(&host, report);
     names(&host, report);
@@ -345,6 +346,49 @@ fn python(host: &Host, plan: &Plan, report: &mut Report) {
             text => Err(text),
         },
     );
+}
+
+/// Sockets that the caller has, as streams of a command that may make none.
+fn streams(host: &Host, report: &mut Report) {
+    let make =
+        |kind| socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+    let (one, other) = UnixStream::pair().expect("a pair");
+    let (gone, _) = UnixStream::pair().expect("a pair");
+    let (datagrams, _kept) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
+    let listener = listening(&host.world.host("listener"), SockType::Stream, 1);
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let tcp = std::net::TcpStream::connect(tcp.local_addr().expect("an address"));
+    let plan = host.world.plan();
+    for (name, stream, fine) in [
+        ("connected", OwnedFd::from(one), true),
+        ("connected once", gone.into(), true),
+        ("TCP", tcp.expect("a stream").into(), true),
+        ("fresh", make(SockType::Stream), false),
+        ("listening", listener, false),
+        ("datagrams", make(SockType::Datagram), false),
+        ("connected datagrams", datagrams.into(), false),
+    ] {
+        let output = Command::new(&plan, "true").stdin(stream).output();
+        let seen = match output {
+            Ok(output) => output.exit.success(),
+            Err(error) if error.to_string().contains("local socket") => false,
+            Err(error) => {
+                report.case(
+                    &format!("sockets: as a stream: {name}"),
+                    Err(error.to_string()),
+                );
+                continue;
+            }
+        };
+        report.case(
+            &format!("sockets: as a stream: {name}"),
+            match seen == fine {
+                true => Ok(()),
+                false => Err(format!("started: {seen}")),
+            },
+        );
+    }
+    drop(other);
 }
 
 /// The agent is the daemon that people name first.
