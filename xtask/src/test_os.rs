@@ -185,11 +185,36 @@ impl Stage {
 }
 
 impl User {
+    /// The toolchain often lies in a home that an ordinary user cannot enter. In a mount namespace
+    /// of its own, which goes away with the run, it is shown at a place that everybody can.
+    fn with_toolchain(&self, home: &Path) -> Option<Command> {
+        const SHOW: &str = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+        let sysroot =
+            process::output(process::command("rustc").args(["--print", "sysroot"])).ok()?;
+        let place = home.with_extension("toolchain");
+        fs::create_dir_all(&place).ok()?;
+        let begin = |rest: &str| {
+            let mut command = process::command("unshare");
+            command
+                .args(["--mount", "--propagation", "private", "--"])
+                .args(["sh", "-c", SHOW, "sh", sysroot.trim()])
+                .arg(&place)
+                .arg(rest)
+                .env("FORGE_TEST_TOOLCHAIN", &place);
+            command
+        };
+        // In a container even root may not.
+        process::quiet(&mut begin("true")).ok()?;
+        Some(begin("setpriv"))
+    }
+
     fn command(&self, program: &Path, home: &Path) -> Command {
         let mut command = match self.uid {
             None => process::command(program),
             Some(uid) => {
-                let mut command = process::command("setpriv");
+                let mut command = self
+                    .with_toolchain(home)
+                    .unwrap_or_else(|| process::command("setpriv"));
                 command
                     .arg(format!("--reuid={uid}"))
                     .arg(format!("--regid={uid}"));

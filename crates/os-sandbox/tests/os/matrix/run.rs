@@ -121,6 +121,8 @@ struct Run<'a> {
 enum Said {
     Worked(String),
     Errno(i32),
+    /// A script ended with an error, and this is what it printed.
+    Failed(String),
     /// The command was not started, with this text.
     NotStarted(String),
     Nonsense(String),
@@ -344,7 +346,7 @@ impl Run<'_> {
                 (_, Said::Nonsense(text)) => return Err(format!("{what}: {text}")),
                 (Reference::Deny, Said::Worked(_)) if !case.after.is_empty() => after.is_ok(),
                 (_, Said::Worked(_)) => false,
-                (_, Said::Errno(_) | Said::NotStarted(_)) => true,
+                (_, Said::Errno(_) | Said::Failed(_) | Said::NotStarted(_)) => true,
             };
             if case.reference == Reference::Deny && !denied {
                 let gap = plan
@@ -413,7 +415,7 @@ fn of_script(output: &Output) -> Said {
     if output.exit == Exit::Code(0) {
         Said::Worked(output.stdout.text().trim_end().to_owned())
     } else {
-        Said::Nonsense(format!(
+        Said::Failed(format!(
             "{}: {:?} {:?}",
             output.exit,
             output.stdout.text(),

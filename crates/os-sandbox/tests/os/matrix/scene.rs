@@ -100,7 +100,7 @@ impl Drop for Outside {
 
 /// The Rust toolchain, which is seldom a part of the system and is mounted for the case that
 /// needs it.
-fn toolchain() -> Option<PathBuf> {
+pub(crate) fn toolchain() -> Option<PathBuf> {
     let given = std::env::var_os("FORGE_TEST_TOOLCHAIN").map(PathBuf::from);
     let path = given.or_else(|| {
         let output = std::process::Command::new("rustc")

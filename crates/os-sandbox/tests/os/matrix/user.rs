@@ -39,7 +39,8 @@ fn run() -> std::io::Result<bool> {
         println!("  setpriv is not installed (util-linux): not run as an ordinary user");
         return Ok(true);
     }
-    let status = Command::new("/usr/bin/setpriv")
+    let mut command = shown_toolchain(at)?.unwrap_or_else(|| Command::new("/usr/bin/setpriv"));
+    let status = command
         .args([format!("--reuid={ORDINARY}"), format!("--regid={ORDINARY}")])
         .args(["--clear-groups", "--"])
         .arg(&program)
@@ -49,4 +50,38 @@ fn run() -> std::io::Result<bool> {
         .env("TMPDIR", &home)
         .status()?;
     Ok(status.success())
+}
+
+/// The Rust toolchain often lies in a home that an ordinary user cannot enter. In a mount namespace
+/// of its own, which goes away with the run, it is shown at a place that everybody can.
+fn shown_toolchain(at: &Path) -> std::io::Result<Option<Command>> {
+    let Some(toolchain) = super::scene::toolchain() else {
+        return Ok(None);
+    };
+    let place = at.join("toolchain");
+    fs::create_dir(&place)?;
+    const SHOW: &str = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+    let begin = |rest: &str| {
+        let mut command = Command::new("/usr/bin/unshare");
+        command
+            .args([
+                "--mount",
+                "--propagation",
+                "private",
+                "--",
+                "sh",
+                "-c",
+                SHOW,
+                "sh",
+            ])
+            .args([&toolchain, &place])
+            .arg(rest)
+            .env("FORGE_TEST_TOOLCHAIN", &place);
+        command
+    };
+    // In a container even root may not.
+    let works = begin("/bin/true")
+        .output()
+        .is_ok_and(|output| output.status.success());
+    Ok(works.then(|| begin("/usr/bin/setpriv")))
 }
