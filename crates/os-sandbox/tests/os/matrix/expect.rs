@@ -174,6 +174,9 @@ pub(crate) struct PolicySpec {
     pub(crate) hosts: Vec<String>,
     #[serde(default)]
     pub(crate) unix_open: bool,
+    /// Paths of the host.
+    #[serde(default)]
+    pub(crate) unix_named: Vec<String>,
     pub(crate) memory_mb: Option<u64>,
     pub(crate) processes: Option<u64>,
     #[serde(default)]

@@ -17,6 +17,7 @@ pub(crate) fn assumed(enforcer: Enforcer, abi: u32, root: bool) -> Support {
             Enforcer::Landlock | Enforcer::Both => abi,
         },
         seccomp: true,
+        connector: true,
         bubblewrap: match enforcer {
             Enforcer::Landlock => None,
             Enforcer::Bubblewrap | Enforcer::Both => Some("0.12.0".to_owned()),

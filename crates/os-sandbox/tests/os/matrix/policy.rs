@@ -47,6 +47,9 @@ pub(crate) fn build(
     for pattern in &spec.hide {
         policy = policy.hide(pattern);
     }
+    for path in &spec.unix_named {
+        policy = policy.unix_socket(host(path));
+    }
     let (network, sockets) = network(spec)?;
     let mut limits = Limits::default();
     if let Some(mb) = spec.memory_mb {
