@@ -2,7 +2,7 @@
 //! `cargo run --release -p os-sandbox --example spawn_cost`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use os_sandbox::{Access, Backend, Command, Plan, Policy, Requirement, Stdio, Support};
+use os_sandbox::{Access, Backend, Command, Plan, Policy, Requirement, Stdio, Support, Survivors};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 300;
@@ -11,9 +11,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A broker of some size: what a fork would pay for.
     let ballast = vec![1u8; 64 << 20];
     let support = Support::detect();
-    let policy = Policy::builder()
-        .mount(std::env::temp_dir(), "/", Access::ALL)
-        .build()?;
+    let policy = |survivors: Survivors| {
+        Policy::builder()
+            .mount(std::env::temp_dir(), "/", Access::ALL)
+            .survivors(survivors)
+            .build()
+    };
 
     let only = std::env::args().nth(1);
     let mut plain = Vec::new();
@@ -24,13 +27,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let plain = typical(plain);
     println!("{:<12} {:>8.0} µs", "plain", micros(plain));
-    for backend in [Backend::None, Backend::Landlock, Backend::Bubblewrap] {
-        if only
-            .as_ref()
-            .is_some_and(|only| *only != backend.to_string())
-        {
+    for (name, backend, survivors) in [
+        ("none", Backend::None, Survivors::Ended),
+        ("no init", Backend::Landlock, Survivors::Left),
+        ("landlock", Backend::Landlock, Survivors::Ended),
+        ("bubblewrap", Backend::Bubblewrap, Survivors::Ended),
+    ] {
+        if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
+        let policy = policy(survivors)?;
         let Ok(plan) = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, backend)
         else {
             continue;
@@ -46,11 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let time = typical(times);
         let ratio = time.as_secs_f64() / plain.as_secs_f64();
-        println!(
-            "{:<12} {:>8.0} µs  {ratio:.2} × plain",
-            backend.to_string(),
-            micros(time)
-        );
+        println!("{name:<12} {:>8.0} µs  {ratio:.2} × plain", micros(time));
     }
     drop(ballast);
     Ok(())

@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{Network, Policy, Survivors, UnixSockets};
+use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, Rank, State};
 use crate::support::{Finding, Support};
 use std::fmt;
@@ -467,9 +467,10 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     if mount_layer {
         out.all(Promise::Survivors, &[&layer, &started]);
     } else {
-        match policy.survivors() {
-            Survivors::Ended => out.all(Promise::Survivors, &[&need(6, "6.12"), &started]),
-            Survivors::Left => out.push(Promise::Survivors, State::Absent, &[], "left by request"),
+        if policy.leaves() {
+            out.push(Promise::Survivors, State::Absent, &[], "left by request");
+        } else {
+            out.all(Promise::Survivors, &[&need(6, "6.12"), &started]);
         }
     }
 

@@ -3,15 +3,16 @@
 //! a directory whose lock nobody holds.
 
 use super::remove::remove;
+use super::ruleset::{Rules, Wanted};
 use crate::error::Error;
-use crate::seccomp::{self, Wanted};
+use crate::seccomp;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, Once, OnceLock};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
@@ -27,14 +28,15 @@ const MAX_KEPT: usize = 16;
 /// of directories costs as much as starting a program. Gone with the last copy of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    kept: Mutex<Vec<PrivateDir>>,
+    kept: Mutex<Vec<Arc<PrivateDir>>>,
+    shared: Mutex<Option<Arc<PrivateDir>>>,
     taken: AtomicU64,
-    filter: OnceLock<(Wanted, Vec<u8>)>,
+    filter: OnceLock<(seccomp::Wanted, Vec<u8>)>,
 }
 
 impl Places {
     /// A directory with exactly these links in it.
-    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<PrivateDir, Error> {
+    pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let kept = self
             .kept
@@ -46,15 +48,28 @@ impl Places {
         {
             return Ok(kept);
         }
-        let mut made = PrivateDir::create()?;
-        for (name, to) in links {
-            made.link(name, to)?;
+        PrivateDir::with(links)
+    }
+
+    /// One directory for all commands of the plan: nobody knows when those that were left need it
+    /// no more.
+    pub(crate) fn share(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
+        let mut shared = self
+            .shared
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(shared) = &*shared
+            && shared.links == links
+        {
+            return Ok(Arc::clone(shared));
         }
+        let made = PrivateDir::with(links)?;
+        *shared = Some(Arc::clone(&made));
         Ok(made)
     }
 
     /// The compiled filter, kept as well: building it costs as much as installing it.
-    pub(crate) fn filter(&self, wanted: Wanted) -> Option<Vec<u8>> {
+    pub(crate) fn filter(&self, wanted: seccomp::Wanted) -> Option<Vec<u8>> {
         let compile = || {
             let program = seccomp::compile(&seccomp::table(wanted))?;
             Some((wanted, seccomp::bytes(&program)))
@@ -72,7 +87,7 @@ impl Places {
 
     /// Keeps it if nothing was left in it, else it is removed. A plan's only command keeps nothing:
     /// a program that runs one often ends without dropping its values.
-    pub(crate) fn give_back(&self, place: PrivateDir) {
+    pub(crate) fn give_back(&self, place: Arc<PrivateDir>) {
         let mut kept = self
             .kept
             .lock()
@@ -89,6 +104,7 @@ impl Places {
 pub(crate) struct PrivateDir {
     path: PathBuf,
     links: Vec<(String, PathBuf)>,
+    rules: Mutex<Option<Arc<Rules>>>,
     // Held, not read: the lock says that somebody still uses the directory.
     _lock: File,
 }
@@ -117,6 +133,7 @@ impl PrivateDir {
                     let made = PrivateDir {
                         path,
                         links: Vec::new(),
+                        rules: Mutex::default(),
                         _lock: lock,
                     };
                     for name in ["home", "tmp", "work"] {
@@ -129,6 +146,30 @@ impl PrivateDir {
             }
         }
         Err(failed(last))
+    }
+
+    fn with(links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
+        let mut made = PrivateDir::create()?;
+        for (name, to) in links {
+            made.link(name, to)?;
+        }
+        Ok(Arc::new(made))
+    }
+
+    /// The ruleset of whoever works here: the one of last time, if it still holds.
+    pub(crate) fn rules(&self, wanted: &Wanted<'_>) -> Result<Arc<Rules>, Error> {
+        let mut kept = self
+            .rules
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(kept) = &*kept
+            && kept.hold_for(wanted)
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let made = Arc::new(Rules::build(wanted)?);
+        *kept = Some(Arc::clone(&made));
+        Ok(made)
     }
 
     pub(crate) fn home(&self) -> PathBuf {

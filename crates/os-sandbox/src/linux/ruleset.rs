@@ -8,12 +8,15 @@ use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, DEVICES, ETC, Network, PROGRAMS, Policy, System, UnixSockets};
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
 };
-use nix::sys::stat::{SFlag, fstat};
+use nix::fcntl::OFlag;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What a ruleset is made from.
 pub(crate) struct Wanted<'a> {
@@ -28,79 +31,104 @@ pub(crate) struct Wanted<'a> {
     pub(crate) host_proc: bool,
 }
 
-/// The ruleset's descriptor.
-pub(crate) fn build(wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
-    let abi = abi(wanted.abi);
-    let handled = handled(wanted.policy, abi);
-    let refused = |error: RulesetError| {
-        Error::new(
-            ErrorKind::Enforcement,
-            format!("Landlock refused the rules: {error}"),
-        )
-    };
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(handled)
-        .map_err(refused)?;
-    // A second lock on TCP; the first is the filter, which also sees everything else.
-    if wanted.policy.network() == &Network::Denied && abi >= ABI::V4 {
-        ruleset = ruleset
-            .handle_access(AccessNet::from_all(ABI::V4))
-            .map_err(refused)?;
-    }
-    if abi >= ABI::V6 {
-        ruleset = ruleset.scope(Scope::from_all(ABI::V6)).map_err(refused)?;
-    }
-    let mut rules = Rules {
-        created: ruleset.create().map_err(refused)?,
-        handled,
-    };
+/// A ruleset and what it was made from. Making one costs as much as half a start, so the one of a
+/// private directory is used again, if each of its rules would hang on the same file again: looking
+/// costs a quarter of making. A rule keeps its inode (not the file system) alive, so a number that
+/// is found again is the same file; if that should ever be wrong, the old rule names a file that
+/// nobody can reach, and the new file is refused.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    fd: OwnedFd,
+    from: Vec<Option<Seen>>,
+}
 
-    for mount in wanted.mounts {
-        let handle = mount.handle.as_fd();
-        rules.add_open(
-            handle,
-            mount.is_dir,
-            rights(wanted.policy, mount.access),
-            &mount.host,
-        )?;
-    }
-    for path in wanted.private {
-        rules.add(path, rights(wanted.policy, Access::ALL), true)?;
-    }
-    for path in wanted.listed {
-        rules.add(path, AccessFs::ReadDir.into(), true)?;
-    }
-    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    match wanted.policy.system() {
-        System::None => {}
-        System::Minimal | System::BroadRead => {
-            for path in PROGRAMS {
-                rules.add(Path::new(path), read | AccessFs::Execute, false)?;
-            }
-            for path in ETC {
-                rules.add(Path::new(path), read, false)?;
-            }
+/// Device, inode and time of birth, where the file system has one.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen(u64, u64, Option<SystemTime>);
+
+/// Where a rule is to hang.
+enum At<'a> {
+    Mount(&'a HostMount),
+    /// Must be there.
+    Own(&'a Path),
+    /// Not every host has them all.
+    Systems(&'a str),
+}
+
+impl Rules {
+    pub(crate) fn build(wanted: &Wanted<'_>) -> Result<Rules, Error> {
+        let mut ruleset = Building::new(wanted)?;
+        let mut from = Vec::new();
+        for (at, rights) in wanted.rules() {
+            from.push(ruleset.add(&at, rights)?);
         }
+        let gone = "this kernel has no Landlock any more";
+        let fd = Option::<OwnedFd>::from(ruleset.created)
+            .ok_or_else(|| Error::new(ErrorKind::Enforcement, gone))?;
+        Ok(Rules { fd, from })
     }
-    if wanted.policy.system() == System::BroadRead {
-        for path in BROAD {
-            rules.add(Path::new(path), read, false)?;
-        }
+
+    /// Whether building now would give the same rules. Policy and version are those of one plan.
+    pub(crate) fn hold_for(&self, wanted: &Wanted<'_>) -> bool {
+        let mut kept = self.from.iter();
+        let same = wanted.rules().all(|(at, _)| {
+            let now = match at {
+                At::Mount(mount) => mount.handle.metadata(),
+                At::Own(path) => fs::metadata(path),
+                At::Systems(path) => fs::metadata(path),
+            };
+            kept.next() == Some(&now.ok().map(|meta| Seen::of(&meta)))
+        });
+        same && kept.next().is_none()
     }
-    for path in DEVICES {
-        rules.add(Path::new(path), device(), false)?;
+}
+
+impl AsFd for Rules {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
-    if wanted.host_proc {
-        // Never write: uid 0 owns /proc/sys, whatever capabilities it has left.
-        rules.add(Path::new("/proc"), read, false)?;
+}
+
+impl Seen {
+    fn of(meta: &fs::Metadata) -> Seen {
+        Seen(meta.dev(), meta.ino(), meta.created().ok())
     }
-    Option::<OwnedFd>::from(rules.created).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Enforcement,
-            "this kernel has no Landlock any more",
-        )
-    })
+}
+
+impl Wanted<'_> {
+    fn rules(&self) -> impl Iterator<Item = (At<'_>, BitFlags<AccessFs>)> {
+        let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+        let mounts = self
+            .mounts
+            .iter()
+            .map(|mount| (At::Mount(mount), rights(self.policy, mount.access)));
+        let all = rights(self.policy, Access::ALL);
+        let private = self.private.iter().map(move |path| (At::Own(path), all));
+        let listed = self.listed.iter();
+        let listed = listed.map(|path| (At::Own(path), AccessFs::ReadDir.into()));
+        let (programs, broad, etc): (&[&str], &[&str], &[&str]) = match self.policy.system() {
+            System::None => (&[], &[], &[]),
+            // Inside namespaces `/etc` is a directory of ours, with a rule of its own.
+            System::Minimal if !self.host_proc => (&PROGRAMS, &[], &[]),
+            System::Minimal => (&PROGRAMS, &[], &ETC),
+            System::BroadRead if !self.host_proc => (&PROGRAMS, &BROAD, &[]),
+            // Links of `/etc` that lead out of it.
+            System::BroadRead => (&PROGRAMS, &BROAD, &ETC),
+        };
+        // Never write in /proc: uid 0 owns /proc/sys, whatever capabilities it has left.
+        let proc: &[&str] = if self.host_proc { &["/proc"] } else { &[] };
+        let systems = [
+            (programs, read | AccessFs::Execute),
+            (broad, read),
+            (etc, read),
+            (&DEVICES, device()),
+            (proc, read),
+        ];
+        let systems = systems
+            .into_iter()
+            .flat_map(|(paths, rights)| paths.iter().map(move |path| (At::Systems(path), rights)));
+        mounts.chain(private).chain(listed).chain(systems)
+    }
 }
 
 /// Rights for places that exist only inside the namespaces, as the kernel's bits.
@@ -179,35 +207,65 @@ fn device() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev})
 }
 
-struct Rules {
+struct Building {
     created: RulesetCreated,
     handled: BitFlags<AccessFs>,
 }
 
-impl Rules {
-    /// Opens the system's own paths leniently (not every host has them all), mounts strictly.
-    fn add(
-        &mut self,
-        path: &Path,
-        rights: BitFlags<AccessFs>,
-        must_exist: bool,
-    ) -> Result<(), Error> {
-        let fd = match PathFd::new(path) {
-            Ok(fd) => fd,
-            Err(_) if !must_exist => return Ok(()),
-            Err(error) => {
-                return Err(Error::new(
-                    ErrorKind::Io,
-                    format!("could not open {}: {error}", path.display()),
-                ));
-            }
+impl Building {
+    fn new(wanted: &Wanted<'_>) -> Result<Building, Error> {
+        let abi = abi(wanted.abi);
+        let handled = handled(wanted.policy, abi);
+        let refused = |error: RulesetError| {
+            Error::new(
+                ErrorKind::Enforcement,
+                format!("Landlock refused the rules: {error}"),
+            )
         };
-        let kind = fstat(&fd).map(|stat| stat.st_mode & SFlag::S_IFMT.bits());
-        let is_dir = kind == Ok(SFlag::S_IFDIR.bits());
-        self.add_open(fd.as_fd(), is_dir, rights, path)
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(handled)
+            .map_err(refused)?;
+        // A second lock on TCP; the first is the filter, which also sees everything else.
+        if wanted.policy.network() == &Network::Denied && abi >= ABI::V4 {
+            ruleset = ruleset
+                .handle_access(AccessNet::from_all(ABI::V4))
+                .map_err(refused)?;
+        }
+        if abi >= ABI::V6 {
+            ruleset = ruleset.scope(Scope::from_all(ABI::V6)).map_err(refused)?;
+        }
+        let created = ruleset.create().map_err(refused)?;
+        Ok(Building { created, handled })
     }
 
-    fn add_open(
+    /// Opens, and says what was opened.
+    fn add(&mut self, at: &At<'_>, rights: BitFlags<AccessFs>) -> Result<Option<Seen>, Error> {
+        let (path, must_exist) = match at {
+            At::Mount(mount) => {
+                let meta = mount.handle.metadata();
+                let meta = meta.map_err(|error| unreachable_place(&mount.host, error))?;
+                self.allow(mount.handle.as_fd(), meta.is_dir(), rights, &mount.host)?;
+                return Ok(Some(Seen::of(&meta)));
+            }
+            At::Own(path) => (*path, true),
+            At::Systems(path) => (Path::new(path), false),
+        };
+        let opened = File::options()
+            .read(true)
+            .custom_flags(OFlag::O_PATH.bits())
+            .open(path);
+        let (place, meta) =
+            match opened.and_then(|place| place.metadata().map(|meta| (place, meta))) {
+                Ok(opened) => opened,
+                Err(_) if !must_exist => return Ok(None),
+                Err(error) => return Err(unreachable_place(path, error)),
+            };
+        self.allow(place.as_fd(), meta.is_dir(), rights, path)?;
+        Ok(Some(Seen::of(&meta)))
+    }
+
+    fn allow(
         &mut self,
         place: BorrowedFd<'_>,
         is_dir: bool,
@@ -232,4 +290,8 @@ impl Rules {
             })?;
         Ok(())
     }
+}
+
+fn unreachable_place(path: &Path, error: std::io::Error) -> Error {
+    Error::io(format!("could not open {}", path.display()), error)
 }

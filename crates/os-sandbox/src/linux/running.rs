@@ -60,7 +60,7 @@ pub(crate) struct Running {
 }
 
 /// A private directory, and where it may be kept.
-type Private = (PrivateDir, Option<Arc<Places>>);
+type Private = (Arc<PrivateDir>, Option<Arc<Places>>);
 
 /// Ends a tree from another thread.
 #[derive(Debug)]

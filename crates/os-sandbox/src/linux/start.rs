@@ -4,7 +4,7 @@ use super::launch::{Launched, Starting, data, image, launch};
 use super::message::{self, Message, Run};
 use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
-use super::ruleset;
+use super::ruleset::{self, Rules};
 use super::running::{Record, Running};
 use super::sockets::{self, Connector};
 use super::view::{HostMount, View, host_mounts};
@@ -16,7 +16,7 @@ use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session, Stdio};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
-use crate::policy::{DEFAULT_PATH, Network, Place, Survivors, UnixSockets};
+use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch, Local};
 use nix::sys::stat::{SFlag, fstat};
@@ -93,6 +93,9 @@ pub(crate) fn begin(
 /// Where a private directory can be kept for the next command: only if nobody can be left in it,
 /// or if nobody is confined to it anyway.
 fn keep(plan: &Plan) -> Option<Arc<Places>> {
+    if plan.policy().leaves() {
+        return None;
+    }
     let alone = plan
         .entries()
         .iter()
@@ -103,8 +106,8 @@ fn keep(plan: &Plan) -> Option<Arc<Places>> {
 /// Everything that was compiled for one start.
 struct Prepared {
     run: Run,
-    ruleset: Option<OwnedFd>,
-    private: Option<PrivateDir>,
+    ruleset: Option<Arc<Rules>>,
+    private: Option<Arc<PrivateDir>>,
     bwrap: Option<Bwrap>,
     connector: Option<Connector>,
     notes: Notes,
@@ -134,7 +137,7 @@ impl Prepared {
             policy,
             backend,
             mounts: &mounts,
-            private: private.as_ref(),
+            private: private.as_deref(),
         };
 
         let (home, tmp) = match &private {
@@ -187,7 +190,7 @@ impl Prepared {
                     run.filter = filter(plan, command.session)?;
                 }
                 if abi > 0 {
-                    ruleset = Some(rules(plan, &mounts, private.as_ref(), links)?);
+                    ruleset = Some(rules(plan, &mounts, private.as_deref(), links)?);
                     run.flags |= wire::FLAG_RULESET;
                 }
             }
@@ -199,7 +202,7 @@ impl Prepared {
                     run.rules = ruleset::inside(policy, abi, links);
                 }
             }
-            Backend::Landlock | Backend::None if policy.survivors() == Survivors::Left => {
+            Backend::Landlock | Backend::None if policy.leaves() => {
                 run.flags |= wire::FLAG_ALONE;
             }
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
@@ -231,7 +234,7 @@ impl Prepared {
         let tmp = self
             .private
             .as_ref()
-            .map_or_else(|| PathBuf::from(bwrap::TMP), PrivateDir::tmp);
+            .map_or_else(|| PathBuf::from(bwrap::TMP), |private| private.tmp());
         self.run.flags |= wire::FLAG_PROBE;
         // The answers come by way of a supervisor; what confines the target is the same.
         self.run.flags &= !wire::FLAG_ALONE;
@@ -288,7 +291,7 @@ impl Prepared {
         streams: &[OwnedFd; 3],
     ) -> Result<Launched, Error> {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
-        fds.extend(self.ruleset.as_ref().map(AsFd::as_fd));
+        fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
         let mut messages: Vec<Message<'_>> =
             self.connector.iter().map(Connector::message).collect();
@@ -324,7 +327,7 @@ const FD_IMAGE: i32 = 4;
 const FD_PASSWD: i32 = 5;
 const FD_GROUP: i32 = 6;
 
-fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<PrivateDir, Error> {
+fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<PrivateDir>, Error> {
     let wanted: Vec<(String, PathBuf)> = mounts
         .iter()
         .filter(|mount| links && mount.place == Place::Named)
@@ -335,7 +338,11 @@ fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Private
             )
         })
         .collect();
-    plan.places().take(&wanted)
+    if plan.policy().leaves() {
+        plan.places().share(&wanted)
+    } else {
+        plan.places().take(&wanted)
+    }
 }
 
 fn rules(
@@ -343,7 +350,7 @@ fn rules(
     mounts: &[HostMount],
     private: Option<&PrivateDir>,
     links: bool,
-) -> Result<OwnedFd, Error> {
+) -> Result<Arc<Rules>, Error> {
     let places = private.map(|private| [private.home(), private.tmp(), private.work()]);
     let own: Vec<&Path> = places
         .iter()
@@ -354,14 +361,19 @@ fn rules(
         .filter(|_| links)
         .map(|p| p[2].as_path())
         .collect();
-    ruleset::build(&ruleset::Wanted {
+    let wanted = ruleset::Wanted {
         policy: plan.policy(),
         abi: plan.support().landlock_abi(),
         mounts,
         private: &own,
         listed: &listed,
         host_proc: private.is_some(),
-    })
+    };
+    match private {
+        Some(private) => private.rules(&wanted),
+        // The first process inside adds rules of its own, so it needs one of its own.
+        None => Rules::build(&wanted).map(Arc::new),
+    }
 }
 
 fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {

@@ -118,19 +118,15 @@ impl Environment {
         }
     }
 
+    /// Most variables are not wanted at all, so that is asked first.
     fn passes(&self, name: &str) -> bool {
-        if is_hook(name) {
-            return false;
-        }
-        if self.pass.contains(name) {
-            return true;
-        }
-        !is_secret(name)
-            && self.pass.iter().any(|pattern| {
-                pattern
-                    .strip_suffix('*')
-                    .is_some_and(|stem| name.starts_with(stem))
-            })
+        let named = self.pass.contains(name);
+        let meant = |pattern: &String| {
+            pattern
+                .strip_suffix('*')
+                .is_some_and(|stem| name.starts_with(stem))
+        };
+        (named || (self.pass.iter().any(meant) && !is_secret(name))) && !is_hook(name)
     }
 }
 

@@ -97,12 +97,14 @@ impl Policy {
         self.survivors
     }
 
+    /// Whether nobody is to supervise its commands, where nothing else ends what they leave.
+    pub(crate) fn leaves(&self) -> bool {
+        self.survivors == Survivors::Left
+    }
+
     /// Whether the policy gives up this promise by name. Its absence is listed all the same.
     pub(crate) fn gives_up(&self, promise: Promise) -> bool {
-        match self.survivors {
-            Survivors::Ended => false,
-            Survivors::Left => promise == Promise::Survivors,
-        }
+        self.leaves() && promise == Promise::Survivors
     }
 
     /// The variables.

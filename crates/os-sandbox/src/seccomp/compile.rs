@@ -1,9 +1,10 @@
-//! Table → BPF. A binary search over the ranges, so that a call costs a handful of instructions
-//! instead of one per rule, and so that the kernel, which compiles the program and tries it for every
-//! number at each start, is done soon. Conditional jumps reach 255 instructions; farther ones take
-//! an unconditional one along.
+//! Table → BPF. A search over the numbers that have a rule, so that a call costs a handful of
+//! instructions instead of one per rule; and few instructions altogether, because the kernel
+//! compiles the program and tries it for every number at each start, which takes as long as
+//! everything else that confines. Conditional jumps reach 255 instructions; farther ones take an
+//! unconditional one along.
 
-use super::table::{Action, Range, Rule, Table, Test};
+use super::table::{Action, Clause, Rule, Table, Test};
 
 /// One instruction, `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +37,32 @@ pub(crate) const RETURN_ERRNO: u32 = 0x0005_0000;
 pub(crate) const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 pub(crate) const RETURN_ALLOW: u32 = 0x7fff_0000;
 
+/// Numbers with rules that are looked at one after the other at the end of the search.
+const BUCKET: usize = 4;
+
 /// The program, or `None` if the table is too large for the kernel.
 pub(crate) fn compile(table: &Table) -> Option<Vec<Instruction>> {
-    let mut program = vec![
-        plain(LOAD, OFFSET_ARCH),
-        Instruction {
-            code: JUMP_EQUAL,
-            jt: 1,
-            jf: 0,
-            k: table.arch.audit(),
-        },
-        give(Action::Kill),
-        plain(LOAD, OFFSET_NUMBER),
-    ];
-    program.extend(search(&table.ranges));
+    let mut code = Backwards::default();
+    let allow = Rule::always(Action::Allow);
+    let mut ruled = Vec::new();
+    for (at, range) in table.ranges.iter().enumerate() {
+        if range.rule != allow {
+            let end = table.ranges.get(at + 1).map(|next| next.first);
+            let to = code.rule(&range.rule);
+            ruled.push(Ruled {
+                first: range.first,
+                end,
+                to,
+            });
+        }
+    }
+    let kill = code.give(Action::Kill);
+    let allow = code.give(Action::Allow);
+    let search = code.search(&ruled, allow);
+    let number = code.push(LOAD, OFFSET_NUMBER, search);
+    let arch = code.branch(JUMP_EQUAL, table.arch.audit(), number, kill);
+    code.push(LOAD, OFFSET_ARCH, arch);
+    let program = code.forwards();
     (program.len() <= MAX_INSTRUCTIONS).then_some(program)
 }
 
@@ -65,90 +78,148 @@ pub(crate) fn bytes(program: &[Instruction]) -> Vec<u8> {
     out
 }
 
-/// Code for the number in the accumulator; it always ends in a return.
-fn search(ranges: &[Range]) -> Vec<Instruction> {
-    match ranges {
-        // Cannot be: a table has at least one range. Nothing is let through.
-        [] => vec![give(Action::Kill)],
-        [one] => decide(&one.rule),
-        more => {
-            let (left, right) = more.split_at(more.len() / 2);
-            let left = search(left);
-            let over = left.len() as u32;
-            let mut out = match u8::try_from(over) {
-                Ok(over) => vec![Instruction {
-                    code: JUMP_GREATER_EQUAL,
-                    jt: over,
-                    jf: 0,
-                    k: right[0].first,
-                }],
-                Err(_) => vec![
-                    Instruction {
-                        code: JUMP_GREATER_EQUAL,
-                        jt: 0,
-                        jf: 1,
-                        k: right[0].first,
-                    },
-                    plain(JUMP, over),
-                ],
-            };
-            out.extend(left);
-            out.extend(search(right));
-            out
+/// Numbers from `first` up to `end` and what decides about them.
+struct Ruled {
+    first: u32,
+    end: Option<u32>,
+    to: Label,
+}
+
+/// An instruction, by how many had been written before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Label(usize);
+
+/// A program written from its end, because jumps lead forwards only: what they lead to is there
+/// already, and can be shared. What many rules have in common, answers above all, is there once.
+#[derive(Default)]
+struct Backwards {
+    code: Vec<Instruction>,
+    answers: Vec<(Action, Label)>,
+    rules: Vec<(Rule, Label)>,
+}
+
+impl Backwards {
+    fn forwards(mut self) -> Vec<Instruction> {
+        self.code.reverse();
+        self.code
+    }
+
+    /// An instruction that goes on at `next`.
+    fn push(&mut self, code: u16, k: u32, next: Label) -> Label {
+        self.near(next, 0);
+        self.write(code, 0, 0, k)
+    }
+
+    fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) -> Label {
+        // The detour of one may make the other too far.
+        let yes = self.near(yes, 254);
+        let no = self.near(no, 255);
+        let yes = self.near(yes, 255);
+        let offset = |to: Label| (self.code.len() - to.0 - 1) as u8;
+        let (jt, jf) = (offset(yes), offset(no));
+        self.write(code, jt, jf, k)
+    }
+
+    /// A label that the next instruction reaches over `reach` others.
+    fn near(&mut self, to: Label, reach: usize) -> Label {
+        let over = self.code.len() - to.0 - 1;
+        if over <= reach {
+            return to;
         }
+        self.write(JUMP, 0, 0, over as u32)
     }
-}
 
-fn decide(rule: &Rule) -> Vec<Instruction> {
-    let mut out = Vec::new();
-    for clause in &rule.clauses {
-        // Each test falls through if it holds, else jumps over the rest of the clause.
-        let mut code: Vec<Instruction> = vec![give(clause.action)];
-        for test in clause.tests.iter().rev() {
-            let (arg, keep, jump, k) = match *test {
-                Test::Masked { arg, mask, value } => (arg, mask, JUMP_EQUAL, value),
-                Test::Any { arg, mask } => (arg, u32::MAX, JUMP_ANY, mask),
-            };
-            let mut one = vec![plain(LOAD, OFFSET_ARGS + 8 * u32::from(arg))];
-            if keep != u32::MAX {
-                one.push(plain(AND, keep));
-            }
-            let conditional = |jt: u8, jf: u8| Instruction {
-                code: jump,
-                jt,
-                jf,
-                k,
-            };
-            match u8::try_from(code.len()) {
-                Ok(skip) => one.push(conditional(0, skip)),
-                Err(_) => one.extend([conditional(1, 0), plain(JUMP, code.len() as u32)]),
-            }
-            one.extend(code);
-            code = one;
+    fn write(&mut self, code: u16, jt: u8, jf: u8, k: u32) -> Label {
+        self.code.push(Instruction { code, jt, jf, k });
+        Label(self.code.len() - 1)
+    }
+
+    fn give(&mut self, action: Action) -> Label {
+        if let Some((_, label)) = self.answers.iter().find(|(known, _)| *known == action) {
+            return *label;
         }
-        out.extend(code);
+        let label = self.write(RETURN, 0, 0, answer(action));
+        self.answers.push((action, label));
+        label
     }
-    out.push(give(rule.otherwise));
-    out
+
+    /// The accumulator holds the number.
+    fn search(&mut self, ruled: &[Ruled], allow: Label) -> Label {
+        if ruled.len() > BUCKET {
+            let (left, right) = ruled.split_at(ruled.len() / 2);
+            let from = right[0].first;
+            let right = self.search(right, allow);
+            let left = self.search(left, allow);
+            return self.branch(JUMP_GREATER_EQUAL, from, right, left);
+        }
+        let mut next = allow;
+        for one in ruled.iter().rev() {
+            next = match one.end {
+                Some(end) if end == one.first + 1 => {
+                    self.branch(JUMP_EQUAL, one.first, one.to, next)
+                }
+                Some(end) => {
+                    let inside = self.branch(JUMP_GREATER_EQUAL, one.first, one.to, next);
+                    self.branch(JUMP_GREATER_EQUAL, end, next, inside)
+                }
+                None => self.branch(JUMP_GREATER_EQUAL, one.first, one.to, next),
+            };
+        }
+        next
+    }
+
+    fn rule(&mut self, rule: &Rule) -> Label {
+        if let Some((_, label)) = self.rules.iter().find(|(known, _)| known == rule) {
+            return *label;
+        }
+        let mut next = self.give(rule.otherwise);
+        for (at, clause) in rule.clauses.iter().enumerate().rev() {
+            let before = at.checked_sub(1).map(|before| &rule.clauses[before]);
+            let loaded = before.is_some_and(|before| leaves_loaded(before, clause));
+            // Each test that holds leads to the next one, one that does not to the next clause.
+            let mut yes = self.give(clause.action);
+            for test in clause.tests.iter().rev() {
+                let ((arg, keep), jump, k) = match *test {
+                    Test::Masked { value, .. } => (looked_at(*test), JUMP_EQUAL, value),
+                    Test::Any { mask, .. } => (looked_at(*test), JUMP_ANY, mask),
+                };
+                yes = self.branch(jump, k, yes, next);
+                if loaded {
+                    continue;
+                }
+                if keep != u32::MAX {
+                    yes = self.push(AND, keep, yes);
+                }
+                yes = self.push(LOAD, OFFSET_ARGS + 8 * u32::from(arg), yes);
+            }
+            next = yes;
+        }
+        self.rules.push((rule.clone(), next));
+        next
+    }
 }
 
-fn plain(code: u16, k: u32) -> Instruction {
-    Instruction {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
+/// The argument and the part of it that a test has in the accumulator.
+fn looked_at(test: Test) -> (u8, u32) {
+    match test {
+        Test::Masked { arg, mask, .. } => (arg, mask),
+        Test::Any { arg, .. } => (arg, u32::MAX),
     }
 }
 
-fn give(action: Action) -> Instruction {
-    plain(
-        RETURN,
-        match action {
-            Action::Allow => RETURN_ALLOW,
-            Action::Errno(errno) => RETURN_ERRNO | u32::from(errno),
-            Action::Ask => RETURN_USER_NOTIF,
-            Action::Kill => RETURN_KILL_PROCESS,
-        },
-    )
+/// Whether a clause, when it does not hold, leaves in the accumulator what the next one looks at.
+fn leaves_loaded(before: &Clause, after: &Clause) -> bool {
+    match (&before.tests[..], &after.tests[..]) {
+        ([before], [after]) => looked_at(*before) == looked_at(*after),
+        _ => false,
+    }
+}
+
+fn answer(action: Action) -> u32 {
+    match action {
+        Action::Allow => RETURN_ALLOW,
+        Action::Ask => RETURN_USER_NOTIF,
+        Action::Errno(errno) => RETURN_ERRNO | u32::from(errno),
+        Action::Kill => RETURN_KILL_PROCESS,
+    }
 }

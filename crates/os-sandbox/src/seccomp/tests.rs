@@ -5,7 +5,8 @@ use super::interpret;
 use super::numbers::{Arch, NUMBERS};
 use super::rules::{Local, TIOCSTI, Wanted, table};
 use super::table::{
-    Action, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
+    Action, Clause, EACCES, EAFNOSUPPORT, ENETUNREACH, ENOSYS, ENOTTY, EOPNOTSUPP, EPERM,
+    EPROTONOSUPPORT, Rule, Table, Test,
 };
 use proptest::prelude::*;
 
@@ -220,9 +221,44 @@ fn the_program_means_the_table_at_every_number() {
 }
 
 #[test]
-fn a_call_without_a_rule_costs_few_instructions() {
+fn a_program_is_short() {
     let program = compile(&table(CLOSED)).expect("a program the kernel takes");
-    assert!(program.len() < 450, "{}", program.len());
+    assert!(program.len() < 230, "{}", program.len());
+}
+
+/// Far more rules than there are, all different: what lies beyond one conditional jump.
+#[test]
+fn long_programs_mean_their_tables() {
+    let rule = |number: u32| Rule {
+        clauses: vec![Clause {
+            tests: vec![
+                Test::Masked {
+                    arg: 0,
+                    mask: 0xffff,
+                    value: number,
+                },
+                Test::Any { arg: 1, mask: 1 },
+            ],
+            action: Action::Errno(number as u16),
+        }],
+        otherwise: if number.is_multiple_of(2) {
+            Action::Allow
+        } else {
+            Action::Errno(EPERM)
+        },
+    };
+    let rules = (0..450).filter(|number| number % 7 != 0);
+    let table = Table::new(Arch::X86_64, rules.map(|n| (n, rule(n))).collect());
+    let program = compile(&table).expect("a program the kernel takes");
+    assert!(program.len() > 2000);
+    for number in 0..500 {
+        for args in [[u64::from(number), 1], [u64::from(number), 0], [1, 1]] {
+            let args = [args[0], args[1], 0, 0, 0, 0];
+            let want = table.decide(Arch::X86_64.audit(), number, &args);
+            let got = interpret::run(&program, Arch::X86_64.audit(), number, &args);
+            assert_eq!(got, Some(want), "{number} {args:?}");
+        }
+    }
 }
 
 proptest! {
