@@ -225,9 +225,9 @@ impl State<'_> {
         if !decided.may_block {
             return Some(notify::connect(decided.socket.0, to));
         }
-        // Most listeners have room. Tried only while nobody waits, so that many who do do not cost
-        // the others a clock tick each.
-        if decided.local && !self.busy() {
+        // Most listeners have room. Tried while nobody waits, so that many who do do not cost the
+        // others a clock tick each; and when no more can wait.
+        if decided.local && (!self.busy() || self.workers.iter().all(Option::is_some)) {
             match notify::connect_without_waiting(decided.socket.0, to) {
                 Err(EAGAIN) => {}
                 done => return Some(done),

@@ -18,6 +18,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
+/// How long what a connector has started may take to end after it.
+const REST_ENDS_WITHIN_MS: u16 = 10_000;
+
 /// The program itself; see `launcher/main.rs`.
 pub(super) const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
@@ -145,7 +148,7 @@ impl Launched {
     /// everybody else has let go of the control socket, the tree is gone, and it is ended.
     pub(crate) fn reap(&mut self) -> std::io::Result<Option<ExitStatus>> {
         if self.connector {
-            self.silence()?;
+            self.silence(PollTimeout::NONE)?;
             if matches!(self.process.try_wait(), Ok(None)) {
                 self.process.kill()?;
             }
@@ -158,12 +161,14 @@ impl Launched {
         }
     }
 
-    /// Waits for the end of the control socket, which can be one that does not wait.
-    fn silence(&mut self) -> std::io::Result<()> {
+    /// Waits for the end of the control socket, which can be one that does not wait. Between two
+    /// things that are said on it lies `timeout` at most.
+    fn silence(&mut self, timeout: PollTimeout) -> std::io::Result<()> {
         let mut rest = [0u8; wire::RECORD_BYTES];
         loop {
             let mut fds = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, PollTimeout::NONE) {
+            match poll(&mut fds, timeout) {
+                Ok(0) => return Ok(()),
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -183,6 +188,10 @@ impl Launched {
         // Both fail only if it is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        if self.connector {
+            // Its end is the end of the rest, which takes a moment.
+            let _ = self.silence(REST_ENDS_WITHIN_MS.into());
+        }
     }
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn run(words: &[&str]) -> io::Result<String> {
         }
         ["many", path, count] => many(path, count.parse().map_err(io::Error::other)?),
         ["full", full, path] => beside_a_full_one(full, path),
+        ["very-full", full, path] => beside_many_waiting(full, path),
         ["interrupted", full] => interrupted(full),
         ["often-interrupted", path, rounds] => {
             often_interrupted(path, rounds.parse().map_err(io::Error::other)?)
@@ -275,6 +276,27 @@ fn beside_a_full_one(full: &str, path: &str) -> io::Result<String> {
     let said = talk(UnixStream::connect(path)?)?;
     drop(held);
     Ok(said)
+}
+
+/// More connects that wait than are waited for: the rest is told to try again, and a listener with
+/// room is still reached.
+fn beside_many_waiting(full: &str, path: &str) -> io::Result<String> {
+    let _held = fill(full)?;
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    for _ in 0..100 {
+        let (full, told) = (full.to_owned(), std::sync::Arc::clone(&told));
+        // Waits until the end of this process, or is told.
+        std::thread::spawn(move || {
+            let error = UnixStream::connect(full).err();
+            if error.is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    while told.load(Ordering::Relaxed) < 36 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    talk(UnixStream::connect(path)?)
 }
 
 /// Connects until the next one would wait.

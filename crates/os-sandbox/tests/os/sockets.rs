@@ -201,6 +201,11 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
             "ok Err(EINTR)".into(),
         ),
         (
+            "beside many that wait",
+            "very-full {d}/f {d}/a".into(),
+            "ok pong".into(),
+        ),
+        (
             "its own wait",
             "keeps-its-wait {d}/a {d}/f".into(),
             "ok Err(EAGAIN) true".into(),
