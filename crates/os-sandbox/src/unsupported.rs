@@ -9,7 +9,6 @@ use crate::output::Exit;
 use crate::plan::Plan;
 use crate::proof::Check;
 use crate::support::{Connector, Finding, Support};
-use crate::support::{Finding, Support};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
