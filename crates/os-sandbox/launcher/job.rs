@@ -91,7 +91,11 @@ impl<'a> Run<'a> {
         let envp = list(&mut rest, count(wire::WORD_ENV)?)?;
         let env = before.get(..before.len() - rest.len())?;
         let rule_paths = Strings::take(&mut rest, rules)?;
-        let probes = Strings::take(&mut rest, count(wire::WORD_PROBES)?)?;
+        let probes = match count(wire::WORD_PROBES)? {
+            0 => Strings::take(&mut rest, 0)?,
+            wire::PROBE_STRINGS => Strings::take(&mut rest, wire::PROBE_STRINGS)?,
+            _ => return None,
+        };
         let pin_paths = Strings::take(&mut rest, pins)?;
         let ruleset = match flags & wire::FLAG_RULESET {
             0 => None,

@@ -186,6 +186,13 @@ pub(crate) struct PolicySpec {
 /// Something that is tried, in one way or several, with one outcome for each enforcer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(
+        dead_code,
+        reason = "cases are only run on Linux; elsewhere the page is printed"
+    )
+)]
 pub(crate) struct Case {
     pub(crate) name: String,
     /// The promise that it is about; a case about what must work has none.
