@@ -72,7 +72,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         End::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
     }
     if run.has(wire::FLAG_PID1) {
-        // The kernel ends the namespace with us, and our own exit is seen only after that.
+        // The kernel ends the namespace with us, and our own exit is seen only after that. But it
+        // closes our descriptors first, and one of them says that the tree is alive.
+        let _ = end_tree(run, children, target);
         report(end);
         sys::exit(0);
     }
@@ -220,13 +222,13 @@ enum Left {
     Some,
 }
 
-/// Ends everything and reaps it. With scope, `kill(-1)` reaches the whole tree and nothing else;
+/// Ends everything and reaps it. With scope, or as the first process of a namespace, `kill(-1)` reaches the whole tree and nothing else;
 /// nobody can fork out of it, because the kernel walks all processes under the lock that a new
 /// one needs. Without scope there is only what is still our child, again and again.
 fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
     let mut found = None;
     for _ in 0..MAX_ROUNDS {
-        if run.has(wire::FLAG_SCOPE) {
+        if run.has(wire::FLAG_SCOPE) || run.has(wire::FLAG_PID1) {
             let _ = sys::kill(-1, sys::SIGKILL);
         } else {
             kill_children();

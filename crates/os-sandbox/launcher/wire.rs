@@ -57,7 +57,8 @@ pub const WORD_PINS: usize = 10;
 pub const FLAG_PID1: u64 = 1;
 /// Enter an outer Landlock domain with signal scope, and end the tree by `kill(-1)`.
 pub const FLAG_SCOPE: u64 = 2;
-/// The fourth descriptor is the target's Landlock ruleset.
+/// The fourth descriptor is the target's Landlock ruleset. Descriptors after those that are named
+/// here are kept open by the supervisor until nothing of the tree is left, and not looked at.
 pub const FLAG_RULESET: u64 = 4;
 /// The target gets a session of its own.
 pub const FLAG_SETSID: u64 = 8;

@@ -6,11 +6,12 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::backend;
-use crate::child::{Child, Killer, Stream, Watched};
+use crate::child::{Child, Findings, Killer, Stream, Watched};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::output::{Captured, Exit, Output};
+use crate::quarantine::Quarantined;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -75,11 +76,14 @@ pub struct AsyncChild {
 enum State {
     Running(Held),
     /// The last word was said; a blocking thread reaps and tidies up.
-    Ending(JoinHandle<Result<Exit, Error>>),
+    Ending(JoinHandle<Result<Ended, Error>>),
     Ended(Exit),
     /// The error was handed out.
     Lost,
 }
+
+/// How it ended, and what was found then.
+type Ended = (Result<Exit, Error>, Findings);
 
 impl Command {
     /// As [`Command::spawn`], without holding up the other tasks.
@@ -135,7 +139,13 @@ impl AsyncChild {
         })
     }
 
-    /// What was applied.
+    /// As [`Child::quarantined`](crate::Child::quarantined).
+    #[must_use]
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.enforcement.quarantined
+    }
+
+    /// What was applied. After the end, also what was found then.
     #[must_use]
     pub fn enforcement(&self) -> &Enforcement {
         &self.enforcement
@@ -172,6 +182,7 @@ impl AsyncChild {
             exit,
             stdout,
             stderr,
+            quarantined: std::mem::take(&mut self.enforcement.quarantined),
         })
     }
 
@@ -308,7 +319,10 @@ impl AsyncChild {
             // Held again: a runtime that shuts down drops what it has not begun.
             let mut held = Held(Some(running));
             let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
-                Some(running) => running.wait(),
+                Some(running) => {
+                    let exit = running.wait();
+                    Ok((exit, running.findings()))
+                }
                 None => Err(lost()),
             });
             self.state = State::Ending(end);
@@ -316,7 +330,10 @@ impl AsyncChild {
         let outcome = match &mut self.state {
             State::Ended(exit) => return Ok(*exit),
             State::Running(_) | State::Lost => return Err(lost()),
-            State::Ending(end) => joined(end.await),
+            State::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
+                self.enforcement.found(findings);
+                exit
+            }),
         };
         self.state = match &outcome {
             Ok(exit) => State::Ended(*exit),
@@ -395,7 +412,7 @@ struct Parts {
 impl From<Child> for Started {
     fn from(child: Child) -> Started {
         Started {
-            held: Held(Some(child.running)),
+            held: Held(Some(Box::new(child.running))),
             parts: Parts {
                 stdin: child.stdin,
                 stdout: child.stdout,
@@ -409,11 +426,11 @@ impl From<Child> for Started {
 
 /// A running tree whose end is waited for elsewhere if this is dropped.
 #[derive(Debug)]
-struct Held(Option<backend::Running>);
+struct Held(Option<Box<backend::Running>>);
 
 impl Held {
     fn running(&self) -> Option<&backend::Running> {
-        self.0.as_ref()
+        self.0.as_deref()
     }
 }
 
@@ -424,7 +441,7 @@ impl Drop for Held {
             running.kill();
             // Without that thread it is waited for here.
             if let Some(reaper) = reaper() {
-                let _ = reaper.send(running);
+                let _ = reaper.send(*running);
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::output::{Captured, Exit, Output};
 use crate::promise::Promise;
+use crate::quarantine::Quarantined;
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
@@ -96,6 +97,24 @@ pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeRead
 #[derive(Debug, Default)]
 pub(crate) struct Notes(pub(crate) Vec<(Promise, String)>);
 
+/// What a backend learnt after the end.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) quarantined: Vec<Quarantined>,
+    pub(crate) notes: Notes,
+}
+
+impl Findings {
+    /// Each reason once; what a command can make many of is listed in the first few.
+    pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
+        const MAX: usize = 8;
+        let known = self.notes.0.iter().any(|(_, known)| known == reason);
+        if self.notes.0.len() < MAX && !known {
+            self.notes.0.push((promise, reason.to_owned()));
+        }
+    }
+}
+
 impl Child {
     pub(crate) fn start(command: Command) -> Result<Child, Error> {
         let limits = command.plan.policy().limits();
@@ -113,7 +132,14 @@ impl Child {
         })
     }
 
-    /// What was applied.
+    /// Protected names that the command made where nothing could keep it from doing so, found and
+    /// moved away after its end; empty before [`Child::wait`] or one of its kind has returned.
+    #[must_use]
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.enforcement.quarantined
+    }
+
+    /// What was applied. After the end, also what was found then.
     #[must_use]
     pub fn enforcement(&self) -> &Enforcement {
         &self.enforcement
@@ -127,7 +153,7 @@ impl Child {
     /// If the supervisor was lost, or could not end everything.
     pub fn wait(&mut self) -> Result<Exit, Error> {
         self.stdin = None;
-        self.running.wait()
+        self.ended()
     }
 
     /// How it ended, if it did; never blocks.
@@ -136,7 +162,7 @@ impl Child {
     /// As [`Child::wait`].
     pub fn try_wait(&mut self) -> Result<Option<Exit>, Error> {
         if self.running.poll(&[], Some(Duration::ZERO))?.ended {
-            return self.running.wait().map(Some);
+            return self.ended().map(Some);
         }
         Ok(None)
     }
@@ -158,6 +184,7 @@ impl Child {
             exit,
             stdout,
             stderr,
+            quarantined: std::mem::take(&mut self.enforcement.quarantined),
         })
     }
 
@@ -200,7 +227,14 @@ impl Child {
                 }
             }
         }
-        self.running.wait()
+        self.ended()
+    }
+
+    /// Waits for the end of everything, and takes over what was found then.
+    fn ended(&mut self) -> Result<Exit, Error> {
+        let exit = self.running.wait();
+        self.enforcement.found(self.running.findings());
+        exit
     }
 
     /// Ends the command and everything that it started; [`Child::wait`] then tells how.

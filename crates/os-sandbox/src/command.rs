@@ -8,6 +8,7 @@ use crate::policy::check_variable;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bound on one argument, the kernel's own (`MAX_ARG_STRLEN`).
@@ -41,6 +42,7 @@ pub struct Command {
     pub(crate) stdio: [Stdio; 3],
     pub(crate) timeout: Option<Duration>,
     pub(crate) session: Session,
+    pub(crate) state_dir: Option<PathBuf>,
 }
 
 /// Where a standard stream of the command goes.
@@ -92,6 +94,7 @@ impl Command {
             stdio: [Stdio::Null, Stdio::Piped, Stdio::Piped],
             timeout: None,
             session: Session::New,
+            state_dir: None,
         }
     }
 
@@ -151,6 +154,16 @@ impl Command {
     /// Whether it stays in the broker's terminal session; [`Session::New`] by default.
     pub fn session(mut self, session: Session) -> Self {
         self.session = session;
+        self
+    }
+
+    /// Where it is written down which placeholders stand in whose directory while commands run, so
+    /// that a later start can clean up after a caller that was killed. Absolute; made if it is
+    /// missing, for the caller alone. All callers that share a mount should share it. Default
+    /// `os-sandbox` in `$XDG_STATE_HOME` or `~/.local/state`, else one for the user in the
+    /// temporary directory.
+    pub fn state_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(path.into());
         self
     }
 

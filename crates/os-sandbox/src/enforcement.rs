@@ -1,8 +1,10 @@
 //! The receipt: what was really applied to one command.
 
 use crate::access::Access;
+use crate::child::Findings;
 use crate::plan::{Backend, Plan};
 use crate::promise::{Entry, Promise, State};
+use crate::quarantine::Quarantined;
 use std::fmt;
 
 /// What was applied to one command; serialisable under the feature `serde`.
@@ -37,6 +39,8 @@ pub struct Enforcement {
     pub promises: Vec<Entry>,
     /// Where the command sees the mounts.
     pub mounts: Vec<ShownMount>,
+    /// Protected names that were found and moved away after the end.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// A mount as the command sees it.
@@ -97,11 +101,18 @@ impl Enforcement {
             seccomp: confined && support.seccomp(),
             promises: plan.entries().to_vec(),
             mounts,
+            quarantined: Vec::new(),
         }
     }
 }
 
 impl Enforcement {
+    /// Takes over what was found after the end.
+    pub(crate) fn found(&mut self, findings: Findings) {
+        self.note(&findings.notes.0);
+        self.quarantined.extend(findings.quarantined);
+    }
+
     /// Weakens what is kept in part only, as the start found out.
     pub(crate) fn note(&mut self, notes: &[(Promise, String)]) {
         for (promise, reason) in notes {
@@ -110,9 +121,10 @@ impl Enforcement {
                 .iter_mut()
                 .filter(|entry| entry.promise == *promise)
             {
-                if entry.state == State::Enforced {
-                    entry.state = State::Degraded;
-                }
+                entry.state = match entry.state {
+                    State::Enforced | State::Detected => State::Degraded,
+                    weaker @ (State::Degraded | State::Absent) => weaker,
+                };
                 let old = entry
                     .reason
                     .take()
@@ -140,6 +152,9 @@ impl fmt::Display for Enforcement {
         writeln!(f)?;
         for entry in &self.promises {
             writeln!(f, "{entry}")?;
+        }
+        for found in &self.quarantined {
+            writeln!(f, "quarantined {found}")?;
         }
         Ok(())
     }

@@ -59,12 +59,14 @@ mod child;
 mod command;
 mod enforcement;
 mod error;
+mod git_config;
 mod holes;
 mod output;
 mod plan;
 mod policy;
 mod promise;
 mod proof;
+mod quarantine;
 mod seatbelt;
 mod seccomp;
 mod support;
@@ -87,9 +89,10 @@ pub use holes::KnownHole;
 pub use output::{Captured, Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Limits, Mount, Network, Policy, PolicyBuilder, Survivors, System, UnixSockets,
+    Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, Survivors, System, UnixSockets,
 };
 pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
+pub use quarantine::Quarantined;
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use support::{Assumed, Bubblewrap, Support};

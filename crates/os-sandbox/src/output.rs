@@ -1,5 +1,6 @@
 //! How a command ended and what it printed, in bounded memory.
 
+use crate::quarantine::Quarantined;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -69,6 +70,8 @@ pub struct Output {
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
+    /// Protected names that it made where it could, and where they are now.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// The head of what a stream carried, up to the policy's limit, and how much it was in all.

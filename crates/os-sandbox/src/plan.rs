@@ -204,7 +204,10 @@ impl Plan {
         let gaps = match requirement {
             Requirement::BestEffort => Vec::new(),
             Requirement::Enforce => self.boundary_gaps(),
-            Requirement::EnforceGuards => self.open().cloned().collect(),
+            Requirement::EnforceGuards => {
+                let detected = self.entries.iter().filter(|e| e.state == State::Detected);
+                self.open().chain(detected).cloned().collect()
+            }
         };
         if gaps.is_empty() {
             return Ok(self);
@@ -479,18 +482,28 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
         Ok(_) => Ok(&[Bubblewrap]),
         Err(reason) => Err(reason),
     };
+    let writable = policy
+        .mounts()
+        .iter()
+        .any(|mount| mount.access().contains(Access::WRITE));
     if policy.protected().next().is_some() {
-        out.names(
-            Promise::ProtectedNames,
-            held,
-            "names that do not exist yet are not held",
-        );
+        let (state, remark) = if writable {
+            (
+                State::Detected,
+                "those that are there, or absent and held, cannot be changed; new ones by a \
+                 pattern or in a new directory are moved to a quarantine after the end",
+            )
+        } else {
+            (State::Enforced, "")
+        };
+        out.names(Promise::ProtectedNames, held, state, remark);
     }
     if policy.hidden().next().is_some() {
         out.names(
             Promise::HiddenNames,
             held,
-            "names that appear while it runs are not covered",
+            State::Degraded,
+            "names that appear while it runs are the command's own",
         );
     }
     out.any(Promise::Metadata, &[&layer]);
@@ -569,9 +582,15 @@ impl Out {
         }
     }
 
-    fn names(&mut self, promise: Promise, layer: Result<&[Mechanism], &String>, limit: &str) {
+    fn names(
+        &mut self,
+        promise: Promise,
+        layer: Result<&[Mechanism], &String>,
+        state: State,
+        limit: &str,
+    ) {
         match layer {
-            Ok(by) => self.push(promise, State::Degraded, by, limit),
+            Ok(by) => self.push(promise, state, by, limit),
             Err(reason) => self.push(promise, State::Absent, &[], reason),
         }
     }

@@ -167,6 +167,9 @@ pub enum Mechanism {
 pub enum State {
     /// Kept.
     Enforced,
+    /// What breaks it cannot be prevented, but is found and undone before the result is there. Only
+    /// guards are kept this way; the reason says what.
+    Detected,
     /// Kept in part; the reason says which.
     Degraded,
     /// Not kept.
@@ -200,11 +203,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the promise is kept in part or not at all.
+    /// Whether the promise is kept in part or not at all. One that is [`State::Detected`] is no
+    /// gap, except where guards are required.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         match self.state {
-            State::Enforced => false,
+            State::Enforced | State::Detected => false,
             State::Degraded | State::Absent => true,
         }
     }
@@ -260,6 +264,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             State::Enforced => "enforced",
+            State::Detected => "detected",
             State::Degraded => "degraded",
             State::Absent => "absent",
         })

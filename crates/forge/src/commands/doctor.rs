@@ -184,6 +184,7 @@ mod tests {
             seccomp: true,
             promises: Vec::new(),
             mounts: Vec::new(),
+            quarantined: Vec::new(),
         };
         Attempt {
             backend: Backend::Landlock,

@@ -175,7 +175,7 @@ fn promised(one: Try, plan: &Plan) -> Option<Expected> {
     let held =
         matches!(promise, Promise::ProtectedNames | Promise::HiddenNames) && !entry.by.is_empty();
     Some(match entry.state {
-        State::Enforced => Expected::Refused,
+        State::Enforced | State::Detected => Expected::Refused,
         State::Degraded if held => Expected::Refused,
         State::Degraded | State::Absent => Expected::Listed,
     })

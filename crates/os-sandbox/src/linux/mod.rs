@@ -1,21 +1,28 @@
 //! Linux: everything that touches the system. The broker compiles (rules, filter, arguments) and
 //! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
 
+mod after;
 mod alone;
+mod below;
 mod bwrap;
 mod cache;
 mod checks;
 mod detect;
+mod fresh;
+mod hold;
 mod launch;
 mod message;
 mod names;
 mod private;
 mod prove;
+mod record;
 mod remove;
 mod ruleset;
 mod running;
 mod sockets;
 mod start;
+mod state;
+mod sweep;
 mod view;
 
 /// The launcher's own constants, compiled into both ends.

@@ -1,13 +1,16 @@
-//! Finds the names that a policy protects or hides, below the mounts, before a start. A bounded
-//! walk that follows no links, nearest names first; what it did not get to see is said.
+//! Finds the names that a policy protects or hides, below the mounts: before a start, and once
+//! more after the end. A bounded walk that follows no links, nearest names first; what it did not
+//! get to see is said. It asks for nothing but names and their kinds, which a directory's listing
+//! has, so that a file costs no system call of its own.
 
+use super::below;
 use super::view::HostMount;
 use crate::access::Access;
-use crate::policy::{Pattern, Policy};
+use crate::policy::{Git, Pattern, Policy};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::Mode;
+use nix::sys::stat::SFlag;
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs::ReadDir;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,6 +24,12 @@ const MAX_DEPTH: usize = 24;
 const MAX_NAMES: usize = 400;
 /// Bound on how often a directory is listed again because what it listed has moved.
 const MAX_AGAIN: usize = 200;
+/// Bound on the links that are remembered in one mount.
+const MAX_LINKS: usize = 400;
+
+/// Where a sweep puts what it finds, at the root of a mount: neither changed nor read by a later
+/// command.
+pub(crate) const QUARANTINE: &str = ".os-sandbox-quarantine";
 
 /// A name that was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +44,12 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) found: Vec<Found>,
+    /// Links with protected names: nothing can be mounted over them.
+    pub(crate) links: Vec<PathBuf>,
+    /// Directories called `.git` that are not protected as a whole.
+    pub(crate) repositories: Vec<PathBuf>,
+    /// Directories that the caller may not list.
+    pub(crate) unlisted: Vec<PathBuf>,
     pub(crate) complete: bool,
     /// Somebody moves directories about, so that one could have been missed.
     pub(crate) unsettled: bool,
@@ -42,10 +57,19 @@ pub(crate) struct Names {
 
 /// Walks one mount.
 pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
+    find_but(policy, mount, &|_, _| false)
+}
+
+/// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
+/// counted.
+pub(crate) fn find_but(
+    policy: &Policy,
+    mount: &HostMount,
+    known: &dyn Fn(&Path, bool) -> bool,
+) -> Names {
     let mut names = Names {
-        found: Vec::new(),
         complete: true,
-        unsettled: false,
+        ..Names::default()
     };
     let protect = if mount.access.contains(Access::WRITE) {
         policy.protect_patterns()
@@ -57,9 +81,14 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
     } else {
         &[]
     };
-    if !mount.is_dir || (protect.is_empty() && hide.is_empty()) {
+    if !mount.is_dir {
         return names;
     }
+    if protect.is_empty() && hide.is_empty() {
+        names.quarantine(mount);
+        return names;
+    }
+    let pointers = policy.git() != Git::Unaware && !protect.is_empty();
     let mut queue = VecDeque::from([(PathBuf::new(), 0usize)]);
     let mut seen = 0usize;
     let mut again = 0usize;
@@ -79,8 +108,10 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
                 queue.push_back((around, depth - 1));
                 continue;
             }
-            // What the broker cannot list, the target (never more powerful) cannot either.
-            Err(_) => continue,
+            Err(_) => {
+                names.unlisted.push(below);
+                continue;
+            }
         };
         for entry in entries.flatten() {
             seen += 1;
@@ -88,21 +119,35 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
                 names.complete = false;
                 return names;
             }
-            let path = below.join(entry.file_name());
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            if kind.is_symlink() {
-                continue;
-            }
-            let hidden = matches(hide, &path);
-            if hidden || matches(protect, &path) {
-                names.found.push(Found {
-                    below: path,
-                    is_dir: kind.is_dir(),
-                    hide: hidden,
-                });
+            let name = entry.file_name();
+            let own = depth == 0 && name == QUARANTINE;
+            let hidden = own || matches(hide, &below, &name);
+            let pointer = pointers && name == ".git" && !kind.is_dir();
+            if hidden || pointer || matches(protect, &below, &name) {
+                let path = below.join(name);
+                if known(&path, kind.is_symlink()) {
+                    continue;
+                }
+                if !kind.is_symlink() {
+                    names.found.push(Found {
+                        below: path,
+                        is_dir: kind.is_dir(),
+                        hide: hidden,
+                    });
+                } else if names.links.len() < MAX_LINKS {
+                    names.links.push(path);
+                } else {
+                    names.complete = false;
+                }
             } else if kind.is_dir() {
+                let git = name == ".git";
+                let path = below.join(name);
+                if git {
+                    names.repositories.push(path.clone());
+                }
                 if depth + 1 >= MAX_DEPTH {
                     names.complete = false;
                 } else {
@@ -114,6 +159,8 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
     if again > 0 {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
+        names.links.retain(|link| once.insert(link.clone()));
+        names.repositories.retain(|git| once.insert(git.clone()));
     }
     names
 }
@@ -121,23 +168,7 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
 /// A directory's entries, without following a link on the way to it. They are read by the
 /// descriptor, which must stay open for that.
 fn list(mount: &HostMount, below: &Path) -> io::Result<(OwnedFd, ReadDir)> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let mut directory = openat(&mount.handle, ".", flags, Mode::empty())?;
-    if !below.as_os_str().is_empty() {
-        let how = OpenHow::new()
-            .flags(flags)
-            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
-        directory = match openat2(directory.as_fd(), below, how) {
-            // Before Linux 5.6, or behind a filter that does not know it.
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                for name in below {
-                    directory = openat(&directory, name, flags, Mode::empty())?;
-                }
-                directory
-            }
-            other => other?,
-        };
-    }
+    let directory = below::directory(mount.handle.as_fd(), below)?;
     let entries = std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
     Ok((directory, entries))
 }
@@ -148,6 +179,24 @@ fn moved(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP))
 }
 
-fn matches(patterns: &[Pattern], path: &Path) -> bool {
-    patterns.iter().any(|pattern| pattern.names(path))
+impl Names {
+    /// Without patterns there is no walk, only this one name.
+    fn quarantine(&mut self, mount: &HostMount) {
+        let looked = below::look(mount.handle.as_fd(), OsStr::new(QUARANTINE));
+        let there = looked.is_ok_and(|stat| below::kind(&stat) == SFlag::S_IFDIR);
+        if there && mount.access.contains(Access::READ) {
+            self.found.push(Found {
+                below: PathBuf::from(QUARANTINE),
+                is_dir: true,
+                hide: true,
+            });
+        }
+    }
+}
+
+/// The last name decides in most cases, and needs no path.
+fn matches(patterns: &[Pattern], below: &Path, name: &OsStr) -> bool {
+    patterns
+        .iter()
+        .any(|pattern| pattern.last(name) && pattern.ends(&below.join(name)))
 }

@@ -2,10 +2,12 @@
 //! supervisor's records say how the command ended; the end of the launcher's process says that
 //! nothing is left.
 
+use super::after::After;
 use super::alone::{self, Alone};
 use super::launch::Launched;
 use super::private::{Places, PrivateDir};
 use super::wire;
+use crate::child::Findings;
 #[cfg(feature = "tokio")]
 use crate::child::Watched;
 use crate::error::{Error, ErrorKind};
@@ -57,6 +59,8 @@ pub(crate) struct Running {
     alone: Option<Alone>,
     // Removed after the end, because the target works in it.
     private: Option<Private>,
+    after: Option<Box<After>>,
+    findings: Findings,
 }
 
 /// A private directory, and where it may be kept.
@@ -88,6 +92,25 @@ impl Running {
             give_up,
             alone: None,
             private,
+            after: None,
+            findings: Findings::default(),
+        }
+    }
+
+    /// What is to be done after the end.
+    pub(crate) fn then(mut self, after: Option<After>) -> Self {
+        self.after = after.map(Box::new);
+        self
+    }
+
+    /// What was found after the end; each once.
+    pub(crate) fn findings(&mut self) -> Findings {
+        std::mem::take(&mut self.findings)
+    }
+
+    fn finish(&mut self) {
+        if let Some(after) = self.after.take() {
+            self.findings = after.run();
         }
     }
 
@@ -255,6 +278,7 @@ impl Running {
             .launched
             .reap()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
+        self.finish();
         let private = self.private.take();
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
@@ -415,6 +439,7 @@ impl Drop for Running {
         } else {
             self.launched.end();
         }
+        self.finish();
     }
 }
 

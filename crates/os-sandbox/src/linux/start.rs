@@ -1,5 +1,7 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
+use super::after::After;
+use super::hold;
 use super::launch::{Launched, Starting, data, image, launch};
 use super::message::{self, Message, Run};
 use super::names::{self, Names};
@@ -7,6 +9,8 @@ use super::private::{Places, PrivateDir};
 use super::ruleset::{self, Rules};
 use super::running::{Record, Running};
 use super::sockets::{self, Connector};
+use super::state::Held;
+use super::sweep::Sweep;
 use super::view::{HostMount, View, host_mounts};
 use super::{
     bwrap::{self, Inner},
@@ -72,7 +76,11 @@ pub(crate) fn begin(
             .take()
             .map(|private| (private, keep(&command.plan))),
         wall,
-    );
+    )
+    .then(Some(After::new(
+        prepared.sweep.take(),
+        prepared.held.take(),
+    )));
     if prepared.run.flags & wire::FLAG_ALONE != 0 {
         running.unsupervised(wall)?;
     }
@@ -111,6 +119,8 @@ struct Prepared {
     bwrap: Option<Bwrap>,
     connector: Option<Connector>,
     notes: Notes,
+    held: Option<Held>,
+    sweep: Option<Sweep>,
 }
 
 struct Bwrap {
@@ -222,9 +232,11 @@ impl Prepared {
             bwrap: None,
             connector,
             notes: Notes::default(),
+            held: None,
+            sweep: None,
         };
         if mount_layer {
-            prepared.compose(plan, &mounts)?;
+            prepared.compose(plan, mounts, command.state_dir.as_deref())?;
         }
         Ok(prepared)
     }
@@ -243,7 +255,12 @@ impl Prepared {
         self.run.probes[wire::PROBE_TMP] = tmp.join("probe").into_os_string().into_vec();
     }
 
-    fn compose(&mut self, plan: &Plan, mounts: &[HostMount]) -> Result<(), Error> {
+    fn compose(
+        &mut self,
+        plan: &Plan,
+        mounts: Vec<HostMount>,
+        state_dir: Option<&Path>,
+    ) -> Result<(), Error> {
         let policy = plan.policy();
         let Some(program) = plan.support().bubblewrap() else {
             return Err(Error::new(
@@ -251,7 +268,7 @@ impl Prepared {
                 "the plan's bubblewrap is gone",
             ));
         };
-        let names: Vec<Names> = mounts
+        let mut names: Vec<Names> = mounts
             .iter()
             .map(|mount| names::find(policy, mount))
             .collect();
@@ -262,6 +279,12 @@ impl Prepared {
             )
             .with_hint("try again when what moves them is done"));
         }
+        let (held, reasons) = hold::hold(state_dir, policy, &mounts, &mut names);
+        self.held = held;
+        let reasons = reasons.into_iter();
+        self.notes
+            .0
+            .extend(reasons.map(|reason| (Promise::ProtectedNames, reason)));
         if names.iter().any(|names| !names.complete) {
             let reason = "a mount is too large to look everywhere before the start".to_owned();
             self.notes.0.push((Promise::ProtectedNames, reason.clone()));
@@ -273,7 +296,7 @@ impl Prepared {
         } else {
             Inner::ByPath
         };
-        let composed = bwrap::compose(policy, mounts, &names, inner, [FD_PASSWD, FD_GROUP])?;
+        let composed = bwrap::compose(policy, &mounts, &names, inner, [FD_PASSWD, FD_GROUP])?;
         self.run.pins = composed.pins;
         self.bwrap = Some(Bwrap {
             program: program.path().as_os_str().to_owned(),
@@ -281,6 +304,7 @@ impl Prepared {
             passwd: data("passwd", passwd.as_bytes())?,
             group: data("group", group.as_bytes())?,
         });
+        self.sweep = Sweep::new(policy, mounts, names);
         Ok(())
     }
 
@@ -293,6 +317,8 @@ impl Prepared {
         let mut fds: Vec<BorrowedFd<'_>> = streams.iter().map(AsFd::as_fd).collect();
         fds.extend(self.ruleset.as_ref().map(|rules| rules.as_fd()));
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
+        // Last, and not looked at: the supervisor keeps it open until its end.
+        fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
         let mut messages: Vec<Message<'_>> =
             self.connector.iter().map(Connector::message).collect();
         let run = self.run.message(fds);

@@ -43,7 +43,30 @@ impl Pattern {
         })
     }
 
+    /// Whether `path` ends in what the pattern names: the same as [`Pattern::names`] for who
+    /// never looks below something that is named, and without copies.
+    pub(crate) fn ends(&self, path: &Path) -> bool {
+        let mut names = path.iter().rev();
+        self.text.rsplit('/').all(|pattern| {
+            names
+                .next()
+                .is_some_and(|name| wild(pattern.as_bytes(), name.as_encoded_bytes()))
+        })
+    }
+
+    /// Whether a name can be the last one of what the pattern names.
+    pub(crate) fn last(&self, name: &OsStr) -> bool {
+        let pattern = self.text.rsplit('/').next().unwrap_or_default();
+        wild(pattern.as_bytes(), name.as_encoded_bytes())
+    }
+
+    /// The path, if the pattern stands for exactly one name or run of names.
+    pub(crate) fn exact(&self) -> Option<&Path> {
+        (!self.text.contains('*')).then(|| Path::new(&self.text))
+    }
+
     /// Whether `path` itself, not something below it, is what the pattern names.
+    #[cfg(test)]
     pub(crate) fn names(&self, path: &Path) -> bool {
         self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))
     }
@@ -100,6 +123,7 @@ mod tests {
                 "{pattern:?} {path}"
             );
             assert_eq!(pattern.names(Path::new(path)), names, "{pattern:?} {path}");
+            assert_eq!(pattern.ends(Path::new(path)), names, "{pattern:?} {path}");
         }
         for bad in ["", "/a", "a//b", "../x", "a/", "a\0"] {
             assert!(Pattern::parse(bad).is_err(), "{bad:?}");

@@ -2,6 +2,7 @@
 //! compared with ([`Policy::allows`]). Whether a host can keep it is the plan's business.
 
 mod environment;
+mod git;
 mod guards;
 mod limits;
 mod mounts;
@@ -12,6 +13,8 @@ mod system;
 
 pub use environment::Environment;
 pub(crate) use environment::{DEFAULT_PATH, check_variable};
+pub use git::Git;
+pub(crate) use git::OBEYED;
 pub(crate) use guards::Pattern;
 pub use limits::Limits;
 pub use mounts::Mount;
@@ -57,6 +60,7 @@ pub struct Policy {
     survivors: Survivors,
     environment: Environment,
     limits: Limits,
+    git: Git,
     protect: Vec<Pattern>,
     hide: Vec<Pattern>,
 }
@@ -119,7 +123,13 @@ impl Policy {
         &self.limits
     }
 
-    /// The patterns of names that should not be changed.
+    /// What may be done to repositories.
+    #[must_use]
+    pub fn git(&self) -> Git {
+        self.git
+    }
+
+    /// The patterns of names that should not be changed, those of the git mode included.
     pub fn protected(&self) -> impl Iterator<Item = &str> {
         self.protect.iter().map(Pattern::text)
     }
@@ -133,7 +143,8 @@ impl Policy {
     ///
     /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
     /// mount decides; what the system profile gives comes on top. Private places of the sandbox
-    /// (its HOME and TMPDIR) are not host paths and not asked about here.
+    /// (its HOME and TMPDIR) are not host paths and not asked about here; nor is the repository of
+    /// a linked worktree ([`Git::Commit`]), which is found at the start.
     #[must_use]
     pub fn allows(&self, path: &Path, access: Access) -> bool {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
@@ -189,6 +200,9 @@ impl Policy {
         match self.survivors {
             Survivors::Ended => {}
             Survivors::Left => text.extend_from_slice(b"survivors\0left\n"),
+        }
+        if self.git != Git::Unaware {
+            text.extend_from_slice(format!("git {:?}\n", self.git).as_bytes());
         }
         let mut hex = String::with_capacity(64);
         for byte in Sha256::digest(&text) {
@@ -294,6 +308,7 @@ pub struct PolicyBuilder {
     named_sockets: Vec<PathBuf>,
     environment: Environment,
     limits: Limits,
+    git: Git,
     protect: Vec<String>,
     hide: Vec<String>,
 }
@@ -354,6 +369,12 @@ impl PolicyBuilder {
         self
     }
 
+    /// What may be done to repositories in writable mounts. Default [`Git::Unaware`].
+    pub fn git(mut self, git: Git) -> Self {
+        self.git = git;
+        self
+    }
+
     /// A guard: names that should not be changed, at any depth below every mount.
     pub fn protect(mut self, pattern: impl Into<String>) -> Self {
         self.protect.push(pattern.into());
@@ -388,6 +409,8 @@ impl PolicyBuilder {
             patterns.dedup();
             Ok(patterns)
         };
+        let mut protect = self.protect;
+        protect.extend(self.git.patterns());
         let policy = Policy {
             mounts: mounts::resolve(&self.mounts)?,
             system: self.system,
@@ -395,7 +418,8 @@ impl PolicyBuilder {
             survivors: self.survivors,
             unix_sockets: sockets::resolve(self.unix_sockets, self.named_sockets)?,
             environment: self.environment,
-            protect: parse(&self.protect)?,
+            git: self.git,
+            protect: parse(&protect)?,
             hide: parse(&self.hide)?,
             limits: self.limits,
         };

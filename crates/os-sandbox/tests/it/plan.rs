@@ -200,8 +200,8 @@ fn a_plan_reads_like_a_table() {
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  bubblewrap + launcher
-    protected names  degraded  bubblewrap + launcher (names that do not exist yet are not held)
-    hidden names     degraded  bubblewrap + launcher (names that appear while it runs are not covered)
+    protected names  detected  bubblewrap + launcher (those that are there, or absent and held, cannot be changed; new ones by a pattern or in a new directory are moved to a quarantine after the end)
+    hidden names     degraded  bubblewrap + launcher (names that appear while it runs are the command's own)
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
     devices          enforced  bubblewrap

@@ -1,7 +1,8 @@
 //! Every promise under every mechanism that this host has, seen from outside. The program has
 //! several lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
-//! `--broker …` (a broker that is going to be killed), `--caller …` (one that was started
-//! strangely) and `--remembered …` (one that detects). The tests themselves are never confined.
+//! `--broker …` and `--holder …` (brokers that are going to be killed), `--caller …` (one that was
+//! started strangely) and `--remembered …` (one that detects). The tests themselves are never
+//! confined.
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
 //! mechanism × case appends a line of JSON to the file.
@@ -21,6 +22,8 @@ mod connects;
 mod emulated;
 #[cfg(target_os = "linux")]
 mod fixture;
+#[cfg(target_os = "linux")]
+mod holds;
 #[cfg(target_os = "linux")]
 mod left;
 mod matrix;
@@ -68,6 +71,7 @@ fn main() -> std::process::ExitCode {
     match args.first().map(String::as_str) {
         Some("--probe") => return probe::main(&args[1..]),
         Some("--broker") => return survivors::broker(&args[1..]),
+        Some("--holder") => return holds::holder(&args[1..]),
         Some("--caller") => return callers::main(&args[1..]),
         Some("--page") => return page(),
         Some("--remembered") => return remembered::main(&args[1..]),
@@ -179,6 +183,7 @@ fn tests() -> Vec<Test> {
             ("callers", callers::all),
             ("proofs", proofs::all),
             ("sockets", sockets::all),
+            ("holds", holds::all),
         ];
         let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
         for &(name, set) in sets {

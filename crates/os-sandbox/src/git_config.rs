@@ -1,0 +1,328 @@
+//! Whether a repository that a command made can be left as it is: git executes what is in `hooks`
+//! and obeys what is in `config` and `info`, also when a person runs it later, outside. Allow-lists
+//! all the way: what is not known is harmful.
+//!
+//! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
+
+/// Bound on a file that is judged.
+pub(crate) const MAX_BYTES: usize = 64 << 10;
+
+/// What is harmful in a `config`, as a reason; `None` if nothing is.
+pub(crate) fn config(bytes: &[u8]) -> Option<String> {
+    let text = match plain(bytes) {
+        Ok(text) => text,
+        Err(reason) => return Some(reason),
+    };
+    let mut section = Section::Unknown;
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if line.starts_with('[') {
+            section = match Section::parse(line) {
+                Some(section) => section,
+                None => return Some(format!("it has the section {line}")),
+            };
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else {
+            return Some(format!("it sets {line}"));
+        };
+        let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+        if !section.allows(&key, value) {
+            return Some(format!("it sets {}.{key}", section.name()));
+        }
+    }
+    None
+}
+
+/// What is harmful in an `info/attributes`.
+pub(crate) fn attributes(bytes: &[u8]) -> Option<String> {
+    const PLAIN: [&str; 15] = [
+        "text",
+        "-text",
+        "text=auto",
+        "eol=lf",
+        "eol=crlf",
+        "binary",
+        "-diff",
+        "-merge",
+        "export-ignore",
+        "export-subst",
+        "-export-subst",
+        "linguist-generated",
+        "linguist-vendored",
+        "linguist-documentation",
+        "whitespace",
+    ];
+    let text = match plain(bytes) {
+        Ok(text) => text,
+        Err(reason) => return Some(reason),
+    };
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .flat_map(|line| line.split_whitespace().skip(1))
+        .find(|attribute| !PLAIN.contains(attribute))
+        .map(|attribute| format!("it sets the attribute {attribute}"))
+}
+
+/// Text without what makes lines mean something else: continuation, quotes, control bytes.
+/// Quotes are left to section headers.
+fn plain(bytes: &[u8]) -> Result<&str, String> {
+    if bytes.len() > MAX_BYTES {
+        return Err("it is too large".to_owned());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
+    let strange = |c: char| c == '\\' || c.is_control() && !matches!(c, '\n' | '\t');
+    if text.chars().any(strange) {
+        return Err("it has unusual characters".to_owned());
+    }
+    Ok(text)
+}
+
+/// The sections that can have a harmless key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    /// Before the first header: no key is allowed there.
+    Unknown,
+    Core,
+    Extensions,
+    User,
+    Init,
+    Remote,
+    Branch,
+}
+
+impl Section {
+    /// `[core]`, `[remote "origin"]`, and nothing else on the line.
+    fn parse(line: &str) -> Option<Section> {
+        let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+        match inner.split_once(' ') {
+            None => match inner.to_ascii_lowercase().as_str() {
+                "core" => Some(Section::Core),
+                "extensions" => Some(Section::Extensions),
+                "user" => Some(Section::User),
+                "init" => Some(Section::Init),
+                _ => None,
+            },
+            Some((name, quoted)) => {
+                let sub = quoted.strip_prefix('"')?.strip_suffix('"')?;
+                let ordinary = !sub.is_empty()
+                    && !sub.starts_with('-')
+                    && sub
+                        .chars()
+                        .all(|c| c.is_alphanumeric() || "._/-+#@".contains(c));
+                match name.to_ascii_lowercase().as_str() {
+                    "remote" if ordinary => Some(Section::Remote),
+                    "branch" if ordinary => Some(Section::Branch),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Section::Unknown => "",
+            Section::Core => "core",
+            Section::Extensions => "extensions",
+            Section::User => "user",
+            Section::Init => "init",
+            Section::Remote => "remote",
+            Section::Branch => "branch",
+        }
+    }
+
+    fn allows(self, key: &str, value: &str) -> bool {
+        if value.contains('"') {
+            return false;
+        }
+        let truth = matches!(value, "true" | "false");
+        match (self, key) {
+            (Section::Core, "repositoryformatversion") => matches!(value, "0" | "1"),
+            (
+                Section::Core,
+                "filemode" | "bare" | "ignorecase" | "precomposeunicode" | "symlinks",
+            ) => truth,
+            (Section::Core, "logallrefupdates") => truth || value == "always",
+            (Section::Extensions, "objectformat") => matches!(value, "sha1" | "sha256"),
+            (Section::Extensions, "refstorage") => matches!(value, "files" | "reftable"),
+            (Section::User, "name" | "email") => true,
+            (Section::Init, "defaultbranch") => reference(value),
+            (Section::Remote, "url") => url(value),
+            (Section::Remote, "fetch") => refspec(value),
+            (Section::Branch, "remote") => value == "." || reference(value),
+            (Section::Branch, "merge") => reference(value),
+            (Section::Branch, "rebase") => truth || value == "merges",
+            (
+                Section::Unknown
+                | Section::Core
+                | Section::Extensions
+                | Section::User
+                | Section::Init
+                | Section::Remote
+                | Section::Branch,
+                _,
+            ) => false,
+        }
+    }
+}
+
+fn reference(value: &str) -> bool {
+    !value.is_empty()
+        && !value.starts_with(['-', '.'])
+        && value
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._/-+#@".contains(c))
+}
+
+fn refspec(value: &str) -> bool {
+    let value = value.strip_prefix('+').unwrap_or(value);
+    let side = |side: &str| side.starts_with("refs/") && reference(&side.replace('*', "x"));
+    value
+        .split_once(':')
+        .is_some_and(|(from, to)| side(from) && side(to))
+}
+
+/// A web, ssh or plain local address. `ext::` and every other helper has `::`; a host that starts
+/// with a dash is an option for somebody (CVE-2017-1000117).
+fn url(value: &str) -> bool {
+    let ordinary = |c: char| c.is_alphanumeric() || "._~:/@%+=,-".contains(c);
+    if value.is_empty() || value.contains("::") || !value.chars().all(ordinary) {
+        return false;
+    }
+    if value.starts_with('/') {
+        return true;
+    }
+    let host = |text: &str| {
+        let authority = text.split('/').next().unwrap_or_default();
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let user = authority.split('@').next().unwrap_or_default();
+        host.starts_with(char::is_alphanumeric) && user.starts_with(char::is_alphanumeric)
+    };
+    match value.split_once("://") {
+        Some(("https" | "http" | "git" | "ssh", rest)) => host(rest),
+        Some(("file", rest)) => rest.starts_with('/'),
+        Some(_) => false,
+        // user@host:path
+        None => value.split_once(':').is_some_and(|(place, path)| {
+            !place.contains('/') && place.contains('@') && host(place) && !path.starts_with('-')
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FRESH: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n";
+
+    #[test]
+    fn what_git_itself_writes_is_harmless() {
+        let clone = format!(
+            "{FRESH}[remote \"origin\"]\n\turl = https://example.org/a/b.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
+        );
+        for text in [
+            "",
+            "\n# a comment\n; another\n",
+            FRESH,
+            &clone,
+            "[user]\n\tname = A B <x>\n\temail = a@b.example\n",
+            "[extensions]\n\tobjectformat = sha256\n[core]\n\tRepositoryFormatVersion = 1\n",
+            "[remote \"o\"]\nurl = git@example.org:a/b.git\n",
+            "[remote \"o\"]\nurl = ssh://git@example.org:22/a/b.git\n",
+            "[remote \"o\"]\nurl = /srv/git/a.git\n",
+            "[branch \"a/b-1\"]\nremote = .\nmerge = refs/heads/x\nrebase = merges\n",
+        ] {
+            assert_eq!(config(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_harmful() {
+        for text in [
+            "x = 1\n",
+            "[core]\n\tfsmonitor = ./evil\n",
+            "[core]\n\thooksPath = /tmp\n",
+            "[core]\n\tsshCommand = evil\n",
+            "[core]\n\tpager = evil\n",
+            "[core]\n\teditor = evil\n",
+            "[core]\n\tworktree = /\n",
+            "[core] bare = false\n",
+            "[core]\nbare\n",
+            "[core]\nbare = \"false\"\n",
+            "[core]\nbare = fal\\\nse\n",
+            "[alias]\n\tst = !evil\n",
+            "[include]\n\tpath = /tmp/evil\n",
+            "[includeIf \"gitdir:/\"]\n\tpath = /tmp/evil\n",
+            "[filter \"x\"]\n\tclean = evil\n",
+            "[diff \"x\"]\n\ttextconv = evil\n",
+            "[credential]\n\thelper = !evil\n",
+            "[url \"ext::sh -c evil\"]\n\tinsteadOf = https\n",
+            "[extensions]\n\tworktreeConfig = true\n",
+            "[remote \"o\"]\n\turl = ext::sh -c evil\n",
+            "[remote \"o\"]\n\turl = ext::evil\n",
+            "[remote \"o\"]\n\turl = -oProxyCommand=evil\n",
+            "[remote \"o\"]\n\turl = ssh://-oProxyCommand=evil/x\n",
+            "[remote \"o\"]\n\turl = ssh://a@-oProxyCommand=evil/x\n",
+            "[remote \"o\"]\n\turl = foo://x\n",
+            "[remote \"o\"]\n\turl = ../relative\n",
+            "[remote \"o\"]\n\tuploadpack = evil\n",
+            "[remote \"o\"]\n\tproxy = evil\n",
+            "[remote \"o\"]\n\tvcs = evil\n",
+            "[remote \"-o\"]\n\turl = https://example.org\n",
+            "[remote \"o\\\"]\n\turl = https://example.org\n",
+            "[remote \"o\"] ; x\n\turl = https://example.org\n",
+            "[branch \"m\"]\n\tmergeOptions = x\n",
+            "[core]\u{c}\n",
+            "[core]\r\n\tbare = false\r\n",
+            "[user]\n\tsigningkey = x\n",
+            "\u{feff}[core]\n\tbare = false\n",
+        ] {
+            assert!(config(text.as_bytes()).is_some(), "{text}");
+        }
+        assert!(config(b"\xff").is_some());
+        assert!(config(&[b'\n'; MAX_BYTES + 1]).is_some());
+    }
+
+    #[test]
+    fn attribute_lines() {
+        for (text, harmless) in [
+            ("", true),
+            ("# comment\n*.txt text eol=lf\n", true),
+            ("*.png binary\n", true),
+            ("* filter=evil\n", false),
+            ("* diff=evil\n", false),
+            ("* merge=evil\n", false),
+            ("[attr]x filter=evil\n", false),
+            ("\"a\\\\\" filter=x\n", false),
+        ] {
+            assert_eq!(attributes(text.as_bytes()).is_none(), harmless, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = (config(&bytes), attributes(&bytes));
+        }
+
+        /// A line of anything, put anywhere into a harmless file, is harmless only if its key is
+        /// one of the few.
+        #[test]
+        fn unknown_is_harmful(section in "[a-zA-Z]{1,12}", key in "[a-zA-Z][a-zA-Z0-9-]{0,14}", value in "[ -~]{0,20}") {
+            const KNOWN: [&str; 6] = ["core", "extensions", "user", "init", "remote", "branch"];
+            let text = format!("{FRESH}[{section}]\n\t{key} = {value}\n");
+            let section = section.to_ascii_lowercase();
+            let key = key.to_ascii_lowercase();
+            let listed = KNOWN.contains(&section.as_str()) && [
+                "repositoryformatversion", "filemode", "bare", "ignorecase", "precomposeunicode",
+                "symlinks", "logallrefupdates", "objectformat", "refstorage", "name", "email",
+                "defaultbranch",
+            ].contains(&key.as_str());
+            prop_assert!(listed || config(text.as_bytes()).is_some());
+        }
+    }
+}

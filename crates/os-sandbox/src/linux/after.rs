@@ -1,0 +1,25 @@
+//! What is to be done once a tree has ended, in this order: look for names that appeared, then
+//! take our own placeholders away.
+
+use super::state::Held;
+use super::sweep::Sweep;
+use crate::child::Findings;
+
+/// Dropping it without [`After::run`] takes the placeholders away, and nothing else.
+pub(crate) struct After {
+    sweep: Option<Sweep>,
+    held: Option<Held>,
+}
+
+impl After {
+    pub(crate) fn new(sweep: Option<Sweep>, held: Option<Held>) -> After {
+        After { sweep, held }
+    }
+
+    /// Only once nothing of the tree is left.
+    pub(crate) fn run(self) -> Findings {
+        let findings = self.sweep.map(Sweep::run).unwrap_or_default();
+        drop(self.held);
+        findings
+    }
+}

@@ -1,0 +1,129 @@
+//! Reaches into a tree that a target can write in, by descriptor and never through a link: what
+//! is made or moved there must not land elsewhere because somebody swapped a directory for a link
+//! (the class of CVE-2026-87766).
+//!
+//! <https://man7.org/linux/man-pages/man2/openat2.2.html>
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use std::ffi::OsStr;
+use std::fs::{File, Permissions};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path};
+
+/// A directory below another, without a link on the way. An empty path is the directory itself.
+pub(crate) fn directory(top: BorrowedFd<'_>, below: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    if below.as_os_str().is_empty() {
+        return openat(top, ".", flags, Mode::empty());
+    }
+    let how = OpenHow::new()
+        .flags(flags.difference(OFlag::O_NOFOLLOW))
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
+    match openat2(top, below, how) {
+        // Before Linux 5.6, or behind a filter that does not know it.
+        Err(Errno::ENOSYS | Errno::EPERM) => walk(top, below, flags),
+        other => other,
+    }
+}
+
+/// The same, one name at a time.
+fn walk(top: BorrowedFd<'_>, below: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+    let mut at = openat(top, ".", flags, Mode::empty())?;
+    for part in below.components() {
+        let Component::Normal(name) = part else {
+            return Err(Errno::EXDEV);
+        };
+        let next = openat(&at, name, flags, Mode::empty());
+        at = match next {
+            // Said of a link too, if it is to be a directory and not to be followed.
+            Err(Errno::ENOTDIR) if is_link(at.as_fd(), name) => return Err(Errno::ELOOP),
+            next => next?,
+        };
+    }
+    Ok(at)
+}
+
+fn is_link(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
+    look(parent, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFLNK)
+}
+
+/// A directory by its absolute path, without a link on the way.
+pub(crate) fn absolute(path: &Path) -> Result<OwnedFd, Errno> {
+    let top = File::open("/").map_err(|error| errno(&error))?;
+    let below = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
+    directory(top.as_fd(), below)
+}
+
+/// What a name is; a link is a link.
+pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<FileStat, Errno> {
+    fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+}
+
+/// The type bits of a mode.
+pub(crate) fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
+/// Opens a regular file for reading, without waiting for anybody and without following a link.
+pub(crate) fn file(parent: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    if kind(&look(parent, name)?) != SFlag::S_IFREG {
+        return Err(Errno::EINVAL);
+    }
+    let file = File::from(openat(parent, name, flags, Mode::empty())?);
+    match file.metadata() {
+        Ok(meta) if meta.is_file() => Ok(file),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Sets the mode of what an `O_PATH` descriptor stands for, which `fchmod` refuses.
+pub(crate) fn set_mode(place: BorrowedFd<'_>, mode: u32) -> std::io::Result<()> {
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// The kernel's own number, where there is one.
+pub(crate) fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_reach_the_same_and_follow_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("../..", dir.path().join("a/up")).unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let top = File::open(dir.path()).unwrap();
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        for (path, want) in [
+            ("a", None),
+            ("a/b", None),
+            ("", None),
+            ("link", Some(Errno::ELOOP)),
+            ("link/b", Some(Errno::ELOOP)),
+            ("a/up", Some(Errno::ELOOP)),
+            ("a/up/a", Some(Errno::ELOOP)),
+            ("..", Some(Errno::EXDEV)),
+            ("file", Some(Errno::ENOTDIR)),
+            ("file/x", Some(Errno::ENOTDIR)),
+            ("a/none", Some(Errno::ENOENT)),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(directory(top.as_fd(), path).err(), want, "{path:?}");
+            assert_eq!(walk(top.as_fd(), path, flags).err(), want, "{path:?}");
+        }
+        let canonical = dir.path().canonicalize().unwrap();
+        assert!(absolute(&canonical.join("a")).is_ok());
+        assert!(absolute(&canonical.join("link")).is_err());
+        assert!(absolute(Path::new("relative")).is_err());
+    }
+}

@@ -1,0 +1,314 @@
+//! Absent protected names are held: a placeholder of ours stands there before the command starts,
+//! is found like any name that exists, and is mounted over read-only, so that the command can
+//! neither make the name nor replace it. It goes away with the run (`state.rs`).
+//!
+//! Held are exact names (without `*`) at the root of each writable mount, and those of a
+//! repository (`.git/…`) in every repository that is there. Directories on the way are never made:
+//! a `.git` of ours would be a broken repository.
+
+use super::below;
+use super::names::{Found, Names};
+use super::record::{Form, MAX_HELD, Placeholder};
+use super::state::{Held, Live, State};
+use super::view::HostMount;
+use crate::access::Access;
+use crate::policy::Policy;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, mkdirat, mknodat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Holds what is absent, and adds it to the names that were found. What could not be held comes
+/// back as reasons.
+pub(crate) fn hold(
+    state_dir: Option<&Path>,
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &mut [Names],
+) -> (Option<Held>, Vec<String>) {
+    let mut reasons = Reasons::default();
+    let places = places(policy, mounts, names, &mut reasons);
+    if places.is_empty() {
+        return (None, reasons.0);
+    }
+    let outside = |path: &Path| {
+        let mut writable = mounts.iter().filter(|m| m.access.contains(Access::WRITE));
+        !writable.any(|mount| path.starts_with(&mount.host))
+    };
+    let held = match State::open(state_dir, outside) {
+        Ok(state) => make(&state, places, &mut reasons),
+        Err(reason) => Err(reason),
+    };
+    match held {
+        Ok((held, there)) => {
+            for (path, is_dir) in there {
+                add(&path, is_dir, mounts, names);
+            }
+            (held, reasons.0)
+        }
+        Err(reason) => {
+            reasons.add(format!("absent names are not held: {reason}"));
+            (None, reasons.0)
+        }
+    }
+}
+
+/// Reasons, each once.
+#[derive(Default)]
+struct Reasons(Vec<String>);
+
+impl Reasons {
+    fn add(&mut self, reason: String) {
+        const MAX: usize = 8;
+        if self.0.len() < MAX && !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+}
+
+/// A name to be held: its directory, opened, and where that is.
+struct Place {
+    directory: Rc<OwnedFd>,
+    wanted: Placeholder,
+}
+
+/// Where something is to be held that was not found.
+fn places(
+    policy: &Policy,
+    mounts: &[HostMount],
+    names: &[Names],
+    reasons: &mut Reasons,
+) -> Vec<Place> {
+    let mut out: Vec<Place> = Vec::new();
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    for (mount, names) in mounts.iter().zip(names) {
+        if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+            continue;
+        }
+        let found: HashSet<&Path> = names.found.iter().map(|one| one.below.as_path()).collect();
+        let mut directories: HashMap<PathBuf, Option<Rc<OwnedFd>>> = HashMap::new();
+        for below in wanted(policy, names) {
+            let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+                continue;
+            };
+            let host = mount.host.join(&below);
+            // What was found itself can be a placeholder of another run.
+            let taken = parent.ancestors().any(|part| found.contains(part))
+                || names.links.contains(&below)
+                || !writable(mounts, &host);
+            if taken || !seen.insert(host.clone()) {
+                continue;
+            }
+            let directory = directories.entry(parent.to_owned()).or_insert_with(|| {
+                match below::directory(mount.handle.as_fd(), parent) {
+                    Ok(directory) => Some(Rc::new(directory)),
+                    // Never made by us.
+                    Err(Errno::ENOENT | Errno::ENOTDIR) => None,
+                    Err(Errno::ELOOP | Errno::EXDEV) => {
+                        reasons.add(format!(
+                            "{} is a link: names below it are not held",
+                            parent.display()
+                        ));
+                        None
+                    }
+                    Err(errno) => {
+                        reasons.add(format!("{} cannot be opened: {errno}", parent.display()));
+                        None
+                    }
+                }
+            });
+            let Some(directory) = directory else { continue };
+            if out.len() >= MAX_HELD {
+                reasons.add(format!("more than {MAX_HELD} absent names"));
+                return out;
+            }
+            out.push(Place {
+                directory: directory.clone(),
+                wanted: Placeholder {
+                    parent: mount.host.join(parent),
+                    name: name.to_owned(),
+                    form: Form::of(&below),
+                    made: None,
+                },
+            });
+        }
+    }
+    out
+}
+
+/// The exact names of a mount: at its root, and in each repository.
+fn wanted(policy: &Policy, names: &Names) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for exact in policy
+        .protect_patterns()
+        .iter()
+        .filter_map(|pattern| pattern.exact())
+    {
+        if exact.file_name() == Some(OsStr::new(".git")) {
+            continue;
+        }
+        out.push(exact.to_owned());
+        if exact.starts_with(".git") {
+            let around = names.repositories.iter().filter_map(|git| git.parent());
+            out.extend(around.map(|around| around.join(exact)));
+        }
+    }
+    out
+}
+
+/// A path of the host, and whether it is a directory.
+type There = (PathBuf, bool);
+
+/// Makes what is absent; returns the run's record, if it is about anything, and what stands there
+/// now.
+fn make(
+    state: &State,
+    places: Vec<Place>,
+    reasons: &mut Reasons,
+) -> Result<(Option<Held>, Vec<There>), String> {
+    let locked = state.lock()?;
+    let mut there: Vec<There> = Vec::new();
+    let mut ours: Vec<Place> = Vec::new();
+    for mut place in places {
+        let path = place.wanted.parent.join(&place.wanted.name);
+        let parent = place.directory.as_fd();
+        match below::look(parent, &place.wanted.name) {
+            Err(Errno::ENOENT) => ours.push(place),
+            Err(errno) => reasons.add(refused(&place.wanted.name, errno)),
+            Ok(stat) if below::kind(&stat) == SFlag::S_IFLNK => {}
+            Ok(stat) => {
+                let is_dir = below::kind(&stat) == SFlag::S_IFDIR;
+                there.push((path, is_dir));
+                place.wanted.made = Some((stat.st_dev, stat.st_ino));
+                if shared(&locked.live, &place, &stat) {
+                    ours.push(place);
+                }
+            }
+        }
+    }
+    if ours.is_empty() {
+        return Ok((None, there));
+    }
+    let mut held = locked.record()?;
+    let failed = |error: std::io::Error| format!("the record cannot be written: {error}");
+    let directories: Vec<_> = ours.iter().map(|place| place.directory.clone()).collect();
+    let result = held
+        .want(ours.into_iter().map(|place| place.wanted).collect())
+        .and_then(|()| {
+            for (one, directory) in held.placeholders.iter_mut().zip(&directories) {
+                if one.made.is_some() {
+                    continue;
+                }
+                match create(directory.as_fd(), one) {
+                    Ok(made) => {
+                        one.made = Some(made);
+                        there.push((one.parent.join(&one.name), one.form.is_dir()));
+                    }
+                    Err(errno) => reasons.add(refused(&one.name, errno)),
+                }
+            }
+            held.made()
+        })
+        .map_err(failed);
+    // The end of a record asks for the same lock.
+    drop(locked);
+    result.map(|()| (Some(held), there))
+}
+
+/// Whether what stands there is a placeholder of another run of ours, living or not.
+fn shared(live: &Live, place: &Place, stat: &nix::sys::stat::FileStat) -> bool {
+    let wanted = &place.wanted;
+    let fits = wanted
+        .form
+        .fits(place.directory.as_fd(), &wanted.name, stat);
+    match wanted.form {
+        // Nobody else makes such a thing.
+        Form::Socket => fits,
+        Form::Directory | Form::Empty | Form::Here => fits && live.lists(wanted),
+    }
+}
+
+fn create(parent: BorrowedFd<'_>, wanted: &Placeholder) -> Result<(u64, u64), Errno> {
+    let name = wanted.name.as_os_str();
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let finished = match wanted.form {
+        Form::Socket => mknodat(parent, name, SFlag::S_IFSOCK, Mode::empty(), 0),
+        Form::Directory => {
+            mkdirat(parent, name, Mode::from_bits_truncate(0o755))?;
+            let flags = flags | OFlag::O_PATH | OFlag::O_DIRECTORY;
+            openat(parent, name, flags, Mode::empty()).and_then(|made| finish(&made, 0o755))
+        }
+        Form::Empty | Form::Here => {
+            let flags = flags | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+            let mode = Mode::from_bits_truncate(0o444);
+            let mut file = File::from(openat(parent, name, flags, mode)?);
+            file.write_all(wanted.form.content())
+                .map_err(|error| below::errno(&error))
+                .and_then(|()| finish(&file.into(), 0o444))
+        }
+    };
+    let looked = finished.and_then(|()| below::look(parent, name));
+    match looked {
+        Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
+        Err(errno) => {
+            if wanted.form != Form::Socket {
+                // Half made, a moment ago, by us; what cannot be removed either is in the record.
+                let how = if wanted.form.is_dir() {
+                    UnlinkatFlags::RemoveDir
+                } else {
+                    UnlinkatFlags::NoRemoveDir
+                };
+                let _ = unlinkat(parent, name, how);
+            }
+            Err(errno)
+        }
+    }
+}
+
+/// The mode whatever the umask left of it.
+fn finish(made: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    below::set_mode(made.as_fd(), mode).map_err(|error| below::errno(&error))
+}
+
+fn refused(name: &OsStr, errno: Errno) -> String {
+    format!(
+        "{} is absent and cannot be held: {}",
+        name.display(),
+        errno.desc()
+    )
+}
+
+/// A path of the host under every mount that shows it for writing.
+fn add(host: &Path, is_dir: bool, mounts: &[HostMount], names: &mut [Names]) {
+    for (mount, names) in mounts.iter().zip(names) {
+        let Ok(below) = host.strip_prefix(&mount.host) else {
+            continue;
+        };
+        let known = below
+            .ancestors()
+            .any(|part| names.found.iter().any(|one| one.below == part));
+        if mount.is_dir && mount.access.contains(Access::WRITE) && !known {
+            names.found.push(Found {
+                below: below.to_owned(),
+                is_dir,
+                hide: false,
+            });
+        }
+    }
+}
+
+/// Whether the innermost mount around a host path can be written.
+pub(crate) fn writable(mounts: &[HostMount], host: &Path) -> bool {
+    mounts
+        .iter()
+        .filter(|mount| host.starts_with(&mount.host))
+        .max_by_key(|mount| mount.host.as_os_str().len())
+        .is_some_and(|mount| mount.access.contains(Access::WRITE))
+}

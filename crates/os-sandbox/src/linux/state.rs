@@ -1,0 +1,482 @@
+//! The state directory: which placeholders of ours are in whose tree. One record for each run,
+//! locked (flock) as long as the run lives; the supervisor holds the same lock, so that a tree that
+//! outlives its killed broker for a moment counts as alive. A record that nobody holds is a run
+//! that could not clean up, and the next start does it.
+//!
+//! Removing a file detaches whatever is mounted over it in other namespaces, so a placeholder goes
+//! only when no living run lists it. One lock for the whole directory makes "list and make" and
+//! "ask and remove" single steps.
+
+use super::record::{self, MAX_RECORD_BYTES, Placeholder, Removed};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PREFIX: &str = "run-";
+/// Bound on the records that are looked at.
+const MAX_RECORDS: usize = 4096;
+/// How long another start or end may hold the directory; each takes well below a millisecond.
+const LOCK_WITHIN: Duration = Duration::from_secs(10);
+
+/// A state directory that was looked at.
+#[derive(Debug)]
+pub(crate) struct State {
+    path: PathBuf,
+}
+
+/// The lock of the whole directory, for a moment.
+pub(crate) struct Locked<'a> {
+    state: &'a State,
+    /// What living runs list.
+    pub(crate) live: Live,
+    _lock: File,
+}
+
+/// The placeholders of living runs, by path and by inode.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    paths: HashSet<(PathBuf, OsString)>,
+    inodes: HashSet<(u64, u64)>,
+}
+
+/// The record of a run of ours. Dropping it takes its placeholders away.
+#[derive(Debug)]
+pub(crate) struct Held {
+    state: State,
+    path: PathBuf,
+    /// Locked.
+    file: File,
+    pub(crate) placeholders: Vec<Placeholder>,
+}
+
+impl State {
+    /// The directory that the caller named, or the usual one. `outside` says whether a path lies
+    /// outside everything that the command can write.
+    pub(crate) fn open(
+        wanted: Option<&Path>,
+        outside: impl Fn(&Path) -> bool,
+    ) -> Result<State, String> {
+        let candidates = match wanted {
+            Some(path) => vec![path.to_owned()],
+            None => usual(),
+        };
+        let mut problem = "there is no place for a state directory".to_owned();
+        for path in candidates {
+            match prepare(&path) {
+                Ok(path) if outside(&path) => return Ok(State { path }),
+                Ok(path) => {
+                    problem = format!(
+                        "the state directory {} lies where the command can write",
+                        path.display()
+                    );
+                }
+                Err(reason) => {
+                    problem = format!("the state directory {}: {reason}", path.display());
+                }
+            }
+        }
+        Err(problem)
+    }
+
+    /// Takes the lock, and clears away what dead runs left.
+    pub(crate) fn lock(&self) -> Result<Locked<'_>, String> {
+        self.locked(None)
+    }
+
+    fn locked(&self, own: Option<&Path>) -> Result<Locked<'_>, String> {
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("the state directory {}: {error}", self.path.display())
+        };
+        let lock = options()
+            .create(true)
+            .open(self.path.join("lock"))
+            .map_err(|error| failed(&error))?;
+        let until = Instant::now() + LOCK_WITHIN;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => return Err(failed(&"another run holds its lock")),
+                Err(TryLockError::Error(error)) => return Err(failed(&error)),
+            }
+        }
+        let mut locked = Locked {
+            state: self,
+            live: Live::default(),
+            _lock: lock,
+        };
+        locked.look(own);
+        Ok(locked)
+    }
+}
+
+impl Locked<'_> {
+    /// Reads all records but `own`: what the living list stays, what the dead list goes.
+    fn look(&mut self, own: Option<&Path>) {
+        let mut dead = Vec::new();
+        let entries = fs::read_dir(&self.state.path).into_iter().flatten();
+        for entry in entries.take(MAX_RECORDS).flatten() {
+            let path = entry.path();
+            let named = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(PREFIX));
+            if !named || Some(path.as_path()) == own {
+                continue;
+            }
+            let Ok(file) = options().open(&path) else {
+                continue;
+            };
+            if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+                continue;
+            }
+            let (placeholders, same_boot) = read(&file);
+            match file.try_lock() {
+                Err(_) => self.live.add(&placeholders),
+                // Held while it is worked on.
+                Ok(()) => dead.push((path, file, placeholders, same_boot)),
+            }
+        }
+        for (path, _lock, placeholders, same_boot) in dead {
+            let mut stays = false;
+            for placeholder in &placeholders {
+                stays |= !self.live.lists(placeholder)
+                    && placeholder.remove(same_boot) == Removed::Stays;
+            }
+            if !stays {
+                // If this fails, the next start finds nothing left to remove.
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// A record for a run, with nothing in it.
+    pub(crate) fn record(&self) -> Result<Held, String> {
+        let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        for _ in 0..16 {
+            let path = self.state.path.join(format!("{PREFIX}{:016x}", random()));
+            match options().create_new(true).open(&path) {
+                Ok(file) => {
+                    // Before there is a value whose end would ask for the lock that we hold.
+                    let ready = file
+                        .lock()
+                        .and_then(|()| (&file).write_all(record::head().as_bytes()));
+                    if let Err(error) = ready {
+                        last = error;
+                        break;
+                    }
+                    return Ok(Held {
+                        state: State {
+                            path: self.state.path.clone(),
+                        },
+                        path,
+                        file,
+                        placeholders: Vec::new(),
+                    });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(format!(
+            "the state directory {}: {last}",
+            self.state.path.display()
+        ))
+    }
+}
+
+impl Live {
+    fn add(&mut self, placeholders: &[Placeholder]) {
+        for one in placeholders {
+            self.paths.insert((one.parent.clone(), one.name.clone()));
+            self.inodes.extend(one.made);
+        }
+    }
+
+    pub(crate) fn lists(&self, placeholder: &Placeholder) -> bool {
+        let path = (placeholder.parent.clone(), placeholder.name.clone());
+        let inode = placeholder
+            .made
+            .is_some_and(|made| self.inodes.contains(&made));
+        inode || self.paths.contains(&path)
+    }
+}
+
+impl Held {
+    /// Writes down what is about to be made.
+    pub(crate) fn want(&mut self, placeholders: Vec<Placeholder>) -> std::io::Result<()> {
+        let lines: String = placeholders.iter().map(record::wanted).collect();
+        self.append(&lines)?;
+        self.placeholders = placeholders;
+        Ok(())
+    }
+
+    /// Writes down what was made.
+    pub(crate) fn made(&mut self) -> std::io::Result<()> {
+        let lines: String = self
+            .placeholders
+            .iter()
+            .enumerate()
+            .filter_map(|(index, one)| one.made.map(|made| record::made(index, made)))
+            .collect();
+        self.append(&lines)
+    }
+
+    /// The lock itself: whoever holds it keeps the run alive.
+    pub(crate) fn lock(&self) -> &File {
+        &self.file
+    }
+
+    fn append(&self, text: &str) -> std::io::Result<()> {
+        (&self.file).write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Without the lock, the record stays, and the next start does this.
+        let Ok(locked) = self.state.locked(Some(&self.path)) else {
+            return;
+        };
+        let mut stays = false;
+        for placeholder in &self.placeholders {
+            // What was never made is not ours.
+            stays |= placeholder.made.is_some()
+                && !locked.live.lists(placeholder)
+                && placeholder.remove(true) == Removed::Stays;
+        }
+        if !stays {
+            // If this fails, the next start finds nothing left to remove.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A huge record is no record of ours.
+fn read(file: &File) -> (Vec<Placeholder>, bool) {
+    let mut bytes = Vec::new();
+    match file.take(MAX_RECORD_BYTES + 1).read_to_end(&mut bytes) {
+        Ok(length) if length as u64 <= MAX_RECORD_BYTES => record::parse(&bytes),
+        _ => (Vec::new(), false),
+    }
+}
+
+/// For our own files: no link is followed, nobody is waited for.
+fn options() -> OpenOptions {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(flags.bits());
+    options
+}
+
+/// Where state lies, the best place first.
+fn usual() -> Vec<PathBuf> {
+    let absolute = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = match absolute("XDG_STATE_HOME") {
+        Some(state) => Some(state.join("os-sandbox")),
+        None => absolute("HOME").map(|home| home.join(".local/state/os-sandbox")),
+    };
+    let shared = std::env::temp_dir().join(format!("os-sandbox-state-{}", geteuid()));
+    home.into_iter().chain([shared]).collect()
+}
+
+/// Makes it if it is missing, for the caller alone; refuses one that is not.
+fn prepare(path: &Path) -> Result<PathBuf, String> {
+    if !path.is_absolute() {
+        return Err("not an absolute path".to_owned());
+    }
+    let make = |error: std::io::Error| error.to_string();
+    if path.symlink_metadata().is_err() {
+        if let Some(parent) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .map_err(make)?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(make)?,
+            Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let meta = path.symlink_metadata().map_err(make)?;
+    if !meta.is_dir() {
+        return Err("not a directory".to_owned());
+    }
+    if meta.uid() != geteuid().as_raw() {
+        return Err("belongs to somebody else".to_owned());
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err("open to others; it must have mode 0700".to_owned());
+    }
+    path.canonicalize().map_err(make)
+}
+
+/// Differs between processes and between calls; creation is exclusive in any case.
+fn random() -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Form;
+    use super::*;
+    use nix::sys::stat::{Mode, SFlag, mknod};
+
+    fn state(dir: &Path) -> State {
+        State::open(Some(&dir.join("state")), |_| true).unwrap()
+    }
+
+    fn socket(dir: &Path, name: &str) -> Placeholder {
+        let path = dir.join(name);
+        mknod(&path, SFlag::S_IFSOCK, Mode::empty(), 0).unwrap();
+        let meta = path.symlink_metadata().unwrap();
+        Placeholder {
+            parent: dir.canonicalize().unwrap(),
+            name: name.into(),
+            form: Form::Socket,
+            made: Some((meta.dev(), meta.ino())),
+        }
+    }
+
+    fn list(held: &mut Held, placeholders: Vec<Placeholder>) {
+        held.want(placeholders).unwrap();
+        held.made().unwrap();
+    }
+
+    /// A run that is killed: the lock goes, the record stays.
+    fn kill(held: Held) {
+        let path = held.path.clone();
+        let kept = fs::read(&path).unwrap();
+        let mut held = held;
+        held.placeholders.clear();
+        drop(held);
+        fs::write(&path, kept).unwrap();
+    }
+
+    #[test]
+    fn the_last_run_removes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (state(dir.path()), state(dir.path()));
+        let placeholder = socket(dir.path(), "x");
+        let mut first = one.lock().unwrap().record().unwrap();
+        list(&mut first, vec![placeholder.clone()]);
+        let locked = two.lock().unwrap();
+        assert!(locked.live.lists(&placeholder));
+        let mut second = locked.record().unwrap();
+        drop(locked);
+        list(&mut second, vec![placeholder]);
+        drop(first);
+        assert!(dir.path().join("x").symlink_metadata().is_ok());
+        drop(second);
+        assert!(dir.path().join("x").symlink_metadata().is_err());
+        assert_eq!(fs::read_dir(dir.path().join("state")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_the_dead_left_goes_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let mut held = state.lock().unwrap().record().unwrap();
+        let (left, replaced, opened) = (
+            socket(dir.path(), "left"),
+            socket(dir.path(), "replaced"),
+            socket(dir.path(), "opened"),
+        );
+        let mut unmade = socket(dir.path(), "unmade");
+        unmade.made = None;
+        list(&mut held, vec![left, replaced, opened, unmade]);
+        fs::remove_file(dir.path().join("replaced")).unwrap();
+        fs::write(dir.path().join("replaced"), "mine").unwrap();
+        fs::set_permissions(dir.path().join("opened"), Permissions::from_mode(0o600)).unwrap();
+        kill(held);
+        drop(state.lock().unwrap());
+        let there = |name: &str| dir.path().join(name).symlink_metadata().is_ok();
+        assert_eq!(
+            ["left", "replaced", "opened", "unmade"].map(there),
+            [false, true, true, false]
+        );
+        assert_eq!(fs::read_dir(dir.path().join("state")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn strange_records_are_cleared() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = state(dir.path());
+        let path = |name: &str| dir.path().join("state").join(name);
+        fs::write(path("run-garbage"), b"\xff\0garbage\n").unwrap();
+        let huge = File::create(path("run-huge")).unwrap();
+        huge.set_len(MAX_RECORD_BYTES * 100).unwrap();
+        drop(huge);
+        std::os::unix::fs::symlink("/etc/passwd", path("run-link")).unwrap();
+        nix::unistd::mkfifo(&path("run-fifo"), Mode::S_IRWXU).unwrap();
+        fs::create_dir(path("run-dir")).unwrap();
+        let other_boot = socket(dir.path(), "old");
+        let (device, inode) = other_boot.made.unwrap();
+        let text = format!(
+            "os-sandbox-holds 1\nanother-boot\n{}{}",
+            record::wanted(&other_boot),
+            record::made(0, (device + 1, inode))
+        );
+        fs::write(path("run-old"), text).unwrap();
+        drop(state.lock().unwrap());
+        assert!(dir.path().join("old").symlink_metadata().is_err());
+        for (name, there) in [
+            ("run-garbage", false),
+            ("run-huge", false),
+            ("run-old", false),
+            ("run-link", true),
+            ("run-fifo", true),
+            ("run-dir", true),
+        ] {
+            assert_eq!(path(name).symlink_metadata().is_ok(), there, "{name}");
+        }
+    }
+
+    #[test]
+    fn strange_directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(at("open"), at("link")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for (name, said) in [
+            ("open", "mode 0700"),
+            ("link", "not a directory"),
+            ("file", "not a directory"),
+            ("file/below", "file"),
+        ] {
+            let refused = State::open(Some(&at(name)), |_| true).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+        let inside = State::open(Some(&at("new")), |_| false).unwrap_err();
+        assert!(inside.contains("can write"), "{inside}");
+        assert!(State::open(Some(Path::new("relative")), |_| true).is_err());
+        if geteuid().is_root() {
+            nix::unistd::chown(&at("open"), Some(65534.into()), None).unwrap();
+            let foreign = State::open(Some(&at("open")), |_| true).unwrap_err();
+            assert!(foreign.contains("somebody else"), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! After the end of a tree: protected names that were not there before. No mechanism keeps a
+//! command from making a name in a directory that it made itself, or one that a pattern stands
+//! for, so they are looked for before anybody gets the result, and moved to where nothing looks
+//! for them. Everything is moved by descriptor, never through a link.
+
+use super::below;
+use super::fresh;
+use super::hold::writable;
+use super::names::{Names, QUARANTINE, find_but};
+use super::view::HostMount;
+use crate::access::Access;
+use crate::child::Findings;
+use crate::policy::{Git, Policy};
+use crate::promise::Promise;
+use crate::quarantine::Quarantined;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
+use nix::sys::stat::{Mode, SFlag, mkdirat};
+use nix::unistd::symlinkat;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bound on the walks of one mount: each moves what it finds and makes room for more.
+const MAX_ROUNDS: usize = 8;
+
+/// What was there before the start, in each mount.
+pub(crate) struct Sweep {
+    policy: Policy,
+    mounts: Vec<HostMount>,
+    before: Vec<Before>,
+    started: SystemTime,
+}
+
+struct Before {
+    names: HashSet<PathBuf>,
+    links: HashMap<PathBuf, OsString>,
+    unlisted: Vec<PathBuf>,
+    complete: bool,
+}
+
+impl Sweep {
+    /// `names` as they were found, with what is held in addition. `None` if there is nothing that
+    /// could appear.
+    pub(crate) fn new(policy: &Policy, mounts: Vec<HostMount>, names: Vec<Names>) -> Option<Sweep> {
+        let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
+        if policy.protect_patterns().is_empty() || !mounts.iter().any(open) {
+            return None;
+        }
+        let before = mounts
+            .iter()
+            .zip(names)
+            .map(|(mount, names)| Before::new(mount, names));
+        Some(Sweep {
+            policy: policy.clone(),
+            before: before.collect(),
+            started: SystemTime::now(),
+            mounts,
+        })
+    }
+
+    /// Looks, and moves.
+    pub(crate) fn run(self) -> Findings {
+        let mut findings = Findings::default();
+        let id = id();
+        for (mount, before) in self.mounts.iter().zip(&self.before) {
+            if !mount.is_dir || !mount.access.contains(Access::WRITE) {
+                continue;
+            }
+            if !before.complete {
+                let what = "names that appeared were not looked for: the mount is too large";
+                findings.note(Promise::ProtectedNames, what);
+                continue;
+            }
+            self.one(mount, before, &id, &mut findings);
+        }
+        findings
+    }
+
+    fn one(&self, mount: &HostMount, before: &Before, id: &str, findings: &mut Findings) {
+        let mut quarantine = Quarantine {
+            mount,
+            id,
+            top: None,
+            count: 0,
+        };
+        let mut left: HashSet<PathBuf> = HashSet::new();
+        for round in 1..=MAX_ROUNDS {
+            let after = find_but(&self.policy, mount, &|path, link| {
+                left.contains(path) || before.knows(path, link)
+            });
+            for directory in &after.unlisted {
+                if !before.unlisted.contains(directory) {
+                    findings.note(
+                        Promise::ProtectedNames,
+                        &format!("{} cannot be listed", shown(mount, directory).display()),
+                    );
+                }
+            }
+            let mut moved = false;
+            let links = after.links.iter().map(|link| (link, true));
+            let names = after.found.iter().map(|found| (&found.below, false));
+            for (below, link) in names.chain(links) {
+                left.insert(below.clone());
+                let same = link && !before.changed_link(mount, below);
+                if same || !writable(&self.mounts, &mount.host.join(below)) {
+                    continue;
+                }
+                let Some((pattern, why)) = self.offence(mount, below) else {
+                    continue;
+                };
+                moved = true;
+                let now = quarantine.take(below);
+                if let Err(errno) = &now {
+                    let path = shown(mount, below);
+                    let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
+                    findings.note(Promise::ProtectedNames, &reason);
+                } else if let Some(text) = before.links.get(below) {
+                    restore(mount, below, text);
+                }
+                findings.quarantined.push(Quarantined {
+                    path: shown(mount, below),
+                    pattern,
+                    why,
+                    now: now.ok(),
+                });
+            }
+            if after.complete && !after.unsettled {
+                return;
+            }
+            if round == MAX_ROUNDS || !moved {
+                break;
+            }
+        }
+        let what = "the mount grew too large to look everywhere after the end";
+        findings.note(Promise::ProtectedNames, what);
+    }
+
+    /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
+    fn offence(&self, mount: &HostMount, below: &Path) -> Option<(String, String)> {
+        let name = below.file_name()?;
+        let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+        let what = below::kind(&below::look(parent.as_fd(), name).ok()?);
+        // A name that is hidden is protected for the secret in it, and in a directory that the
+        // command made itself there is nobody's: pip brings certificates along, called *.pem.
+        let secret = |text: &str| self.policy.hidden().any(|hidden| hidden == text);
+        let mut matched = self
+            .policy
+            .protect_patterns()
+            .iter()
+            .filter(|one| one.ends(below));
+        let counts = matched.find(|one| !secret(one.text()) || !self.is_new(&parent));
+        let text = match counts {
+            Some(pattern) => pattern.text(),
+            None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
+            // Hidden only: what the command itself makes is its own.
+            None => return None,
+        };
+        // A placeholder of another run; nothing can be done with it.
+        if what == SFlag::S_IFSOCK {
+            return None;
+        }
+        let why = if text.split('/').next() == Some(".git") {
+            fresh::harm(parent.as_fd(), name)?
+        } else if what == SFlag::S_IFLNK {
+            "a new link".to_owned()
+        } else {
+            "a new name".to_owned()
+        };
+        Some((text.to_owned(), why))
+    }
+}
+
+impl Sweep {
+    /// Whether a directory was made after the start; where the file system does not know, no.
+    fn is_new(&self, directory: &OwnedFd) -> bool {
+        let file = directory.try_clone().map(File::from);
+        let born = file
+            .and_then(|file| file.metadata())
+            .and_then(|meta| meta.created());
+        born.is_ok_and(|born| born >= self.started)
+    }
+}
+
+impl Before {
+    fn new(mount: &HostMount, names: Names) -> Before {
+        let text = |below: &PathBuf| readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
+        let links = names.links.iter();
+        Before {
+            links: links
+                .filter_map(|link| Some((link.clone(), text(link)?)))
+                .collect(),
+            names: names.found.into_iter().map(|found| found.below).collect(),
+            unlisted: names.unlisted,
+            complete: names.complete,
+        }
+    }
+
+    /// Links are always looked at again: they can be replaced.
+    fn knows(&self, path: &Path, link: bool) -> bool {
+        !link && self.names.contains(path)
+            || self
+                .unlisted
+                .iter()
+                .any(|unlisted| path.starts_with(unlisted))
+    }
+
+    fn changed_link(&self, mount: &HostMount, below: &Path) -> bool {
+        let now = readlinkat(AT_FDCWD, &mount.host.join(below)).ok();
+        now.is_none() || self.links.get(below) != now.as_ref()
+    }
+}
+
+/// The place in one mount that things are moved to, made when it is needed.
+struct Quarantine<'a> {
+    mount: &'a HostMount,
+    id: &'a str,
+    /// The directory of this run, and its path below the mount.
+    top: Option<(OwnedFd, PathBuf)>,
+    count: usize,
+}
+
+impl Quarantine<'_> {
+    /// Moves what is at `below`; returns where it is now.
+    fn take(&mut self, below: &Path) -> Result<PathBuf, Errno> {
+        let (Some(name), Some(around)) = (below.file_name(), below.parent()) else {
+            return Err(Errno::EINVAL);
+        };
+        let parent = below::directory(self.mount.handle.as_fd(), around)?;
+        let moved = self.top().and_then(|(top, path)| {
+            let to = deep(top.as_fd(), around)?;
+            rename(&parent, name, &to, name)?;
+            Ok(path.join(below))
+        });
+        if let Ok(moved) = moved {
+            return Ok(self.mount.host.join(moved));
+        }
+        // Another file system mounted below, or no room: out of the way in its own directory.
+        self.count += 1;
+        let aside = format!("{QUARANTINE}.{}.{}", self.id, self.count);
+        rename(&parent, name, &parent, OsStr::new(&aside))?;
+        Ok(self.mount.host.join(around).join(aside))
+    }
+
+    fn top(&mut self) -> Result<(&OwnedFd, &Path), Errno> {
+        if self.top.is_none() {
+            self.top = Some(self.make()?);
+        }
+        match &self.top {
+            Some((top, path)) => Ok((top, path)),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn make(&self) -> Result<(OwnedFd, PathBuf), Errno> {
+        let root = self.mount.handle.as_fd();
+        // A command may have put something else in its place.
+        let aside = format!("{QUARANTINE}.{}", self.id);
+        for name in [QUARANTINE, &aside] {
+            let made = enter(root, OsStr::new(name)).and_then(|all| {
+                let mode = Mode::from_bits_truncate(0o700);
+                mkdirat(&all, self.id, mode)?;
+                Ok((open(all.as_fd(), OsStr::new(self.id))?, all))
+            });
+            if let Ok((top, all)) = made {
+                ignore(&all);
+                return Ok((top, Path::new(name).join(self.id)));
+            }
+        }
+        Err(Errno::EEXIST)
+    }
+}
+
+/// Keeps git from listing the quarantine. If it cannot be written, git lists it.
+fn ignore(all: &OwnedFd) {
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    if let Ok(file) = openat(all, ".gitignore", flags, Mode::from_bits_truncate(0o600)) {
+        let _ = File::from(file).write_all(b"*\n");
+    }
+}
+
+/// The directories of `path` below `top`, made as needed.
+fn deep(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let mut at = below::directory(top, Path::new(""))?;
+    for name in path {
+        at = enter(at.as_fd(), name)?;
+    }
+    Ok(at)
+}
+
+fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    match mkdirat(parent, name, Mode::from_bits_truncate(0o700)) {
+        Ok(()) | Err(Errno::EEXIST) => open(parent, name),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn open(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Renames, also what its owner has taken the permission to be moved from: a directory that
+/// changes its parent must be writable itself, and so must both parents.
+fn rename(from: &OwnedFd, name: &OsStr, to: &OwnedFd, as_name: &OsStr) -> Result<(), Errno> {
+    let once = || renameat2(from, name, to, as_name, RenameFlags::RENAME_NOREPLACE);
+    match once() {
+        Err(Errno::EACCES) => {}
+        other => return other,
+    }
+    let mode = nix::sys::stat::fstat(from)?.st_mode & 0o7777;
+    // Whatever fails here fails again below, with the better errno.
+    let _ = below::set_mode(from.as_fd(), mode | 0o700);
+    if let Ok(directory) = open(from.as_fd(), name) {
+        let _ = below::set_mode(directory.as_fd(), 0o700);
+    }
+    let moved = once();
+    let _ = below::set_mode(from.as_fd(), mode);
+    moved
+}
+
+/// Puts a link back that a command replaced. If it cannot, what replaced it is gone all the same.
+fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
+    if let (Some(parent), Some(name)) = (below.parent(), below.file_name())
+        && let Ok(parent) = below::directory(mount.handle.as_fd(), parent)
+    {
+        let _ = symlinkat(text, &parent, name);
+    }
+}
+
+fn shown(mount: &HostMount, below: &Path) -> PathBuf {
+    Path::new(&mount.inside).join(below)
+}
+
+/// A name for one sweep: the time, and something of its own for two in one second.
+fn id() -> String {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{}-{:09}-{}",
+        since.as_secs(),
+        since.subsec_nanos(),
+        std::process::id()
+    )
+}

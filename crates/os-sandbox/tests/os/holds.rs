@@ -1,0 +1,617 @@
+//! Protected names that do not exist yet, and names that appear: what a command can make of them,
+//! what a person sees meanwhile, and what is left afterwards.
+
+use crate::fixture::{Mechanism, World, mechanisms};
+use crate::report::Report;
+use os_sandbox::{Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, State, Stdio};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// A watchdog, not a measure.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// The usual list: exact names, then patterns.
+const EXACT: [&str; 14] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/info",
+    ".gitmodules",
+    ".ssh",
+    ".envrc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".cursor",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".devcontainer",
+];
+const PATTERNS: [&str; 3] = [".env*", "*.pem", ".git/modules/*/hooks"];
+
+pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
+    if !mechanism.has_mount_layer() {
+        report.case("names: absent without a mount layer", without(mechanism));
+        return;
+    }
+    for (name, outcome) in [
+        ("absent names cannot be made", absent(mechanism)),
+        ("existing names cannot be changed", present(mechanism)),
+        ("new names are quarantined", quarantined(mechanism)),
+        ("a new name that cannot be moved", stubborn(mechanism)),
+        ("links with protected names", links(mechanism)),
+        ("secrets in a new directory stay", secrets(mechanism)),
+        ("a read-only directory", read_only(mechanism)),
+        ("links planted on the way", planted(mechanism)),
+        ("two runs in one directory", concurrent(mechanism)),
+        ("a killed caller", killed(mechanism)),
+        ("no place to write down", stateless(mechanism)),
+        ("parts of mounts", parts(mechanism)),
+        ("no descriptor reaches the command", descriptors(mechanism)),
+        ("a tree too large to look everywhere", large(mechanism)),
+    ] {
+        report.case(&format!("names: {name}"), outcome);
+    }
+}
+
+/// A project with a repository that lacks what can be absent, and another one in it.
+fn project(world: &World) -> Result<(), String> {
+    for git in [".git", "sub/.git"] {
+        let git = world.host("rw").join(git);
+        for name in ["objects", "refs", "modules/lib"] {
+            std::fs::create_dir_all(git.join(name)).map_err(say)?;
+        }
+        std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").map_err(say)?;
+    }
+    Ok(())
+}
+
+fn policy(world: &World) -> PolicyBuilder {
+    let mut policy = Policy::builder()
+        .mount(world.host("rw"), "/", Access::ALL)
+        .mount(
+            crate::fixture::probe_program(),
+            "/probe",
+            Access::READ | Access::EXECUTE,
+        );
+    for name in EXACT.iter().chain(&PATTERNS) {
+        policy = policy.protect(*name);
+    }
+    policy.hide(".env*").hide("*.pem").hide(".ssh")
+}
+
+fn plan(world: &World) -> Result<Plan, String> {
+    Ok(world.mechanism.plan(&policy(world).build().map_err(say)?))
+}
+
+fn run(world: &World, plan: &Plan, script: &str) -> Result<Output, String> {
+    Command::new(plan, "sh")
+        .args(["-c", script])
+        .state_dir(world.host("state"))
+        .output()
+        .map_err(say)
+}
+
+/// Everything that could be done to a name.
+fn attack(names: &[&str]) -> String {
+    let list = names.join(" ");
+    format!(
+        "r() {{ /probe --probe rename $1 $2 >&2; }}
+        for n in {list}; do {{
+            echo evil > evil.$$
+            rm -rf $n; r $n moved.$$; r evil.$$ $n; echo evil > $n; echo evil >> $n
+            mkdir -p $n; echo evil > $n/evil; ln -sfn evil $n; ln -f evil.$$ $n; chmod 777 $n
+            rmdir $n; touch $n; rm -f evil.$$
+        }} 2>/dev/null; done
+        (r .git aside; r sub/.git aside; r sub aside) 2>/dev/null; true"
+    )
+}
+
+/// Kind, mode and content of everything below.
+fn listing(dir: &Path) -> BTreeMap<PathBuf, String> {
+    let mut out = BTreeMap::new();
+    let mut queue = vec![dir.to_owned()];
+    while let Some(at) = queue.pop() {
+        for entry in std::fs::read_dir(at).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(meta) = path.symlink_metadata() else {
+                continue;
+            };
+            let content = if meta.is_file() {
+                std::fs::read_to_string(&path).unwrap_or_default()
+            } else if meta.is_symlink() {
+                format!("{:?}", std::fs::read_link(&path))
+            } else {
+                String::new()
+            };
+            out.insert(path.clone(), format!("{:o} {content}", meta.mode()));
+            if meta.is_dir() {
+                queue.push(path);
+            }
+        }
+    }
+    out
+}
+
+fn same(
+    before: &BTreeMap<PathBuf, String>,
+    after: &BTreeMap<PathBuf, String>,
+) -> Result<(), String> {
+    let changed: Vec<_> = before
+        .iter()
+        .filter(|(path, what)| after.get(*path) != Some(what))
+        .chain(after.iter().filter(|(path, _)| !before.contains_key(*path)))
+        .collect();
+    ensure(changed.is_empty(), || format!("changed: {changed:?}"))
+}
+
+fn without(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let plan = plan(&world)?;
+    let entry = plan
+        .entries()
+        .iter()
+        .find(|e| e.promise == Promise::ProtectedNames);
+    ensure(entry.is_some_and(|e| e.state == State::Absent), || {
+        format!("{entry:?}")
+    })?;
+    let before = listing(&world.host("rw"));
+    run(&world, &plan, "true")?;
+    same(&before, &listing(&world.host("rw")))?;
+    ensure(!world.host("state").exists(), || {
+        "a state directory".to_owned()
+    })
+}
+
+fn absent(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let plan = plan(&world)?;
+    let before = listing(&world.host("rw"));
+    let mut names: Vec<&str> = EXACT.to_vec();
+    names.extend(["sub/.git/hooks", "sub/.git/config", "sub/.git/info"]);
+    let output = run(&world, &plan, &attack(&names))?;
+    ensure(output.quarantined.is_empty(), || {
+        format!("{:?}", output.quarantined)
+    })?;
+    same(&before, &listing(&world.host("rw")))?;
+    // Nothing is left to say either.
+    let left: Vec<_> = std::fs::read_dir(world.host("state"))
+        .map_err(say)?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure(left == ["lock"], || format!("{left:?}"))?;
+    ensure(output.exit.success(), || format!("{output:?}"))
+}
+
+fn present(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let mut names: Vec<String> = EXACT.map(str::to_owned).to_vec();
+    names.extend([".env", ".env.local", "key.pem", ".git/modules/lib/hooks"].map(str::to_owned));
+    let nested: Vec<String> = names.iter().map(|name| format!("sub/{name}")).collect();
+    names.extend(nested);
+    for (index, name) in names.iter().enumerate() {
+        let path = world.host("rw").join(name);
+        if index % 2 == 0 && !name.contains(".env") && !name.contains(".pem") {
+            std::fs::create_dir(&path).map_err(say)?;
+            std::fs::write(path.join("mine"), "mine").map_err(say)?;
+        } else {
+            std::fs::write(&path, "mine").map_err(say)?;
+        }
+    }
+    let plan = plan(&world)?;
+    let before = listing(&world.host("rw"));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let output = run(&world, &plan, &attack(&names))?;
+    same(&before, &listing(&world.host("rw")))?;
+    ensure(output.quarantined.is_empty(), || {
+        format!("{:?}", output.quarantined)
+    })
+}
+
+fn quarantined(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let plan = plan(&world)?;
+    let before = listing(&world.host("rw"));
+    let made = [
+        ".env.local",
+        "new.pem",
+        ".git/modules/lib/hooks",
+        "sub/.env",
+        "sub/.vscode",
+        "new/.claude",
+        "new/er/.envrc",
+        "fresh/.git/hooks",
+    ];
+    let script = format!(
+        "mkdir -p new/er fresh/.git/info fresh/.git/objects fresh/.git/refs
+         echo x > fresh/.git/HEAD; echo '*.o' > fresh/.git/info/exclude
+         printf '[core]\\n\\tbare = false\\n' > fresh/.git/config
+         for n in {}; do case $n in *hooks|*vscode|*claude) mkdir $n; echo evil > $n/pre-commit;;
+         *) echo evil > $n;; esac; done",
+        made.join(" ")
+    );
+    let mut child = Command::new(&plan, "sh")
+        .args(["-c", &script])
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    child.wait().map_err(say)?;
+    let mut found: Vec<String> = Vec::new();
+    for one in child.quarantined() {
+        let path = one.path.strip_prefix("/work").map_err(say)?;
+        found.push(path.display().to_string());
+        let now = one.now.clone().ok_or_else(|| format!("{one}"))?;
+        ensure(now.exists() && now.ends_with(path), || format!("{one}"))?;
+    }
+    found.sort();
+    let mut want: Vec<String> = made.map(str::to_owned).to_vec();
+    want.sort();
+    ensure(found == want, || format!("{found:?}"))?;
+    ensure(child.enforcement().quarantined.len() == want.len(), || {
+        "no receipt".to_owned()
+    })?;
+    let entry = child
+        .enforcement()
+        .promises
+        .iter()
+        .find(|e| e.promise == Promise::ProtectedNames);
+    ensure(entry.is_some_and(|e| e.state == State::Detected), || {
+        format!("{entry:?}")
+    })?;
+    for name in made {
+        let path = world.host("rw").join(name);
+        ensure(path.symlink_metadata().is_err(), || {
+            format!("{name} is still there")
+        })?;
+    }
+    // What was not against any pattern stays, what was there is as it was, and the quarantine is
+    // closed to the next command and not swept itself.
+    let after = listing(&world.host("rw"));
+    for (path, what) in &before {
+        ensure(after.get(path) == Some(what), || {
+            format!("{} changed", path.display())
+        })?;
+    }
+    ensure(world.host("rw").join("fresh/.git/config").exists(), || {
+        "config went".to_owned()
+    })?;
+    let script = "ls .os-sandbox-quarantine/* || mv .os-sandbox-quarantine x || echo closed";
+    let output = run(&world, &plan, script)?;
+    ensure(
+        output.stdout.text() == "closed\n" && output.quarantined.is_empty(),
+        || format!("{output:?}"),
+    )?;
+    same(&after, &listing(&world.host("rw")))
+}
+
+/// Directories that nobody may write in, and a quarantine that was taken.
+fn stubborn(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    let output = run(
+        &world,
+        &plan,
+        "echo mine > .os-sandbox-quarantine; mkdir -p a/.vscode; echo evil > a/.vscode/x
+         chmod 0555 a/.vscode a; true",
+    )?;
+    let [one] = output.quarantined.as_slice() else {
+        return Err(format!("{output:?}"));
+    };
+    ensure(
+        one.now.as_ref().is_some_and(|now| now.join("x").exists()),
+        || format!("{one}"),
+    )?;
+    let a = world.host("rw").join("a").metadata().map_err(say)?;
+    ensure(a.mode() & 0o777 == 0o555, || format!("{:o}", a.mode()))
+}
+
+fn links(mechanism: Mechanism) -> Result<(), String> {
+    use std::os::unix::fs::symlink;
+    let world = World::new(mechanism);
+    let at = |name: &str| world.host("rw").join(name);
+    symlink("file", at(".env.old")).map_err(say)?;
+    symlink("file", at(".vscode")).map_err(say)?;
+    symlink("file", at(".envrc")).map_err(say)?;
+    let plan = plan(&world)?;
+    let output = run(
+        &world,
+        &plan,
+        "ln -sfn evil .vscode; rm .envrc; echo evil > .envrc; ln -s evil .env.new; true",
+    )?;
+    let mut names: Vec<_> = output
+        .quarantined
+        .iter()
+        .map(|one| one.path.clone())
+        .collect();
+    names.sort();
+    let want = ["/work/.env.new", "/work/.envrc", "/work/.vscode"].map(PathBuf::from);
+    ensure(names == want, || format!("{names:?}"))?;
+    for name in [".env.old", ".vscode", ".envrc"] {
+        let to = std::fs::read_link(at(name)).map_err(say)?;
+        ensure(to == Path::new("file"), || {
+            format!("{name} leads to {}", to.display())
+        })?;
+    }
+    ensure(at(".env.new").symlink_metadata().is_err(), || {
+        ".env.new".to_owned()
+    })
+}
+
+fn secrets(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    let script = "mkdir -p venv/lib; echo > venv/lib/cacert.pem; echo > venv/.env.example";
+    let output = run(&world, &plan, script)?;
+    let there = world.host("rw").join("venv/lib/cacert.pem").exists();
+    ensure(output.quarantined.is_empty() && there, || {
+        format!("{output:?}")
+    })
+}
+
+fn read_only(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    crate::fixture::set_mode(&world.host("rw"), 0o555);
+    let mut child = Command::new(&plan(&world)?, "true")
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    let entry = child
+        .enforcement()
+        .promises
+        .iter()
+        .find(|e| e.promise == Promise::ProtectedNames);
+    let entry = entry.cloned();
+    let ended = child.wait().map_err(say)?;
+    crate::fixture::set_mode(&world.host("rw"), 0o755);
+    let root = nix::unistd::geteuid().is_root();
+    let want = if root {
+        State::Detected
+    } else {
+        State::Degraded
+    };
+    ensure(entry.as_ref().is_some_and(|e| e.state == want), || {
+        format!("{entry:?}")
+    })?;
+    let reason = entry.and_then(|e| e.reason).unwrap_or_default();
+    ensure(root || reason.contains("cannot be held"), || reason)?;
+    ensure(ended.success(), || format!("{ended}"))
+}
+
+/// The parent of a name is a link to somewhere else: nothing is made there, and it is said.
+fn planted(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let outside = world.host("outside");
+    std::os::unix::fs::symlink(&outside, world.host("rw").join(".git")).map_err(say)?;
+    std::os::unix::fs::symlink(&outside, world.host("rw").join("sub")).map_err(say)?;
+    std::fs::create_dir(world.host("rw").join("nested")).map_err(say)?;
+    std::os::unix::fs::symlink(&outside, world.host("rw").join("nested/.git")).map_err(say)?;
+    let mut child = Command::new(&plan(&world)?, "sh")
+        .args(["-c", "ls -A /work; sleep 0"])
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    let reason = format!("{}", child.enforcement());
+    let outcome = world.unharmed();
+    child.wait().map_err(say)?;
+    outcome?;
+    world.unharmed()?;
+    ensure(reason.contains(".git is a link"), || reason)
+}
+
+fn concurrent(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let plan = plan(&world)?;
+    let before = listing(&world.host("rw"));
+    let start = || {
+        Command::new(&plan, "sh")
+            .args(["-c", &format!("read go; {}", attack(&EXACT))])
+            .stdin(Stdio::Piped)
+            .state_dir(world.host("state"))
+            .spawn()
+            .map_err(say)
+    };
+    let mut first = start()?;
+    let held = world.host("rw").join(".vscode");
+    let is_socket = || {
+        held.symlink_metadata()
+            .is_ok_and(|meta| meta.file_type().is_socket())
+    };
+    ensure(is_socket(), || "nothing is held".to_owned())?;
+    let mut second = start()?;
+    // A whole run in between, and the end of the first, take nothing from the second.
+    run(&world, &plan, "true")?;
+    ensure(is_socket(), || "a third run took it away".to_owned())?;
+    first
+        .stdin
+        .take()
+        .ok_or("no input")?
+        .write_all(b"\n")
+        .map_err(say)?;
+    first.wait().map_err(say)?;
+    ensure(is_socket(), || "the first run took it away".to_owned())?;
+    second
+        .stdin
+        .take()
+        .ok_or("no input")?
+        .write_all(b"\n")
+        .map_err(say)?;
+    second.wait().map_err(say)?;
+    ensure(second.quarantined().is_empty(), || {
+        format!("{:?}", second.quarantined())
+    })?;
+    same(&before, &listing(&world.host("rw")))
+}
+
+fn killed(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let before = listing(&world.host("rw"));
+    let mut broker = std::process::Command::new(crate::fixture::probe_program())
+        .args(["--holder", mechanism.name()])
+        .args([world.host("rw"), world.host("state")])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .map_err(say)?;
+    let mut line = String::new();
+    if let Some(stdout) = broker.stdout.take() {
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)
+            .map_err(say)?;
+    }
+    let held = world.host("rw").join(".vscode").symlink_metadata().is_ok();
+    broker.kill().map_err(say)?;
+    broker.wait().map_err(say)?;
+    ensure(held && line == "started\n", || {
+        format!("nothing was held: {line}")
+    })?;
+    let left = world.host("rw").join(".vscode").symlink_metadata().is_ok();
+    ensure(left, || "nobody could have removed it yet".to_owned())?;
+    // Another policy; again while the killed tree is still ending.
+    let other = Policy::builder()
+        .mount(world.host("rw"), "/data", Access::ALL)
+        .protect(".other")
+        .build()
+        .map_err(say)?;
+    let plan = mechanism.plan(&other);
+    let until = Instant::now() + WITHIN;
+    loop {
+        run(&world, &plan, "true")?;
+        match same(&before, &listing(&world.host("rw"))) {
+            Err(changed) if Instant::now() > until => return Err(changed),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// A caller that starts a command and waits to be killed.
+pub(crate) fn holder(args: &[String]) -> ExitCode {
+    let [mechanism, rw, state] = args else {
+        return ExitCode::FAILURE;
+    };
+    let mechanism = mechanisms()
+        .into_iter()
+        .find(|one| one.name() == mechanism)
+        .expect("a mechanism of this host");
+    let mut policy = Policy::builder().mount(rw, "/", Access::ALL);
+    for name in EXACT {
+        policy = policy.protect(name);
+    }
+    let plan = mechanism.plan(&policy.build().expect("a policy"));
+    let child = Command::new(&plan, "sleep")
+        .arg("1000")
+        .state_dir(state.as_str())
+        .spawn();
+    let mut child = child.expect("a child");
+    println!("started");
+    child.wait().expect("never");
+    ExitCode::FAILURE
+}
+
+fn stateless(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    std::os::unix::fs::symlink(world.host("ro"), world.host("linked")).map_err(say)?;
+    for (state, said) in [
+        (world.host("linked"), "not a directory"),
+        (
+            world.host("rw").join("state"),
+            "where the command can write",
+        ),
+        (PathBuf::from("relative"), "absolute"),
+    ] {
+        let mut child = Command::new(&plan, "true")
+            .state_dir(&state)
+            .spawn()
+            .map_err(say)?;
+        let entries = &child.enforcement().promises;
+        let entry = entries
+            .iter()
+            .find(|e| e.promise == Promise::ProtectedNames)
+            .cloned();
+        child.wait().map_err(say)?;
+        let good = entry.as_ref().is_some_and(|e| {
+            e.state == State::Degraded && e.reason.as_ref().is_some_and(|r| r.contains(said))
+        });
+        ensure(good, || format!("{}: {entry:?}", state.display()))?;
+    }
+    Ok(())
+}
+
+/// A writable part of a read-only mount, and one of a writable one that is shown twice.
+fn parts(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    for name in ["rw/part", "ro/open"] {
+        std::fs::create_dir(world.host(name)).map_err(say)?;
+    }
+    let policy = Policy::builder()
+        .mount(world.host("rw"), "/rw", Access::ALL)
+        .mount(world.host("rw/part"), "/part", Access::ALL)
+        .mount(world.host("ro"), "/ro", Access::READ)
+        .mount(
+            world.host("ro/open"),
+            "/ro/open",
+            Access::READ | Access::WRITE,
+        )
+        .mount(
+            crate::fixture::probe_program(),
+            "/probe",
+            Access::READ | Access::EXECUTE,
+        )
+        .protect(".vscode")
+        .build()
+        .map_err(say)?;
+    let plan = mechanism.plan(&policy);
+    let before = (listing(&world.host("rw")), listing(&world.host("ro")));
+    let places = ["/rw", "/rw/part", "/part", "/ro", "/ro/open"];
+    let names: Vec<String> = places.map(|place| format!("{place}/.vscode")).to_vec();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let script = format!("cd /tmp; {}", attack(&names));
+    let output = run(&world, &plan, &script)?;
+    ensure(output.quarantined.is_empty(), || format!("{output:?}"))?;
+    same(&before.0, &listing(&world.host("rw")))?;
+    same(&before.1, &listing(&world.host("ro")))
+}
+
+fn descriptors(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let output = Command::new(&plan(&world)?, "/probe")
+        .args(["--probe", "fds"])
+        .state_dir(world.host("state"))
+        .output()
+        .map_err(say)?;
+    let text = output.stdout.text();
+    ensure(text.trim() == "ok 0 1 2", || format!("{text}"))
+}
+
+fn large(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let script = "mkdir d; cd d; for i in $(seq 210); do mkdir $i; (cd $i; touch $(seq 100)); done
+                  mkdir .vscode; true";
+    let mut child = Command::new(&plan(&world)?, "sh")
+        .args(["-c", script])
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    child.wait().map_err(say)?;
+    let text = child.enforcement().to_string();
+    ensure(text.contains("too large to look everywhere"), || text)
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+fn say(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
