@@ -1,13 +1,13 @@
-//! `cargo xtask bench [files] [spawn]`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [os]`: runs `benches/ratios`, built for release.
 
 use crate::failure::Failure;
 use crate::process;
 use crate::table::Table;
 
 pub(crate) const ABOUT: &str =
-    "what the sandboxes cost, as ratios measured in one run, beside the targets (files, spawn)";
+    "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os)";
 
-const GROUPS: [&str; 2] = ["files", "spawn"];
+const GROUPS: [&str; 2] = ["files", "os"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments

@@ -27,10 +27,12 @@ pub(crate) fn medians<const N: usize>(
             }
         }
     }
-    Ok(times.map(|mut times| {
-        times.sort_unstable();
-        times[times.len() / 2]
-    }))
+    Ok(times.map(median))
+}
+
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// One line of the table.

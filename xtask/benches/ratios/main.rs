@@ -9,6 +9,7 @@ use std::error::Error;
 mod amounts;
 mod compare;
 mod files;
+mod inside;
 mod spawn;
 mod trees;
 
@@ -20,6 +21,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         && flag == amounts::FLAG
     {
         return amounts::operate(operation, dir.as_ref());
+    }
+    if let [flag, operation] = arguments.as_slice()
+        && flag == inside::FLAG
+    {
+        return inside::operate(operation);
     }
     // Cargo adds a word of its own.
     let asked = |name: &str| {
@@ -34,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
-        ("spawn", &[spawn::measures]),
+        ("os", &[spawn::measures, inside::measures]),
     ];
     for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
         for measures in *measures {

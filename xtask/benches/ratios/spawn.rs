@@ -4,10 +4,11 @@ use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{self, Command};
+use std::time::Instant;
 
-use os_sandbox::{Backend, Exit, Plan, Policy, Requirement, Stdio, Support, System};
+use os_sandbox::{Backend, Exit, Plan, Policy, Requirement, Stdio, Support, Survivors, System};
 
-use crate::compare::{Measure, Outcome, Work, medians};
+use crate::compare::{Measure, Outcome, Work, median, medians};
 
 const ROUNDS: usize = 40;
 const BATCH: u32 = 10;
@@ -17,8 +18,23 @@ const BROKER_BYTES: usize = 64 << 20;
 
 const PROGRAM: &str = "/usr/bin/true";
 
+const ALONE: &str = "spawn, landlock + seccomp, no init";
 const LANDLOCK: &str = "spawn, landlock + seccomp + init";
 const BUBBLEWRAP: &str = "spawn, bubblewrap + landlock + seccomp";
+
+/// Commands at once, when memory is looked at.
+const CHILDREN: usize = 50;
+const MEMORY: [(&str, Backend); 2] = [
+    ("memory, landlock", Backend::Landlock),
+    ("memory, bubblewrap", Backend::Bubblewrap),
+];
+
+/// Rounds of a self-test.
+const PROVEN: usize = 9;
+const PROOFS: [(&str, Backend); 2] = [
+    ("self-test, landlock", Backend::Landlock),
+    ("self-test, bubblewrap", Backend::Bubblewrap),
+];
 
 /// What os-sandbox asks of bwrap: the namespaces, /proc with its covers, private places. Written
 /// by hand, so that the comparison is with bwrap and not with ourselves.
@@ -52,13 +68,100 @@ const MASKED: [&str; 5] = [
 pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     let broker = vec![1u8; BROKER_BYTES];
     let support = Support::detect();
-    let measures = vec![landlock(&support)?, bubblewrap(&support)?];
+    let mut measures = vec![
+        landlock(&support, ALONE, Survivors::Left, 1.5)?,
+        landlock(&support, LANDLOCK, Survivors::Ended, 2.2)?,
+        bubblewrap(&support)?,
+    ];
+    for (name, backend) in MEMORY {
+        measures.push(memory(&support, name, backend)?);
+    }
+    for (name, backend) in PROOFS {
+        measures.push(proof(&support, name, backend)?);
+    }
     black_box(&broker);
     Ok(measures)
 }
 
-fn landlock(support: &Support) -> Result<Measure, Box<dyn Error>> {
-    let outcome = match plan(support, Backend::Landlock) {
+/// What the broker has more in its memory while many commands run, for each of them. The most it
+/// had at any time would be what reading libraries and detection took.
+fn memory(
+    support: &Support,
+    name: &'static str,
+    backend: Backend,
+) -> Result<Measure, Box<dyn Error>> {
+    let outcome = match plan(support, backend, Survivors::Ended) {
+        Err(why) => Outcome::NotHere(why),
+        Ok(plan) => {
+            let sleep = || {
+                os_sandbox::Command::new(&plan, "/usr/bin/sleep")
+                    .arg("60")
+                    .spawn()
+            };
+            // What is made once is there before.
+            drop(sleep()?);
+            let before = resident().ok_or("no /proc/self/status")?;
+            let mut most = before;
+            let mut children = Vec::new();
+            for _ in 0..CHILDREN {
+                children.push(sleep()?);
+                most = most.max(resident().unwrap_or_default());
+            }
+            drop(children);
+            Outcome::Amount {
+                got: (most - before) as f64 / 1024.0 / CHILDREN as f64,
+                unit: "MB",
+                of: "resident in the broker for each of 50 commands at once",
+                target: 1.0,
+            }
+        }
+    };
+    Ok(Measure { name, outcome })
+}
+
+/// Anonymous memory of this process, in KiB.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+fn proof(
+    support: &Support,
+    name: &'static str,
+    backend: Backend,
+) -> Result<Measure, Box<dyn Error>> {
+    let outcome = match plan(support, backend, Survivors::Ended) {
+        Err(why) => Outcome::NotHere(why),
+        Ok(plan) => {
+            let mut times = Vec::new();
+            for _ in 0..PROVEN {
+                let start = Instant::now();
+                if !Support::prove(&plan)?.holds() {
+                    return Err("the self-test failed".into());
+                }
+                times.push(start.elapsed());
+            }
+            Outcome::Amount {
+                got: median(times).as_secs_f64() * 1e3,
+                unit: "ms",
+                of: "the whole self-test",
+                target: 150.0,
+            }
+        }
+    };
+    Ok(Measure { name, outcome })
+}
+
+fn landlock(
+    support: &Support,
+    name: &'static str,
+    survivors: Survivors,
+    target: f64,
+) -> Result<Measure, Box<dyn Error>> {
+    let outcome = match plan(support, Backend::Landlock, survivors) {
         Err(why) => Outcome::NotHere(why),
         Ok(plan) => {
             let [ours, other] = medians(ROUNDS, BATCH, [confined(&plan), plain(PROGRAM, &[])])?;
@@ -66,18 +169,16 @@ fn landlock(support: &Support) -> Result<Measure, Box<dyn Error>> {
                 ours,
                 other,
                 other_name: "std::process::Command",
-                target: Some(2.2),
+                target: Some(target),
             }
         }
     };
-    Ok(Measure {
-        name: LANDLOCK,
-        outcome,
-    })
+    Ok(Measure { name, outcome })
 }
 
 fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
-    let outcome = match (plan(support, Backend::Bubblewrap), support.bubblewrap()) {
+    let plan = plan(support, Backend::Bubblewrap, Survivors::Ended);
+    let outcome = match (plan, support.bubblewrap()) {
         (Err(why), _) => Outcome::NotHere(why),
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
         (Ok(plan), Some(bwrap)) => {
@@ -127,10 +228,11 @@ fn bare_arguments() -> Vec<String> {
     arguments
 }
 
-fn plan(support: &Support, backend: Backend) -> Result<Plan, String> {
+fn plan(support: &Support, backend: Backend, survivors: Survivors) -> Result<Plan, String> {
     // Few and large mounts, which the comparison with bwrap has as well.
     let policy = Policy::builder()
         .system(System::BroadRead)
+        .survivors(survivors)
         .build()
         .map_err(|error| error.to_string())?;
     Plan::with_mechanism(&policy, support, Requirement::Enforce, backend)
