@@ -1,7 +1,8 @@
 //! Runs a command on an older or stricter kernel, played by a seccomp filter:
-//! `hide landlock|openat2|userns [and more of them] -- CMD ARGS…`
+//! `hide landlock|openat2|tracing|userns [and more of them] -- CMD ARGS…`
 //!
 //! - `landlock`: its system calls answer ENOSYS, as before Linux 5.13
+//! - `tracing`: nobody may look into processes, as with a strict Yama
 //! - `openat2`: answers ENOSYS, as before Linux 5.6 and under old container filters
 //! - `userns`: new user namespaces answer EPERM, as under AppArmor or in containers
 //!
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let program = args
         .next()
-        .ok_or("usage: hide landlock|openat2|userns -- CMD ARGS…")?;
+        .ok_or("usage: hide landlock|openat2|tracing|userns -- CMD ARGS…")?;
     for name in hidden {
         linux::hide(&name)?;
     }
@@ -60,6 +61,14 @@ pub(crate) mod linux {
                 libc::ENOSYS,
             ),
             "openat2" => answer(always(&[libc::SYS_openat2]), libc::ENOSYS),
+            "tracing" => answer(
+                always(&[
+                    libc::SYS_ptrace,
+                    libc::SYS_process_vm_readv,
+                    libc::SYS_pidfd_getfd,
+                ]),
+                libc::EPERM,
+            ),
             "userns" => {
                 // clone3's flags lie in memory; without it everybody falls back to clone.
                 answer(always(&[libc::SYS_clone3]), libc::ENOSYS)?;

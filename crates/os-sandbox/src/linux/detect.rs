@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
+use crate::promise::Promise;
 use crate::proof::{Check, Seen};
 use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support};
 use nix::unistd::geteuid;
@@ -128,12 +129,15 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
             .map_err(|error| error.to_string())?;
         let policy = Policy::builder().unix_socket(path).build();
         let policy = policy.map_err(|error| error.to_string())?;
-        not_held(&policy, &with, backend)
+        not_held(&policy, &with, backend, Some(Promise::UnixSockets))
     };
     match tried() {
         Ok(()) => Finding::Works(()),
         Err(reason) => missing(
-            &reason,
+            &match reason.strip_prefix("it could not ") {
+                Some(what) => format!("a command that tried could not {what}"),
+                None => reason,
+            },
             "Linux 5.9 or later, no outer filter that asks as well, and a kernel.yama.ptrace_scope \
              of at most 1 (with bubblewrap 2)",
         ),
@@ -270,15 +274,27 @@ fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     }
     let policy = policy.build().map_err(|error| error.to_string())?;
     prepare(&scratch.tmp()).map_err(|error| error.to_string())?;
-    not_held(&policy, support, backend)
+    not_held(&policy, support, backend, None)
 }
 
-/// An error says what a command could do under this policy and must not.
-fn not_held(policy: &Policy, support: &Support, backend: Backend) -> Result<(), String> {
+/// An error says what a command could do under this policy and must not. About one promise there
+/// may be no doubt: what comes to nothing clear speaks against it.
+fn not_held(
+    policy: &Policy,
+    support: &Support,
+    backend: Backend,
+    sure: Option<Promise>,
+) -> Result<(), String> {
     let plan = Plan::with_mechanism(policy, support, Requirement::BestEffort, backend)
         .map_err(|error| error.to_string())?;
     let (checks, _) = prove(&plan, Whose::Ours).map_err(|error| error.to_string())?;
-    let could: Vec<String> = checks.iter().filter_map(wrong).collect();
+    let could: Vec<String> = checks
+        .iter()
+        .filter_map(|check| match check.seen {
+            Seen::Unclear if Some(check.promise) == sure => Some(format!("not {}", check.name)),
+            Seen::Unclear | Seen::Refused | Seen::Worked => wrong(check),
+        })
+        .collect();
     if could.is_empty() {
         Ok(())
     } else {

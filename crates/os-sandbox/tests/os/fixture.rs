@@ -42,6 +42,16 @@ impl Mechanism {
         self != Mechanism::Landlock
     }
 
+    /// Whether single sockets of the host can be opened here.
+    pub(crate) fn names_sockets(self) -> bool {
+        let backend = if self.has_mount_layer() {
+            Backend::Bubblewrap
+        } else {
+            Backend::Landlock
+        };
+        Support::detect().named_sockets(backend)
+    }
+
     pub(crate) fn plan(self, policy: &Policy) -> Plan {
         let support = Support::detect();
         let (support, backend) = match self {

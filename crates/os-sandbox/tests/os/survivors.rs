@@ -21,6 +21,13 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
             );
         }
     }
+    if !mechanism.names_sockets() {
+        report.skip(
+            "survivors: with named sockets",
+            "they cannot be connected from outside here",
+        );
+        return;
+    }
     // With a connector, which is the parent of everything else.
     for end in ["exit", "kill", "drop", "timeout", "broker", "connector"] {
         report.case(
