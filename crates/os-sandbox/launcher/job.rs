@@ -33,6 +33,10 @@ pub struct Run<'a> {
     pub ruleset: Option<i32>,
     /// The channel to the connector.
     pub channel: Option<i32>,
+    /// Files of control groups that the target enters.
+    pub groups: &'a [i32],
+    pub watch_bytes: u64,
+    pub watch_threads: u64,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -66,7 +70,7 @@ impl<'a> Exec<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn parse(body: &'a [u8], fds: &[i32]) -> Option<Self> {
+    pub fn parse(body: &'a [u8], fds: &'a [i32]) -> Option<Self> {
         let word = |index: usize| -> Option<u64> {
             let at = index * 8;
             Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?))
@@ -124,6 +128,9 @@ impl<'a> Run<'a> {
             stdio: [*fds.first()?, *fds.get(1)?, *fds.get(2)?],
             ruleset,
             channel,
+            groups: fds.get(fds.len().checked_sub(count(wire::WORD_GROUPS)?)?..)?,
+            watch_bytes: word(wire::WORD_WATCH_BYTES)?,
+            watch_threads: word(wire::WORD_WATCH_THREADS)?,
         })
     }
 

@@ -26,6 +26,7 @@ mod probe;
 mod supervise;
 mod sys;
 mod target;
+mod watch;
 mod wire;
 
 use connect::Connect;

@@ -11,6 +11,7 @@ pub const FCHMODAT: usize = 53;
 pub const OPENAT: usize = 56;
 pub const CLOSE: usize = 57;
 pub const PIPE2: usize = 59;
+pub const GETDENTS64: usize = 61;
 pub const READ: usize = 63;
 pub const WRITE: usize = 64;
 pub const PPOLL: usize = 73;

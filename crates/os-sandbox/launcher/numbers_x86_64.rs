@@ -30,6 +30,7 @@ pub const CAPGET: usize = 125;
 pub const CAPSET: usize = 126;
 pub const PRCTL: usize = 157;
 pub const MOUNT: usize = 165;
+pub const GETDENTS64: usize = 217;
 pub const CLOCK_GETTIME: usize = 228;
 pub const EXIT_GROUP: usize = 231;
 pub const KEYCTL: usize = 250;

@@ -1,25 +1,33 @@
 //! The supervisor: parent of the target, reaper of whatever the target leaves behind, and the one
-//! that ends the tree. It ends it when the target is done, when time is up, and when the broker
-//! is gone or asks for it (end of the control socket): the same path every time.
+//! that ends the tree. It ends it when the target is done, when time is up, when the tree was seen
+//! over a limit, and when the broker is gone or asks for it (end of the control socket): the same
+//! path every time.
 
 use crate::job::Run;
 use crate::pins;
 use crate::probe;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
+use crate::watch::Watch;
 use crate::wire;
 use crate::{CONTROL, Failure, at, tell};
 
 const PR_SET_CHILD_SUBREAPER: usize = 36;
 const PR_SET_DUMPABLE: usize = 4;
 
-/// Rounds of ending everything and reaping, ten milliseconds apart at most: half a minute.
+/// Rounds of ending everything and reaping, ten milliseconds apart at most: half a minute, if
+/// nobody can be reaped.
 const MAX_ROUNDS: u32 = 3000;
+
+/// Processes reaped before the supervisor looks at anything else.
+const MAX_REAPED: u32 = 256;
 
 /// How the wait for the target ended.
 enum End {
     Target(i32),
     TimedOut,
+    /// Which limit.
+    Over(i32),
     BrokerGone,
     ConnectorGone,
 }
@@ -50,6 +58,7 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     let forking = at(wire::STAGE_FORK);
     let children = sys::child_signals().map_err(&forking)?;
     let [errors, errors_target] = sys::pipe().map_err(&forking)?;
+    let watch = Watch::new(run, me).map_err(&forking)?;
     let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
     let target = match sys::fork().map_err(&forking)? {
         0 => target::become_target(run, me, errors_target),
@@ -63,11 +72,15 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     if let Some(ruleset) = run.ruleset {
         sys::close(ruleset);
     }
+    for group in run.groups {
+        sys::close(*group);
+    }
 
-    let end = wait(run, target, children, errors, deadline);
+    let end = wait(run, target, children, errors, deadline, watch);
     match end {
         End::Target(_) => {}
         End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
+        End::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
         End::BrokerGone => {}
         End::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
     }
@@ -86,7 +99,7 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     // Last, because the broker takes it for the end.
     report(match (end, left) {
         (End::Target(status), _) => End::Target(status),
-        (End::TimedOut | End::BrokerGone, Left::None(Some(status))) => End::Target(status),
+        (End::TimedOut | End::Over(_) | End::BrokerGone, Left::None(Some(status))) => End::Target(status),
         (other, _) => other,
     });
     sys::exit(0)
@@ -115,13 +128,27 @@ fn add_rule(ruleset: i32, rights: u64, path: sys::CStr<'_>) -> sys::Result<()> {
     added
 }
 
-fn wait(run: &Run<'_>, target: i32, children: i32, errors: i32, deadline: Option<u64>) -> End {
+fn wait(
+    run: &Run<'_>,
+    target: i32,
+    children: i32,
+    errors: i32,
+    deadline: Option<u64>,
+    mut watch: Option<Watch>,
+) -> End {
     let mut errors = errors;
+    let mut waiting = false;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
         if left == Some(0) {
             return End::TimedOut;
         }
+        if let Some(limit) = watch.as_mut().and_then(Watch::look) {
+            return End::Over(limit);
+        }
+        let look = watch.as_ref().map(Watch::left_ms);
+        let now = waiting.then_some(0);
+        let left = left.into_iter().chain(look).chain(now).min();
         let mut fds = [
             PollFd {
                 fd: CONTROL,
@@ -163,9 +190,11 @@ fn wait(run: &Run<'_>, target: i32, children: i32, errors: i32, deadline: Option
         if fds[3].revents != 0 {
             return End::ConnectorGone;
         }
-        if fds[1].revents != 0 {
+        if fds[1].revents != 0 || waiting {
             drain(children);
-            if let Some(status) = reap(target) {
+            let reaped = reap(target);
+            waiting = !reaped.all;
+            if let Some(status) = reaped.found {
                 if errors >= 0 {
                     started_or_not(errors);
                 }
@@ -204,15 +233,25 @@ fn drain(signals: i32) {
     let _ = sys::read(signals, &mut buffer);
 }
 
-/// Reaps all who are done; the status of the target if it was among them.
-fn reap(target: i32) -> Option<i32> {
+/// Reaps who is done, as many as there is time for: in a tree that forks without end there is
+/// always one more, and the clock must be looked at too.
+fn reap(target: i32) -> Reaped {
     let mut found = None;
-    while let Ok(Some((pid, status))) = sys::wait_any(false) {
-        if pid == target {
-            found = Some(status);
+    for _ in 0..MAX_REAPED {
+        match sys::wait_any(false) {
+            Ok(Some((pid, status))) if pid == target => found = Some(status),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return Reaped { found, all: true },
         }
     }
-    found
+    Reaped { found, all: false }
+}
+
+struct Reaped {
+    /// The status of the target, if it was among them.
+    found: Option<i32>,
+    /// Nobody else is done.
+    all: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -233,11 +272,15 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
         } else {
             kill_children();
         }
-        loop {
+        let mut pause_ms = 0;
+        for _ in 0..MAX_REAPED {
             match sys::wait_any(false) {
                 Ok(Some((pid, status))) if pid == target => found = Some(status),
                 Ok(Some(_)) => {}
-                Ok(None) => break,
+                Ok(None) => {
+                    pause_ms = 10;
+                    break;
+                }
                 Err(_) => return Left::None(found),
             }
         }
@@ -246,7 +289,7 @@ fn end_tree(run: &Run<'_>, children: i32, target: i32) -> Left {
             events: sys::POLLIN,
             revents: 0,
         }];
-        let _ = sys::poll(&mut fds, Some(10));
+        let _ = sys::poll(&mut fds, Some(pause_ms));
         drain(children);
     }
     Left::Some
@@ -287,8 +330,8 @@ fn report(end: End) {
             tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
         }
         End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
-        End::TimedOut | End::BrokerGone | End::ConnectorGone => {
-            tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0)
+        End::TimedOut | End::Over(_) | End::BrokerGone | End::ConnectorGone => {
+            tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0);
         }
     }
 }

@@ -321,6 +321,22 @@ pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
     .map(|number| number as i32)
 }
 
+/// The next entries of an open directory, as many as fit: `struct linux_dirent64` one after the
+/// other. 0 at the end.
+pub fn entries(directory: i32, buffer: &mut [u8]) -> Result<usize> {
+    raw(
+        nr::GETDENTS64,
+        [
+            fd(directory),
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+            0,
+            0,
+            0,
+        ],
+    )
+}
+
 pub fn unlink(path: CStr<'_>) -> Result<()> {
     raw(nr::UNLINKAT, [fd(AT_FDCWD), path.pointer(), 0, 0, 0, 0]).map(drop)
 }

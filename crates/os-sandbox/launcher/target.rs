@@ -96,6 +96,11 @@ fn prepare(run: &Run<'_>, supervisor: i32, errors: &mut i32) -> Result<(), Failu
 
 /// `errors` is moved to [`ERRORS`] on the way.
 fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
+    // While it is the only process of the tree, so that everything after it is inside.
+    for group in run.groups {
+        // "Whoever writes this": of one thread, which is all of us.
+        sys::write(*group, b"0").map_err(at(wire::STAGE_GROUP))?;
+    }
     if run.has(wire::FLAG_SETSID) {
         sys::setsid().map_err(at(wire::STAGE_PARENT))?;
     }

@@ -38,7 +38,10 @@ pub const MAX_SOCKETS: usize = 64;
 /// late rules (1 word each: the rights), pins (3 words each: what to do, then device and inode,
 /// or zero for any), then strings, each ended by NUL: working directory, candidates for the program, arguments,
 /// environment, paths of the late rules, of the probe, and of the pins.
-pub const RUN_WORDS: usize = 11;
+///
+/// The last descriptors ([`WORD_GROUPS`] says how many) are files of control groups, open for
+/// writing: the target enters those groups before it does anything else.
+pub const RUN_WORDS: usize = 14;
 pub const WORD_FLAGS: usize = 0;
 /// 0 is no limit.
 pub const WORD_WALL_MS: usize = 1;
@@ -52,6 +55,11 @@ pub const WORD_ARGS: usize = 7;
 pub const WORD_ENV: usize = 8;
 pub const WORD_PROBES: usize = 9;
 pub const WORD_PINS: usize = 10;
+pub const WORD_GROUPS: usize = 11;
+/// Memory of the whole tree that the supervisor watches over; 0 is none.
+pub const WORD_WATCH_BYTES: usize = 12;
+/// Threads of the whole tree that the supervisor watches over; 0 is none.
+pub const WORD_WATCH_THREADS: usize = 13;
 
 /// The supervisor is pid 1 of a pid namespace: its end is the end of the tree.
 pub const FLAG_PID1: u64 = 1;
@@ -111,6 +119,10 @@ pub const RECORD_PROBE: u32 = 8;
 pub const RECORD_CONFINED: u32 = 9;
 /// The connector is gone, so the tree is being ended.
 pub const RECORD_NO_CONNECTOR: u32 = 10;
+/// The supervisor saw the tree over a limit and is ending it: one of the next two.
+pub const RECORD_OVER_LIMIT: u32 = 11;
+pub const OVER_BYTES: i32 = 1;
+pub const OVER_THREADS: i32 = 2;
 
 /// Where starting failed.
 pub const STAGE_PROTOCOL: i32 = 1;
@@ -130,6 +142,7 @@ pub const STAGE_PARENT: i32 = 14;
 pub const STAGE_PIN: i32 = 15;
 pub const STAGE_MOUNTS: i32 = 16;
 pub const STAGE_CONNECT: i32 = 17;
+pub const STAGE_GROUP: i32 = 18;
 
 /// What a probe tries, one record each; what it means is `linux/checks.rs`. The answers travel
 /// from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`] each:

@@ -10,6 +10,7 @@ use crate::child::{Child, Findings, Killer, Stream, Watched};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
+use crate::exceeded::{Bounds, Exceeded, Seen};
 use crate::output::{Captured, Exit, Output};
 use crate::quarantine::Quarantined;
 use std::future::poll_fn;
@@ -69,6 +70,8 @@ pub struct AsyncChild {
     errors_first: bool,
     enforcement: Enforcement,
     keep: [usize; 2],
+    bounds: Bounds,
+    exceeded: Option<Exceeded>,
 }
 
 /// How far it is.
@@ -83,7 +86,7 @@ enum State {
 }
 
 /// How it ended, and what was found then.
-type Ended = (Result<Exit, Error>, Findings);
+type Ended = (Result<(Exit, Option<Seen>), Error>, Findings);
 
 impl Command {
     /// As [`Command::spawn`], without holding up the other tasks.
@@ -136,6 +139,8 @@ impl AsyncChild {
             state: State::Running(held),
             enforcement: parts.enforcement,
             keep: parts.keep,
+            bounds: parts.bounds,
+            exceeded: None,
         })
     }
 
@@ -180,6 +185,7 @@ impl AsyncChild {
         let [stdout, stderr] = kept;
         Ok(Output {
             exit,
+            exceeded: self.exceeded,
             stdout,
             stderr,
             quarantined: std::mem::take(&mut self.enforcement.quarantined),
@@ -205,6 +211,12 @@ impl AsyncChild {
                 None => return self.finish().await,
             }
         }
+    }
+
+    /// The limit that it ran into, known once it has been waited for; as [`Child::exceeded`].
+    #[must_use]
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        self.exceeded
     }
 
     /// Ends the command and everything that it started; [`AsyncChild::wait`] then tells how.
@@ -320,7 +332,7 @@ impl AsyncChild {
             let mut held = Held(Some(running));
             let end = runtime()?.spawn_blocking(move || match held.0.as_mut() {
                 Some(running) => {
-                    let exit = running.wait();
+                    let exit = running.wait().map(|exit| (exit, running.seen()));
                     Ok((exit, running.findings()))
                 }
                 None => Err(lost()),
@@ -336,10 +348,12 @@ impl AsyncChild {
             }),
         };
         self.state = match &outcome {
-            Ok(exit) => State::Ended(*exit),
+            Ok((exit, _)) => State::Ended(*exit),
             Err(_) => State::Lost,
         };
-        outcome
+        let (exit, seen) = outcome?;
+        self.exceeded = self.bounds.exceeded(exit, seen);
+        Ok(exit)
     }
 }
 
@@ -407,6 +421,7 @@ struct Parts {
     stderr: Option<std::io::PipeReader>,
     enforcement: Enforcement,
     keep: [usize; 2],
+    bounds: Bounds,
 }
 
 impl From<Child> for Started {
@@ -419,6 +434,7 @@ impl From<Child> for Started {
                 stderr: child.stderr,
                 enforcement: child.enforcement,
                 keep: child.keep,
+                bounds: child.bounds,
             },
         }
     }

@@ -4,6 +4,7 @@ use crate::backend;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
+use crate::exceeded::{Bounds, Exceeded};
 use crate::output::{Captured, Exit, Output};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
@@ -36,6 +37,8 @@ pub struct Child {
     pub(crate) running: backend::Running,
     pub(crate) enforcement: Enforcement,
     pub(crate) keep: [usize; 2],
+    pub(crate) bounds: Bounds,
+    pub(crate) exceeded: Option<Exceeded>,
 }
 
 /// Ends a command from another thread.
@@ -120,6 +123,10 @@ impl Child {
         let limits = command.plan.policy().limits();
         let keep = [limits.stdout_bytes, limits.stderr_bytes];
         let mut enforcement = Enforcement::new(&command.plan);
+        let bounds = Bounds {
+            wall: command.wall(),
+            ..command.plan.bounds()
+        };
         let (running, (stdin, stdout, stderr), notes) = backend::start(command)?;
         enforcement.note(&notes.0);
         Ok(Child {
@@ -129,6 +136,8 @@ impl Child {
             running,
             enforcement,
             keep,
+            bounds,
+            exceeded: None,
         })
     }
 
@@ -182,6 +191,7 @@ impl Child {
         let [stdout, stderr] = kept;
         Ok(Output {
             exit,
+            exceeded: self.exceeded,
             stdout,
             stderr,
             quarantined: std::mem::take(&mut self.enforcement.quarantined),
@@ -234,7 +244,28 @@ impl Child {
     fn ended(&mut self) -> Result<Exit, Error> {
         let exit = self.running.wait();
         self.enforcement.found(self.running.findings());
-        exit
+        let exit = exit?;
+        self.exceeded = self.bounds.exceeded(exit, self.running.seen());
+        Ok(exit)
+    }
+
+    /// The limit that it ran into, known once it has been waited for.
+    ///
+    /// ```
+    /// use os_sandbox::{Command, Exceeded, Plan, Policy, Requirement, Support};
+    /// use std::time::Duration;
+    ///
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+    /// let short = Duration::from_millis(50);
+    /// let mut child = Command::new(&plan, "sleep").arg("60").timeout(short).spawn()?;
+    /// child.wait()?;
+    /// assert_eq!(child.exceeded(), Some(Exceeded::Wall(short)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        self.exceeded
     }
 
     /// Ends the command and everything that it started; [`Child::wait`] then tells how.

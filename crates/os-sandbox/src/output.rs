@@ -1,5 +1,6 @@
 //! How a command ended and what it printed, in bounded memory.
 
+use crate::exceeded::Exceeded;
 use crate::quarantine::Quarantined;
 use std::borrow::Cow;
 use std::fmt;
@@ -66,6 +67,8 @@ impl fmt::Display for Exit {
 pub struct Output {
     /// How it ended.
     pub exit: Exit,
+    /// The limit that it ran into.
+    pub exceeded: Option<Exceeded>,
     /// Standard output.
     pub stdout: Captured,
     /// Standard error.

@@ -4,6 +4,7 @@
 use crate::access::Access;
 use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
+use crate::exceeded::Bounds;
 use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, Rank, State};
 use crate::support::{Finding, Support};
@@ -138,7 +139,7 @@ impl Plan {
             return Err(PlanError {
                 backend,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
-                hints: hints(support),
+                hints: hints(support, &[]),
             });
         }
         Plan::evaluate(policy, support, backend).checked(requirement)
@@ -196,6 +197,11 @@ impl Plan {
         }
     }
 
+    /// The limits as they hold here.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::new(self.policy.limits(), &self.support)
+    }
+
     pub(crate) fn places(&self) -> &Arc<Places> {
         &self.places
     }
@@ -214,8 +220,8 @@ impl Plan {
         }
         Err(PlanError {
             backend: self.backend,
+            hints: hints(&self.support, &gaps),
             gaps,
-            hints: hints(&self.support),
         })
     }
 
@@ -325,10 +331,15 @@ fn usable(support: &Support, backend: Backend) -> bool {
     }
 }
 
-fn hints(support: &Support) -> Vec<String> {
+/// Control groups only help limits.
+fn hints(support: &Support, gaps: &[Entry]) -> Vec<String> {
+    let limits = gaps
+        .iter()
+        .any(|gap| matches!(gap.promise, Promise::MemoryLimit | Promise::ProcessLimit));
     support
         .missing()
         .into_iter()
+        .filter(|(what, ..)| limits || !what.ends_with("cgroup"))
         .map(|(what, why, how)| {
             if how.is_empty() {
                 format!("{what}: {why}")
@@ -344,7 +355,7 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     if backend == Backend::Seatbelt {
         return crate::seatbelt::evaluate(policy);
     }
-    use Mechanism::{Bubblewrap, Landlock, Launcher, Rlimits, Seccomp};
+    use Mechanism::{Bubblewrap, Landlock, Launcher, Seccomp};
     let abi = support.landlock_abi();
     let mount_layer = backend == Backend::Bubblewrap;
     let rules = backend != Backend::None && abi > 0;
@@ -513,34 +524,71 @@ fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> 
     } else {
         out.any(Promise::Devices, &[&need(5, "6.10")]);
     }
-    if policy.limits().memory_bytes.is_some() {
-        if support.launcher() {
-            let each = "for each process, not for the tree together";
-            out.push(Promise::MemoryLimit, State::Degraded, &[Rlimits], each);
-        } else {
-            out.push(Promise::MemoryLimit, State::Absent, &[], "no mechanism");
-        }
-    }
-    if policy.limits().processes.is_some() {
-        if mount_layer && !support.uid_zero {
-            out.push(Promise::ProcessLimit, State::Enforced, &[Rlimits], "");
-        } else if mount_layer {
-            out.push(
-                Promise::ProcessLimit,
-                State::Absent,
-                &[],
-                "the kernel exempts uid 0",
-            );
-        } else {
-            out.push(
-                Promise::ProcessLimit,
-                State::Absent,
-                &[],
-                "needs a user namespace",
-            );
-        }
-    }
+    limits(&mut out, policy, support, backend);
     out.0
+}
+
+/// Those of the whole tree. Without a control group the supervisor looks at it now and then.
+fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
+    use Mechanism::{Cgroup, Launcher, Rlimits};
+    const LOOKS: &str = "looked at ten times a second; needs a writable control group";
+    let confined = backend != Backend::None;
+    // Who is not confined could move itself out.
+    let state = if confined {
+        State::Enforced
+    } else {
+        State::Degraded
+    };
+    let reason = if confined {
+        ""
+    } else {
+        "it could leave its group"
+    };
+    // Survivors that are left have no supervisor who could look.
+    let watched = backend == Backend::Bubblewrap || !policy.leaves();
+    let bounds = Bounds::new(policy.limits(), support);
+    if let Some(asked) = policy.limits().memory_bytes {
+        let promise = Promise::MemoryLimit;
+        if !support.launcher() {
+            out.push(promise, State::Absent, &[], "no mechanism");
+        } else if support.memory_cgroup() {
+            out.push(promise, state, &[Cgroup, Rlimits], reason);
+        } else if watched {
+            out.push(promise, State::Degraded, &[Launcher, Rlimits], LOOKS);
+        } else {
+            let each = "for each process; what may be left is not watched";
+            out.push(promise, State::Degraded, &[Rlimits], each);
+        }
+        if support.launcher() && bounds.memory_bytes < Some(asked) {
+            out.remark_too("less than was asked for, because the host has no more");
+        }
+    }
+    if let Some(asked) = policy.limits().processes {
+        let promise = Promise::ProcessLimit;
+        // Counted for a user within a user namespace, and never for uid 0.
+        let counted = backend == Backend::Bubblewrap && !support.uid_zero;
+        if !support.launcher() {
+            out.push(promise, State::Absent, &[], "no mechanism");
+        } else if support.process_cgroup() && counted {
+            out.push(promise, state, &[Cgroup, Rlimits], reason);
+        } else if support.process_cgroup() {
+            out.push(promise, state, &[Cgroup], reason);
+        } else if counted {
+            out.push(promise, State::Enforced, &[Rlimits], "");
+        } else if watched {
+            out.push(promise, State::Degraded, &[Launcher], LOOKS);
+        } else {
+            out.push(
+                promise,
+                State::Absent,
+                &[],
+                "what may be left is not watched",
+            );
+        }
+        if support.launcher() && bounds.processes < Some(asked) {
+            out.remark_too("less than was asked for, because the host has no more");
+        }
+    }
 }
 
 struct Out(Vec<Entry>);
@@ -580,6 +628,13 @@ impl Out {
         if let Some(entry) = self.0.last_mut() {
             entry.reason = Some(text.to_owned());
         }
+    }
+
+    /// The same for one that may have a reason already.
+    fn remark_too(&mut self, text: &str) {
+        let old = self.0.last().and_then(|entry| entry.reason.clone());
+        let old = old.map(|old| format!("{old}; ")).unwrap_or_default();
+        self.remark(&format!("{old}{text}"));
     }
 
     fn names(

@@ -151,6 +151,8 @@ pub enum Mechanism {
     Launcher,
     /// Limits of one process (`setrlimit`).
     Rlimits,
+    /// A control group of the command's own.
+    Cgroup,
 }
 
 /// What became of one promise.
@@ -256,6 +258,7 @@ impl fmt::Display for Mechanism {
             Mechanism::Seatbelt => "seatbelt",
             Mechanism::Launcher => "launcher",
             Mechanism::Rlimits => "rlimits",
+            Mechanism::Cgroup => "cgroup",
         })
     }
 }

@@ -28,6 +28,10 @@ pub struct Support {
     pub(crate) bubblewrap: Finding<Bubblewrap>,
     /// Under bubblewrap, mounts inside mounts by descriptor.
     pub(crate) pins: Finding<()>,
+    pub(crate) memory_group: Finding<ControlGroup>,
+    pub(crate) process_group: Finding<ControlGroup>,
+    /// Memory of the machine, if it is known.
+    pub(crate) machine_bytes: Option<u64>,
     pub(crate) connector: Connector,
     /// Nothing is said about it where it cannot exist.
     pub(crate) seatbelt: Option<Finding<()>>,
@@ -39,6 +43,22 @@ pub struct Support {
 pub(crate) struct Connector {
     pub(crate) bubblewrap: Finding<()>,
     pub(crate) landlock: Finding<()>,
+}
+
+/// A control group below which others can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ControlGroup {
+    pub(crate) parent: PathBuf,
+    pub(crate) version: GroupVersion,
+    /// A limit of the caller's own that a group made here would not be below.
+    pub(crate) ceiling: Option<u64>,
+}
+
+/// The kernel's two interfaces to control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupVersion {
+    One,
+    Two,
 }
 
 /// Something that works here, or why not and what would change that.
@@ -109,6 +129,12 @@ pub struct Assumed {
     pub connector: bool,
     /// Whether `/usr/bin/sandbox-exec` works.
     pub seatbelt: bool,
+    /// Whether control groups that limit memory can be made.
+    pub memory_cgroup: bool,
+    /// Whether control groups that limit processes can be made.
+    pub process_cgroup: bool,
+    /// Memory of the machine; `None` is unknown.
+    pub memory_bytes: Option<u64>,
     /// Whether the caller is uid 0.
     pub uid_zero: bool,
 }
@@ -182,6 +208,17 @@ impl Support {
                 how: String::new(),
             }
         }
+        let group = |there: bool| {
+            if there {
+                Finding::Works(ControlGroup {
+                    parent: PathBuf::from("/sys/fs/cgroup"),
+                    version: GroupVersion::Two,
+                    ceiling: None,
+                })
+            } else {
+                missing()
+            }
+        };
         let when = |there: bool| if there { Finding::Works(()) } else { missing() };
         Support {
             launcher: Finding::Works(()),
@@ -206,6 +243,9 @@ impl Support {
                 landlock: when(host.connector),
             },
             seatbelt: host.seatbelt.then_some(Finding::Works(())),
+            memory_group: group(host.memory_cgroup),
+            process_group: group(host.process_cgroup),
+            machine_bytes: host.memory_bytes,
             uid_zero: host.uid_zero,
         }
     }
@@ -287,6 +327,18 @@ impl Support {
         self.launcher.found().is_some()
     }
 
+    /// Whether the memory of a whole tree can be limited by the kernel.
+    #[must_use]
+    pub fn memory_cgroup(&self) -> bool {
+        self.memory_group.found().is_some()
+    }
+
+    /// Whether the processes of a whole tree can be limited by the kernel.
+    #[must_use]
+    pub fn process_cgroup(&self) -> bool {
+        self.process_group.found().is_some()
+    }
+
     /// What is missing: `(what, why, how to get it)`; the last may be empty.
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, &str, &str)> {
@@ -309,6 +361,8 @@ impl Support {
             let what = "named sockets under landlock";
             self.connector.landlock.missing_into(what, &mut out);
         }
+        self.memory_group.missing_into("memory cgroup", &mut out);
+        self.process_group.missing_into("process cgroup", &mut out);
         out
     }
 
@@ -323,6 +377,18 @@ impl Support {
             bubblewrap: off(),
             landlock: off(),
         };
+        self
+    }
+
+    /// This host as if no control group could be made: an ordinary user's host, emulated.
+    #[must_use]
+    pub fn without_cgroups(mut self) -> Support {
+        for group in [&mut self.memory_group, &mut self.process_group] {
+            *group = Finding::Missing {
+                reason: "switched off by the caller".to_owned(),
+                how: String::new(),
+            };
+        }
         self
     }
 
@@ -410,7 +476,16 @@ impl fmt::Display for Support {
         row(
             "launcher",
             self.launcher.row(|()| "started from memory".to_owned()),
-        )
+        )?;
+        let group = |group: &ControlGroup| {
+            let version = match group.version {
+                GroupVersion::One => 1,
+                GroupVersion::Two => 2,
+            };
+            format!("control groups {version}, in {}", group.parent.display())
+        };
+        row("memory", self.memory_group.row(group))?;
+        row("processes", self.process_group.row(group))
     }
 }
 

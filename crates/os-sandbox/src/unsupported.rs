@@ -5,6 +5,7 @@
 use crate::child::{Findings, Notes, Pipes};
 use crate::command::{Command, Session, Stdio};
 use crate::error::{Error, ErrorKind};
+use crate::exceeded::Seen;
 use crate::output::Exit;
 use crate::plan::Plan;
 use crate::proof::Check;
@@ -47,6 +48,9 @@ pub(crate) fn detect() -> Support {
             landlock: missing(),
         },
         seatbelt: None,
+        memory_group: missing(),
+        process_group: missing(),
+        machine_bytes: None,
         uid_zero: nix::unistd::geteuid().is_root(),
     }
 }
@@ -165,6 +169,11 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
 }
 
 impl Running {
+    /// No limit of a whole tree is watched here.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        None
+    }
+
     /// Waits until a pipe is readable, the command ended, or the time passed.
     pub(crate) fn poll(
         &mut self,

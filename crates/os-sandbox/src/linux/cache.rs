@@ -86,6 +86,10 @@ impl Known {
     /// probe is kept here.
     pub(super) fn of(support: &Support) -> Known {
         let Support {
+            // Made, each time.
+            memory_group: _,
+            process_group: _,
+            machine_bytes: _,
             // Seen by being used, each time.
             launcher: _,
             // Asked of the kernel each time.

@@ -2,13 +2,16 @@
 //! attempts what it must not be able to do.
 
 use super::cache::{Cache, Known};
+use super::cgroup;
 use super::launch::launch;
 use super::message;
 use super::private::PrivateDir;
 use super::prove::{Whose, prove};
-use super::running::Running;
+use super::running::{Own, Running};
+use super::start::{Probe, begin};
 use super::wire;
 use crate::access::Access;
+use crate::command::{Command, Stdio};
 use crate::error::Error;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
@@ -61,8 +64,21 @@ fn look(known: &Known) -> Support {
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
         seatbelt: None,
+        memory_group: missing("not looked for yet", ""),
+        process_group: missing("not looked for yet", ""),
+        machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
     };
+    [support.memory_group, support.process_group] = cgroup::find();
+    // Where a confined process has passed before, a start will tell.
+    let passed = known.landlock || known.bubblewrap.is_some();
+    if !passed && let Err(reason) = enter(&support) {
+        for group in [&mut support.memory_group, &mut support.process_group] {
+            if group.found().is_some() {
+                *group = missing(&reason, "");
+            }
+        }
+    }
     if !filters {
         support.seccomp = missing(
             "the kernel has no system call filters",
@@ -156,6 +172,9 @@ fn nothing(error: &Error) -> Support {
         pins: unknown(),
         connector: no_connector(),
         seatbelt: None,
+        memory_group: unknown(),
+        process_group: unknown(),
+        machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
     }
 }
@@ -169,7 +188,11 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
 
 /// Landlock version, its fixed errata, and whether filters work: as the launcher sees them.
 fn report() -> Result<(u32, u32, bool), Error> {
-    let mut running = Running::new(launch(false, false)?.job(&[message::report()])?, None, None);
+    let mut running = Running::new(
+        launch(false, false)?.job(&[message::report()])?,
+        Own::default(),
+        None,
+    );
     let record = running.first(WITHIN)?;
     if record.kind != wire::RECORD_REPORT {
         return Err(Error::new(
@@ -179,6 +202,40 @@ fn report() -> Result<(u32, u32, bool), Error> {
     }
     let positive = |number: i32| u32::try_from(number).unwrap_or(0);
     Ok((positive(record.a), positive(record.b), record.c == 1))
+}
+
+/// Whether a process may enter the groups that can be made, shown by one that does.
+fn enter(support: &Support) -> Result<(), String> {
+    if !support.memory_cgroup() && !support.process_cgroup() {
+        return Ok(());
+    }
+    let policy = Policy::builder()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, Backend::None)
+        .map_err(|error| error.to_string())?;
+    let command = Command::new(&plan, "probe")
+        .stdout(Stdio::Null)
+        .stderr(Stdio::Null)
+        .timeout(WITHIN);
+    let mut nothing = Probe {
+        pid: 0,
+        strings: vec![Vec::new(); wire::PROBE_STRINGS],
+    };
+    nothing.strings[wire::PROBE_ASKED] = b"0".to_vec();
+    let (mut running, _, _) = begin(command, Some(nothing)).map_err(|error| error.to_string())?;
+    running.wait().map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// Memory of the machine (proc_meminfo(5)).
+fn machine_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
 /// bubblewrap, and whether mounts inside mounts can be made by descriptor under it.

@@ -31,6 +31,10 @@ pub(crate) struct Run {
     pub(crate) probes: Vec<Vec<u8>>,
     /// Those nearer to the root first.
     pub(crate) pins: Vec<Pin>,
+    /// How many of the descriptors, the last ones, are files of control groups.
+    pub(crate) groups: u64,
+    pub(crate) watch_bytes: u64,
+    pub(crate) watch_threads: u64,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -103,6 +107,9 @@ impl Run {
         words[wire::WORD_ENV] = self.env.len() as u64;
         words[wire::WORD_PROBES] = self.probes.len() as u64;
         words[wire::WORD_PINS] = self.pins.len() as u64;
+        words[wire::WORD_GROUPS] = self.groups;
+        words[wire::WORD_WATCH_BYTES] = self.watch_bytes;
+        words[wire::WORD_WATCH_THREADS] = self.watch_threads;
         let mut body = Vec::new();
         for word in words {
             body.extend_from_slice(&word.to_ne_bytes());

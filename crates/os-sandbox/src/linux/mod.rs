@@ -6,6 +6,7 @@ mod alone;
 mod below;
 mod bwrap;
 mod cache;
+mod cgroup;
 mod checks;
 mod detect;
 mod fresh;

@@ -2,6 +2,7 @@
 //! for the mounts. Removed at the end. What a killed broker left behind is removed by the next one:
 //! a directory whose lock nobody holds.
 
+use super::cgroup::Groups;
 use super::remove::remove;
 use super::ruleset::{Rules, Wanted};
 use crate::error::Error;
@@ -32,6 +33,7 @@ pub(crate) struct Places {
     shared: Mutex<Option<Arc<PrivateDir>>>,
     taken: AtomicU64,
     filter: OnceLock<(seccomp::Wanted, Vec<u8>)>,
+    pub(crate) groups: Groups,
 }
 
 impl Places {

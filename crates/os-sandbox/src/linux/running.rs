@@ -4,6 +4,7 @@
 
 use super::after::After;
 use super::alone::{self, Alone};
+use super::cgroup::Group;
 use super::launch::Launched;
 use super::private::{Places, PrivateDir};
 use super::wire;
@@ -11,6 +12,7 @@ use crate::child::Findings;
 #[cfg(feature = "tokio")]
 use crate::child::Watched;
 use crate::error::{Error, ErrorKind};
+use crate::exceeded::Seen;
 use crate::output::Exit;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{PipeReader, Read};
@@ -58,13 +60,19 @@ pub(crate) struct Running {
     /// For a command that nobody supervises.
     alone: Option<Alone>,
     // Removed after the end, because the target works in it.
-    private: Option<Private>,
+    own: Box<Own>,
+    seen: Option<Seen>,
     after: Option<Box<After>>,
     findings: Findings,
 }
 
-/// A private directory, and where it may be kept.
-type Private = (Arc<PrivateDir>, Option<Arc<Places>>);
+/// What a command has to itself, and where that may be kept for the next one.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub(crate) private: Option<Arc<PrivateDir>>,
+    pub(crate) group: Option<Group>,
+    pub(crate) keep: Option<Arc<Places>>,
+}
 
 /// Ends a tree from another thread.
 #[derive(Debug)]
@@ -76,11 +84,7 @@ pub(crate) enum Killer {
 }
 
 impl Running {
-    pub(crate) fn new(
-        launched: Launched,
-        private: Option<Private>,
-        wall: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(launched: Launched, own: Own, wall: Option<Duration>) -> Self {
         let give_up =
             wall.and_then(|wall| Instant::now().checked_add(wall.saturating_add(END_GRACE)));
         Running {
@@ -91,7 +95,8 @@ impl Running {
             result: None,
             give_up,
             alone: None,
-            private,
+            own: Box::new(own),
+            seen: None,
             after: None,
             findings: Findings::default(),
         }
@@ -118,6 +123,9 @@ impl Running {
     pub(crate) fn unsupervised(&mut self, wall: Option<Duration>) -> Result<(), Error> {
         let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
         self.give_up = None;
+        if let Some(group) = &mut self.own.group {
+            group.may_stay();
+        }
         self.alone = match Alone::watch(&self.launched.process, deadline) {
             Ok(alone) => Some(alone),
             Err(error) => {
@@ -279,7 +287,7 @@ impl Running {
             .reap()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
         self.finish();
-        let private = self.private.take();
+        let mut own = std::mem::take(&mut self.own);
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),
             (Some(_), None) => {
@@ -291,11 +299,41 @@ impl Running {
             }
             (None, _) => self.outcome()?,
         };
-        if let Some((place, Some(places))) = private {
-            places.give_back(place);
+        self.seen = self.over_limit().or_else(|| {
+            let hits = own.group.as_mut()?.hits();
+            match (hits.memory, hits.processes) {
+                (0, 0) => None,
+                (0, _) => Some(Seen::Processes),
+                (_, _) => Some(Seen::Memory),
+            }
+        });
+        if let Some(places) = own.keep {
+            if let Some(place) = own.private {
+                places.give_back(place);
+            }
+            if let Some(group) = own.group {
+                places.groups.give_back(group);
+            }
         }
         self.result = Some(exit);
         Ok(exit)
+    }
+
+    /// The limit of the whole tree that was hit, once it was waited for.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        self.seen
+    }
+
+    /// The limit for which the supervisor ended it.
+    fn over_limit(&self) -> Option<Seen> {
+        let record = self
+            .records
+            .iter()
+            .find(|record| record.kind == wire::RECORD_OVER_LIMIT)?;
+        Some(match record.a {
+            wire::OVER_THREADS => Seen::Processes,
+            _ => Seen::Memory,
+        })
     }
 
     /// Asks the supervisor to end everything.
@@ -405,7 +443,11 @@ impl Running {
             .give_up
             .is_some_and(|give_up| give_up <= Instant::now())
         {
-            return Ok(Exit::TimedOut);
+            // Whoever ends the tree was ended itself.
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "the supervisor of the command did not end it in time; processes may be left",
+            ));
         }
         crate::support::Support::forget();
         let complaint = self.complaint();

@@ -1,13 +1,14 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
 use super::after::After;
+use super::cgroup::{Group, Resource, Wanted};
 use super::hold;
 use super::launch::{Launched, Starting, data, image, launch};
 use super::message::{self, Message, Run};
 use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
 use super::ruleset::{self, Rules};
-use super::running::{Record, Running};
+use super::running::{Own, Record, Running};
 use super::sockets::{self, Connector};
 use super::state::Held;
 use super::sweep::Sweep;
@@ -71,10 +72,11 @@ pub(crate) fn begin(
     let notes = std::mem::take(&mut prepared.notes);
     let mut running = Running::new(
         launched,
-        prepared
-            .private
-            .take()
-            .map(|private| (private, keep(&command.plan))),
+        Own {
+            private: prepared.private.take(),
+            group: prepared.group.take(),
+            keep: keep(&command.plan),
+        },
         wall,
     )
     .then(Some(After::new(
@@ -116,6 +118,9 @@ struct Prepared {
     run: Run,
     ruleset: Option<Arc<Rules>>,
     private: Option<Arc<PrivateDir>>,
+    group: Option<Group>,
+    /// The files by which the target enters its group.
+    doors: Vec<OwnedFd>,
     bwrap: Option<Bwrap>,
     connector: Option<Connector>,
     notes: Notes,
@@ -225,10 +230,16 @@ impl Prepared {
                 Some(Connector::new(paths, &mounts, internet(plan))?)
             }
         };
+        let group = limit_tree(plan, &mut run)?;
+        let doors = group.as_ref().map(Group::doors).transpose()?;
+        let doors = doors.unwrap_or_default();
+        run.groups = doors.len() as u64;
         let mut prepared = Prepared {
             run,
             ruleset,
             private,
+            group,
+            doors,
             bwrap: None,
             connector,
             notes: Notes::default(),
@@ -319,6 +330,7 @@ impl Prepared {
         fds.extend(self.connector.as_ref().map(|one| one.targets.as_fd()));
         // Last, and not looked at: the supervisor keeps it open until its end.
         fds.extend(self.held.as_ref().map(|held| held.lock().as_fd()));
+        fds.extend(self.doors.iter().map(AsFd::as_fd));
         let mut messages: Vec<Message<'_>> =
             self.connector.iter().map(Connector::message).collect();
         let run = self.run.message(fds);
@@ -432,6 +444,8 @@ fn internet(plan: &Plan) -> bool {
         Network::Unrestricted => true,
     }
 }
+/// Processes that the caller's user may have beside those of the command.
+const ROOM_FOR_OTHERS: u64 = 16 << 10;
 
 /// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
 fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
@@ -455,11 +469,48 @@ fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     ] {
         out.extend(limit.map(|limit| (resource, limit, limit)));
     }
-    // Counted for a user within a user namespace; elsewhere it would count the whole host.
-    if plan.backend() == Backend::Bubblewrap {
-        out.extend(limits.processes.map(|limit| (PROCESSES, limit, limit)));
-    }
+    // Counted for a user within a user namespace; elsewhere for all that the user runs. There it
+    // only holds a bomb until the supervisor looks, so it leaves room for everything else.
+    let room = match plan.backend() {
+        Backend::Bubblewrap => 0,
+        Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,
+    };
+    out.extend(limits.processes.map(|limit| {
+        let limit = limit.saturating_add(room);
+        (PROCESSES, limit, limit)
+    }));
     out
+}
+
+/// A control group for what one can be made for; the rest the supervisor watches.
+fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<Group>, Error> {
+    let (support, bounds) = (plan.support(), plan.bounds());
+    let mut wanted = Vec::new();
+    if let Some(limit) = bounds.memory_bytes {
+        match support.memory_group.found() {
+            Some(at) => wanted.push(Wanted {
+                resource: Resource::Memory,
+                at: at.clone(),
+                limit,
+            }),
+            // 0 would mean that nobody watches.
+            None => run.watch_bytes = limit.max(1),
+        }
+    }
+    if let Some(limit) = bounds.processes {
+        match support.process_group.found() {
+            Some(at) => wanted.push(Wanted {
+                resource: Resource::Processes,
+                at: at.clone(),
+                limit,
+            }),
+            None => run.watch_threads = limit.max(1),
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    plan.places().groups.take(&wanted).map(Some)
 }
 
 /// The command's ends of its streams, and ours of those that are pipes.
@@ -593,6 +644,7 @@ fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_LIMITS => of_ours("a limit could not be set"),
         wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
         wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
+        wire::STAGE_GROUP => of_ours("the command could not enter its control group"),
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
         wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
         wire::STAGE_PARENT => of_ours("the supervisor went away"),

@@ -29,7 +29,8 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
     /// Processes and threads of the whole tree. Default 2048.
     pub processes: Option<u64>,
-    /// Private writable memory. Default 16 GiB.
+    /// Memory of the whole tree, and private writable memory of each process. Default 16 GiB; never
+    /// more than seven eighths of the machine's.
     pub memory_bytes: Option<u64>,
 }
 

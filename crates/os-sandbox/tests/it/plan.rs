@@ -13,8 +13,7 @@ fn host(abi: u32, bubblewrap: bool) -> Support {
         bubblewrap: bubblewrap.then(|| "0.12.0".to_owned()),
         pins_by_descriptor: bubblewrap,
         connector: true,
-        seatbelt: false,
-        uid_zero: false,
+        ..Assumed::default()
     })
 }
 
@@ -205,7 +204,7 @@ fn a_plan_reads_like_a_table() {
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
     devices          enforced  bubblewrap
-    memory limit     degraded  rlimits (for each process, not for the tree together)
+    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
     process limit    enforced  rlimits
     ");
     let plan = Plan::new(&policy, &host(6, false), Requirement::Enforce).unwrap();
@@ -230,8 +229,8 @@ fn a_plan_reads_like_a_table() {
     metadata         absent    (needs a mount layer, such as bubblewrap)
     process list     absent    (needs a mount layer, such as bubblewrap)
     devices          enforced  landlock
-    memory limit     degraded  rlimits (for each process, not for the tree together)
-    process limit    absent    (needs a user namespace)
+    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
+    process limit    degraded  launcher (looked at ten times a second; needs a writable control group)
     ");
 }
 
@@ -355,4 +354,62 @@ fn named_sockets_need_somebody_who_connects_them() {
             refused.hint()
         );
     }
+}
+
+#[test]
+fn limits_of_a_whole_tree() {
+    let state = |assumed: Assumed, backend: Backend, promise: Promise| {
+        let support = Support::assume(Assumed {
+            landlock_abi: 7,
+            seccomp: true,
+            bubblewrap: Some("0.12.0".to_owned()),
+            ..assumed
+        });
+        let plan =
+            Plan::with_mechanism(&policy(), &support, Requirement::BestEffort, backend).unwrap();
+        let entry = plan.entries().iter().find(|entry| entry.promise == promise);
+        entry.unwrap().to_string()
+    };
+    let groups = |uid_zero, memory_bytes| Assumed {
+        memory_cgroup: true,
+        process_cgroup: true,
+        memory_bytes,
+        uid_zero,
+        ..Assumed::default()
+    };
+    let (memory, processes) = (Promise::MemoryLimit, Promise::ProcessLimit);
+    let got = [
+        state(groups(true, None), Backend::Bubblewrap, memory),
+        state(groups(true, Some(8 << 30)), Backend::Landlock, memory),
+        state(groups(false, Some(64 << 30)), Backend::None, memory),
+        state(groups(true, None), Backend::Bubblewrap, processes),
+        state(groups(false, None), Backend::Bubblewrap, processes),
+        state(groups(false, None), Backend::Landlock, processes),
+        state(
+            Assumed {
+                uid_zero: true,
+                ..Assumed::default()
+            },
+            Backend::Bubblewrap,
+            processes,
+        ),
+        state(
+            Assumed {
+                memory_bytes: Some(1 << 30),
+                ..Assumed::default()
+            },
+            Backend::Landlock,
+            memory,
+        ),
+    ];
+    insta::assert_snapshot!(got.join("\n"), @r"
+    memory limit     enforced  cgroup + rlimits
+    memory limit     enforced  cgroup + rlimits (less than was asked for, because the host has no more)
+    memory limit     degraded  cgroup + rlimits (it could leave its group)
+    process limit    enforced  cgroup
+    process limit    enforced  cgroup + rlimits
+    process limit    enforced  cgroup
+    process limit    degraded  launcher (looked at ten times a second; needs a writable control group)
+    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group; less than was asked for, because the host has no more)
+    ");
 }

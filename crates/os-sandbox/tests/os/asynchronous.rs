@@ -210,7 +210,8 @@ fn dropped(runtime: &Runtime, world: &World) -> Outcome {
         }
         Ok::<(), String>(())
     })?;
-    settled(|now| now.0 == before.0 && now.1 <= before.1)
+    // The plan may keep the locks of a few groups.
+    settled(|now| now.0 == before.0 && now.1 < before.1 + DROPS as usize)
 }
 
 /// Waits for a count of children and descriptors.

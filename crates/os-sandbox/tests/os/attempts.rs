@@ -30,7 +30,9 @@ pub(crate) fn run(words: &[&str]) -> Option<io::Result<String>> {
             None => Err(errno(libc::ENOENT)),
         },
         ["allocate", mb] => allocate(mb),
-        ["fork", count] => fork(count),
+        ["fork", count] => fork(count, Duration::ZERO),
+        // Whoever only looks now and then must get the time to.
+        ["fork-and-stay", count] => fork(count, Duration::from_secs(60)),
         ["signal-threads"] => signal_threads(),
         _ => return None,
     })
@@ -208,7 +210,7 @@ fn allocate(mb: &str) -> io::Result<String> {
 }
 
 /// Many processes at once, which end before this returns.
-fn fork(count: &str) -> io::Result<String> {
+fn fork(count: &str, stay: Duration) -> io::Result<String> {
     let mut children = Vec::new();
     let mut result = Ok(String::new());
     for _ in 0..number::<usize>(count)? {
@@ -219,6 +221,9 @@ fn fork(count: &str) -> io::Result<String> {
                 break;
             }
         }
+    }
+    if result.is_ok() {
+        std::thread::sleep(stay);
     }
     for mut child in children {
         let _ = child.kill();

@@ -53,7 +53,10 @@ impl Mechanism {
     }
 
     pub(crate) fn plan(self, policy: &Policy) -> Plan {
-        let support = Support::detect();
+        self.plan_on(policy, Support::detect())
+    }
+
+    pub(crate) fn plan_on(self, policy: &Policy, support: Support) -> Plan {
         let (support, backend) = match self {
             Mechanism::Bubblewrap => (support, Backend::Bubblewrap),
             Mechanism::BubblewrapAlone => (support.with_landlock_at_most(0), Backend::Bubblewrap),

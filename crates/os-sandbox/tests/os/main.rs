@@ -1,7 +1,7 @@
 //! Every promise under every mechanism that this host has, seen from outside. The program has
 //! several lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
 //! `--broker …` and `--holder …` (brokers that are going to be killed), `--caller …` (one that was
-//! started strangely) and `--remembered …` (one that detects). The tests themselves are never
+//! started strangely), `--bomber …` (one whose command does) and `--remembered …` (one that detects). The tests themselves are never
 //! confined.
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
@@ -26,6 +26,9 @@ mod fixture;
 mod holds;
 #[cfg(target_os = "linux")]
 mod left;
+#[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod matrix;
 #[cfg(target_os = "linux")]
 mod pins;
@@ -72,6 +75,7 @@ fn main() -> std::process::ExitCode {
         Some("--probe") => return probe::main(&args[1..]),
         Some("--broker") => return survivors::broker(&args[1..]),
         Some("--holder") => return holds::holder(&args[1..]),
+        Some("--bomber") => return limits::bomber(&args[1..]),
         Some("--caller") => return callers::main(&args[1..]),
         Some("--page") => return page(),
         Some("--remembered") => return remembered::main(&args[1..]),
@@ -184,6 +188,7 @@ fn tests() -> Vec<Test> {
             ("proofs", proofs::all),
             ("sockets", sockets::all),
             ("holds", holds::all),
+            ("limits", limits::all),
         ];
         let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
         for &(name, set) in sets {

@@ -148,6 +148,10 @@ fn run(words: &[&str]) -> io::Result<String> {
             number(raw::call(called as i64, args, &mut [0u8; 4096]))
         }
         ["hold", path, how] => hold(path, how),
+        ["hogs", count, megabytes, then] => hogs(parse(count)?, megabytes, then),
+        ["hog", megabytes] => hog(parse(megabytes)?),
+        ["children", count, then] => children(parse(count)?, then),
+        ["files", count] => files(parse(count)?),
         ["spin"] => loop {
             std::thread::sleep(Duration::from_secs(3600));
         },
@@ -223,6 +227,79 @@ fn hold(path: &str, how: &str) -> io::Result<String> {
         _ => loop {
             std::thread::sleep(Duration::from_secs(3600));
         },
+    }
+}
+
+/// Starts processes that each fill some memory, and says how many of them could; then ends with
+/// them or stays. No clock is involved: all of them hold what they have until all have answered.
+fn hogs(count: usize, megabytes: &str, then: &str) -> io::Result<String> {
+    let start = || {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(["--probe", "hog", megabytes])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+    };
+    let mut hogs = (0..count)
+        .map(|_| start())
+        .collect::<io::Result<Vec<_>>>()?;
+    for hog in &mut hogs {
+        if let Some(out) = &mut hog.stdout {
+            // One that was ended says nothing.
+            let _ = out.read(&mut [0; 16])?;
+        }
+    }
+    stay_if(then);
+    let mut well = 0;
+    for mut hog in hogs {
+        drop(hog.stdin.take());
+        well += usize::from(hog.wait()?.success());
+    }
+    Ok(well.to_string())
+}
+
+fn hog(megabytes: usize) -> io::Result<String> {
+    let mut memory = vec![0u8; megabytes << 20];
+    for page in memory.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&memory);
+    println!("full");
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(String::new())
+}
+
+/// Starts processes until it cannot, and says how many there were.
+fn children(count: usize, then: &str) -> io::Result<String> {
+    let mut children = Vec::new();
+    while children.len() < count {
+        let child = std::process::Command::new(std::env::current_exe()?)
+            .args(["--probe", "spin"])
+            .spawn();
+        match child {
+            Ok(child) => children.push(child),
+            Err(_) => break,
+        }
+    }
+    stay_if(then);
+    Ok(children.len().to_string())
+}
+
+fn files(count: usize) -> io::Result<String> {
+    let mut open = Vec::new();
+    while open.len() < count
+        && let Ok(file) = fs::File::open("/dev/null")
+    {
+        open.push(file);
+    }
+    Ok(open.len().to_string())
+}
+
+fn stay_if(then: &str) {
+    if then == "stay" {
+        loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
     }
 }
 

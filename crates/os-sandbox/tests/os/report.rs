@@ -68,9 +68,12 @@ pub(crate) fn support() -> usize {
     print!("{support}");
     let mut failures = 0;
     for (what, reason, _) in support.missing() {
-        append(&serde_json::json!({
-            "mechanism": what, "case": "all", "outcome": "skip", "reason": reason,
-        }));
+        // Parts that limits are made of are not mechanisms with cases of their own.
+        if !what.ends_with("cgroup") {
+            append(&serde_json::json!({
+                "mechanism": what, "case": "all", "outcome": "skip", "reason": reason,
+            }));
+        }
         if reason.is_empty() || reason.contains("it could") {
             println!("  {what}: {reason}");
             failures += 1;

@@ -7,7 +7,7 @@ use super::scene::{Outside, Scene};
 use crate::fixture::Mechanism;
 use crate::report::Report;
 use crate::words;
-use os_sandbox::{Access, Command, Exit, Output, Plan, PlanError, Requirement, Support};
+use os_sandbox::{Access, Command, Exceeded, Exit, Output, Plan, PlanError, Requirement, Support};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -125,6 +125,8 @@ enum Said {
     Failed(String),
     /// The command was not started, with this text.
     NotStarted(String),
+    /// The tree was ended over a limit before there was an answer.
+    Ended(Exceeded),
     Nonsense(String),
 }
 
@@ -304,9 +306,11 @@ impl Run<'_> {
             Ok(output) if first.script.is_some() => vec![vec![of_script(&output)]],
             Ok(output) => {
                 let text = output.stdout.text().into_owned();
+                let over = output.exceeded.filter(of_the_tree);
                 let mut lines = text.lines();
                 let mut next = || match lines.next() {
                     Some(line) => of_line(line),
+                    None if let Some(over) = over => Said::Ended(over),
                     None => Said::Nonsense(format!("no answer: {output:?}")),
                 };
                 tried
@@ -346,7 +350,9 @@ impl Run<'_> {
                 (_, Said::Nonsense(text)) => return Err(format!("{what}: {text}")),
                 (Reference::Deny, Said::Worked(_)) if !case.after.is_empty() => after.is_ok(),
                 (_, Said::Worked(_)) => false,
-                (_, Said::Errno(_) | Said::Failed(_) | Said::NotStarted(_)) => true,
+                (_, Said::Errno(_) | Said::Failed(_) | Said::NotStarted(_) | Said::Ended(_)) => {
+                    true
+                }
             };
             if case.reference == Reference::Deny && !denied {
                 let gap = plan
@@ -396,6 +402,10 @@ impl Run<'_> {
             _ => true,
         }
     }
+}
+
+fn of_the_tree(exceeded: &Exceeded) -> bool {
+    matches!(exceeded, Exceeded::Memory(_) | Exceeded::Processes(_))
 }
 
 fn of_line(line: &str) -> Said {

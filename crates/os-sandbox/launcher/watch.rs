@@ -1,0 +1,300 @@
+//! Watches over a tree by looking at it, for hosts where no control group may be made. Between two
+//! looks a tree can go over its limits; what is counted is what `/proc` shows (proc_pid_status(5)):
+//! threads, and of memory what is private or shared without a file, with what of it is swapped
+//! out. Files in memory that nobody has mapped are not seen.
+
+use crate::job::Run;
+use crate::sys;
+use crate::wire;
+
+const INTERVAL_MS: u64 = 100;
+/// Looking takes at most a twentieth of the time, and is never further apart than this.
+const SHARE: u64 = 20;
+const MAX_INTERVAL_MS: u64 = 1000;
+/// Most processes that one look counts if the job does not limit them.
+const MAX_LOOKED: usize = 1 << 16;
+/// Room for one file of `/proc`, or a part of a list of it.
+const TEXT_BYTES: usize = 16 << 10;
+
+pub struct Watch {
+    bytes: u64,
+    threads: u64,
+    next_ms: u64,
+    /// Whose `/proc` shows the tree and nobody else.
+    alone: bool,
+    me: usize,
+    processes: &'static mut [usize],
+    text: &'static mut [u8],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// Memory that several processes share counts for each of them.
+    Quick,
+    /// It is divided among them, which takes the kernel a walk through their page tables.
+    Exact,
+}
+
+impl Watch {
+    /// `None` if the job asks for nothing to be watched.
+    pub fn new(run: &Run<'_>, me: i32) -> sys::Result<Option<Watch>> {
+        if run.watch_bytes == 0 && run.watch_threads == 0 {
+            return Ok(None);
+        }
+        let room = match usize::try_from(run.watch_threads) {
+            Ok(0) | Err(_) => MAX_LOOKED,
+            // One more than allowed is all that must be seen, and one is ourselves.
+            Ok(threads) => threads.saturating_add(2).min(MAX_LOOKED),
+        };
+        Ok(Some(Watch {
+            bytes: run.watch_bytes,
+            threads: run.watch_threads,
+            next_ms: sys::monotonic_ms() + INTERVAL_MS,
+            alone: run.has(wire::FLAG_PID1),
+            me: me as usize,
+            processes: sys::words(room)?,
+            text: sys::memory(TEXT_BYTES)?,
+        }))
+    }
+
+    /// Milliseconds until the next look.
+    pub fn left_ms(&self) -> u64 {
+        self.next_ms.saturating_sub(sys::monotonic_ms())
+    }
+
+    /// Which limit the tree is over, if its time to look has come.
+    pub fn look(&mut self) -> Option<i32> {
+        let start = sys::monotonic_ms();
+        if start < self.next_ms {
+            return None;
+        }
+        let over = self.over();
+        let now = sys::monotonic_ms();
+        let pause = (now - start).saturating_mul(SHARE);
+        self.next_ms = now + pause.clamp(INTERVAL_MS, MAX_INTERVAL_MS);
+        over
+    }
+
+    fn over(&mut self) -> Option<i32> {
+        let found = if self.alone {
+            self.everybody()
+        } else {
+            self.descendants()
+        };
+        let over = |limit: u64, used: u64| limit > 0 && used > limit;
+        if over(self.threads, found as u64) {
+            return Some(wire::OVER_THREADS);
+        }
+        let (bytes, threads) = self.sum(found, Count::Quick);
+        if over(self.threads, threads) {
+            return Some(wire::OVER_THREADS);
+        }
+        (over(self.bytes, bytes) && over(self.bytes, self.sum(found, Count::Exact).0))
+            .then_some(wire::OVER_BYTES)
+    }
+
+    /// Fills the list with all processes that `/proc` shows but ourselves.
+    fn everybody(&mut self) -> usize {
+        let mut found = 0;
+        let me = self.me;
+        let processes = &mut *self.processes;
+        each_number(&Path::new().text(b"/proc"), self.text, |pid| {
+            if pid != me && found < processes.len() {
+                processes[found] = pid;
+                found += 1;
+            }
+        });
+        found
+    }
+
+    /// Fills the list with our children, their children, and so on. Orphans are our children.
+    fn descendants(&mut self) -> usize {
+        let mut tasks = [0usize; 512];
+        let mut found = 0;
+        let mut parent = self.me;
+        let mut next = 0;
+        loop {
+            let mut count = 0;
+            let of = Path::new().text(b"/proc/").number(parent).text(b"/task");
+            each_number(&of, self.text, |task| {
+                if count < tasks.len() {
+                    tasks[count] = task;
+                    count += 1;
+                }
+            });
+            for task in &tasks[..count] {
+                let children = of.text(b"/").number(*task).text(b"/children");
+                let processes = &mut *self.processes;
+                each_word(&children, self.text, |child| {
+                    if found < processes.len() {
+                        processes[found] = child;
+                        found += 1;
+                    }
+                });
+            }
+            if next == found {
+                return found;
+            }
+            parent = self.processes[next];
+            next += 1;
+        }
+    }
+
+    /// Bytes and threads of the first so many of the list. Who is gone by now counts nothing.
+    fn sum(&mut self, found: usize, count: Count) -> (u64, u64) {
+        let (mut bytes, mut threads) = (0u64, 0u64);
+        for pid in &self.processes[..found] {
+            let of = Path::new().text(b"/proc/").number(*pid);
+            let mut own = [0u64; 4];
+            let names: [&[u8]; 4] = [b"RssAnon:", b"RssShmem:", b"VmSwap:", b"Threads:"];
+            fields(&of.text(b"/status"), self.text, &names, &mut own);
+            let mut kilobytes = own[0].saturating_add(own[1]).saturating_add(own[2]);
+            if count == Count::Exact {
+                let mut shares = [0u64; 3];
+                let names: [&[u8]; 3] = [b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"];
+                // Refused for processes that want to be unreadable: they count in full.
+                if fields(&of.text(b"/smaps_rollup"), self.text, &names, &mut shares) {
+                    let shared = shares[0].saturating_add(shares[1]);
+                    kilobytes = kilobytes.min(shared.saturating_add(shares[2]));
+                }
+            }
+            bytes = bytes.saturating_add(kilobytes.saturating_mul(1024));
+            threads = threads.saturating_add(own[3]);
+        }
+        (bytes, threads)
+    }
+}
+
+/// A path of `/proc`, put together without an allocator.
+#[derive(Clone, Copy)]
+struct Path {
+    bytes: [u8; 96],
+    len: usize,
+}
+
+impl Path {
+    fn new() -> Path {
+        Path {
+            bytes: [0; 96],
+            len: 0,
+        }
+    }
+
+    /// What does not fit is left out, and the path is then one that does not exist.
+    fn text(mut self, more: &[u8]) -> Path {
+        for byte in more {
+            if self.len + 1 < self.bytes.len() {
+                self.bytes[self.len] = *byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    fn number(self, number: usize) -> Path {
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 || at == 0 {
+                break;
+            }
+        }
+        self.text(&digits[at..])
+    }
+
+    fn open(&self, flags: i32) -> sys::Result<i32> {
+        let path = sys::CStr::new(&self.bytes[..=self.len]).ok_or(sys::EINVAL)?;
+        sys::open(path, sys::O_RDONLY | sys::O_CLOEXEC | flags, 0)
+    }
+}
+
+/// Every name of a directory that is a number.
+fn each_number(directory: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
+    /// Inode, offset, length of the entry, type; then the name, ended by NUL.
+    const NAME: usize = 19;
+    let Ok(open) = directory.open(sys::O_DIRECTORY) else {
+        return;
+    };
+    while let Ok(bytes) = sys::entries(open, buffer)
+        && bytes > 0
+    {
+        let mut rest = &buffer[..bytes];
+        while let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, ..] = *rest {
+            let len = usize::from(u16::from_ne_bytes([low, high]));
+            let Some((entry, more)) = rest.split_at_checked(len).filter(|_| len > NAME) else {
+                break;
+            };
+            let name = &entry[NAME..];
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+            if let Some(number) = number(&name[..end]) {
+                see(number);
+            }
+            rest = more;
+        }
+    }
+    sys::close(open);
+}
+
+/// Every number of a list with blanks between.
+fn each_word(list: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
+    let Ok(open) = list.open(0) else {
+        return;
+    };
+    let (mut value, mut inside) = (0usize, false);
+    while let Ok(bytes) = sys::read(open, buffer)
+        && bytes > 0
+    {
+        for byte in &buffer[..bytes] {
+            if byte.is_ascii_digit() {
+                value = value.saturating_mul(10).saturating_add(usize::from(byte - b'0'));
+                inside = true;
+            } else if inside {
+                see(value);
+                (value, inside) = (0, false);
+            }
+        }
+    }
+    sys::close(open);
+}
+
+/// The numbers behind these names, each at the start of a line. Whether any was there.
+fn fields(file: &Path, buffer: &mut [u8], names: &[&[u8]], out: &mut [u64]) -> bool {
+    let Ok(open) = file.open(0) else {
+        return false;
+    };
+    let mut have = 0;
+    while have < buffer.len()
+        && let Ok(bytes) = sys::read(open, &mut buffer[have..])
+        && bytes > 0
+    {
+        have += bytes;
+    }
+    sys::close(open);
+    let mut any = false;
+    for line in buffer[..have].split(|byte| *byte == b'\n') {
+        for (name, slot) in names.iter().zip(out.iter_mut()) {
+            if let Some(rest) = line.strip_prefix(*name) {
+                let mut words = rest.split(|byte| !byte.is_ascii_digit());
+                if let Some(found) = words.find_map(number) {
+                    *slot = found as u64;
+                    any = true;
+                }
+            }
+        }
+    }
+    any
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0usize, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| usize::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}

@@ -1,0 +1,142 @@
+//! The limits as they hold for one command on this host, and which of them it ran into.
+
+use crate::output::Exit;
+use crate::policy::Limits;
+use crate::support::{ControlGroup, Support};
+use std::fmt;
+use std::time::Duration;
+
+/// Numbers of signals on every Unix that we run on.
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
+
+/// A limit that a command ran into, with its value.
+///
+/// Running into it does not always end the command: over its number of processes it only cannot
+/// start more, and when memory is short the kernel may have ended just one process of several.
+///
+/// ```
+/// use os_sandbox::Exceeded;
+///
+/// assert_eq!(Exceeded::Memory(512 << 20).to_string(), "more than 512 MiB of memory");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exceeded {
+    /// Time on the clock; [`Exit::TimedOut`].
+    Wall(Duration),
+    /// Processor time of the command's first process.
+    Cpu(Duration),
+    /// Bytes of memory of the whole tree.
+    Memory(u64),
+    /// Processes and threads of the whole tree.
+    Processes(u64),
+    /// Bytes of a file that the command's first process wrote.
+    FileSize(u64),
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exceeded::Wall(time) => write!(f, "more than {time:?}"),
+            Exceeded::Cpu(time) => write!(f, "more than {time:?} of processor time"),
+            Exceeded::Memory(bytes) => write!(f, "more than {} of memory", size(*bytes)),
+            Exceeded::Processes(count) => {
+                write!(f, "more than {count} processes and threads at once")
+            }
+            Exceeded::FileSize(bytes) => write!(f, "a file of more than {}", size(*bytes)),
+        }
+    }
+}
+
+/// Rounded down to three digits or so: what a limit was set to, in the words it was set with.
+fn size(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit {
+            let (whole, tenth) = (bytes / unit, bytes % unit * 10 / unit);
+            return if tenth == 0 {
+                format!("{whole} {name}")
+            } else {
+                format!("{whole}.{tenth} {name}")
+            };
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// What the backend saw of the limits that only it can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Memory,
+    Processes,
+}
+
+/// The limits of one command. Those of the whole tree are what holds here, not what the policy says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) wall: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) processes: Option<u64>,
+    pub(crate) file_bytes: Option<u64>,
+}
+
+impl Bounds {
+    pub(crate) fn new(limits: &Limits, support: &Support) -> Bounds {
+        let at_most = |limit: u64, group: Option<&ControlGroup>| {
+            let ceiling = group.and_then(|group| group.ceiling);
+            limit.min(ceiling.unwrap_or(u64::MAX))
+        };
+        // A limit that the machine does not have would limit nobody: the machine itself, and the
+        // caller with it, would be out of memory first.
+        let machine = support.machine_bytes.map_or(u64::MAX, most_of);
+        Bounds {
+            wall: limits.wall,
+            cpu: limits.cpu,
+            memory_bytes: limits
+                .memory_bytes
+                .map(|limit| at_most(limit, support.memory_group.found()).min(machine)),
+            processes: limits
+                .processes
+                .map(|limit| at_most(limit, support.process_group.found())),
+            file_bytes: limits.file_bytes,
+        }
+    }
+
+    /// Which limit it was, if any: what the backend saw first, then what the end itself says.
+    pub(crate) fn exceeded(&self, exit: Exit, seen: Option<Seen>) -> Option<Exceeded> {
+        match (exit, seen) {
+            (Exit::TimedOut, _) => self.wall.map(Exceeded::Wall),
+            (_, Some(Seen::Memory)) => self.memory_bytes.map(Exceeded::Memory),
+            (_, Some(Seen::Processes)) => self.processes.map(Exceeded::Processes),
+            (Exit::Signal(SIGXCPU), None) => self.cpu.map(Exceeded::Cpu),
+            (Exit::Signal(SIGXFSZ), None) => self.file_bytes.map(Exceeded::FileSize),
+            (Exit::Signal(_) | Exit::Code(_), None) => None,
+        }
+    }
+}
+
+/// Seven eighths: the rest is for whoever waits for the command.
+fn most_of(machine_bytes: u64) -> u64 {
+    machine_bytes - machine_bytes / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for (bytes, want) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (512 << 20, "512 MiB"),
+            (16 << 30, "16 GiB"),
+            ((21 << 30) + (1 << 27), "21.1 GiB"),
+            (u64::MAX, "17179869183.9 GiB"),
+        ] {
+            assert_eq!(size(bytes), want);
+        }
+    }
+}
