@@ -1,10 +1,12 @@
 //! Runs a command on an older or stricter kernel, played by a seccomp filter:
-//! `hide landlock|openat2|tracing|userns [and more of them] -- CMD ARGS…`
+//! `hide landlock|openat2|mounts|tracing|userns [and more of them] -- CMD ARGS…`
 //!
 //! - `landlock`: its system calls answer ENOSYS, as before Linux 5.13
 //! - `tracing`: nobody may look into processes, as with a strict Yama
 //! - `openat2`: answers ENOSYS, as before Linux 5.6 and under old container filters
 //! - `userns`: new user namespaces answer EPERM, as under AppArmor or in containers
+//! - `mounts`: mounts by descriptor answer EPERM, as for what bwrap starts where AppArmor's profile
+//!   for that gives no rights in a user namespace within
 //!
 //! Filters pass through exec, so whatever CMD starts (bwrap too) sees the same kernel.
 
@@ -23,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let program = args
         .next()
-        .ok_or("usage: hide landlock|openat2|tracing|userns -- CMD ARGS…")?;
+        .ok_or("usage: hide landlock|openat2|mounts|tracing|userns -- CMD ARGS…")?;
     for name in hidden {
         linux::hide(&name)?;
     }
@@ -66,6 +68,14 @@ pub(crate) mod linux {
                     libc::SYS_ptrace,
                     libc::SYS_process_vm_readv,
                     libc::SYS_pidfd_getfd,
+                ]),
+                libc::EPERM,
+            ),
+            "mounts" => answer(
+                always(&[
+                    libc::SYS_open_tree,
+                    libc::SYS_move_mount,
+                    libc::SYS_mount_setattr,
                 ]),
                 libc::EPERM,
             ),

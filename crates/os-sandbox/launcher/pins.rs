@@ -30,13 +30,11 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
         closed_file: None,
     };
     // Copied first, while what lies around them is as bubblewrap mounted it.
-    let count = run
-        .pins()
-        .filter(|pin| pin.how & wire::PIN_MOUNT != 0)
-        .count();
-    let copies = sys::words(count).map_err(at(wire::STAGE_MOUNTS))?;
+    let copies = sys::words(own_access(run).count()).map_err(at(wire::STAGE_MOUNTS))?;
     for (pin, copy) in own_access(run).zip(copies.iter_mut()) {
-        *copy = maker.copy(&pin)? as usize;
+        let place = maker.open(&pin)?;
+        *copy = copy_of(&pin, place)? as usize;
+        sys::close(place);
     }
     for pin in run.pins().filter(|pin| pin.how == wire::PIN_SEAL) {
         let place = maker.open(&pin)?;
@@ -45,25 +43,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
     }
     let mut copies = copies.iter().map(|copy| *copy as i32);
     for pin in run.pins() {
-        match pin.how & !wire::PIN_MOUNT {
-            wire::PIN_LOOK | wire::PIN_SEAL => {}
-            wire::PIN_READ_ONLY | wire::PIN_IN_PLACE => {
-                let copy = match pin.how & wire::PIN_MOUNT {
-                    0 => maker.copy(&pin)?,
-                    _ => copies.next().ok_or((wire::STAGE_PROTOCOL, sys::EPROTO))?,
-                };
-                maker.attach(&pin, copy)?;
-            }
-            wire::PIN_CLOSED_DIRECTORY => {
-                let mask = maker.closed_directory()?;
-                maker.attach(&pin, mask)?;
-            }
-            wire::PIN_CLOSED_FILE => {
-                let mask = maker.closed_file()?;
-                maker.attach(&pin, mask)?;
-            }
-            _ => return Err((wire::STAGE_PROTOCOL, sys::EPROTO)),
-        }
+        maker.hold(&pin, &mut copies)?;
     }
     // What was a link a moment ago can be a directory now: every place is looked at once more.
     for pin in run.pins() {
@@ -135,7 +115,11 @@ impl Maker {
     /// The place of a pin, if it is what the broker saw.
     fn open(&self, pin: &Pin<'_>) -> Result<i32, Failure> {
         let changed = at(wire::STAGE_PIN);
-        let place = mounts::open_beneath(self.root, pin.path).map_err(&changed)?;
+        let place = mounts::open_beneath(self.root, pin.path).map_err(|errno| match errno {
+            // The kernel has no such call, or a filter does not let it through.
+            sys::ENOSYS | sys::EPERM => (wire::STAGE_MOUNTS, errno),
+            errno => changed(errno),
+        })?;
         let (device, inode, _) = sys::identity(place).map_err(&changed)?;
         match is(pin, device, inode) {
             true => Ok(place),
@@ -143,20 +127,26 @@ impl Maker {
         }
     }
 
-    /// A copy of what is there, with the pin's own access.
-    fn copy(&self, pin: &Pin<'_>) -> Result<i32, Failure> {
-        let failed = at(wire::STAGE_MOUNTS);
-        let place = self.open(pin)?;
-        let copy = mounts::copy_tree(place).map_err(&failed)?;
-        sys::close(place);
-        if pin.how & !wire::PIN_MOUNT == wire::PIN_READ_ONLY {
-            mounts::make_read_only(copy).map_err(&failed)?;
+    /// Mounts it. What lies around it is there by now, so even the place of a copied one is
+    /// opened here.
+    fn hold(
+        &mut self,
+        pin: &Pin<'_>,
+        copies: &mut impl Iterator<Item = i32>,
+    ) -> Result<(), Failure> {
+        let protocol = (wire::STAGE_PROTOCOL, sys::EPROTO);
+        let how = pin.how & !wire::PIN_MOUNT;
+        if matches!(how, wire::PIN_LOOK | wire::PIN_SEAL) {
+            return Ok(());
         }
-        Ok(copy)
-    }
-
-    fn attach(&self, pin: &Pin<'_>, mount: i32) -> Result<(), Failure> {
         let place = self.open(pin)?;
+        let mount = match how {
+            wire::PIN_READ_ONLY | wire::PIN_IN_PLACE if pin.how == how => copy_of(pin, place)?,
+            wire::PIN_READ_ONLY | wire::PIN_IN_PLACE => copies.next().ok_or(protocol)?,
+            wire::PIN_CLOSED_DIRECTORY => self.closed_directory()?,
+            wire::PIN_CLOSED_FILE => self.closed_file()?,
+            _ => return Err(protocol),
+        };
         mounts::attach(mount, place).map_err(at(wire::STAGE_MOUNTS))?;
         sys::close(place);
         if Some(mount) != self.closed_directory {
@@ -196,6 +186,16 @@ impl Maker {
             open.map(sys::close);
         }
     }
+}
+
+/// A copy of what is there, with the pin's own access.
+fn copy_of(pin: &Pin<'_>, place: i32) -> Result<i32, Failure> {
+    let failed = at(wire::STAGE_MOUNTS);
+    let copy = mounts::copy_tree(place).map_err(&failed)?;
+    if pin.how & !wire::PIN_MOUNT == wire::PIN_READ_ONLY {
+        mounts::make_read_only(copy).map_err(&failed)?;
+    }
+    Ok(copy)
 }
 
 /// Where bubblewrap made the mounts. Between the broker's look at a tree and that mount, another

@@ -1,8 +1,8 @@
 //! Every promise under every mechanism that this host has, seen from outside. The program has
 //! several lives: the tests (the broker), `--probe OP…` (the confined target, `probe.rs`), and
 //! `--broker …` and `--holder …` (brokers that are going to be killed), `--caller …` (one that was
-//! started strangely), `--bomber …` (one whose command does) and `--remembered …` (one that detects). The tests themselves are never
-//! confined.
+//! started strangely), `--bomber …` (one whose command is), `--remembered …` and `--stricter …`
+//! (ones that detect). The tests themselves are never confined.
 //!
 //! A mechanism that the host has is never skipped. With `FORGE_TEST_OS_REPORT=FILE` each
 //! mechanism × case appends a line of JSON to the file.
@@ -79,6 +79,7 @@ fn main() -> std::process::ExitCode {
         Some("--caller") => return callers::main(&args[1..]),
         Some("--page") => return page(),
         Some("--remembered") => return remembered::main(&args[1..]),
+        Some("--stricter") => return pins::main(&args[1..]),
         _ => {}
     }
     // The libtest arguments that cargo and nextest pass: a filter, --list, --exact, --nocapture.
@@ -176,6 +177,7 @@ fn tests() -> Vec<Test> {
         ("support::detect".to_owned(), Box::new(report::support)),
         ("matrix::fixtures".to_owned(), Box::new(fixtures)),
         ("support::remembered".to_owned(), Box::new(remembered::all)),
+        ("pins::stricter".to_owned(), Box::new(pins::stricter)),
     ];
     for mechanism in fixture::mechanisms() {
         let sets: &[(&str, Set)] = &[

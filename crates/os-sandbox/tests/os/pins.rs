@@ -2,7 +2,8 @@
 //! descriptor, or bubblewrap by path), what a command tries against them, and what somebody who
 //! swaps directories for links while commands start gets out of it.
 
-use crate::fixture::{Mechanism, World};
+use crate::fixture::{Mechanism, World, probe_program};
+use crate::hide;
 use crate::report::Report;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use os_sandbox::{
@@ -11,6 +12,7 @@ use os_sandbox::{
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -30,6 +32,60 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         let outcome = race(mechanism, decoy);
         report.case(&format!("swapped for {name} while starting"), outcome);
     }
+}
+
+/// Hosts that do not let us make mounts by descriptor: bubblewrap does it, and the plan says so.
+pub(crate) fn stricter() -> usize {
+    let mut report = Report::new(Mechanism::Bubblewrap);
+    if !Support::detect().pins_by_descriptor() {
+        report.skip("a stricter host", "this is one");
+        return 0;
+    }
+    for hidden in ["mounts", "openat2"] {
+        let outcome = || {
+            // What other hosts have found out is not this one's.
+            let cache = tempfile::tempdir().map_err(say)?;
+            let output = std::process::Command::new(probe_program())
+                .args(["--stricter", hidden])
+                .env("XDG_CACHE_HOME", cache.path())
+                .output()
+                .map_err(say)?;
+            ensure(output.status.success(), || format!("{output:?}"))
+        };
+        report.case(&format!("a host without {hidden}"), outcome());
+    }
+    report.failures()
+}
+
+/// A broker on such a host.
+pub(crate) fn main(args: &[String]) -> ExitCode {
+    let hidden = args.first().expect("what to hide");
+    hide::linux::hide(hidden).expect("a filter");
+    let outcome = falls_back().and_then(|()| attacks(Mechanism::Bubblewrap));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn falls_back() -> Result<(), String> {
+    let support = Support::detect();
+    let bubblewrap = support.bubblewrap().ok_or_else(|| support.to_string())?;
+    ensure(!support.pins_by_descriptor(), || support.to_string())?;
+    ensure(
+        support
+            .to_string()
+            .contains("\npins        no   the mounts inside"),
+        || support.to_string(),
+    )?;
+    let policy = protecting(Policy::builder().mount("/srv", "/", Access::ALL));
+    let plan = Mechanism::Bubblewrap.plan(&policy.build().map_err(say)?);
+    let old = bubblewrap.version().starts_with("0.") && !support.known_holes().is_empty();
+    let said = plan.to_string().contains("CVE-2026-87766");
+    ensure(old == said, || format!("{plan}"))
 }
 
 fn say(error: impl std::fmt::Display) -> String {
