@@ -68,6 +68,7 @@ mod policy;
 mod promise;
 mod proof;
 mod quarantine;
+mod scratch;
 mod seatbelt;
 mod seccomp;
 mod support;
@@ -78,6 +79,8 @@ mod backend;
 #[cfg(not(target_os = "linux"))]
 #[path = "unsupported.rs"]
 mod backend;
+#[cfg(not(target_os = "linux"))]
+mod plain;
 
 pub use access::Access;
 #[cfg(feature = "tokio")]

@@ -1,27 +1,22 @@
-//! Where no mechanism exists yet: nothing is promised, and what is asked for by best effort runs
+//! Where no mechanism exists: nothing is promised, and what is asked for by best effort runs
 //! plainly, with the same environment, directories, limits on time and end of its process group.
 //! Every promise is listed as absent by the plan.
 
-use crate::child::{Findings, Notes, Pipes};
-use crate::command::{Command, Session, Stdio};
+use crate::child::{Notes, Pipes};
+use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::exceeded::Seen;
-use crate::output::Exit;
+use crate::plain::{self, streams};
 use crate::plan::Plan;
 use crate::proof::Check;
 use crate::support::{Connector, Finding, Support};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::io::PipeReader;
-use std::os::fd::AsFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Child;
-use std::time::{Duration, Instant};
 
-/// How often an end is looked for; there is no descriptor to wait on.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) use crate::plain::{Killer, remove};
+
+/// A running command, and nothing that it needs.
+pub(crate) type Running = plain::Running<()>;
 
 /// There is nothing to remember.
 pub(crate) fn forget() {}
@@ -34,7 +29,7 @@ pub(crate) fn detect() -> Support {
     fn missing<T>() -> Finding<T> {
         Finding::Missing {
             reason: format!("not available on {}", std::env::consts::OS),
-            how: "run on Linux".to_owned(),
+            how: "run on Linux or macOS".to_owned(),
         }
     }
     Support {
@@ -71,36 +66,18 @@ pub(crate) fn prove(_: &Plan, _: Whose) -> Result<(Vec<Check>, Notes), Error> {
 #[derive(Debug, Default)]
 pub(crate) struct Places;
 
-/// What [`Running::poll`] saw.
-#[derive(Debug, Default)]
-pub(crate) struct Event {
-    /// For each pipe, in order: there is something to read, or its end.
-    pub(crate) readable: Vec<bool>,
-    /// The command has ended.
-    pub(crate) ended: bool,
-}
-
-/// A running command. Dropping it ends its process group.
-#[derive(Debug)]
-pub(crate) struct Running {
-    child: Child,
-    group: bool,
-    deadline: Option<Instant>,
-    result: Option<Exit>,
-}
-
-/// Ends a process group from another thread.
-#[derive(Debug)]
-pub(crate) struct Killer(Option<Pid>);
-
 pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
     let temp = std::env::temp_dir();
+    let ([stdin, stdout, stderr], pipes) = streams(&command.stdio)?;
     let mut plain = std::process::Command::new(&command.program);
     plain
         .args(&command.args)
         .env_clear()
         .envs(command.variables(temp.as_os_str(), temp.as_os_str()))
-        .current_dir(directory(&command));
+        .current_dir(directory(&command))
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr);
     let group = match command.session {
         Session::New => {
             plain.process_group(0);
@@ -108,40 +85,6 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
         }
         Session::Inherit => false,
     };
-    let deadline = command
-        .wall()
-        .and_then(|wall| Instant::now().checked_add(wall));
-    let mut pipes: Pipes = (None, None, None);
-    let failed = |error| Error::io("could not make the command's streams", error);
-    for (index, one) in command.stdio.into_iter().enumerate() {
-        let end: std::process::Stdio = match one {
-            Stdio::Null => std::process::Stdio::null(),
-            Stdio::Inherit => std::process::Stdio::inherit(),
-            Stdio::File(file) => file.into(),
-            Stdio::Piped => {
-                let (reader, writer) = std::io::pipe().map_err(failed)?;
-                match index {
-                    0 => {
-                        pipes.0 = Some(writer);
-                        reader.into()
-                    }
-                    1 => {
-                        pipes.1 = Some(reader);
-                        writer.into()
-                    }
-                    _ => {
-                        pipes.2 = Some(reader);
-                        writer.into()
-                    }
-                }
-            }
-        };
-        match index {
-            0 => plain.stdin(end),
-            1 => plain.stdout(end),
-            _ => plain.stderr(end),
-        };
-    }
     let child = plain.spawn().map_err(|error| {
         let program = command.program.display();
         match error.kind() {
@@ -156,144 +99,11 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
             _ => Error::io(format!("{program}: cannot be started"), error),
         }
     })?;
-    Ok((
-        Running {
-            child,
-            group,
-            deadline,
-            result: None,
-        },
-        pipes,
-        Notes::default(),
-    ))
-}
-
-impl Running {
-    /// No limit of a whole tree is watched here.
-    pub(crate) fn seen(&self) -> Option<Seen> {
-        None
-    }
-
-    /// Waits until a pipe is readable, the command ended, or the time passed.
-    pub(crate) fn poll(
-        &mut self,
-        pipes: &[&PipeReader],
-        timeout: Option<Duration>,
-    ) -> Result<Event, Error> {
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            let ended = self.ended()?;
-            let mut fds: Vec<PollFd<'_>> = pipes
-                .iter()
-                .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
-                .collect();
-            let tick = if ended { Duration::ZERO } else { TICK };
-            let tick = PollTimeout::try_from(tick).unwrap_or(PollTimeout::ZERO);
-            match poll(&mut fds, tick) {
-                Ok(_) | Err(nix::Error::EINTR) => {}
-                Err(errno) => {
-                    return Err(Error::io("could not wait for the command", errno.into()));
-                }
-            }
-            let readable: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
-            let late = until.is_some_and(|until| until <= Instant::now());
-            if ended || late || readable.contains(&true) {
-                return Ok(Event { readable, ended });
-            }
-        }
-    }
-
-    /// Whether it has ended, without waiting.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn look(&mut self) -> Result<bool, Error> {
-        self.ended()
-    }
-
-    /// There is no socket to wait on.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn watched(&self) -> Result<crate::child::Watched, Error> {
-        Ok(crate::child::Watched::Nothing)
-    }
-
-    /// When to look again.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        Some(Instant::now() + TICK)
-    }
-
-    /// Waits for the end of the command, then ends what is left of its group.
-    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
-        while !self.ended()? {
-            std::thread::sleep(TICK);
-        }
-        Ok(self.result.unwrap_or(Exit::TimedOut))
-    }
-
-    /// Nothing is looked for after the end.
-    pub(crate) fn findings(&mut self) -> Findings {
-        Findings::default()
-    }
-
-    pub(crate) fn kill(&mut self) {
-        // Fails only if nobody is left.
-        let _ = self.child.kill();
-        if let Some(group) = self.group_id() {
-            let _ = killpg(group, Signal::SIGKILL);
-        }
-    }
-
-    pub(crate) fn killer(&self) -> Result<Killer, Error> {
-        Ok(Killer(self.group_id()))
-    }
-
-    fn group_id(&self) -> Option<Pid> {
-        let id = i32::try_from(self.child.id()).ok()?;
-        self.group.then_some(Pid::from_raw(id))
-    }
-
-    fn ended(&mut self) -> Result<bool, Error> {
-        if self.result.is_some() {
-            return Ok(true);
-        }
-        let failed = |error| Error::io("could not wait for the command", error);
-        if self
-            .deadline
-            .is_some_and(|deadline| deadline <= Instant::now())
-        {
-            self.kill();
-            self.child.wait().map_err(failed)?;
-            self.result = Some(Exit::TimedOut);
-            return Ok(true);
-        }
-        let Some(status) = self.child.try_wait().map_err(failed)? else {
-            return Ok(false);
-        };
-        self.result = Some(match (status.code(), status.signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, signal) => Exit::Signal(signal.unwrap_or(0)),
-        });
-        if let Some(group) = self.group_id() {
-            let _ = killpg(group, Signal::SIGKILL);
-        }
-        Ok(true)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.result.is_none() {
-            self.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-impl Killer {
-    pub(crate) fn kill(&self) {
-        if let Some(group) = self.0 {
-            let _ = killpg(group, Signal::SIGKILL);
-        }
-    }
+    let pid = i32::try_from(child.id())
+        .map(Pid::from_raw)
+        .map_err(|_| Error::new(ErrorKind::Io, "a process without a number"))?;
+    let running = Running::new(pid, group, command.wall(), ());
+    Ok((running, pipes, Notes::default()))
 }
 
 /// The directory on the host that a sandbox path stands for; the root or first mount by default.

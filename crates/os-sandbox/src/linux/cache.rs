@@ -23,7 +23,7 @@
 
 use super::detect::BWRAP;
 use super::launch::LAUNCHER;
-use super::private::{make, random};
+use crate::scratch::{make, random};
 use crate::support::{Connector, Support};
 use nix::fcntl::OFlag;
 use nix::unistd::{getegid, geteuid};

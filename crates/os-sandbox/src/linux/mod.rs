@@ -35,5 +35,6 @@ pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 pub(crate) use private::Places;
 pub(crate) use prove::{Whose, prove};
+pub(crate) use remove::remove;
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;

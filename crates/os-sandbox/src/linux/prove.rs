@@ -5,7 +5,7 @@
 use super::checks;
 use super::launch::LAUNCHER;
 use super::names;
-use super::private::{PrivateDir, make, random};
+use super::private::PrivateDir;
 use super::start::{Probe, begin};
 use super::view::{HostMount, host_mounts};
 use super::wire::{self, Try};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
 use crate::policy::{Place, System};
 use crate::proof::{Check, Seen};
+use crate::scratch::{make, random};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
 use std::fs::{self, Permissions};

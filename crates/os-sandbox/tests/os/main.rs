@@ -28,7 +28,6 @@ mod holds;
 mod left;
 #[cfg(target_os = "linux")]
 mod limits;
-#[cfg(target_os = "linux")]
 mod matrix;
 #[cfg(target_os = "linux")]
 mod pins;

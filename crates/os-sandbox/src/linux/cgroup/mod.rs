@@ -197,7 +197,7 @@ impl Directory {
     fn make(at: &ControlGroup) -> io::Result<Directory> {
         sweep_once(&at.parent);
         for _ in 0..MAKING_ATTEMPTS {
-            let name = format!("{PREFIX}{:016x}", super::private::random());
+            let name = format!("{PREFIX}{:016x}", crate::scratch::random());
             let path = at.parent.join(name);
             // Exclusive, and there are no links in this file system.
             fs::create_dir(&path)?;

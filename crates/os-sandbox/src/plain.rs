@@ -1,0 +1,253 @@
+//! A command without a supervisor, on systems where there is none: its streams, its end, its time
+//! limit, its process group.
+
+use crate::child::{Findings, Pipes};
+use crate::command::Stdio;
+use crate::error::Error;
+use crate::exceeded::Seen;
+use crate::output::Exit;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::PipeReader;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often an end is looked for; there is no descriptor to wait on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What [`Running::poll`] saw.
+#[derive(Debug, Default)]
+pub(crate) struct Event {
+    /// For each pipe, in order: there is something to read, or its end.
+    pub(crate) readable: Vec<bool>,
+    /// The command has ended.
+    pub(crate) ended: bool,
+}
+
+/// A running command. Dropping it ends it, and its process group if it has one.
+#[derive(Debug)]
+pub(crate) struct Running<Held> {
+    who: Who,
+    deadline: Option<Instant>,
+    result: Option<Exit>,
+    /// Given up after the end.
+    held: Option<Held>,
+}
+
+/// Ends a command from another thread.
+#[derive(Debug)]
+pub(crate) struct Killer(Who);
+
+/// A process of ours, until it was reaped: then its number can be anybody's.
+#[derive(Clone, Debug)]
+struct Who {
+    pid: Pid,
+    group: bool,
+    reaped: Arc<AtomicBool>,
+}
+
+impl<Held> Running<Held> {
+    /// A child of this process, the leader of its process group if `group` says so.
+    pub(crate) fn new(pid: Pid, group: bool, wall: Option<Duration>, held: Held) -> Self {
+        Running {
+            who: Who {
+                pid,
+                group,
+                reaped: Arc::default(),
+            },
+            deadline: wall.and_then(|wall| Instant::now().checked_add(wall)),
+            result: None,
+            held: Some(held),
+        }
+    }
+
+    /// Waits until a pipe is readable, the command ended, or the time passed.
+    pub(crate) fn poll(
+        &mut self,
+        pipes: &[&PipeReader],
+        timeout: Option<Duration>,
+    ) -> Result<Event, Error> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let ended = self.look()?;
+            let mut fds: Vec<PollFd<'_>> = pipes
+                .iter()
+                .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
+                .collect();
+            let tick = if ended { Duration::ZERO } else { TICK };
+            let tick = PollTimeout::try_from(tick).unwrap_or(PollTimeout::ZERO);
+            match poll(&mut fds, tick) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(Error::io("could not wait for the command", errno.into()));
+                }
+            }
+            let readable: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+            let late = until.is_some_and(|until| until <= Instant::now());
+            if ended || late || readable.contains(&true) {
+                return Ok(Event { readable, ended });
+            }
+        }
+    }
+
+    /// Whether it has ended, without waiting. Ends it if its time is over, and what is left of its
+    /// group when it has ended.
+    pub(crate) fn look(&mut self) -> Result<bool, Error> {
+        if self.result.is_some() {
+            return Ok(true);
+        }
+        let late = self
+            .deadline
+            .is_some_and(|deadline| deadline <= Instant::now());
+        if late {
+            self.who.kill();
+        }
+        let flags = (!late).then_some(WaitPidFlag::WNOHANG);
+        let exit = loop {
+            match waitpid(self.who.pid, flags) {
+                Ok(WaitStatus::Exited(_, code)) => break Exit::Code(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => break Exit::Signal(signal as i32),
+                Ok(_) if late => {}
+                Ok(_) => return Ok(false),
+                Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(Error::io("could not wait for the command", errno.into()));
+                }
+            }
+        };
+        self.who.end_group();
+        self.who.reaped.store(true, Ordering::Release);
+        self.result = Some(if late { Exit::TimedOut } else { exit });
+        self.held = None;
+        Ok(true)
+    }
+
+    /// There is no socket to wait on.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn watched(&self) -> Result<crate::child::Watched, Error> {
+        Ok(crate::child::Watched::Nothing)
+    }
+
+    /// When to look again.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        Some(Instant::now() + TICK)
+    }
+
+    /// Waits for the end of the command, then ends what is left of its group.
+    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
+        while !self.look()? {
+            std::thread::sleep(TICK);
+        }
+        Ok(self.result.unwrap_or(Exit::TimedOut))
+    }
+
+    /// No limit of a whole tree is watched here.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        None
+    }
+
+    /// Nothing is looked for after the end.
+    pub(crate) fn findings(&mut self) -> Findings {
+        Findings::default()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.who.kill();
+    }
+
+    pub(crate) fn killer(&self) -> Result<Killer, Error> {
+        Ok(Killer(self.who.clone()))
+    }
+}
+
+impl<Held> Drop for Running<Held> {
+    fn drop(&mut self) {
+        if self.result.is_none() {
+            self.who.kill();
+            // Cannot be caught, so it ends.
+            let _ = waitpid(self.who.pid, None);
+            self.who.end_group();
+            self.who.reaped.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Killer {
+    pub(crate) fn kill(&self) {
+        self.0.kill();
+    }
+}
+
+impl Who {
+    fn kill(&self) {
+        if !self.reaped.load(Ordering::Acquire) {
+            // Fails only if nobody is left.
+            let _ = kill(self.pid, Signal::SIGKILL);
+            self.end_group();
+        }
+    }
+
+    /// The members keep the number of the group, also when its leader is gone.
+    fn end_group(&self) {
+        if self.group {
+            let _ = killpg(self.pid, Signal::SIGKILL);
+        }
+    }
+}
+
+/// Removes what a command left. The standard library opens each directory relative to the one
+/// around it and follows no link; what it cannot remove is looked at by the next sweep.
+pub(crate) fn remove(path: &Path) {
+    let _ = std::fs::remove_dir_all(path);
+}
+
+/// The command's ends of its streams, none of them below 3, and ours of those that are pipes.
+pub(crate) fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
+    let failed = |error| Error::io("could not make the command's streams", error);
+    let mut pipes: Pipes = (None, None, None);
+    let mut one = |index: usize| -> std::io::Result<OwnedFd> {
+        let fd: OwnedFd = match &wanted[index] {
+            Stdio::Null if index == 0 => File::open("/dev/null")?.into(),
+            Stdio::Null => File::options().write(true).open("/dev/null")?.into(),
+            Stdio::Inherit => match index {
+                0 => std::io::stdin().as_fd().try_clone_to_owned(),
+                1 => std::io::stdout().as_fd().try_clone_to_owned(),
+                _ => std::io::stderr().as_fd().try_clone_to_owned(),
+            }?,
+            Stdio::Piped => {
+                let (reader, writer) = std::io::pipe()?;
+                match index {
+                    0 => {
+                        pipes.0 = Some(writer);
+                        reader.into()
+                    }
+                    1 => {
+                        pipes.1 = Some(reader);
+                        writer.into()
+                    }
+                    _ => {
+                        pipes.2 = Some(reader);
+                        writer.into()
+                    }
+                }
+            }
+            Stdio::File(file) => file.try_clone()?.into(),
+        };
+        // A copy of ours is made above the standard streams, in case the caller closed its own.
+        fd.try_clone()
+    };
+    let streams = [
+        one(0).map_err(failed)?,
+        one(1).map_err(failed)?,
+        one(2).map_err(failed)?,
+    ];
+    Ok((streams, pipes))
+}
