@@ -76,7 +76,10 @@ mod support;
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
 mod backend;
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+#[path = "macos/mod.rs"]
+mod backend;
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 #[path = "unsupported.rs"]
 mod backend;
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,5 @@
 //! What macOS is told: a profile for `/usr/bin/sandbox-exec`, made of a policy. Pure, so that it
-//! is compiled and tested on every system.
+//! is compiled and tested on every system. So is what is started (`start`); `macos` only does it.
 //!
 //! Two rules keep hostile paths and unclear semantics out:
 //!
@@ -16,6 +16,11 @@ mod layout;
 mod network;
 mod pattern;
 mod promises;
+#[cfg_attr(
+    not(any(target_os = "macos", test)),
+    expect(dead_code, reason = "used by the backend of macOS; tested everywhere")
+)]
+pub(crate) mod start;
 mod system;
 mod text;
 

@@ -1,0 +1,274 @@
+//! macOS: starts commands under `sandbox-exec`. What is started is decided in `seatbelt`, which is
+//! tested on every system; here is only what touches this one.
+
+mod spawn;
+
+use crate::access::Access;
+use crate::child::{Notes, Pipes};
+use crate::command::{Command, Session};
+use crate::error::{Error, ErrorKind};
+use crate::plain::{self, streams};
+use crate::plan::{Backend, Plan, Requirement};
+use crate::policy::{
+    DEFAULT_PATH, Limits, Network, Place, Policy, Survivors, UnixSockets, check_not_kernel,
+};
+use crate::proof::Check;
+use crate::scratch::Scratch;
+use crate::seatbelt::start::{SHELL, View, judged, steps};
+use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
+use crate::support::{Connector, Finding, Support};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::geteuid;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub(crate) use crate::plain::{Killer, remove};
+
+/// A running command, and the directories that it works in.
+pub(crate) type Running = plain::Running<Scratch>;
+
+/// What a plan keeps for its next commands: nothing, since somebody can be left in a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Places;
+
+/// Found out by running it, each time the process asks first: there is nothing to remember.
+pub(crate) fn forget() {}
+
+pub(crate) fn detect_fresh() -> Support {
+    detect()
+}
+
+pub(crate) fn detect() -> Support {
+    let mut support = nothing();
+    support.seatbelt = Some(Finding::Works(()));
+    support.seatbelt = Some(probe(&support).unwrap_or_else(|error| Finding::Missing {
+        reason: error.to_string(),
+        how: error.hint().unwrap_or_default().to_owned(),
+    }));
+    support
+}
+
+/// Whose the mounts are.
+pub(crate) enum Whose {
+    /// The user's.
+    Users,
+}
+
+/// The probe of the self-test is a part of the launcher, which there is none of here.
+pub(crate) fn prove(_: &Plan, _: Whose) -> Result<(Vec<Check>, Notes), Error> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "there is no self-test on macOS yet",
+    ))
+}
+
+pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> {
+    let policy = command.plan.policy();
+    let confined = match command.plan.backend() {
+        Backend::Seatbelt => true,
+        Backend::None => false,
+        Backend::Bubblewrap | Backend::Landlock => {
+            let what = format!("{} is a part of Linux", command.plan.backend());
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+    };
+    let real: Vec<PathBuf> = policy
+        .mounts()
+        .iter()
+        .map(|mount| real(mount.host(), mount.shown_at()))
+        .collect::<Result<_, _>>()?;
+    let private = Scratch::with(&links(policy, &real))?;
+    let (home, tmp, work) = (private.home(), private.tmp(), private.work());
+    let view = View {
+        policy,
+        real: &real,
+        links: &work,
+    };
+    let exists = |path: &Path| path.exists();
+    let directory = view.directory(command.cwd.as_deref(), &exists);
+    if !directory.is_dir() {
+        let named = command.cwd.as_deref().unwrap_or("/work");
+        return Err(Error::invalid(format!(
+            "no such working directory: {named}"
+        )));
+    }
+    let variables = command.variables(home.as_os_str(), tmp.as_os_str());
+    let path = variables.get(OsStr::new("PATH")).cloned();
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let program = program(
+        &command.program,
+        view.candidates(&command.program, &path, &directory, &exists),
+    )?;
+    let inner: Vec<OsString> = if confined {
+        let run = SeatbeltRun {
+            tag: tag(),
+            real: real.clone(),
+            private: vec![home, tmp],
+            shown: vec![work.clone()],
+            proxy_port: None,
+        };
+        SeatbeltProfile::new(policy, &run)?.argv(program, command.args.clone())
+    } else {
+        std::iter::once(program.into_os_string())
+            .chain(command.args.iter().cloned())
+            .collect()
+    };
+    let argv = steps(&directory, policy.limits(), &variables, inner);
+
+    let (ends, pipes) = streams(&command.stdio)?;
+    if confined {
+        refuse_directories(&ends)?;
+    }
+    let session = match command.session {
+        Session::New => true,
+        Session::Inherit => false,
+    };
+    let pid = spawn::spawn(Path::new(SHELL), argv, &ends, session)?;
+    // A session is a process group too; one that is to be left is not ended.
+    let group = session
+        && match policy.survivors() {
+            Survivors::Ended => true,
+            Survivors::Left => false,
+        };
+    let running = Running::new(pid, group, command.wall(), private);
+    Ok((running, pipes, Notes::default()))
+}
+
+/// A host with nothing but what is found out next.
+fn nothing() -> Support {
+    fn missing<T>() -> Finding<T> {
+        Finding::Missing {
+            reason: "a part of Linux".to_owned(),
+            how: String::new(),
+        }
+    }
+    Support {
+        launcher: missing(),
+        seccomp: missing(),
+        landlock: missing(),
+        bubblewrap: missing(),
+        pins: missing(),
+        connector: Connector {
+            bubblewrap: missing(),
+            landlock: missing(),
+        },
+        seatbelt: None,
+        memory_group: missing(),
+        process_group: missing(),
+        machine_bytes: None,
+        uid_zero: geteuid().is_root(),
+    }
+}
+
+/// Prints a file inside and one outside, under a profile with every kind of rule, so that a macOS
+/// which does not know one of them is found out here.
+fn probe(support: &Support) -> Result<Finding<()>, Error> {
+    const INSIDE: &str = "inside";
+    const OUTSIDE: &str = "outside";
+    let (shown, hidden) = (Scratch::create()?, Scratch::create()?);
+    let (inside, outside) = (shown.home().join("probe"), hidden.home().join("probe"));
+    for (path, text) in [(&inside, INSIDE), (&outside, OUTSIDE)] {
+        std::fs::write(path, text).map_err(|error| Error::io("could not make a probe", error))?;
+    }
+    let policy = Policy::builder()
+        .mount(shown.home(), "/", Access::ALL)
+        .protect(".git/hooks")
+        .hide(".env*")
+        .network(Network::Unrestricted)
+        .unix_sockets(UnixSockets::Open)
+        .limits(Limits {
+            wall: Some(Duration::from_secs(30)),
+            ..Limits::default()
+        })
+        .build()?;
+    let plan = Plan::with_mechanism(&policy, support, Requirement::BestEffort, Backend::Seatbelt)?;
+    let output = Command::new(&plan, "/bin/cat")
+        .arg(inside)
+        .arg(outside)
+        .output()?;
+    Ok(judged(
+        output.exit,
+        &output.stdout.text(),
+        &output.stderr.text(),
+        INSIDE,
+        OUTSIDE,
+    ))
+}
+
+/// The mount's directory with links followed.
+fn real(host: &Path, shown_at: &str) -> Result<PathBuf, Error> {
+    let real = std::fs::canonicalize(host).map_err(|error| {
+        Error::io(
+            format!("could not open {} ({shown_at})", host.display()),
+            error,
+        )
+        .with_hint("create the directory, or take the mount out")
+    })?;
+    check_not_kernel(&real)?;
+    Ok(real)
+}
+
+/// Links in the working directory, which a root mount does without.
+fn links(policy: &Policy, real: &[PathBuf]) -> Vec<(String, PathBuf)> {
+    let mounts = || policy.mounts().iter().zip(real);
+    if mounts().any(|(mount, _)| mount.place() == Place::Root) {
+        return Vec::new();
+    }
+    mounts()
+        .filter(|(mount, _)| mount.place() == Place::Named)
+        .map(|(mount, real)| {
+            let name = mount.inside().trim_start_matches('/');
+            (name.to_owned(), real.clone())
+        })
+        .collect()
+}
+
+/// The first candidate that is a program. Whether it may be started, the sandbox decides; it says
+/// so with exit code 71 (`EX_OSERR`).
+fn program(named: &OsStr, candidates: Vec<PathBuf>) -> Result<PathBuf, Error> {
+    let mut found = None;
+    for path in candidates {
+        let Ok(meta) = std::fs::metadata(&path) else {
+            continue;
+        };
+        if meta.is_file() && meta.permissions().mode() & 0o111 != 0 {
+            return Ok(path);
+        }
+        found = Some(path);
+    }
+    let shown = named.display();
+    Err(match found {
+        Some(_) => Error::new(
+            ErrorKind::NotExecutable,
+            format!("{shown}: cannot be started"),
+        ),
+        None => Error::new(
+            ErrorKind::NotFound,
+            format!("{shown}: no such program in the sandbox"),
+        ),
+    }
+    .with_hint("it must lie in the system's directories or in a mount that allows execution"))
+}
+
+/// A directory of the host is a way round the sandbox (`openat(0, "..")`), and no stream.
+fn refuse_directories(streams: &[OwnedFd; 3]) -> Result<(), Error> {
+    for (stream, name) in streams.iter().zip(["input", "output", "error"]) {
+        let stat = fstat(stream)
+            .map_err(|errno| Error::io("could not look at the command's streams", errno.into()))?;
+        if stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+            return Err(Error::invalid(format!("standard {name} is a directory")));
+        }
+    }
+    Ok(())
+}
+
+/// Tells one run from another in the kernel's log.
+fn tag() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("os-sandbox-{}-{count}", std::process::id())
+}
