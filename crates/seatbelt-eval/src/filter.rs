@@ -23,6 +23,7 @@ pub(crate) enum Filter {
     SocketDomain(String),
     SocketProtocol(u32),
     Extension(String),
+    Directory,
     SameSandbox,
     Name(Bytes),
     Policy(String),
@@ -114,6 +115,9 @@ pub(crate) fn parse(node: &Node, about: About, given: &Parameters<'_>) -> Result
             path(name, value, given).map(Filter::Path)
         }
         ("extension", About::Path, [Node::Text(class)]) => Ok(Filter::Extension(class.clone())),
+        ("vnode-type", About::Path, [Node::Symbol(kind)]) if kind == "DIRECTORY" => {
+            Ok(Filter::Directory)
+        }
         ("remote", About::Remote, _) | ("local", About::Local, _) => {
             endpoint(rest, given, &unknown)
         }
@@ -245,6 +249,7 @@ impl Filter {
             (Filter::Extension(class), Subject::Path { extensions, .. }) => {
                 extensions.contains(class)
             }
+            (Filter::Directory, Subject::Path { directory, .. }) => *directory,
             (Filter::UnixSocket(wanted), Subject::UnixSocket(path)) => {
                 wanted.as_ref().is_none_or(|wanted| wanted.matches(path))
             }

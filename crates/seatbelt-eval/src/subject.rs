@@ -20,6 +20,8 @@ pub enum Subject {
         path: Vec<u8>,
         /// Classes of extensions.
         extensions: Vec<String>,
+        /// Whether it is a directory.
+        directory: bool,
     },
     /// A local socket with a path.
     UnixSocket(Vec<u8>),
@@ -85,6 +87,17 @@ impl Subject {
         Subject::Path {
             path: path.as_ref().to_vec(),
             extensions: Vec::new(),
+            directory: false,
+        }
+    }
+
+    /// A directory, without extensions.
+    #[must_use]
+    pub fn directory(path: impl AsRef<[u8]>) -> Subject {
+        Subject::Path {
+            path: path.as_ref().to_vec(),
+            extensions: Vec::new(),
+            directory: true,
         }
     }
 

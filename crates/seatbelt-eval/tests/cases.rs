@@ -42,10 +42,13 @@ fn parse(text: &str, parameters: &[(String, String)]) -> Result<Profile, Error> 
     Profile::parse(text, &given)
 }
 
-/// `/path`, `/path+extension`, `unix:/path`, `loopback:80`, `other:80`, `AF_UNIX/0`, `call:P/1`,
+/// `/path`, `dir:/path`, `/path+extension`, `unix:/path`, `loopback:80`, `other:80`, `AF_UNIX/0`, `call:P/1`,
 /// `same`, `foreign`, `-`, `name:NAME`, or a name.
 fn subject(text: &str) -> Subject {
     let number = |text: &str| text.parse().expect("a number");
+    if let Some(path) = text.strip_prefix("dir:") {
+        return Subject::directory(path);
+    }
     if let Some(path) = text.strip_prefix("unix:") {
         return Subject::UnixSocket(path.into());
     }
@@ -85,6 +88,7 @@ fn subject(text: &str) -> Subject {
         (true, Some((path, extension))) => Subject::Path {
             path: path.into(),
             extensions: vec![extension.into()],
+            directory: false,
         },
         (true, None) => Subject::path(text),
         (false, _) => Subject::name(text),
