@@ -86,21 +86,25 @@ pub(super) fn write_last(text: &mut Text, policy: &Policy, layout: &Layout) {
     text.rule(Action::Deny, "file-write-unlink", &fixed);
 
     let mut around: Vec<String> = Vec::new();
+    let mut around_by_any_name: Vec<String> = Vec::new();
     let mut clones: Vec<String> = Vec::new();
     for mount in &layout.mounts {
         let access = policy.mounts()[mount.index].access();
         if access.contains(Access::WRITE) {
-            around.extend(excepted(mount, guards(policy, true), |pattern, depth| {
-                pattern::above(pattern, depth)
-            }));
+            around.extend(excepted(mount, &guards(policy, true), pattern::above));
+            let names = excepted(mount, &guards(policy, true), pattern::above_by_any_name);
+            around_by_any_name.extend(
+                names
+                    .iter()
+                    .map(|name| format!("(require-all (vnode-type DIRECTORY) {name})")),
+            );
         }
         if access.contains(Access::READ) {
-            clones.extend(excepted(mount, guards(policy, false), |pattern, depth| {
-                vec![pattern::covering(pattern, depth)]
-            }));
+            clones.extend(excepted(mount, &guards(policy, false), covering));
         }
     }
     text.rule(Action::Deny, "file-write-create file-write-unlink", &around);
+    text.rule(Action::Deny, "file-write-unlink", &around_by_any_name);
     text.rule(Action::Deny, "file-clone file-link", &clones);
     text.always(Action::Deny, "file-write-setugid");
 }
@@ -114,10 +118,12 @@ fn write_mount(text: &mut Text, policy: &Policy, mount: &Placed, group: &Group) 
         return;
     }
     text.rule(Action::Allow, group.operations, &here);
-    let names = excepted(mount, guards(policy, group.protects), |pattern, depth| {
-        vec![pattern::covering(pattern, depth)]
-    });
+    let names = excepted(mount, &guards(policy, group.protects), covering);
     text.rule(Action::Deny, group.operations, &names);
+}
+
+fn covering(pattern: &Pattern, depth: usize) -> Vec<String> {
+    vec![pattern::covering(pattern, depth)]
 }
 
 fn guards(policy: &Policy, protects: bool) -> Vec<&Pattern> {
@@ -132,7 +138,7 @@ fn guards(policy: &Policy, protects: bool) -> Vec<&Pattern> {
 /// The names in a mount that the expressions match: one filter for each way to write its path.
 fn excepted(
     mount: &Placed,
-    patterns: Vec<&Pattern>,
+    patterns: &[&Pattern],
     expressions: impl Fn(&Pattern, usize) -> Vec<String>,
 ) -> Vec<String> {
     let filter = |(name, depth): (String, usize)| {

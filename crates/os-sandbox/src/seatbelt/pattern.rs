@@ -14,17 +14,33 @@ pub(super) fn covering(pattern: &Pattern, depth: usize) -> String {
 /// Matches the directories that a pattern's name lies in, as far as the pattern says: moving one
 /// away, or another one into its place, would go around it.
 pub(super) fn above(pattern: &Pattern, depth: usize) -> Vec<String> {
-    let names: Vec<&str> = pattern.text().split('/').collect();
-    (1..names.len())
-        .map(|count| &names[..count])
-        // `*/x` is matched wherever its directory goes.
-        .filter(|names| {
-            names
-                .iter()
-                .any(|name| name.bytes().any(|byte| byte != b'*'))
-        })
+    parents(pattern)
+        .filter(|names| !names.last().is_some_and(|name| is_any(name)))
         .map(|names| anchored(names.iter().copied(), depth, "$"))
         .collect()
+}
+
+/// The same for those that the pattern leaves any name, such as the third in `.git/modules/*/hooks`.
+/// They can be kept from being moved away. New ones cannot be kept from being moved into place:
+/// nothing tells them from others that a command has to make (`.git/modules/m/objects`).
+pub(super) fn above_by_any_name(pattern: &Pattern, depth: usize) -> Vec<String> {
+    parents(pattern)
+        .filter(|names| names.last().is_some_and(|name| is_any(name)))
+        .map(|names| anchored(names.iter().copied(), depth, "$"))
+        .collect()
+}
+
+/// The beginnings of a pattern, except those that match everything: `*/x` is matched wherever its
+/// directory goes.
+fn parents(pattern: &Pattern) -> impl Iterator<Item = Vec<&str>> {
+    let names: Vec<&str> = pattern.text().split('/').collect();
+    (1..names.len())
+        .map(move |count| names[..count].to_vec())
+        .filter(|names| !names.iter().all(|name| is_any(name)))
+}
+
+fn is_any(name: &str) -> bool {
+    name.bytes().all(|byte| byte == b'*')
 }
 
 /// The directory with `depth` components, then the names at any depth below it.
@@ -135,9 +151,9 @@ mod tests {
         let above = |pattern: &str| above(&Pattern::parse(pattern).unwrap(), 0);
         assert!(above("a").is_empty());
         assert!(above("*/b").is_empty());
-        assert_eq!(
-            above("a/*/b"),
-            ["^(/[^/]+)*/[aA]$", "^(/[^/]+)*/[aA]/[^/]*$"]
-        );
+        assert_eq!(above("a/*/b"), ["^(/[^/]+)*/[aA]$"]);
+        let any = |pattern: &str| above_by_any_name(&Pattern::parse(pattern).unwrap(), 0);
+        assert_eq!(any("a/*/b"), ["^(/[^/]+)*/[aA]/[^/]*$"]);
+        assert!(any("*/*/b").is_empty());
     }
 }

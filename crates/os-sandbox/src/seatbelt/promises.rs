@@ -2,7 +2,8 @@
 //! macOS. It says what the profile and the start are written to do; that the kernel does it is
 //! found out by the tests that run on macOS.
 
-use crate::policy::{Network, Policy, Survivors, UnixSockets};
+use super::pattern;
+use crate::policy::{Network, Pattern, Policy, Survivors, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, State};
 
 pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
@@ -73,11 +74,25 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
         Survivors::Left => push(Promise::Survivors, State::Absent, &[], "left by request"),
     }
 
-    if policy.protected().next().is_some() {
-        push(Promise::ProtectedNames, kept, &seatbelt, "");
-    }
-    if policy.hidden().next().is_some() {
-        push(Promise::HiddenNames, kept, &seatbelt, "");
+    let movable = |patterns: &[Pattern]| {
+        patterns
+            .iter()
+            .any(|one| !pattern::above_by_any_name(one, 0).is_empty())
+    };
+    for (promise, patterns) in [
+        (Promise::ProtectedNames, policy.protect_patterns()),
+        (Promise::HiddenNames, policy.hide_patterns()),
+    ] {
+        match (patterns.is_empty(), movable(patterns)) {
+            (true, _) => {}
+            (false, false) => push(promise, kept, &seatbelt, ""),
+            (false, true) => push(
+                promise,
+                State::Degraded,
+                &seatbelt,
+                "a directory that an inner * stands for can be made elsewhere and moved into place",
+            ),
+        }
     }
     push(Promise::Metadata, kept, &seatbelt, "");
     push(

@@ -2,7 +2,7 @@
 //! that proves and what not stands in the README of that crate.
 
 use os_sandbox::{
-    Access, Assumed, Backend, Error, ErrorKind, Network, Plan, Policy, PolicyBuilder, Promise,
+    Access, Assumed, Backend, Error, ErrorKind, Git, Network, Plan, Policy, PolicyBuilder, Promise,
     Requirement, SeatbeltProfile, SeatbeltRun, State, Support, Survivors, System, UnixSockets,
 };
 use proptest::prelude::*;
@@ -447,7 +447,8 @@ fn what_stays_where_it_is() {
         ("/p/.git", false, false),
         ("/p/c/.GIT", false, false),
         ("/p/.git/modules", false, false),
-        ("/p/.git/modules/m", false, false),
+        // A directory by any name can be made, and stays.
+        ("/p/.git/modules/m", true, false),
         ("/p/.git/modules/m/hooks", false, false),
         ("/p/.git/modules/m/config", true, true),
         ("/p/.git/HEAD", true, true),
@@ -458,17 +459,15 @@ fn what_stays_where_it_is() {
         ("/p/d", true, true),
         ("/p/d/x", false, false),
     ] {
-        assert_eq!(
-            judge.path("file-write-create", path),
-            create,
-            "create {path}"
+        let directory = Subject::directory(path);
+        let (creates, unlinks) = (
+            judge.allows("file-write-create", &directory),
+            judge.allows("file-write-unlink", &directory),
         );
-        assert_eq!(
-            judge.path("file-write-unlink", path),
-            unlink,
-            "unlink {path}"
-        );
+        assert_eq!((creates, unlinks), (create, unlink), "{path}");
     }
+    // Files of a module come and go.
+    assert!(judge.path("file-write-unlink", "/p/.git/modules/index.lock"));
     for path in ["/p/f", "/p/.git/HEAD", "/private/var/x/home/a"] {
         assert!(judge.path("file-link", path), "{path}");
         assert!(!judge.path("file-write-setugid", path), "{path}");
@@ -481,6 +480,58 @@ fn what_stays_where_it_is() {
     ] {
         assert!(!judge.path("file-link", path), "{path}");
         assert!(!judge.path("file-clone", path), "{path}");
+    }
+}
+
+/// What git needs for a commit, and what it executes or obeys.
+#[test]
+fn commits_and_nothing_more() {
+    let policy = Policy::builder()
+        .mount("/p", "/", Access::ALL)
+        .git(Git::Commit)
+        .build()
+        .unwrap();
+    let judge = Judge::of(&policy);
+    for path in [
+        "/p/.git",
+        "/p/sub/.git",
+        "/p/.git/modules/m",
+        "/p/.git/modules/lib/m",
+    ] {
+        for (below, directory, works) in [
+            ("index.lock", false, true),
+            ("HEAD.lock", false, true),
+            ("objects/ab", true, true),
+            ("objects/ab/cdef", false, true),
+            ("refs/heads/b", false, true),
+            ("rebase-merge", true, true),
+            ("config.lock", false, true),
+            ("config", false, false),
+            ("hooks", true, false),
+            ("hooks/pre-commit", false, false),
+            ("info/attributes", false, false),
+        ] {
+            let below = format!("{path}/{below}");
+            let subject = if directory {
+                Subject::directory(&below)
+            } else {
+                Subject::path(&below)
+            };
+            assert_eq!(
+                judge.allows("file-write-create", &subject),
+                works,
+                "{below}"
+            );
+            if !directory {
+                assert_eq!(
+                    judge.allows("file-write-unlink", &subject),
+                    works,
+                    "{below}"
+                );
+            }
+        }
+        let moved = judge.allows("file-write-unlink", &Subject::directory(path));
+        assert!(!moved, "{path}");
     }
 }
 
@@ -629,6 +680,7 @@ fn processes_facts_and_devices() {
     let own_terminal = Subject::Path {
         path: b"/dev/ttys001".to_vec(),
         extensions: vec!["com.apple.sandbox.pty".to_owned()],
+        directory: false,
     };
     for (subject, asked) in [
         (Subject::path("/dev/null"), true),
