@@ -19,6 +19,7 @@ mod test;
 mod test_os;
 
 mod checkout;
+mod container;
 mod failure;
 mod markdown;
 mod process;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::container;
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::report::{self, Run, Support};
@@ -94,6 +95,22 @@ fn all_users(full: bool) -> Result<Coverage, Failure> {
         left_out.extend(run.not_posed());
         runs.push(run);
     }
+    let inside = container::run(&container::Programs {
+        stage: stage.scratch.path(),
+        tests: &stage.tests,
+        support: &stage.support,
+        forge: stage.forge.as_deref(),
+    })?;
+    match inside {
+        Ok(found) => {
+            for run in &found.runs {
+                left_out.extend(run.not_posed());
+            }
+            runs.extend(found.runs);
+            failed.extend(found.complaints);
+        }
+        Err(reason) => left_out.push(format!("in a container: {reason}")),
+    }
     println!("\n{}", report::matrix(&runs));
     failed.extend(report::complaints(&runs));
     for line in left_out
@@ -126,6 +143,7 @@ struct Stage {
     scratch: Scratch,
     tests: PathBuf,
     support: PathBuf,
+    forge: Option<PathBuf>,
 }
 
 impl Stage {
@@ -146,10 +164,15 @@ impl Stage {
                 staged(&scratch, program)?;
             }
         }
+        let forge = programs
+            .get(&("forge".to_owned(), "forge".to_owned()))
+            .map(|program| staged(&scratch, program))
+            .transpose()?;
         Ok(Stage {
             scratch,
             tests,
             support,
+            forge,
         })
     }
 
@@ -291,17 +314,19 @@ fn programs(messages: &str) -> BTreeMap<(String, String), PathBuf> {
             .parent()
             .and_then(Path::file_name)
             .unwrap_or_default();
-        found.insert(
-            (package.to_string_lossy().into_owned(), name.to_owned()),
-            PathBuf::from(executable),
-        );
+        let key = (package.to_string_lossy().into_owned(), name.to_owned());
+        // A program and its own unit tests share a name; the program is meant.
+        let of_units = message["profile"]["test"] == true && found.contains_key(&key);
+        if !of_units {
+            found.insert(key, PathBuf::from(executable));
+        }
     }
     found
 }
 
 /// Splits what the program `support` prints: a table for people, a form feed, and for each
 /// mechanism a line `name TAB reason`, without a reason where it can be used.
-fn support(text: &str) -> Result<(String, Support), Failure> {
+pub(crate) fn support(text: &str) -> Result<(String, Support), Failure> {
     let (table, lines) = text
         .split_once('\u{c}')
         .ok_or_else(|| Failure::new("the support table has no end"))?;

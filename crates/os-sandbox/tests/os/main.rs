@@ -25,6 +25,8 @@ mod fixture;
 #[cfg(target_os = "linux")]
 mod holds;
 #[cfg(target_os = "linux")]
+mod inputs;
+#[cfg(target_os = "linux")]
 mod left;
 #[cfg(target_os = "linux")]
 mod limits;
@@ -185,6 +187,7 @@ fn tests() -> Vec<Test> {
             ("pins", pins::all),
             ("survivors", survivors::all),
             ("commands", commands::all),
+            ("inputs", inputs::all),
             ("callers", callers::all),
             ("proofs", proofs::all),
             ("sockets", sockets::all),

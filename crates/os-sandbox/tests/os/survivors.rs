@@ -22,7 +22,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         }
     }
     if !mechanism.names_sockets() {
-        report.skip(
+        report.not_posed(
             "survivors: with named sockets",
             "they cannot be connected from outside here",
         );
