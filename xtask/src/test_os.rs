@@ -16,19 +16,23 @@ use crate::steps::Outcome;
 use crate::test::EVERYTHING;
 use crate::workspace;
 
-pub(crate) const ABOUT: &str =
-    "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere)";
+pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere; --container: there only)";
 
 /// An ordinary user that owns nothing: nobody, by number, since names differ.
 const ORDINARY: u32 = 65534;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let full = match arguments {
-        [] => false,
-        [flag] if flag == "--full" => true,
-        _ => return Err(Failure::Usage("expected nothing or `--full`".into())),
+    let what = match arguments {
+        [] => What::Usual,
+        [flag] if flag == "--full" => What::Full,
+        [flag] if flag == "--container" => What::Container,
+        _ => {
+            return Err(Failure::Usage(
+                "expected nothing, `--full` or `--container`".into(),
+            ));
+        }
     };
-    match outcome_of(full) {
+    match outcome_of(what) {
         Outcome::Failed(why) => Err(Failure::new(why)),
         Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
     }
@@ -36,11 +40,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// The command as a step of `cargo xtask test`.
 pub(crate) fn outcome() -> Outcome {
-    outcome_of(false)
+    outcome_of(What::Usual)
 }
 
-fn outcome_of(full: bool) -> Outcome {
-    match all_users(full) {
+/// How much of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Usual,
+    /// Every case at every version.
+    Full,
+    /// In a container, and nothing else.
+    Container,
+}
+
+fn outcome_of(what: What) -> Outcome {
+    match all_users(what) {
         Ok(Coverage {
             nothing: true,
             left_out,
@@ -58,7 +72,7 @@ struct Coverage {
     nothing: bool,
 }
 
-fn all_users(full: bool) -> Result<Coverage, Failure> {
+fn all_users(what: What) -> Result<Coverage, Failure> {
     let stage = Stage::build()?;
     let mut left_out = Vec::new();
     let users = if process::is_root() {
@@ -81,9 +95,9 @@ fn all_users(full: bool) -> Result<Coverage, Failure> {
     };
     let mut runs = Vec::new();
     let mut failed = Vec::new();
-    for user in &users {
+    for user in users.iter().filter(|_| what != What::Container) {
         println!("\n-- as {}", user.name);
-        let (run, result) = stage.run(user, full)?;
+        let (run, result) = stage.run(user, what)?;
         if let Err(failure) = result {
             failed.push(format!("{}: {failure}", user.name));
         }
@@ -176,7 +190,7 @@ impl Stage {
         })
     }
 
-    fn run(&self, user: &User, full: bool) -> Result<(Run, Result<(), Failure>), Failure> {
+    fn run(&self, user: &User, what: What) -> Result<(Run, Result<(), Failure>), Failure> {
         let home = self.scratch.file(&user.name.replace(' ', "-"));
         fs::create_dir(&home).context(home.display())?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;
@@ -189,7 +203,7 @@ impl Stage {
 
         let report = home.join("report.jsonl");
         let mut tests = user.command(&self.tests, &home);
-        if full {
+        if what == What::Full {
             tests.env("FORGE_TEST_OS_FULL", "1");
         }
         let result = process::shown(tests.env("FORGE_TEST_OS_REPORT", &report));
