@@ -77,11 +77,11 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("nothing left behind", leftovers(&world));
     match which(&["/usr/bin/git", "/usr/local/bin/git"]) {
         Some(_) => report.case("git commit", git(mechanism)),
-        None => report.skip("git commit", "git is not installed"),
+        None => report.not_posed("git commit", "git is not installed"),
     }
     match which(&["/usr/bin/python3", "/usr/local/bin/python3"]) {
         Some(python) => report.case("python", run_python(&world, python)),
-        None => report.skip("python", "python3 is not installed"),
+        None => report.not_posed("python", "python3 is not installed"),
     }
 }
 

@@ -339,7 +339,7 @@ fn internet(host: &Host, report: &mut Report, check: &Check<'_>) {
 fn python(host: &Host, plan: &Plan, report: &mut Report) {
     let name = "sockets: python";
     if !std::path::Path::new("/usr/bin/python3").exists() {
-        report.skip(name, "no /usr/bin/python3");
+        report.not_posed(name, "no /usr/bin/python3");
         return;
     }
     let script = "import socket, sys\n\
@@ -414,7 +414,7 @@ fn ssh_agent(host: &Host, report: &mut Report) {
         .stdout(std::process::Stdio::null())
         .spawn();
     let (Ok(mut agent), true) = (agent, std::path::Path::new("/usr/bin/ssh-add").exists()) else {
-        report.skip(name, "no ssh-agent or no ssh-add");
+        report.not_posed(name, "no ssh-agent or no ssh-add");
         return;
     };
     while !path.exists() {
