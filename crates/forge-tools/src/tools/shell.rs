@@ -169,6 +169,7 @@ impl Finished {
             "stderr": self.stderr,
             "stdout_bytes": stdout.total_bytes(),
             "stderr_bytes": stderr.total_bytes(),
+            "exceeded": self.output.exceeded.map(|limit| limit.to_string()),
             "truncated": stdout.truncated() || stderr.truncated(),
             "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         })
@@ -189,6 +190,11 @@ impl Finished {
         if !self.output.exit.success() || text.is_empty() {
             own_line(&mut text);
             text.push_str(&format!("[{}]", self.output.exit));
+        }
+        // Also after a success: a part of the command may have been ended.
+        if let Some(exceeded) = self.output.exceeded {
+            own_line(&mut text);
+            text.push_str(&format!("[limit: the command used {exceeded}]"));
         }
         text
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use file_sandbox::cap_std;
 use os_sandbox::{
-    Assumed, Backend, Command, Enforcement, Error, Plan, PlanError, Policy, Requirement, Session,
-    Stdio, Support,
+    Assumed, Backend, Command, Enforcement, Error, Exceeded, Plan, PlanError, Policy, Requirement,
+    Session, Stdio, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{Grant, WithoutFile};
@@ -122,21 +122,30 @@ fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Resu
     }
     let exit = child.wait().map_err(|error| not_started(&error))?;
     let code = u8::try_from(exit.code()).unwrap_or(255);
+    if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
+        // The exit code alone (137, or the command's own) does not say why.
+        say(format!("limit: the command used {exceeded}"));
+    }
     if global.json {
-        report(&exit, child.enforcement());
+        report(&exit, child.exceeded(), child.enforcement());
     }
     Ok(Exit::Command(code))
 }
 
 /// The same facts as the exit code, so that nobody must guess whose 125 it was. On
 /// standard error, since standard output is the command's.
-fn report(exit: &os_sandbox::Exit, enforcement: &Enforcement) {
+fn report(exit: &os_sandbox::Exit, exceeded: Option<Exceeded>, enforcement: &Enforcement) {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
         os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
         os_sandbox::Exit::TimedOut => ("time_limit", None),
     };
-    say(json!({"ended": kind, "number": number, "enforcement": enforcement}));
+    say(json!({
+        "ended": kind,
+        "number": number,
+        "exceeded": exceeded.map(|limit| limit.to_string()),
+        "enforcement": enforcement,
+    }));
 }
 
 /// Opens the receipt's file for writing. An earlier command may have prepared the
