@@ -98,7 +98,11 @@ pub(crate) type Pipes = (Option<PipeWriter>, Option<PipeReader>, Option<PipeRead
 
 /// What a backend learnt only at the start: a promise that is kept in part, and why.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(pub(crate) Vec<(Promise, String)>);
+pub(crate) struct Notes(
+    pub(crate) Vec<(Promise, String)>,
+    /// Remarks that weaken nothing.
+    pub(crate) Vec<(Promise, String)>,
+);
 
 /// What a backend learnt after the end.
 #[derive(Debug, Default)]
@@ -129,6 +133,7 @@ impl Child {
         };
         let (running, (stdin, stdout, stderr), notes) = backend::start(command)?;
         enforcement.note(&notes.0);
+        enforcement.remark(&notes.1);
         Ok(Child {
             stdin,
             stdout,

@@ -115,7 +115,7 @@ impl Enforcement {
 
     /// Weakens what is kept in part only, as the start found out.
     pub(crate) fn note(&mut self, notes: &[(Promise, String)]) {
-        for (promise, reason) in notes {
+        for (promise, _) in notes {
             for entry in self
                 .promises
                 .iter_mut()
@@ -125,12 +125,18 @@ impl Enforcement {
                     State::Enforced | State::Detected => State::Degraded,
                     weaker @ (State::Degraded | State::Absent) => weaker,
                 };
-                let old = entry
-                    .reason
-                    .take()
-                    .map(|old| format!("{old}; "))
-                    .unwrap_or_default();
-                entry.reason = Some(format!("{old}{reason}"));
+            }
+        }
+        self.remark(notes);
+    }
+
+    /// Adds to the reasons, and weakens nothing.
+    pub(crate) fn remark(&mut self, remarks: &[(Promise, String)]) {
+        for (promise, remark) in remarks {
+            let entries = self.promises.iter_mut();
+            for entry in entries.filter(|entry| entry.promise == *promise) {
+                let old = entry.reason.take().map(|old| format!("{old}; "));
+                entry.reason = Some(format!("{}{remark}", old.unwrap_or_default()));
             }
         }
     }

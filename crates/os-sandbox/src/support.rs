@@ -192,6 +192,7 @@ impl Support {
         let (checks, notes) = crate::backend::prove(plan, Whose::Users)?;
         let mut enforcement = Enforcement::new(plan);
         enforcement.note(&notes.0);
+        enforcement.remark(&notes.1);
         Ok(Proof {
             checks,
             millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),

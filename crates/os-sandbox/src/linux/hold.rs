@@ -94,7 +94,7 @@ fn places(
         }
         let found: HashSet<&Path> = names.found.iter().map(|one| one.below.as_path()).collect();
         let mut directories: HashMap<PathBuf, Option<Rc<OwnedFd>>> = HashMap::new();
-        for below in wanted(policy, names) {
+        for below in wanted(policy, mount, names) {
             let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
                 continue;
             };
@@ -134,7 +134,7 @@ fn places(
                 wanted: Placeholder {
                     parent: mount.host.join(parent),
                     name: name.to_owned(),
-                    form: Form::of(&below),
+                    form: Form::of(&mount.named(&below)),
                     made: None,
                 },
             });
@@ -144,7 +144,7 @@ fn places(
 }
 
 /// The exact names of a mount: at its root, and in each repository.
-fn wanted(policy: &Policy, names: &Names) -> Vec<PathBuf> {
+fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for exact in policy
         .protect_patterns()
@@ -152,6 +152,10 @@ fn wanted(policy: &Policy, names: &Names) -> Vec<PathBuf> {
         .filter_map(|pattern| pattern.exact())
     {
         if exact.file_name() == Some(OsStr::new(".git")) {
+            continue;
+        }
+        if mount.linked.is_some() {
+            out.extend(exact.strip_prefix(".git").ok().map(Path::to_owned));
             continue;
         }
         out.push(exact.to_owned());

@@ -25,6 +25,7 @@ mod start;
 mod state;
 mod sweep;
 mod view;
+mod worktree;
 
 /// The launcher's own constants, compiled into both ends.
 #[path = "../../launcher/wire.rs"]

@@ -5,6 +5,7 @@
 
 use super::below;
 use super::view::HostMount;
+use super::worktree::Linked;
 use crate::access::Access;
 use crate::policy::{Git, Pattern, Policy};
 use nix::errno::Errno;
@@ -113,6 +114,7 @@ pub(crate) fn find_but(
                 continue;
             }
         };
+        let named = mount.named(&below);
         for entry in entries.flatten() {
             seen += 1;
             if seen > MAX_ENTRIES || names.found.len() >= MAX_NAMES {
@@ -124,9 +126,13 @@ pub(crate) fn find_but(
             };
             let name = entry.file_name();
             let own = depth == 0 && name == QUARANTINE;
-            let hidden = own || matches(hide, &below, &name);
+            let foreign = mount
+                .linked
+                .as_ref()
+                .is_some_and(|one| one.foreign(&below, &name));
+            let hidden = own || matches(hide, &named, &name);
             let pointer = pointers && name == ".git" && !kind.is_dir();
-            if hidden || pointer || matches(protect, &below, &name) {
+            if hidden || pointer || foreign || matches(protect, &named, &name) {
                 let path = below.join(name);
                 if known(&path, kind.is_symlink()) {
                     continue;
@@ -143,6 +149,10 @@ pub(crate) fn find_but(
                     names.complete = false;
                 }
             } else if kind.is_dir() {
+                let data = |one: &Linked| depth == 0 && !one.looks_into(&name);
+                if mount.linked.as_ref().is_some_and(data) {
+                    continue;
+                }
                 let git = name == ".git";
                 let path = below.join(name);
                 if git {

@@ -13,6 +13,7 @@ use super::sockets::{self, Connector};
 use super::state::Held;
 use super::sweep::Sweep;
 use super::view::{HostMount, View, host_mounts};
+use super::worktree;
 use super::{
     bwrap::{self, Inner},
     wire,
@@ -140,7 +141,13 @@ impl Prepared {
         let plan = &command.plan;
         let policy = plan.policy();
         let backend = plan.backend();
-        let mounts = host_mounts(policy)?;
+        let mut mounts = host_mounts(policy)?;
+        let (shown, remarks) = worktree::linked(policy, &mounts, backend == Backend::Bubblewrap);
+        mounts.extend(shown);
+        let remarks = remarks.into_iter();
+        let remarks = remarks
+            .map(|remark| (Promise::WriteOutside, remark))
+            .collect();
         let links = !mounts.iter().any(|mount| mount.place == Place::Root);
         let mount_layer = backend == Backend::Bubblewrap;
         let private = if mount_layer {
@@ -242,7 +249,7 @@ impl Prepared {
             doors,
             bwrap: None,
             connector,
-            notes: Notes::default(),
+            notes: Notes(Vec::new(), remarks),
             held: None,
             sweep: None,
         };

@@ -148,15 +148,15 @@ impl Sweep {
         // A name that is hidden is protected for the secret in it, and in a directory that the
         // command made itself there is nobody's: pip brings certificates along, called *.pem.
         let secret = |text: &str| self.policy.hidden().any(|hidden| hidden == text);
-        let mut matched = self
-            .policy
-            .protect_patterns()
-            .iter()
-            .filter(|one| one.ends(below));
+        let named = mount.named(below);
+        let patterns = self.policy.protect_patterns().iter();
+        let mut matched = patterns.filter(|one| one.ends(&named));
         let counts = matched.find(|one| !secret(one.text()) || !self.is_new(&parent));
         let text = match counts {
             Some(pattern) => pattern.text(),
             None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
+            // Not this worktree's.
+            None if mount.linked.is_some() => ".git",
             // Hidden only: what the command itself makes is its own.
             None => return None,
         };

@@ -2,6 +2,7 @@
 //! directory or program named by its sandbox path lies under each mechanism.
 
 use super::private::PrivateDir;
+use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::plan::Backend;
@@ -26,12 +27,23 @@ pub(crate) struct HostMount {
     pub(crate) is_dir: bool,
     /// Opened with O_PATH.
     pub(crate) handle: File,
+    /// A repository that no mount of the policy names.
+    pub(crate) linked: Option<Linked>,
 }
 
 impl HostMount {
     /// Device (major number in the low half, as `statx` has it) and inode.
     pub(crate) fn identity(&self) -> Result<(u64, u64), Error> {
         identity(&self.handle)
+    }
+
+    /// A path below this mount as protected names are held against it: those of a repository
+    /// start with `.git`.
+    pub(crate) fn named(&self, below: &Path) -> PathBuf {
+        match self.linked {
+            Some(_) => Path::new(".git").join(below),
+            None => below.to_owned(),
+        }
     }
 
     /// Identity of a name below this mount, without following a link on the way.
@@ -129,6 +141,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         place: mount.place(),
         is_dir: meta.is_dir(),
         handle,
+        linked: None,
     })
 }
 

@@ -23,6 +23,8 @@ mod emulated;
 #[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
+mod git;
+#[cfg(target_os = "linux")]
 mod holds;
 #[cfg(target_os = "linux")]
 mod inputs;
@@ -193,6 +195,7 @@ fn tests() -> Vec<Test> {
             ("sockets", sockets::all),
             ("holds", holds::all),
             ("limits", limits::all),
+            ("git", git::all),
         ];
         let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
         for &(name, set) in sets {
