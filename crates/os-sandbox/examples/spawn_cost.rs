@@ -2,7 +2,9 @@
 //! `cargo run --release -p os-sandbox --example spawn_cost`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-use os_sandbox::{Access, Backend, Command, Plan, Policy, Requirement, Stdio, Support, Survivors};
+use os_sandbox::{
+    Access, Backend, Command, Limits, Plan, Policy, Requirement, Stdio, Support, Survivors,
+};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 300;
@@ -11,10 +13,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A broker of some size: what a fork would pay for.
     let ballast = vec![1u8; 64 << 20];
     let support = Support::detect();
+    // Those of the whole tree take a control group, which costs as much as a start.
+    let limits = Limits {
+        memory_bytes: None,
+        processes: None,
+        ..Limits::default()
+    };
     let policy = |survivors: Survivors| {
         Policy::builder()
             .mount(std::env::temp_dir(), "/", Access::ALL)
             .survivors(survivors)
+            .limits(limits.clone())
             .build()
     };
 

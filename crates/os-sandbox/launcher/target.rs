@@ -58,7 +58,6 @@ fn prepare_alone(run: &Run<'_>, control: &mut i32) -> Result<(), Failure> {
     if !run.has(wire::FLAG_UNCONFINED) {
         give_up_privileges()?;
     }
-    sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
     // Out of the way of the target's own streams.
     *control = sys::dup_above(CONTROL, wire::MAX_FDS as i32 + 3).map_err(at(wire::STAGE_STDIO))?;
     confine(run, control)

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{self, Command};
 use std::time::Instant;
 
-use os_sandbox::{Backend, Exit, Plan, Policy, Requirement, Stdio, Support, Survivors, System};
+use os_sandbox::{
+    Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support, Survivors, System,
+};
 
 use crate::compare::{Measure, Outcome, Work, median, medians};
 
@@ -20,6 +22,7 @@ const PROGRAM: &str = "/usr/bin/true";
 
 const ALONE: &str = "spawn, landlock + seccomp, no init";
 const LANDLOCK: &str = "spawn, landlock + seccomp + init";
+const TREE: &str = "the same with limits of the tree";
 const BUBBLEWRAP: &str = "spawn, bubblewrap + landlock + seccomp";
 
 /// Commands at once, when memory is looked at.
@@ -69,8 +72,9 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     let broker = vec![1u8; BROKER_BYTES];
     let support = Support::detect();
     let mut measures = vec![
-        landlock(&support, ALONE, Survivors::Left, 1.5)?,
-        landlock(&support, LANDLOCK, Survivors::Ended, 2.2)?,
+        landlock(&support, ALONE, Survivors::Left, &each(), Some(1.5))?,
+        landlock(&support, LANDLOCK, Survivors::Ended, &each(), Some(2.2))?,
+        landlock(&support, TREE, Survivors::Ended, &Limits::default(), None)?,
         bubblewrap(&support)?,
     ];
     for (name, backend) in MEMORY {
@@ -90,7 +94,7 @@ fn memory(
     name: &'static str,
     backend: Backend,
 ) -> Result<Measure, Box<dyn Error>> {
-    let outcome = match plan(support, backend, Survivors::Ended) {
+    let outcome = match plan(support, backend, Survivors::Ended, &Limits::default()) {
         Err(why) => Outcome::NotHere(why),
         Ok(plan) => {
             let sleep = || {
@@ -133,7 +137,7 @@ fn proof(
     name: &'static str,
     backend: Backend,
 ) -> Result<Measure, Box<dyn Error>> {
-    let outcome = match plan(support, backend, Survivors::Ended) {
+    let outcome = match plan(support, backend, Survivors::Ended, &Limits::default()) {
         Err(why) => Outcome::NotHere(why),
         Ok(plan) => {
             let mut times = Vec::new();
@@ -159,9 +163,10 @@ fn landlock(
     support: &Support,
     name: &'static str,
     survivors: Survivors,
-    target: f64,
+    limits: &Limits,
+    target: Option<f64>,
 ) -> Result<Measure, Box<dyn Error>> {
-    let outcome = match plan(support, Backend::Landlock, survivors) {
+    let outcome = match plan(support, Backend::Landlock, survivors, limits) {
         Err(why) => Outcome::NotHere(why),
         Ok(plan) => {
             let [ours, other] = medians(ROUNDS, BATCH, [confined(&plan), plain(PROGRAM, &[])])?;
@@ -169,7 +174,7 @@ fn landlock(
                 ours,
                 other,
                 other_name: "std::process::Command",
-                target: Some(target),
+                target,
             }
         }
     };
@@ -177,7 +182,7 @@ fn landlock(
 }
 
 fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
-    let plan = plan(support, Backend::Bubblewrap, Survivors::Ended);
+    let plan = plan(support, Backend::Bubblewrap, Survivors::Ended, &each());
     let outcome = match (plan, support.bubblewrap()) {
         (Err(why), _) => Outcome::NotHere(why),
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
@@ -228,11 +233,27 @@ fn bare_arguments() -> Vec<String> {
     arguments
 }
 
-fn plan(support: &Support, backend: Backend, survivors: Survivors) -> Result<Plan, String> {
+/// Limits of each process; those of the whole tree take a control group, which bwrap does not make
+/// and which has a row of its own.
+fn each() -> Limits {
+    Limits {
+        memory_bytes: None,
+        processes: None,
+        ..Limits::default()
+    }
+}
+
+fn plan(
+    support: &Support,
+    backend: Backend,
+    survivors: Survivors,
+    limits: &Limits,
+) -> Result<Plan, String> {
     // Few and large mounts, which the comparison with bwrap has as well.
     let policy = Policy::builder()
         .system(System::BroadRead)
         .survivors(survivors)
+        .limits(limits.clone())
         .build()
         .map_err(|error| error.to_string())?;
     Plan::with_mechanism(&policy, support, Requirement::Enforce, backend)

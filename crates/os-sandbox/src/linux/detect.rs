@@ -3,7 +3,7 @@
 
 use super::cache::{Cache, Known};
 use super::cgroup;
-use super::launch::launch;
+use super::launch::{By, launch};
 use super::message;
 use super::private::PrivateDir;
 use super::prove::{Whose, prove};
@@ -189,7 +189,7 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
 /// Landlock version, its fixed errata, and whether filters work: as the launcher sees them.
 fn report() -> Result<(u32, u32, bool), Error> {
     let mut running = Running::new(
-        launch(false, false)?.job(&[message::report()])?,
+        launch(false, false, By::Spawner)?.job(&[message::report()])?,
         Own::default(),
         None,
     );

@@ -48,6 +48,16 @@ pub(crate) fn data(name: &str, bytes: &[u8]) -> Result<OwnedFd, Error> {
     Ok(file.into())
 }
 
+/// Who starts a launcher.
+#[derive(Clone, Copy)]
+pub(crate) enum By {
+    /// The crate's own thread, which never ends: for whatever asks to end with its parent, and while
+    /// the caller prepares the job.
+    Spawner,
+    /// The calling thread: two handovers less.
+    Caller,
+}
+
 /// A launcher that is being started while the broker still prepares its job.
 pub(crate) struct Starting {
     control: Option<UnixStream>,
@@ -65,11 +75,11 @@ pub(crate) struct Launched {
 /// Has the launcher started, by the crate's own thread. What it, or the bubblewrap that it
 /// becomes, complains about comes on a pipe if `errors`. A probe is started among variables that it
 /// must not see.
-pub(crate) fn launch(errors: bool, decoy: bool) -> Result<Starting, Error> {
+pub(crate) fn launch(errors: bool, decoy: bool, by: By) -> Result<Starting, Error> {
     let image = image()?.as_raw_fd();
     let (control, theirs) = UnixStream::pair()
         .map_err(|error| Error::io("could not make the control socket", error))?;
-    let process = spawner().spawn(Box::new(move || {
+    let start = move || {
         let mut command = Command::new(format!("/proc/self/fd/{image}"));
         command
             .env_clear()
@@ -85,7 +95,16 @@ pub(crate) fn launch(errors: bool, decoy: bool) -> Result<Starting, Error> {
             command.env("OS_SANDBOX_DECOY", "leaked");
         }
         command.spawn()
-    }))?;
+    };
+    let process = match by {
+        By::Spawner => spawner().spawn(Box::new(start))?,
+        By::Caller => {
+            let (answer, result) = channel();
+            // The other end is in the next line.
+            let _ = answer.send(start());
+            result
+        }
+    };
     Ok(Starting {
         control: Some(control),
         process: Some(process),

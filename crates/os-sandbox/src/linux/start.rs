@@ -3,7 +3,7 @@
 use super::after::After;
 use super::cgroup::{Group, Resource, Wanted};
 use super::hold;
-use super::launch::{Launched, Starting, data, image, launch};
+use super::launch::{By, Launched, Starting, data, image, launch};
 use super::message::{self, Message, Run};
 use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
@@ -58,6 +58,7 @@ pub(crate) fn begin(
     let starting = launch(
         command.plan.backend() == Backend::Bubblewrap,
         probe.is_some(),
+        starter(&command.plan),
     )?;
     let (streams, pipes) = streams(&command.stdio)?;
     if command.plan.backend() != Backend::None {
@@ -99,6 +100,15 @@ pub(crate) fn begin(
         return Err(error);
     }
     Ok((running, pipes, notes))
+}
+
+/// bubblewrap ends with the thread that started it, and a supervised start has enough to prepare
+/// meanwhile. Where there is neither, handing over is all that the thread would add.
+fn starter(plan: &Plan) -> By {
+    match plan.backend() {
+        Backend::Landlock | Backend::None if plan.policy().leaves() => By::Caller,
+        Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt | Backend::None => By::Spawner,
+    }
 }
 
 /// Where a private directory can be kept for the next command: only if nobody can be left in it,

@@ -17,9 +17,9 @@ pub enum Survivors {
     Ended,
     /// They stay, as confined as the command was, for as long as they like: plan and receipt list
     /// the promise as absent, which is then no reason to refuse. Nobody supervises the command: a
-    /// start costs less, but only the command's first process is ended on request or with the
-    /// caller, and the limit on time ends only that one, and only while the caller waits. HOME and
-    /// TMPDIR are one for all commands of a plan, and go away with the plan.
+    /// start costs less, but a request or the limit on time ends the command's first process only,
+    /// the limit only while the caller waits, and a caller that is killed leaves that one too.
+    /// HOME and TMPDIR are one for all commands of a plan, and go away with the plan.
     ///
     /// Under bubblewrap the namespace ends everything in any case.
     Left,
