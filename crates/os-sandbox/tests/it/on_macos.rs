@@ -1,5 +1,5 @@
 //! Commands under the real Seatbelt: a few of each promise. What profiles mean in detail is asked
-//! of the judge, on every system (`seatbelt.rs`).
+//! of the judge, on every system (`seatbelt`).
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use os_sandbox::{
