@@ -11,6 +11,11 @@ use std::time::Duration;
 /// `None`: not a word of this list.
 pub(crate) fn run(words: &[&str]) -> Option<io::Result<String>> {
     Some(match *words {
+        // For what must not be changed even if the sandbox should fail.
+        ["open-write", path] => fs::OpenOptions::new()
+            .append(true)
+            .open(path)
+            .map(|_| String::new()),
         ["times", path] => times(path),
         ["chown", path] => {
             std::os::unix::fs::chown(path, Some(nix::unistd::getuid().as_raw()), None).map(none)

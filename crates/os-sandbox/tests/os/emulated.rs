@@ -40,7 +40,7 @@ fn one(abi: u32) -> Result<(), String> {
         ("truncate-path {outside}/file", kept(Promise::WriteOutside)),
         ("delete {outside}/file", true),
         (
-            "append /proc/sys/kernel/core_pattern",
+            "open-write /proc/sys/kernel/core_pattern",
             kept(Promise::KernelSettings),
         ),
         ("listen", kept(Promise::Network)),

@@ -270,7 +270,8 @@ impl Run<'_> {
             let (access, path) = match attempt.split(' ').collect::<Vec<_>>()[..] {
                 ["read" | "list", path] => (Access::READ, path),
                 [
-                    "write" | "append" | "truncate" | "truncate-path" | "delete" | "mkdir",
+                    "open-write" | "write" | "append" | "truncate" | "truncate-path" | "delete"
+                    | "mkdir",
                     path,
                 ] => (Access::WRITE, path),
                 ["exec", path] => (Access::EXECUTE, path),
