@@ -32,7 +32,8 @@ pub enum Git {
     Commit,
 }
 
-/// How deep modules are looked for: their names can contain slashes (`libs/parser`).
+/// How deep modules are looked for: their names can contain slashes (`libs/parser`). The price is
+/// that a module's branch cannot be called `config` or `hooks`.
 const MODULE_DEPTH: usize = 4;
 
 /// What git executes or obeys, below a repository's directory.
@@ -51,12 +52,11 @@ impl Git {
                     out.push(format!(".git/worktrees/*/{name}"));
                 }
                 for depth in 1..=MODULE_DEPTH {
-                    let module = "/*".repeat(depth);
-                    out.extend(
-                        OBEYED
-                            .iter()
-                            .map(|name| format!(".git/modules{module}/{name}")),
-                    );
+                    let module = format!(".git/modules{}", "/*".repeat(depth));
+                    // Deeper, it would also be the objects/info that git writes; without a
+                    // configuration of its own, what is in it executes nothing.
+                    let names = OBEYED.iter().filter(|name| depth == 1 || **name != "info");
+                    out.extend(names.map(|name| format!("{module}/{name}")));
                 }
                 out
             }

@@ -1,7 +1,7 @@
 //! Policies: what they mean, what they refuse, and their name.
 
 use os_sandbox::{
-    Access, Environment, ErrorKind, Limits, Network, Policy, Survivors, System, UnixSockets,
+    Access, Environment, ErrorKind, Git, Limits, Network, Policy, Survivors, System, UnixSockets,
 };
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -132,6 +132,8 @@ fn the_hash_names_exactly_this_policy() {
         base().system(System::None),
         base().protect(".env"),
         base().hide(".env"),
+        base().git(Git::Commit),
+        base().git(Git::ReadOnly),
         base().survivors(Survivors::Left),
         base().env(Environment::clean().pass("CI")),
         base().env(Environment::clean().set("CI", "1")),
@@ -147,6 +149,43 @@ fn the_hash_names_exactly_this_policy() {
     }
     // Checked in: a receipt of today names the same policy tomorrow and elsewhere.
     insta::assert_snapshot!(Policy::builder().build().unwrap().hash(), @"ebc954faf8edb7e570c5b974d3c7269818ca7cb841a2f76c9329a17321471138");
+}
+
+#[test]
+fn what_git_modes_mean() {
+    let policy = |git| {
+        let policy = Policy::builder().mount("/p", "/", Access::ALL).git(git);
+        policy.build().unwrap()
+    };
+    let modes = [Git::Unaware, Git::Commit, Git::ReadOnly].map(policy);
+    for (path, want) in [
+        ("/p/src/main.rs", [true, true, true]),
+        ("/p/.git/index", [true, true, false]),
+        ("/p/.git/objects/aa/bb", [true, true, false]),
+        ("/p/.git/refs/heads/config", [true, true, false]),
+        ("/p/.git/hooks/pre-commit", [true, false, false]),
+        ("/p/.git/config", [true, false, false]),
+        ("/p/.git/config.worktree", [true, false, false]),
+        ("/p/.git/commondir", [true, false, false]),
+        ("/p/.git/info/attributes", [true, false, false]),
+        ("/p/a/b/.git/hooks/x", [true, false, false]),
+        ("/p/.git/modules/lib/hooks/x", [true, false, false]),
+        ("/p/.git/modules/lib/index", [true, true, false]),
+        (
+            "/p/.git/modules/lib/objects/info/packs",
+            [true, true, false],
+        ),
+        ("/p/.git/modules/libs/a/config", [true, false, false]),
+        ("/p/.git/worktrees/x/gitdir", [true, false, false]),
+        ("/p/.git/worktrees/x/HEAD", [true, true, false]),
+        ("/p/hooks/x", [true, true, true]),
+    ] {
+        let got = modes
+            .each_ref()
+            .map(|policy| policy.allows(Path::new(path), Access::WRITE));
+        assert_eq!(got, want, "{path}");
+        assert!(modes[1].allows(Path::new(path), Access::READ), "{path}");
+    }
 }
 
 proptest! {
