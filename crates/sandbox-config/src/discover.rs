@@ -1,7 +1,7 @@
 //! Finding the project file: walk up from the start, and stop at a file-system boundary, below
 //! the home directory, or just above a `.git`.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Code, Diagnostic};
@@ -34,7 +34,7 @@ pub(crate) fn discover(
         let found: Vec<PathBuf> = PROJECT_FILES
             .iter()
             .map(|name| dir.join(name))
-            .filter(|path| std::fs::symlink_metadata(path).is_ok())
+            .filter(|path| stands(path))
             .collect();
         match found.as_slice() {
             [] => {}
@@ -59,4 +59,10 @@ pub(crate) fn discover(
         }
     }
     Ok(None)
+}
+
+/// Whether something stands there that could be meant. A socket is not: while a command runs, or
+/// after its caller was killed, it holds the place of a project file that is absent.
+fn stands(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket())
 }
