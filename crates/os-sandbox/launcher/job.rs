@@ -9,6 +9,8 @@ pub struct Exec<'a> {
     pub path: CStr<'a>,
     pub argv: &'static [usize],
     pub envp: &'static [usize],
+    /// To be opened for it.
+    pub files: Strings<'a>,
 }
 
 /// Run and supervise one target.
@@ -59,12 +61,17 @@ impl<'a> Exec<'a> {
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let argc = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?) as usize;
         let envc = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
-        let mut rest = body.get(8..)?;
+        let openc = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?) as usize;
+        if openc > wire::MAX_FILES {
+            return None;
+        }
+        let mut rest = body.get(12..)?;
         let path = one(&mut rest)?;
         Some(Exec {
             path,
             argv: list(&mut rest, argc)?,
             envp: list(&mut rest, envc)?,
+            files: Strings::take(&mut rest, openc)?,
         })
     }
 }

@@ -118,7 +118,7 @@ fn one() -> Result<Next, Failure> {
             connect::split(&connect, *channel)?;
             return Ok(Next::Another);
         }
-        wire::KIND_EXEC => become_other(body)?,
+        wire::KIND_EXEC => become_other(body, count)?,
         wire::KIND_RUN => {
             let run = Run::parse(body, &fds[..count]).ok_or(protocol(EPROTO))?;
             if run.has(wire::FLAG_ALONE) {
@@ -139,8 +139,16 @@ fn one() -> Result<Next, Failure> {
     Ok(Next::Done)
 }
 
-fn become_other(body: &[u8]) -> Result<(), Failure> {
+fn become_other(body: &[u8], received: usize) -> Result<(), Failure> {
     let exec = job::Exec::parse(body).ok_or((wire::STAGE_PROTOCOL, EPROTO))?;
+    let mut next = 3 + received as i32;
+    for file in exec.files {
+        let opened = sys::open(file, sys::O_RDONLY, 0).map_err(at(wire::STAGE_FILES))?;
+        if opened != next {
+            return Err((wire::STAGE_FILES, EPROTO));
+        }
+        next += 1;
+    }
     Err((wire::STAGE_EXEC, sys::exec(exec.path, exec.argv, exec.envp)))
 }
 

@@ -8,17 +8,20 @@
 //! A closed socket means: end everything.
 
 /// First word of every message: a launcher of another build refuses to go on.
-pub const MAGIC: u32 = 0x4f53_4c37;
+pub const MAGIC: u32 = 0x4f53_4c38;
 
 /// Header: magic, kind, body bytes, descriptors.
 pub const HEADER_BYTES: usize = 16;
 /// Most descriptors that one message carries.
 pub const MAX_FDS: usize = 16;
+/// Most files that are opened for another program.
+pub const MAX_FILES: usize = 64;
 /// Largest body. The kernel's own bound for argv and environment together is 2 MiB by default.
 pub const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// Become another program: `argc`, `envc` (u32 each), then path, arguments, environment, each
-/// ended by NUL. Descriptors keep their numbers, from 3 on, and are inherited.
+/// Become another program: counts of arguments, environment and files (u32 each), then path,
+/// arguments, environment, files, each ended by NUL. Descriptors keep their numbers, from 3 on, and
+/// are inherited; the files are opened for reading and take the numbers after them.
 pub const KIND_EXEC: u32 = 1;
 /// Supervise one target; the body is described at [`RUN_WORDS`].
 pub const KIND_RUN: u32 = 2;
@@ -143,6 +146,8 @@ pub const STAGE_PIN: i32 = 15;
 pub const STAGE_MOUNTS: i32 = 16;
 pub const STAGE_CONNECT: i32 = 17;
 pub const STAGE_GROUP: i32 = 18;
+/// A file of the system could not be opened for bubblewrap.
+pub const STAGE_FILES: i32 = 19;
 
 /// What a probe tries, one record each; what it means is `linux/checks.rs`. The answers travel
 /// from the target to its supervisor in one message: stage -1, a zero, then [`ANSWER_BYTES`] each:

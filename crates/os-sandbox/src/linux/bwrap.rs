@@ -28,6 +28,9 @@ pub(crate) const HOME: &str = "/home/sandbox";
 /// TMPDIR inside.
 pub(crate) const TMP: &str = "/tmp";
 
+/// Larger files of the system are mounted.
+const MAX_COPIED_BYTES: u64 = 256 << 10;
+
 /// bubblewrap stops at 9000.
 const MAX_ARGS: usize = 8000;
 
@@ -59,6 +62,8 @@ const PROC_MASKED: [&str; 5] = [
 pub(crate) struct Composed {
     pub(crate) args: Vec<u8>,
     pub(crate) pins: Vec<Pin>,
+    /// What the launcher opens for bubblewrap, in the order of their descriptors.
+    pub(crate) files: Vec<&'static str>,
 }
 
 /// Who makes the mounts that lie inside others.
@@ -85,13 +90,14 @@ enum Op {
     },
 }
 
-/// `passwd` and `group` are the descriptors, as bubblewrap will know them, of our own versions.
+/// The descriptors as bubblewrap will know them: our own versions of passwd and group, and the first
+/// of [`Composed::files`].
 pub(crate) fn compose(
     policy: &Policy,
     mounts: &[HostMount],
     names: &[Names],
     inner: Inner,
-    [passwd, group]: [i32; 2],
+    [passwd, group, first_file]: [i32; 3],
 ) -> Result<Composed, Error> {
     let mut args = Args(Vec::new());
     args.all(&[
@@ -111,7 +117,7 @@ pub(crate) fn compose(
         Network::Unrestricted => {}
         Network::Denied | Network::Loopback | Network::Hosts(_) => args.all(&["--unshare-net"]),
     }
-    system(&mut args, policy.system(), passwd, group);
+    let files = system(&mut args, policy.system(), [passwd, group, first_file]);
     args.all(&["--proc", "/proc"]);
     for path in PROC_READ_ONLY
         .iter()
@@ -171,7 +177,11 @@ pub(crate) fn compose(
         bytes.extend_from_slice(&arg.into_vec());
         bytes.push(0);
     }
-    Ok(Composed { args: bytes, pins })
+    Ok(Composed {
+        args: bytes,
+        pins,
+        files,
+    })
 }
 
 /// bubblewrap mounts it. Read-only at once if all of it stays so; a part that can be written has
@@ -270,9 +280,14 @@ fn is_inside(dest: &[u8], directory: &str) -> bool {
         .is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-fn system(args: &mut Args, system: System, passwd: i32, group: i32) {
+fn system(
+    args: &mut Args,
+    system: System,
+    [passwd, group, first_file]: [i32; 3],
+) -> Vec<&'static str> {
+    let mut files = Vec::new();
     match system {
-        System::None => return,
+        System::None => return files,
         System::Minimal | System::BroadRead => {}
     }
     for path in PROGRAMS {
@@ -287,29 +302,27 @@ fn system(args: &mut Args, system: System, passwd: i32, group: i32) {
         for path in BROAD.iter().filter(|path| Path::new(path).is_dir()) {
             args.all(&["--ro-bind", path, path]);
         }
-        return;
+        return files;
     }
+    args.all(&["--perms", "0755", "--dir", "/etc"]);
     for path in ETC {
         match path {
-            "/etc/passwd" => args.all(&[
-                "--perms",
-                "0644",
-                "--ro-bind-data",
-                &passwd.to_string(),
-                path,
-            ]),
-            "/etc/group" => args.all(&[
-                "--perms",
-                "0644",
-                "--ro-bind-data",
-                &group.to_string(),
-                path,
-            ]),
-            // A link is followed: what it points to may lie in /run, which is not shown.
-            _ if Path::new(path).exists() => args.all(&["--ro-bind", path, path]),
-            _ => {}
+            "/etc/passwd" => args.copy(passwd, path),
+            "/etc/group" => args.copy(group, path),
+            // Links are followed: what one points to may lie in /run, which is not shown.
+            _ => match std::fs::metadata(path) {
+                // bubblewrap reads the whole mount table for every mount, so dozens of single
+                // files are most of a start; copies in its own root cost next to nothing.
+                Ok(meta) if meta.is_file() && meta.len() <= MAX_COPIED_BYTES => {
+                    args.copy(first_file + files.len() as i32, path);
+                    files.push(path);
+                }
+                Ok(_) => args.all(&["--ro-bind", path, path]),
+                Err(_) => {}
+            },
         }
     }
+    files
 }
 
 /// All mounts by depth of their destination, so that nothing buries what lies deeper.
@@ -432,6 +445,11 @@ struct Args(Vec<OsString>);
 impl Args {
     fn all(&mut self, args: &[&str]) {
         self.0.extend(args.iter().map(OsString::from));
+    }
+
+    /// A file with what the descriptor gives, for everybody to read.
+    fn copy(&mut self, from: i32, dest: &str) {
+        self.all(&["--perms", "0444", "--file", &from.to_string(), dest]);
     }
 
     fn path(&mut self, flag: &str, dest: &[u8]) {

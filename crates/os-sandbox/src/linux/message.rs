@@ -47,14 +47,24 @@ pub(crate) struct Pin {
     pub(crate) path: Vec<u8>,
 }
 
-/// Makes the launcher become another program; `args` starts with the name.
-pub(crate) fn exec<'a>(path: &OsStr, args: &[&OsStr], fds: Vec<BorrowedFd<'a>>) -> Message<'a> {
+/// Makes the launcher become another program; `args` starts with the name. It inherits `fds` from
+/// 3 on, and after them each of `files`, opened for reading.
+pub(crate) fn exec<'a>(
+    path: &OsStr,
+    args: &[&OsStr],
+    fds: Vec<BorrowedFd<'a>>,
+    files: &[&'static str],
+) -> Message<'a> {
     let mut body = Vec::new();
-    body.extend_from_slice(&(args.len() as u32).to_ne_bytes());
-    body.extend_from_slice(&0u32.to_ne_bytes());
+    for count in [args.len(), 0, files.len()] {
+        body.extend_from_slice(&(count as u32).to_ne_bytes());
+    }
     string(&mut body, path.as_bytes());
     for arg in args {
         string(&mut body, arg.as_bytes());
+    }
+    for file in files {
+        string(&mut body, file.as_bytes());
     }
     Message {
         kind: wire::KIND_EXEC,

@@ -144,6 +144,7 @@ struct Bwrap {
     args: OwnedFd,
     passwd: OwnedFd,
     group: OwnedFd,
+    files: Vec<&'static str>,
 }
 
 impl Prepared {
@@ -324,13 +325,14 @@ impl Prepared {
         } else {
             Inner::ByPath
         };
-        let composed = bwrap::compose(policy, &mounts, &names, inner, [FD_PASSWD, FD_GROUP])?;
+        let composed = bwrap::compose(policy, &mounts, &names, inner, FD_FILES)?;
         self.run.pins = composed.pins;
         self.bwrap = Some(Bwrap {
             program: program.path().as_os_str().to_owned(),
             args: data("bwrap-args", &composed.args)?,
             passwd: data("passwd", passwd.as_bytes())?,
             group: data("group", group.as_bytes())?,
+            files: composed.files,
         });
         self.sweep = Sweep::new(policy, mounts, names);
         Ok(())
@@ -362,7 +364,7 @@ impl Prepared {
                     bwrap.passwd.as_fd(),
                     bwrap.group.as_fd(),
                 ];
-                messages.extend([message::exec(&bwrap.program, &argv, fds), run]);
+                messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
             }
             (None, Backend::Bubblewrap) => {
                 return Err(Error::new(
@@ -379,8 +381,8 @@ impl Prepared {
 /// The launcher closes everything from 3 on and then receives, so these are the numbers.
 const FD_ARGS: i32 = 3;
 const FD_IMAGE: i32 = 4;
-const FD_PASSWD: i32 = 5;
-const FD_GROUP: i32 = 6;
+/// Our own passwd and group, and the first of the files that are opened for bubblewrap.
+const FD_FILES: [i32; 3] = [5, 6, 7];
 
 fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<PrivateDir>, Error> {
     let wanted: Vec<(String, PathBuf)> = mounts
@@ -661,6 +663,7 @@ fn failure(command: &Command, record: Record) -> Error {
         wire::STAGE_LIMITS => of_ours("a limit could not be set"),
         wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
         wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
+        wire::STAGE_FILES => of_ours("a file of the system went away during the start"),
         wire::STAGE_GROUP => of_ours("the command could not enter its control group"),
         wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
         wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
