@@ -71,6 +71,7 @@ mod quarantine;
 mod scratch;
 mod seatbelt;
 mod seccomp;
+mod streams;
 mod support;
 
 #[cfg(target_os = "linux")]

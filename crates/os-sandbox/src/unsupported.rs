@@ -5,9 +5,10 @@
 use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::plain::{self, streams};
+use crate::plain;
 use crate::plan::Plan;
 use crate::proof::Check;
+use crate::streams::streams;
 use crate::support::{Connector, Finding, Support};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;

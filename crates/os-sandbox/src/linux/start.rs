@@ -1,17 +1,20 @@
 //! From a checked command to a running tree: compile everything, send it, wait for the answer.
 
 use super::after::After;
-use super::cgroup::{Group, Resource, Wanted};
+use super::cgroup::Group;
+use super::failed::failure;
 use super::hold;
 use super::launch::{By, Launched, Starting, data, image, launch};
+use super::limits::{limit_tree, limits};
 use super::message::{self, Message, Run};
 use super::names::{self, Names};
 use super::private::{Places, PrivateDir};
 use super::ruleset::{self, Rules};
-use super::running::{Own, Record, Running};
+use super::running::{Own, Running};
 use super::sockets::{self, Connector};
 use super::state::Held;
 use super::sweep::Sweep;
+use super::users::users;
 use super::view::{HostMount, View, host_mounts};
 use super::worktree;
 use super::{
@@ -19,16 +22,16 @@ use super::{
     wire,
 };
 use crate::child::{Notes, Pipes};
-use crate::command::{Command, Session, Stdio};
+use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Backend, Plan};
 use crate::policy::{DEFAULT_PATH, Network, Place, UnixSockets};
 use crate::promise::Promise;
 use crate::seccomp::{self, Arch, Local};
+use crate::streams::streams;
 use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -463,120 +466,6 @@ fn internet(plan: &Plan) -> bool {
         Network::Unrestricted => true,
     }
 }
-/// Processes that the caller's user may have beside those of the command.
-const ROOM_FOR_OTHERS: u64 = 16 << 10;
-
-/// Resource numbers of Linux (asm-generic/resource.h), the same on both machines.
-fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
-    const CPU: u64 = 0;
-    const FILE_SIZE: u64 = 1;
-    const DATA: u64 = 2;
-    const CORE: u64 = 4;
-    const PROCESSES: u64 = 6;
-    const OPEN_FILES: u64 = 7;
-    let limits = plan.policy().limits();
-    let mut out = vec![(CORE, 0, 0)];
-    // One second between the soft limit (SIGXCPU) and the hard one (SIGKILL).
-    if let Some(cpu) = limits.cpu {
-        let seconds = cpu.as_secs().max(1);
-        out.push((CPU, seconds, seconds.saturating_add(1)));
-    }
-    for (resource, limit) in [
-        (FILE_SIZE, limits.file_bytes),
-        (DATA, limits.memory_bytes),
-        (OPEN_FILES, limits.open_files),
-    ] {
-        out.extend(limit.map(|limit| (resource, limit, limit)));
-    }
-    // Counted for a user within a user namespace; elsewhere for all that the user runs. There it
-    // only holds a bomb until the supervisor looks, so it leaves room for everything else.
-    let room = match plan.backend() {
-        Backend::Bubblewrap => 0,
-        Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,
-    };
-    out.extend(limits.processes.map(|limit| {
-        let limit = limit.saturating_add(room);
-        (PROCESSES, limit, limit)
-    }));
-    out
-}
-
-/// A control group for what one can be made for; the rest the supervisor watches.
-fn limit_tree(plan: &Plan, run: &mut Run) -> Result<Option<Group>, Error> {
-    let (support, bounds) = (plan.support(), plan.bounds());
-    let mut wanted = Vec::new();
-    if let Some(limit) = bounds.memory_bytes {
-        match support.memory_group.found() {
-            Some(at) => wanted.push(Wanted {
-                resource: Resource::Memory,
-                at: at.clone(),
-                limit,
-            }),
-            // 0 would mean that nobody watches.
-            None => run.watch_bytes = limit.max(1),
-        }
-    }
-    if let Some(limit) = bounds.processes {
-        match support.process_group.found() {
-            Some(at) => wanted.push(Wanted {
-                resource: Resource::Processes,
-                at: at.clone(),
-                limit,
-            }),
-            None => run.watch_threads = limit.max(1),
-        }
-    }
-    if wanted.is_empty() {
-        return Ok(None);
-    }
-    plan.places().groups.take(&wanted).map(Some)
-}
-
-/// The command's ends of its streams, and ours of those that are pipes.
-fn streams(wanted: &[Stdio; 3]) -> Result<([OwnedFd; 3], Pipes), Error> {
-    let failed = |error| Error::io("could not make the command's streams", error);
-    let mut pipes: Pipes = (None, None, None);
-    let mut out: Vec<OwnedFd> = Vec::with_capacity(3);
-    for (index, one) in wanted.iter().enumerate() {
-        let fd = match one {
-            Stdio::Null if index == 0 => File::open("/dev/null").map_err(failed)?.into(),
-            Stdio::Null => File::options()
-                .write(true)
-                .open("/dev/null")
-                .map_err(failed)?
-                .into(),
-            Stdio::Inherit => match index {
-                0 => std::io::stdin().as_fd().try_clone_to_owned(),
-                1 => std::io::stdout().as_fd().try_clone_to_owned(),
-                _ => std::io::stderr().as_fd().try_clone_to_owned(),
-            }
-            .map_err(failed)?,
-            Stdio::Piped => {
-                let (reader, writer) = std::io::pipe().map_err(failed)?;
-                match index {
-                    0 => {
-                        pipes.0 = Some(writer);
-                        reader.into()
-                    }
-                    1 => {
-                        pipes.1 = Some(reader);
-                        writer.into()
-                    }
-                    _ => {
-                        pipes.2 = Some(reader);
-                        writer.into()
-                    }
-                }
-            }
-            Stdio::File(file) => file.try_clone().map_err(failed)?.into(),
-        };
-        out.push(fd);
-    }
-    let out: Result<[OwnedFd; 3], _> = out.try_into();
-    out.map(|out| (out, pipes))
-        .map_err(|_| Error::new(ErrorKind::Io, "not three streams"))
-}
-
 /// A directory of the host is a way round every mount (`openat(0, "..")`, as in CVE-2024-21626),
 /// and no stream. A local socket that can still be connected is one nobody counted.
 fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
@@ -598,76 +487,7 @@ fn refuse_streams(plan: &Plan, streams: &[OwnedFd; 3]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Our own passwd and group: the caller, by a neutral name, and nobody.
-fn users() -> (String, String) {
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let user = if uid == 0 { "root" } else { "sandbox" };
-    let group = if gid == 0 { "root" } else { "sandbox" };
-    let mut passwd = format!("{user}:x:{uid}:{gid}::{}:/bin/sh\n", bwrap::HOME);
-    let mut groups = format!("{group}:x:{gid}:\n");
-    if uid != 65534 {
-        passwd.push_str("nobody:x:65534:65534::/:/bin/false\n");
-    }
-    if gid != 65534 {
-        groups.push_str("nogroup:x:65534:\n");
-    }
-    (passwd, groups)
-}
-
 /// Never 0, which would mean no limit.
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-/// The launcher's answer in words.
-fn failure(command: &Command, record: Record) -> Error {
-    const ENOEXEC: i32 = 8;
-    let source = std::io::Error::from_raw_os_error(record.b);
-    let program = command.program.display();
-    let not_found = matches!(
-        source.kind(),
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-    );
-    let of_ours = |what: &str| {
-        Error::new(ErrorKind::Enforcement, what)
-            .with_source(std::io::Error::from_raw_os_error(record.b))
-    };
-    match record.a {
-        wire::STAGE_EXEC if not_found => {
-            Error::new(ErrorKind::NotFound, format!("{program}: no such program in the sandbox"))
-                .with_hint("it must lie in the system's directories or in a mount that allows execution")
-        }
-        wire::STAGE_EXEC if record.b == ENOEXEC => {
-            Error::new(ErrorKind::NotExecutable, format!("{program}: not a program"))
-                .with_hint("a script needs a first line such as #!/bin/sh")
-        }
-        wire::STAGE_EXEC => {
-            Error::new(ErrorKind::NotExecutable, format!("{program}: cannot be started"))
-                .with_source(source)
-                .with_hint("it must be executable, in the system's directories or in a mount that allows execution")
-        }
-        wire::STAGE_DIRECTORY => Error::new(
-            ErrorKind::Invalid,
-            format!("no such working directory: {}", command.cwd.as_deref().unwrap_or("/work")),
-        )
-        .with_source(source),
-        wire::STAGE_PROTOCOL => of_ours("the launcher did not understand the job"),
-        wire::STAGE_OUTER => of_ours("the supervisor could not confine itself"),
-        wire::STAGE_OUTER_CHECK => of_ours("signals are not kept in, although Landlock promises it"),
-        wire::STAGE_LATE_RULE => of_ours("a Landlock rule inside the namespaces was refused"),
-        wire::STAGE_FORK => of_ours("the supervisor could not start the command"),
-        wire::STAGE_STDIO => of_ours("the command's streams could not be put in place"),
-        wire::STAGE_PRIVILEGES => of_ours("capabilities could not be dropped"),
-        wire::STAGE_LANDLOCK => of_ours("Landlock could not be applied"),
-        wire::STAGE_DESCRIPTORS => of_ours("descriptors could not be closed (Linux 5.9 is needed)"),
-        wire::STAGE_LIMITS => of_ours("a limit could not be set"),
-        wire::STAGE_FILTER => of_ours("the system call filter could not be installed"),
-        wire::STAGE_CONNECT => of_ours("the process that connects named sockets is gone"),
-        wire::STAGE_FILES => of_ours("a file of the system went away during the start"),
-        wire::STAGE_GROUP => of_ours("the command could not enter its control group"),
-        wire::STAGE_PIN => of_ours("a mount or protected name is not what it was a moment ago"),
-        wire::STAGE_MOUNTS => of_ours("the mounts inside mounts could not be made"),
-        wire::STAGE_PARENT => of_ours("the supervisor went away"),
-        other => of_ours(&format!("the launcher failed at an unknown stage ({other})")),
-    }
 }

@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
-use crate::plain::{self, streams};
+use crate::plain;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::{
     DEFAULT_PATH, Limits, Network, Place, Policy, Survivors, UnixSockets, check_not_kernel,
@@ -16,6 +16,7 @@ use crate::proof::Check;
 use crate::scratch::Scratch;
 use crate::seatbelt::start::{SHELL, View, judged, steps};
 use crate::seatbelt::{SeatbeltProfile, SeatbeltRun};
+use crate::streams::streams;
 use crate::support::{Connector, Finding, Support};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::geteuid;

@@ -1,0 +1,318 @@
+//! The table: one promise after the other, and what keeps it under each mechanism.
+
+use super::Backend;
+use crate::access::Access;
+use crate::exceeded::Bounds;
+use crate::policy::{Network, Policy, UnixSockets};
+use crate::promise::{Entry, Mechanism, Promise, State};
+use crate::support::{Finding, Support};
+
+/// Every promise that the policy makes. Seatbelt's table stands beside its profile.
+pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
+    if backend == Backend::Seatbelt {
+        return crate::seatbelt::evaluate(policy);
+    }
+    use Mechanism::{Bubblewrap, Landlock, Launcher, Seccomp};
+    let abi = support.landlock_abi();
+    let mount_layer = backend == Backend::Bubblewrap;
+    let rules = backend != Backend::None && abi > 0;
+    let filter = backend != Backend::None && support.seccomp();
+    let need = |version: u32, kernel: &str| {
+        (rules && abi >= version)
+            .then_some(Landlock)
+            .ok_or_else(|| {
+                if backend == Backend::None {
+                    "no mechanism".to_owned()
+                } else {
+                    format!("needs Landlock ABI {version}, Linux {kernel}; this kernel has {abi}")
+                }
+            })
+    };
+    let filtered = filter.then_some(Seccomp).ok_or_else(|| match backend {
+        Backend::None => "no mechanism".to_owned(),
+        Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
+            "needs system call filters".to_owned()
+        }
+    });
+    let layer = mount_layer
+        .then_some(Bubblewrap)
+        .ok_or_else(|| match backend {
+            Backend::None => "no mechanism".to_owned(),
+            Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
+                "needs a mount layer, such as bubblewrap".to_owned()
+            }
+        });
+
+    let mut out = Out(Vec::new());
+    out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
+    if mount_layer && policy.mounts_inside_writable() && support.makes_places_through_links() {
+        out.remark(
+            "for the command; bubblewrap before 0.12, raced by another command in the same \
+             directory while it starts, can leave an empty file outside (CVE-2026-87766)",
+        );
+    }
+    let everywhere = policy
+        .mounts()
+        .iter()
+        .all(|m| m.access().contains(Access::EXECUTE) || m.access().is_none());
+    let readable = policy
+        .mounts()
+        .iter()
+        .all(|m| m.access().contains(Access::READ) || m.access().is_none());
+    if everywhere && readable {
+        out.any(Promise::ExecuteOutside, &[&layer, &need(1, "5.13")]);
+    } else {
+        // A bind mount has no "readable, not executable" that bwrap could ask for.
+        out.any(Promise::ExecuteOutside, &[&need(1, "5.13")]);
+    }
+    let narrowed = policy.narrowed();
+    if narrowed.in_execution {
+        out.push(
+            Promise::NarrowerInside,
+            State::Absent,
+            &[],
+            "nothing here forbids starting programs inside a larger mount that allows it; \
+             let the inner mount execute too",
+        );
+    } else if narrowed.at_all {
+        out.any(Promise::NarrowerInside, &[&layer]);
+    }
+    out.any(Promise::KernelSettings, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::SetIdBits, &[&filtered]);
+    match policy.network() {
+        // VSOCK is not part of a network namespace, so the filter is needed in any case.
+        Network::Denied if mount_layer && filter => out.all(Promise::Network, &[&layer, &filtered]),
+        Network::Denied => out.any(Promise::Network, &[&filtered]),
+        Network::Loopback => out.all(
+            Promise::Network,
+            &[
+                &layer
+                    .clone()
+                    .map_err(|_| "a loopback of its own needs a network namespace".to_owned()),
+                &filtered,
+            ],
+        ),
+        Network::Hosts(_) => out.push(
+            Promise::Network,
+            State::Absent,
+            &[],
+            "a list of hosts is not enforceable yet; choose denied, loopback or unrestricted",
+        ),
+        Network::Unrestricted => {}
+    }
+    match policy.unix_sockets() {
+        UnixSockets::Closed => out.any(Promise::UnixSockets, &[&filtered]),
+        UnixSockets::Named(paths) => {
+            let connector = match (backend, support.connector(backend)) {
+                (Backend::None, _) => Err("no mechanism".to_owned()),
+                (_, Finding::Works(())) => Ok(Launcher),
+                (_, Finding::Missing { reason, .. }) => Err(format!(
+                    "named sockets cannot be connected from outside: {reason}; all are closed"
+                )),
+            };
+            out.all(Promise::UnixSockets, &[&filtered, &connector]);
+            if connector.is_ok() && filter {
+                let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+                out.remark(&format!("but {}", paths.join(", ")));
+            }
+        }
+        UnixSockets::Open => {}
+    }
+    let started = Ok(Launcher);
+    if backend == Backend::None && !support.launcher() {
+        out.push(
+            Promise::Descriptors,
+            State::Degraded,
+            &[],
+            "only what the caller marked close-on-exec",
+        );
+    } else {
+        out.any(Promise::Descriptors, &[&started]);
+    }
+    out.any(Promise::Environment, &[&started]);
+    out.any(Promise::Signals, &[&layer, &need(6, "6.12")]);
+    out.any(Promise::Tracing, &[&layer, &need(1, "5.13")]);
+    out.any(Promise::Terminal, &[&filtered]);
+    out.any(Promise::KernelSurface, &[&filtered]);
+    if mount_layer {
+        out.all(Promise::Survivors, &[&layer, &started]);
+    } else {
+        if policy.leaves() {
+            out.push(Promise::Survivors, State::Absent, &[], "left by request");
+        } else {
+            out.all(Promise::Survivors, &[&need(6, "6.12"), &started]);
+        }
+    }
+
+    let held: Result<&[Mechanism], _> = match &layer {
+        Ok(_) if support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
+        Ok(_) => Ok(&[Bubblewrap]),
+        Err(reason) => Err(reason),
+    };
+    let writable = policy
+        .mounts()
+        .iter()
+        .any(|mount| mount.access().contains(Access::WRITE));
+    if policy.protected().next().is_some() {
+        let (state, remark) = if writable {
+            (
+                State::Detected,
+                "those that are there, or absent and held, cannot be changed; new ones by a \
+                 pattern or in a new directory are moved to a quarantine after the end",
+            )
+        } else {
+            (State::Enforced, "")
+        };
+        out.names(Promise::ProtectedNames, held, state, remark);
+    }
+    if policy.hidden().next().is_some() {
+        out.names(
+            Promise::HiddenNames,
+            held,
+            State::Degraded,
+            "names that appear while it runs are the command's own",
+        );
+    }
+    out.any(Promise::Metadata, &[&layer]);
+    out.any(Promise::ProcessList, &[&layer]);
+    if mount_layer {
+        out.any(Promise::Devices, &[&layer]);
+    } else {
+        out.any(Promise::Devices, &[&need(5, "6.10")]);
+    }
+    limits(&mut out, policy, support, backend);
+    out.0
+}
+
+/// Those of the whole tree. Without a control group the supervisor looks at it now and then.
+fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
+    use Mechanism::{Cgroup, Launcher, Rlimits};
+    const LOOKS: &str = "looked at ten times a second; needs a writable control group";
+    let confined = backend != Backend::None;
+    // Who is not confined could move itself out.
+    let state = if confined {
+        State::Enforced
+    } else {
+        State::Degraded
+    };
+    let reason = if confined {
+        ""
+    } else {
+        "it could leave its group"
+    };
+    // Survivors that are left have no supervisor who could look.
+    let watched = backend == Backend::Bubblewrap || !policy.leaves();
+    let bounds = Bounds::new(policy.limits(), support);
+    if let Some(asked) = policy.limits().memory_bytes {
+        let promise = Promise::MemoryLimit;
+        if !support.launcher() {
+            out.push(promise, State::Absent, &[], "no mechanism");
+        } else if support.memory_cgroup() {
+            out.push(promise, state, &[Cgroup, Rlimits], reason);
+        } else if watched {
+            out.push(promise, State::Degraded, &[Launcher, Rlimits], LOOKS);
+        } else {
+            let each = "for each process; what may be left is not watched";
+            out.push(promise, State::Degraded, &[Rlimits], each);
+        }
+        if support.launcher() && bounds.memory_bytes < Some(asked) {
+            out.remark_too("less than was asked for, because the host has no more");
+        }
+    }
+    if let Some(asked) = policy.limits().processes {
+        let promise = Promise::ProcessLimit;
+        // Counted for a user within a user namespace, and never for uid 0.
+        let counted = backend == Backend::Bubblewrap && !support.uid_zero;
+        if !support.launcher() {
+            out.push(promise, State::Absent, &[], "no mechanism");
+        } else if support.process_cgroup() && counted {
+            out.push(promise, state, &[Cgroup, Rlimits], reason);
+        } else if support.process_cgroup() {
+            out.push(promise, state, &[Cgroup], reason);
+        } else if counted {
+            out.push(promise, State::Enforced, &[Rlimits], "");
+        } else if watched {
+            out.push(promise, State::Degraded, &[Launcher], LOOKS);
+        } else {
+            out.push(
+                promise,
+                State::Absent,
+                &[],
+                "what may be left is not watched",
+            );
+        }
+        if support.launcher() && bounds.processes < Some(asked) {
+            out.remark_too("less than was asked for, because the host has no more");
+        }
+    }
+}
+
+struct Out(Vec<Entry>);
+
+type Kept = Result<Mechanism, String>;
+
+impl Out {
+    /// Enforced if one of them works; all that work are listed.
+    fn any(&mut self, promise: Promise, kept: &[&Kept]) {
+        let by: Vec<Mechanism> = kept
+            .iter()
+            .filter_map(|one| one.as_ref().ok().copied())
+            .collect();
+        if by.is_empty() {
+            let reason = kept.iter().rev().find_map(|one| one.as_ref().err());
+            self.push(
+                promise,
+                State::Absent,
+                &[],
+                reason.map_or("", String::as_str),
+            );
+        } else {
+            self.push(promise, State::Enforced, &by, "");
+        }
+    }
+
+    /// Enforced only if all of them work.
+    fn all(&mut self, promise: Promise, kept: &[&Kept]) {
+        match kept.iter().find_map(|one| one.as_ref().err()) {
+            Some(reason) => self.push(promise, State::Absent, &[], reason),
+            None => self.any(promise, kept),
+        }
+    }
+
+    /// Something to know about the last entry that does not change its state.
+    fn remark(&mut self, text: &str) {
+        if let Some(entry) = self.0.last_mut() {
+            entry.reason = Some(text.to_owned());
+        }
+    }
+
+    /// The same for one that may have a reason already.
+    fn remark_too(&mut self, text: &str) {
+        let old = self.0.last().and_then(|entry| entry.reason.clone());
+        let old = old.map(|old| format!("{old}; ")).unwrap_or_default();
+        self.remark(&format!("{old}{text}"));
+    }
+
+    fn names(
+        &mut self,
+        promise: Promise,
+        layer: Result<&[Mechanism], &String>,
+        state: State,
+        limit: &str,
+    ) {
+        match layer {
+            Ok(by) => self.push(promise, state, by, limit),
+            Err(reason) => self.push(promise, State::Absent, &[], reason),
+        }
+    }
+
+    fn push(&mut self, promise: Promise, state: State, by: &[Mechanism], reason: &str) {
+        self.0.push(Entry {
+            promise,
+            state,
+            by: by.to_vec(),
+            reason: (!reason.is_empty()).then(|| reason.to_owned()),
+        });
+    }
+}
