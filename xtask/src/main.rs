@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 mod bench;
 mod check_targets;
+mod conformance;
 mod docs;
 mod fuzz;
 mod race;
@@ -54,6 +55,11 @@ const COMMANDS: &[Command] = &[
         name: "test-os",
         about: test_os::ABOUT,
         run: test_os::run,
+    },
+    Command {
+        name: "conformance",
+        about: conformance::ABOUT,
+        run: conformance::run,
     },
     Command {
         name: "bench",

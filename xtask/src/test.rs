@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::conformance;
 use crate::docs;
 use crate::failure::{Context, Failure};
 use crate::process;
@@ -13,7 +14,7 @@ use crate::tools;
 use crate::workspace;
 
 pub(crate) const ABOUT: &str =
-    "every check: format, clippy, deny, tests, docs, README, sandbox tests";
+    "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance";
 
 /// What every cargo step is told to look at. The same words everywhere: another choice of
 /// packages would be another choice of features, and another build of everything.
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("cargo doc", cargo_doc);
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
     steps.run("test-os", test_os::outcome);
+    steps.run("conformance", conformance::outcome);
     steps.close()
 }
 

@@ -46,7 +46,7 @@ pub enum Promise {
     ProtectedNames,
     /// Hidden names are not read.
     HiddenNames,
-    /// Modes, owners, times and attributes outside the mounts are not changed.
+    /// Modes, owners, times and attributes outside the mounts are neither changed nor looked at.
     Metadata,
     /// Other processes are not listed.
     ProcessList,

@@ -1,0 +1,217 @@
+//! The enforcers, which are the columns of the matrix.
+
+use crate::verb::Verb;
+use os_sandbox::{Assumed, Backend, Plan, Policy, Requirement, Support};
+
+/// The Landlock versions that have a column.
+const ABIS: u32 = 7;
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// `Policy::allows`: the reference.
+    Policy,
+    /// `FileSandbox` as the kernel lets it be: `openat2`.
+    Files,
+    /// `FileSandbox` where `openat2` does not exist.
+    Walk,
+    /// `FileSandbox` in memory.
+    Memory,
+    /// Landlock and the filter at a version.
+    Landlock(u32),
+    /// Namespaces and the filter.
+    Bubblewrap,
+    /// Namespaces with Landlock and the filter inside.
+    Layered,
+    /// The profile, by `seatbelt-eval`.
+    Judged,
+    /// The profile, by macOS.
+    Seatbelt,
+    Birdcage,
+    Docker,
+}
+
+impl Column {
+    pub(crate) const ALL: [Column; 17] = [
+        Column::Policy,
+        Column::Files,
+        Column::Walk,
+        Column::Memory,
+        Column::Landlock(1),
+        Column::Landlock(2),
+        Column::Landlock(3),
+        Column::Landlock(4),
+        Column::Landlock(5),
+        Column::Landlock(6),
+        Column::Landlock(7),
+        Column::Bubblewrap,
+        Column::Layered,
+        Column::Judged,
+        Column::Seatbelt,
+        Column::Birdcage,
+        Column::Docker,
+    ];
+
+    pub(crate) fn name(self) -> String {
+        match self {
+            Column::Policy => "policy".to_owned(),
+            Column::Files => "files".to_owned(),
+            Column::Walk => "files-walk".to_owned(),
+            Column::Memory => "memory".to_owned(),
+            Column::Landlock(abi) => format!("landlock-{abi}"),
+            Column::Bubblewrap => "bubblewrap".to_owned(),
+            Column::Layered => "layered".to_owned(),
+            Column::Judged => "seatbelt-judged".to_owned(),
+            Column::Seatbelt => "seatbelt".to_owned(),
+            Column::Birdcage => "birdcage".to_owned(),
+            Column::Docker => "docker".to_owned(),
+        }
+    }
+
+    /// As the head of a narrow column.
+    pub(crate) fn short(self) -> String {
+        match self {
+            Column::Walk => "walk".to_owned(),
+            Column::Landlock(abi) => format!("L{abi}"),
+            Column::Bubblewrap => "bwrap".to_owned(),
+            Column::Judged => "judged".to_owned(),
+            Column::Policy
+            | Column::Files
+            | Column::Memory
+            | Column::Layered
+            | Column::Seatbelt
+            | Column::Birdcage
+            | Column::Docker => self.name(),
+        }
+    }
+
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Column::Policy => {
+                "`Policy::allows`, the reference: by text, links resolved in the described tree"
+            }
+            Column::Files => "`FileSandbox` with `openat2`",
+            Column::Walk => {
+                "`FileSandbox` with `openat2` hidden by a filter: the portable resolver"
+            }
+            Column::Memory => "`FileSandbox` in memory",
+            Column::Landlock(_) => "Landlock + seccomp at this version, by the real kernel",
+            Column::Bubblewrap => "bubblewrap + seccomp, without Landlock, by the real kernel",
+            Column::Layered => "bubblewrap with Landlock and seccomp inside, by the real kernel",
+            Column::Judged => "the Seatbelt profile, by `seatbelt-eval`",
+            Column::Seatbelt => {
+                "the Seatbelt profile, by `/usr/bin/sandbox-exec` on macOS; expected to be as judged"
+            }
+            Column::Birdcage | Column::Docker => "not built",
+        }
+    }
+
+    pub(crate) fn is_built(self) -> bool {
+        !matches!(self, Column::Birdcage | Column::Docker)
+    }
+
+    /// Whether it can pose the attempt at all.
+    pub(crate) fn has(self, verb: Verb) -> bool {
+        match self {
+            Column::Policy => verb.is_about_files(),
+            Column::Files | Column::Walk | Column::Memory => verb.file_tools_have_it(),
+            Column::Landlock(_) | Column::Bubblewrap | Column::Layered => true,
+            // How a command is started is not the profile's business; abstract names and what
+            // pairs take there are unknown.
+            Column::Judged | Column::Seatbelt => !matches!(
+                verb,
+                Verb::Descriptor | Verb::Variable | Verb::Abstract | Verb::Pair | Verb::Bind
+            ),
+            Column::Birdcage | Column::Docker => false,
+        }
+    }
+
+    pub(crate) fn is_files(self) -> bool {
+        matches!(self, Column::Files | Column::Walk | Column::Memory)
+    }
+
+    /// What a plan for this column is made with; file tools have none.
+    pub(crate) fn backend(self) -> Option<Backend> {
+        match self {
+            Column::Landlock(_) => Some(Backend::Landlock),
+            Column::Bubblewrap | Column::Layered => Some(Backend::Bubblewrap),
+            Column::Judged | Column::Seatbelt => Some(Backend::Seatbelt),
+            Column::Policy
+            | Column::Files
+            | Column::Walk
+            | Column::Memory
+            | Column::Birdcage
+            | Column::Docker => None,
+        }
+    }
+
+    /// The Landlock version of this column.
+    pub(crate) fn abi(self) -> u32 {
+        match self {
+            Column::Landlock(abi) => abi,
+            Column::Layered => ABIS,
+            Column::Policy
+            | Column::Files
+            | Column::Walk
+            | Column::Memory
+            | Column::Bubblewrap
+            | Column::Judged
+            | Column::Seatbelt
+            | Column::Birdcage
+            | Column::Docker => 0,
+        }
+    }
+
+    /// What a host with this mechanism and nothing else would promise; the same on every machine.
+    pub(crate) fn assumed_plan(self, policy: &Policy) -> Option<Plan> {
+        let backend = self.backend()?;
+        let mounts = backend == Backend::Bubblewrap;
+        let host = Support::assume(Assumed {
+            landlock_abi: self.abi(),
+            seccomp: backend != Backend::Seatbelt,
+            connector: true,
+            bubblewrap: mounts.then(|| "0.12.0".to_owned()),
+            pins_by_descriptor: mounts,
+            seatbelt: backend == Backend::Seatbelt,
+            ..Assumed::default()
+        });
+        Plan::with_mechanism(policy, &host, Requirement::BestEffort, backend).ok()
+    }
+
+    /// The columns of a word in a case's `at`: a column, `landlock`, `landlock-1..3`, `linux`,
+    /// `mounts`, `file-tools`, `commands`, `macos`.
+    pub(crate) fn named(word: &str) -> Result<Vec<Column>, String> {
+        let pick = |wanted: fn(Column) -> bool| {
+            Column::ALL
+                .into_iter()
+                .filter(|column| wanted(*column))
+                .collect()
+        };
+        let mounts = |column| matches!(column, Column::Bubblewrap | Column::Layered);
+        match word {
+            "landlock" => return Ok(pick(|column| matches!(column, Column::Landlock(_)))),
+            "mounts" => return Ok(pick(mounts)),
+            "linux" => {
+                return Ok(pick(|column| {
+                    column.abi() > 0 || column == Column::Bubblewrap
+                }));
+            }
+            "macos" => return Ok(pick(|column| column.backend() == Some(Backend::Seatbelt))),
+            "file-tools" => return Ok(pick(Column::is_files)),
+            "commands" => return Ok(pick(|column| column.backend().is_some())),
+            _ => {}
+        }
+        if let Some(range) = word.strip_prefix("landlock-")
+            && let Some((from, to)) = range.split_once("..")
+        {
+            let number = |text: &str| text.parse().map_err(|_| format!("no such column: {word}"));
+            let (from, to): (u32, u32) = (number(from)?, number(to)?);
+            return Ok((from..=to.min(ABIS)).map(Column::Landlock).collect());
+        }
+        Column::ALL
+            .into_iter()
+            .find(|column| column.name() == word)
+            .map(|column| vec![column])
+            .ok_or_else(|| format!("no such column: {word}"))
+    }
+}

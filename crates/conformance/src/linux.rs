@@ -1,0 +1,103 @@
+//! Linux: commands under os-sandbox, held at an older Landlock where a column asks for it.
+
+use crate::case::Case;
+use crate::column::Column;
+use crate::verdict::Seen;
+use crate::world::{World, say};
+use os_sandbox::{Command, Exit, Plan, Requirement, Support};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::OnceLock;
+
+/// Asked once: each world asks for a plan.
+fn support() -> &'static Support {
+    static SUPPORT: OnceLock<Support> = OnceLock::new();
+    SUPPORT.get_or_init(Support::detect)
+}
+
+/// Whether this host has a column, or why not.
+pub(crate) fn here(column: Column) -> Result<(), String> {
+    let abi = support().landlock_abi();
+    let landlock = |wanted: u32| {
+        if abi >= wanted {
+            Ok(())
+        } else {
+            Err(format!("this kernel's Landlock has version {abi}"))
+        }
+    };
+    let mounts = || match support().bubblewrap() {
+        Some(_) => Ok(()),
+        None => Err("no bubblewrap that works".to_owned()),
+    };
+    match column {
+        Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Judged => Ok(()),
+        Column::Landlock(wanted) => landlock(wanted),
+        Column::Bubblewrap => mounts(),
+        Column::Layered => mounts().and(landlock(column.abi())),
+        Column::Seatbelt => Err("not macOS".to_owned()),
+        Column::Birdcage | Column::Docker => Err("not built".to_owned()),
+    }
+}
+
+pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
+    let backend = column.backend().ok_or("no plan for this column")?;
+    let support = support().clone().with_landlock_at_most(column.abi());
+    let best = Requirement::BestEffort;
+    Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
+}
+
+pub(crate) fn attempt(
+    column: Column,
+    plan: &Plan,
+    world: &World<'_>,
+    cases: &[&Case],
+) -> Result<Vec<Seen>, String> {
+    let mounts = matches!(column, Column::Bubblewrap | Column::Layered);
+    let mut command = Command::new(plan, "/probe").arg("--probe");
+    for case in cases {
+        let words = if mounts {
+            world.inside(case)
+        } else {
+            world.on_host(case)
+        };
+        command = command.arg(case.verb.word()).args(words);
+    }
+    let output = command.output().map_err(say)?;
+    if output.exit != Exit::Code(0) {
+        return Err(format!("{:?}: {}", output.exit, output.stderr.text()));
+    }
+    crate::probe::answers(&output.stdout.text(), cases.len())
+}
+
+/// For this process and those that it starts, `openat2(2)` does not exist.
+pub(crate) fn hide_openat2() -> Result<(), String> {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    /// `__NR_openat2`, the same on every architecture.
+    const NUMBER: i64 = 437;
+    let filter = SeccompFilter::new(
+        BTreeMap::from([(NUMBER, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(nix::errno::Errno::ENOSYS as u32),
+        std::env::consts::ARCH.try_into().map_err(say)?,
+    );
+    let program = BpfProgram::try_from(filter.map_err(say)?).map_err(say)?;
+    seccompiler::apply_filter(&program).map_err(say)?;
+    // A column that is not what it says would be worse than none.
+    let answer = nix::fcntl::openat2(nix::fcntl::AT_FDCWD, ".", nix::fcntl::OpenHow::new());
+    match answer {
+        Err(nix::errno::Errno::ENOSYS) => Ok(()),
+        other => Err(format!("openat2 was to be hidden, and answers {other:?}")),
+    }
+}
+
+pub(crate) fn abstract_listener(name: &str) -> Result<Option<UnixListener>, String> {
+    let address = SocketAddr::from_abstract_name(name).map_err(say)?;
+    UnixListener::bind_addr(&address).map(Some).map_err(say)
+}
+
+pub(crate) fn abstract_connect(name: &str) -> io::Result<()> {
+    let address = SocketAddr::from_abstract_name(name)?;
+    UnixStream::connect_addr(&address).map(drop)
+}

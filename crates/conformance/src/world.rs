@@ -1,0 +1,272 @@
+//! A tree on the host with everything around it that a command must not reach: fresh for each case
+//! that changes it, shared by those that must not.
+
+use crate::case::Case;
+use crate::policy::{PolicySpec, outside};
+use crate::tree::{Picture, Tree, picture};
+use crate::verb::Verb;
+use os_sandbox::Policy;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+/// What `write`, `create` and `append` put into a file, and what `chmod` and `times` set.
+pub(crate) const WRITTEN: &str = "written";
+pub(crate) const MODE: u32 = 0o640;
+pub(crate) const TIME_S: u64 = 1_000_000_000;
+
+pub(crate) struct World<'a> {
+    _dir: tempfile::TempDir,
+    pub(crate) top: PathBuf,
+    pub(crate) tree: &'a Tree,
+    pub(crate) spec: &'a PolicySpec,
+    pub(crate) policy: Policy,
+    values: BTreeMap<String, String>,
+    around: Around,
+}
+
+/// Who must not be reached.
+struct Around {
+    victim: Child,
+    tcp: TcpListener,
+    udp: UdpSocket,
+    sockets: Vec<UnixListener>,
+    _abstract: Option<UnixListener>,
+    _inherited: OwnedFd,
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        // It may be gone already, which is what some cases are about.
+        let _ = self.victim.kill();
+        let _ = self.victim.wait();
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(tree: &'a Tree, spec: &'a PolicySpec) -> Result<World<'a>, String> {
+        let dir = tempfile::tempdir().map_err(say)?;
+        // Temporary directories may be reached through a link.
+        let top = dir.path().canonicalize().map_err(say)?;
+        let sockets = tree.make(&top)?;
+        for socket in &sockets {
+            socket.set_nonblocking(true).map_err(say)?;
+        }
+        let probe = std::env::current_exe().map_err(say)?;
+        let policy = spec.policy(&top, Some(&probe))?;
+        let local = ("127.0.0.1", 0);
+        let tcp = TcpListener::bind(local).map_err(say)?;
+        tcp.set_nonblocking(true).map_err(say)?;
+        let udp = UdpSocket::bind(local).map_err(say)?;
+        udp.set_nonblocking(true).map_err(say)?;
+        let name = format!("conformance{}", top.display());
+        // A descriptor that the broker forgot to close: not close-on-exec.
+        let file = File::open(top.join("outside")).map_err(say)?;
+        let inherited = nix::unistd::dup(&file).map_err(say)?;
+        let victim = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(say)?;
+        let values = [
+            ("outside", outside(&top)),
+            ("victim", victim.id().to_string()),
+            ("port", tcp.local_addr().map_err(say)?.port().to_string()),
+            ("udp", udp.local_addr().map_err(say)?.port().to_string()),
+            ("fd", inherited.as_raw_fd().to_string()),
+            ("abstract", name.clone()),
+        ];
+        Ok(World {
+            _dir: dir,
+            tree,
+            spec,
+            policy,
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            around: Around {
+                victim,
+                tcp,
+                udp,
+                sockets,
+                _abstract: crate::host::abstract_listener(&name)?,
+                _inherited: inherited,
+            },
+            top,
+        })
+    }
+
+    /// The words of a case, where paths are those of the host.
+    pub(crate) fn on_host(&self, case: &Case) -> Vec<String> {
+        self.words(case, |path| self.spec.host(&self.top, path))
+    }
+
+    /// The words of a case, where paths are those that a mount layer shows.
+    pub(crate) fn inside(&self, case: &Case) -> Vec<String> {
+        self.words(case, |path| self.spec.inside(&self.policy, path))
+    }
+
+    /// The words of a case, where paths are those of file tools.
+    pub(crate) fn for_tools(&self, case: &Case) -> Vec<String> {
+        self.words(case, str::to_owned)
+    }
+
+    fn words(&self, case: &Case, path: impl Fn(&str) -> String) -> Vec<String> {
+        words(case, &self.values, path)
+    }
+
+    pub(crate) fn picture(&self) -> Result<Picture, String> {
+        picture(&self.top)
+    }
+
+    /// Whether somebody around was reached.
+    pub(crate) fn reached(&mut self) -> Option<&'static str> {
+        // A signal takes a moment to end a process, a connect none to arrive.
+        if !matches!(self.around.victim.try_wait(), Ok(None)) {
+            return Some("the process outside was ended");
+        }
+        if self.around.tcp.accept().is_ok() {
+            return Some("the TCP server outside was reached");
+        }
+        if self.around.udp.recv(&mut [0; 8]).is_ok() {
+            return Some("the UDP server outside was reached");
+        }
+        if self.around.sockets.iter().any(|one| one.accept().is_ok()) {
+            return Some("a local socket was reached");
+        }
+        None
+    }
+
+    /// Where the paths of a case really lie, in the order of [`Verb::uses`].
+    pub(crate) fn places(&self, case: &Case) -> Vec<Option<PathBuf>> {
+        places(self.tree, &self.top, case, &self.on_host(case))
+    }
+}
+
+/// Fills in placeholders; what has none and is a path is given to `path`.
+pub(crate) fn words(
+    case: &Case,
+    values: &BTreeMap<String, String>,
+    path: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let is_path = |at: usize| {
+        matches!(case.verb, Verb::Unix) || case.verb.uses().iter().any(|(word, ..)| *word == at)
+    };
+    case.words
+        .iter()
+        .enumerate()
+        .map(|(at, word)| {
+            if word.contains('{') || !is_path(at) {
+                fill(word, values)
+            } else {
+                path(word)
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn places(
+    tree: &Tree,
+    top: &Path,
+    case: &Case,
+    words: &[String],
+) -> Vec<Option<PathBuf>> {
+    case.verb
+        .uses()
+        .iter()
+        .map(|(at, last, _)| tree.real(top, Path::new(&words[*at]), *last))
+        .collect()
+}
+
+pub(crate) fn fill(text: &str, values: &BTreeMap<String, String>) -> String {
+    let mut out = text.to_owned();
+    for (name, value) in values {
+        out = out.replace(&format!("{{{name}}}"), value);
+    }
+    out
+}
+
+/// Whether what an attempt says to have done was done, seen from outside. `before` is what the
+/// files at the places held.
+pub(crate) fn done(
+    case: &Case,
+    places: &[Option<PathBuf>],
+    before: &[Option<Vec<u8>>],
+) -> Result<(), String> {
+    let at = |index: usize| -> Result<&Path, String> {
+        places
+            .get(index)
+            .and_then(Option::as_deref)
+            .ok_or_else(|| "a loop, and it worked".to_owned())
+    };
+    let holds = |index: usize, bytes: &[u8]| -> Result<bool, String> {
+        Ok(fs::read(at(index)?).is_ok_and(|now| now == bytes))
+    };
+    let there =
+        |index: usize| -> Result<bool, String> { Ok(at(index)?.symlink_metadata().is_ok()) };
+    let old = |index: usize| before.get(index).cloned().flatten().unwrap_or_default();
+    let good = match case.verb {
+        Verb::Write | Verb::Create => holds(0, WRITTEN.as_bytes())?,
+        Verb::Append => holds(0, &[old(0), WRITTEN.into()].concat())?,
+        Verb::Truncate => holds(0, b"")?,
+        Verb::Delete | Verb::Rmdir => !there(0)?,
+        Verb::Mkdir => at(0)?.is_dir(),
+        Verb::Copy => there(0)? && holds(1, &old(0))?,
+        Verb::Rename => !there(0)? && there(1)? && (at(1)?.is_dir() || holds(1, &old(0))?),
+        Verb::Hardlink => {
+            let inode = |index| at(index)?.symlink_metadata().map_err(say).map(|m| m.ino());
+            inode(0)? == inode(1)?
+        }
+        Verb::Symlink => fs::read_link(at(0)?).is_ok(),
+        Verb::Chmod => mode_of(at(0)?).is_some_and(|mode| mode == MODE),
+        Verb::Times => fs::metadata(at(0)?)
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|time| time == SystemTime::UNIX_EPOCH + Duration::from_secs(TIME_S)),
+        Verb::Read
+        | Verb::List
+        | Verb::Stat
+        | Verb::Readlink
+        | Verb::Execute
+        | Verb::Tcp
+        | Verb::Udp
+        | Verb::Listen
+        | Verb::OwnLoopback
+        | Verb::Unix
+        | Verb::Abstract
+        | Verb::Pair
+        | Verb::Bind
+        | Verb::Signal
+        | Verb::SignalOwn
+        | Verb::Descriptor
+        | Verb::Variable => true,
+    };
+    if good {
+        Ok(())
+    } else {
+        Err("it said so, and it was not done".to_owned())
+    }
+}
+
+fn mode_of(path: &Path) -> Option<u32> {
+    let meta = fs::metadata(path).ok()?;
+    Some(meta.permissions().mode() & 0o7777)
+}
+
+/// What the files at some places hold; a directory or nothing holds nothing.
+pub(crate) fn held(places: &[Option<PathBuf>]) -> Vec<Option<Vec<u8>>> {
+    places
+        .iter()
+        .map(|place| {
+            let place = place.as_deref()?;
+            place.is_file().then(|| fs::read(place).ok())?
+        })
+        .collect()
+}
+
+pub(crate) fn say(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
