@@ -116,12 +116,13 @@ impl Column {
             Column::Policy => verb.is_about_files(),
             Column::Files | Column::Walk | Column::Memory => verb.file_tools_have_it(),
             Column::Landlock(_) | Column::Bubblewrap | Column::Layered => true,
-            // How a command is started is not the profile's business; abstract names and what
-            // pairs take there are unknown.
-            Column::Judged | Column::Seatbelt => !matches!(
+            // How a command is started is not the profile's business.
+            Column::Judged => !matches!(
                 verb,
                 Verb::Descriptor | Verb::Variable | Verb::Abstract | Verb::Pair | Verb::Bind
             ),
+            // There are no abstract names; what pairs and own sockets take there is unknown.
+            Column::Seatbelt => !matches!(verb, Verb::Abstract | Verb::Pair | Verb::Bind),
             Column::Birdcage | Column::Docker => false,
         }
     }

@@ -1,21 +1,12 @@
-//! Linux: commands under os-sandbox, held at an older Landlock where a column asks for it.
+//! What only Linux has: its enforcers, `openat2`, and sockets of abstract names.
 
-use crate::case::Case;
 use crate::column::Column;
-use crate::verdict::Seen;
-use crate::world::{World, say};
-use os_sandbox::{Command, Exit, Plan, Requirement, Support};
+use crate::commands::support;
+use crate::world::say;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::OnceLock;
-
-/// Asked once: each world asks for a plan.
-fn support() -> &'static Support {
-    static SUPPORT: OnceLock<Support> = OnceLock::new();
-    SUPPORT.get_or_init(Support::detect)
-}
 
 /// Whether this host has a column, or why not.
 pub(crate) fn here(column: Column) -> Result<(), String> {
@@ -39,36 +30,6 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
         Column::Seatbelt => Err("not macOS".to_owned()),
         Column::Birdcage | Column::Docker => Err("not built".to_owned()),
     }
-}
-
-pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
-    let backend = column.backend().ok_or("no plan for this column")?;
-    let support = support().clone().with_landlock_at_most(column.abi());
-    let best = Requirement::BestEffort;
-    Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
-}
-
-pub(crate) fn attempt(
-    column: Column,
-    plan: &Plan,
-    world: &World<'_>,
-    cases: &[&Case],
-) -> Result<Vec<Seen>, String> {
-    let mounts = matches!(column, Column::Bubblewrap | Column::Layered);
-    let mut command = Command::new(plan, "/probe").arg("--probe");
-    for case in cases {
-        let words = if mounts {
-            world.inside(case)
-        } else {
-            world.on_host(case)
-        };
-        command = command.arg(case.verb.word()).args(words);
-    }
-    let output = command.output().map_err(say)?;
-    if output.exit != Exit::Code(0) {
-        return Err(format!("{:?}: {}", output.exit, output.stderr.text()));
-    }
-    crate::probe::answers(&output.stdout.text(), cases.len())
 }
 
 /// For this process and those that it starts, `openat2(2)` does not exist.

@@ -19,6 +19,7 @@ mod policy;
 mod tree;
 mod verb;
 
+mod commands;
 mod files;
 mod memory;
 mod reference;

@@ -9,7 +9,7 @@ use crate::tree::changed;
 use crate::verb::Verb;
 use crate::verdict::{Seen, judge};
 use crate::world::{World, done, held};
-use crate::{files, host, memory, reference, seatbelt};
+use crate::{commands, files, host, memory, reference, seatbelt};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -235,8 +235,11 @@ fn tried(
     let (seen, plan) = match column.backend() {
         None => (files::attempt(&world, &cases)?, None),
         Some(_) => {
-            let plan = host::plan(column, &world)?;
-            (host::attempt(column, &plan, &world, &cases)?, Some(plan))
+            let plan = commands::plan(column, &world)?;
+            (
+                commands::attempt(column, &plan, &world, &cases)?,
+                Some(plan),
+            )
         }
     };
     let after = world.picture()?;

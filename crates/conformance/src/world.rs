@@ -27,6 +27,7 @@ pub(crate) struct World<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) spec: &'a PolicySpec,
     pub(crate) policy: Policy,
+    probe: PathBuf,
     values: BTreeMap<String, String>,
     around: Around,
 }
@@ -88,6 +89,7 @@ impl<'a> World<'a> {
             spec,
             policy,
             values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            probe,
             around: Around {
                 victim,
                 tcp,
@@ -98,6 +100,15 @@ impl<'a> World<'a> {
             },
             top,
         })
+    }
+
+    /// The program that tries, as the target names it.
+    pub(crate) fn probe(&self, mounts: bool) -> &Path {
+        if mounts {
+            Path::new("/probe")
+        } else {
+            &self.probe
+        }
     }
 
     /// The words of a case, where paths are those of the host.

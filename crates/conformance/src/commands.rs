@@ -1,0 +1,45 @@
+//! Commands: the probe under os-sandbox, held at an older Landlock where a column asks for it.
+
+use crate::case::Case;
+use crate::column::Column;
+use crate::verdict::Seen;
+use crate::world::{World, say};
+use os_sandbox::{Command, Exit, Plan, Requirement, Support};
+use std::sync::OnceLock;
+
+/// Asked once: each world asks for a plan.
+pub(crate) fn support() -> &'static Support {
+    static SUPPORT: OnceLock<Support> = OnceLock::new();
+    SUPPORT.get_or_init(Support::detect)
+}
+
+pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
+    let backend = column.backend().ok_or("no plan for this column")?;
+    let support = support().clone().with_landlock_at_most(column.abi());
+    let best = Requirement::BestEffort;
+    Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
+}
+
+/// Tries cases one after the other in one process. Only a mount layer shows mounts at their names.
+pub(crate) fn attempt(
+    column: Column,
+    plan: &Plan,
+    world: &World<'_>,
+    cases: &[&Case],
+) -> Result<Vec<Seen>, String> {
+    let mounts = matches!(column, Column::Bubblewrap | Column::Layered);
+    let mut command = Command::new(plan, world.probe(mounts)).arg("--probe");
+    for case in cases {
+        let words = if mounts {
+            world.inside(case)
+        } else {
+            world.on_host(case)
+        };
+        command = command.arg(case.verb.word()).args(words);
+    }
+    let output = command.output().map_err(say)?;
+    if output.exit != Exit::Code(0) {
+        return Err(format!("{:?}: {}", output.exit, output.stderr.text()));
+    }
+    crate::probe::answers(&output.stdout.text(), cases.len())
+}
