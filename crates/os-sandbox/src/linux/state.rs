@@ -70,14 +70,15 @@ impl State {
         };
         let mut problem = "there is no place for a state directory".to_owned();
         for path in candidates {
+            // Before anything is made: where a command can write, it could have left a link to
+            // anywhere.
+            if !path.ancestors().all(|part| around(part, &outside)) {
+                problem = inside(&path);
+                continue;
+            }
             match prepare(&path) {
                 Ok(path) if outside(&path) => return Ok(State { path }),
-                Ok(path) => {
-                    problem = format!(
-                        "the state directory {} lies where the command can write",
-                        path.display()
-                    );
-                }
+                Ok(path) => problem = inside(&path),
                 Err(reason) => {
                     problem = format!("the state directory {}: {reason}", path.display());
                 }
@@ -297,6 +298,19 @@ fn usual() -> Vec<PathBuf> {
     home.into_iter().chain([shared]).collect()
 }
 
+/// Whether what is there lies outside; what is not there lies where what is above it does.
+fn around(part: &Path, outside: &impl Fn(&Path) -> bool) -> bool {
+    match part.canonicalize() {
+        Ok(place) => outside(&place),
+        Err(_) => outside(part),
+    }
+}
+
+fn inside(path: &Path) -> String {
+    let path = path.display();
+    format!("the state directory {path} lies where the command can write")
+}
+
 /// Makes it if it is missing, for the caller alone; refuses one that is not.
 fn prepare(path: &Path) -> Result<PathBuf, String> {
     if !path.is_absolute() {
@@ -372,6 +386,24 @@ mod tests {
         held.placeholders.clear();
         drop(held);
         fs::write(&path, kept).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_made_by_way_of_what_a_command_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let (home, elsewhere) = (base.join("home"), base.join("elsewhere"));
+        fs::create_dir(&home).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, home.join(".local")).unwrap();
+        let outside = |path: &Path| !path.starts_with(&home);
+        for path in [".local/state/os-sandbox", "new/os-sandbox", "os-sandbox"] {
+            let refused = State::open(Some(&home.join(path)), outside);
+            assert!(refused.unwrap_err().contains("can write"), "{path}");
+        }
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 1);
+        assert!(State::open(Some(&elsewhere.join("state/x")), outside).is_ok());
     }
 
     #[test]
