@@ -30,6 +30,8 @@ const PREFIX: &str = "os-sandbox.";
 const MAX_SWEPT: usize = 10_000;
 /// Bound on the groups that one plan keeps for its next commands.
 const MAX_KEPT: usize = 16;
+/// Memory that a command may leave behind in a group that is used again.
+const MAX_LEFT_BYTES: u64 = 1 << 20;
 /// The kernel has no more, and refuses the number.
 const MAX_PROCESSES: u64 = 4 << 20;
 /// Bound on what is read of a file of the kernel's.
@@ -186,9 +188,13 @@ impl Group {
         }
     }
 
+    /// Whether the next command finds it as the last one did.
     fn is_empty(&self) -> bool {
         self.directories.iter().all(|directory| {
             read(&directory.path.join("cgroup.procs")).is_ok_and(|list| list.trim().is_empty())
+                // Files in memory that outlive their writer (a mount of that kind) stay charged
+                // and cannot be reclaimed. Without the controller there is no such word.
+                && directory.count("memory.stat", "shmem").unwrap_or(0) <= MAX_LEFT_BYTES
         })
     }
 }
