@@ -5,6 +5,7 @@ pub const FCNTL: usize = 25;
 pub const IOCTL: usize = 29;
 pub const UNLINKAT: usize = 35;
 pub const MOUNT: usize = 40;
+pub const STATFS: usize = 43;
 pub const TRUNCATE: usize = 45;
 pub const CHDIR: usize = 49;
 pub const FCHMODAT: usize = 53;

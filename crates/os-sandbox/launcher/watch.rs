@@ -1,12 +1,15 @@
 //! Watches over a tree by looking at it, for hosts where no control group may be made. Between two
 //! looks a tree can go over its limits; what is counted is what `/proc` shows (proc_pid_status(5)):
 //! threads, and of memory what is private or shared without a file, with what of it is swapped
-//! out. Files in memory that nobody has mapped are not seen.
+//! out, and the files in the private file systems in memory. Those that have no name (memfd) are
+//! seen as far as they are mapped.
 
 use crate::job::Run;
 use crate::sys;
 use crate::wire;
 
+/// Private file systems inside bubblewrap, which live in memory.
+const IN_MEMORY: [&[u8]; 3] = [b"/tmp\0", b"/home/sandbox\0", b"/dev/shm\0"];
 const INTERVAL_MS: u64 = 100;
 /// Looking takes at most a twentieth of the time, and is never further apart than this.
 const SHARE: u64 = 20;
@@ -142,26 +145,44 @@ impl Watch {
 
     /// Bytes and threads of the first so many of the list. Who is gone by now counts nothing.
     fn sum(&mut self, found: usize, count: Count) -> (u64, u64) {
-        let (mut bytes, mut threads) = (0u64, 0u64);
+        let (mut private, mut shared, mut threads) = (0u64, 0u64, 0u64);
         for pid in &self.processes[..found] {
             let of = Path::new().text(b"/proc/").number(*pid);
             let mut own = [0u64; 4];
             let names: [&[u8]; 4] = [b"RssAnon:", b"RssShmem:", b"VmSwap:", b"Threads:"];
             fields(&of.text(b"/status"), self.text, &names, &mut own);
-            let mut kilobytes = own[0].saturating_add(own[1]).saturating_add(own[2]);
+            let mut own_private = own[0].saturating_add(own[2]);
+            let mut own_shared = own[1];
             if count == Count::Exact {
                 let mut shares = [0u64; 3];
                 let names: [&[u8]; 3] = [b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"];
                 // Refused for processes that want to be unreadable: they count in full.
                 if fields(&of.text(b"/smaps_rollup"), self.text, &names, &mut shares) {
-                    let shared = shares[0].saturating_add(shares[1]);
-                    kilobytes = kilobytes.min(shared.saturating_add(shares[2]));
+                    own_private = own_private.min(shares[0].saturating_add(shares[2]));
+                    own_shared = own_shared.min(shares[1]);
                 }
             }
-            bytes = bytes.saturating_add(kilobytes.saturating_mul(1024));
+            private = private.saturating_add(own_private.saturating_mul(1024));
+            shared = shared.saturating_add(own_shared.saturating_mul(1024));
             threads = threads.saturating_add(own[3]);
         }
+        // A file that is mapped counts on both sides, and once.
+        let bytes = private.saturating_add(shared.max(self.files()));
         (bytes, threads)
+    }
+}
+
+impl Watch {
+    /// Bytes in the private file systems.
+    fn files(&self) -> u64 {
+        if !self.alone {
+            return 0;
+        }
+        let used = |path: &&[u8]| {
+            let path = sys::CStr::new(path)?;
+            sys::memory_used(path).ok().flatten()
+        };
+        IN_MEMORY.iter().filter_map(used).fold(0, u64::saturating_add)
     }
 }
 

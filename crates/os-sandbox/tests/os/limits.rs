@@ -226,6 +226,14 @@ fn memory(world: &World, host: &Support) -> Done {
         )?;
     }
     nobody_left("hog")?;
+    if world.mechanism.has_mount_layer() {
+        // HOME and TMPDIR are memory there.
+        for place in ["$HOME", "$TMPDIR", "/dev/shm"] {
+            let fill = format!("head -c 300000000 /dev/zero > {place}/x || exit 9; exec sleep 60");
+            let output = world.sh(&small, &fill).map_err(say)?;
+            ensure(output.exceeded == over, || format!("{place}: {output:?}"))?;
+        }
+    }
     for enough in [Some(1 << 30), None] {
         let output = probe(&limited(enough)?, &["hogs", "6", "40", "leave"])?;
         is(&output, Exit::Code(0), "ok 6", None)?;
