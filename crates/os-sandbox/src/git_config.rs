@@ -152,6 +152,7 @@ impl Section {
             (Section::Init, "defaultbranch") => reference(value),
             (Section::Remote, "url") => url(value),
             (Section::Remote, "fetch") => refspec(value),
+            (Section::Remote, "mirror") => truth,
             (Section::Branch, "remote") => value == "." || reference(value),
             (Section::Branch, "merge") => reference(value),
             (Section::Branch, "rebase") => truth || value == "merges",

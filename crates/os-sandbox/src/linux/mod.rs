@@ -3,6 +3,7 @@
 
 mod after;
 mod alone;
+mod bare;
 mod below;
 mod bwrap;
 mod cache;

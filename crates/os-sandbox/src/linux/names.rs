@@ -3,6 +3,7 @@
 //! get to see is said. It asks for nothing but names and their kinds, which a directory's listing
 //! has, so that a file costs no system call of its own.
 
+use super::bare;
 use super::below;
 use super::view::HostMount;
 use super::worktree::Linked;
@@ -10,9 +11,10 @@ use crate::access::Access;
 use crate::policy::{Git, Pattern, Policy};
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
+use nix::unistd::geteuid;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
-use std::fs::ReadDir;
+use std::fs::{FileType, ReadDir};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ const MAX_NAMES: usize = 400;
 /// Bound on how often a directory is listed again because what it listed has moved.
 const MAX_AGAIN: usize = 200;
 /// Bound on the links that are remembered in one mount.
-const MAX_LINKS: usize = 400;
+const MAX_LINKS: usize = 4000;
 
 /// Where a sweep puts what it finds, at the root of a mount: neither changed nor read by a later
 /// command.
@@ -45,8 +47,10 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) found: Vec<Found>,
-    /// Links with protected names: nothing can be mounted over them.
+    /// Links with protected names, and those in repositories: nothing can be mounted over them.
     pub(crate) links: Vec<PathBuf>,
+    /// Directories that git takes for repositories, whatever they are called.
+    pub(crate) bare: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
     /// Directories that the caller may not list.
@@ -90,6 +94,7 @@ pub(crate) fn find_but(
         return names;
     }
     let pointers = policy.git() != Git::Unaware && !protect.is_empty();
+    let git_matters = bare::matters(policy, protect);
     let mut queue = VecDeque::from([(PathBuf::new(), 0usize)]);
     let mut seen = 0usize;
     let mut again = 0usize;
@@ -110,11 +115,24 @@ pub(crate) fn find_but(
                 continue;
             }
             Err(_) => {
+                // Who may not list it may still be able to permit it to itself.
+                if !protect.is_empty() && names.found.len() < MAX_NAMES && opens(mount, &below) {
+                    names.found.push(Found {
+                        below: below.clone(),
+                        is_dir: true,
+                        hide: false,
+                    });
+                }
                 names.unlisted.push(below);
                 continue;
             }
         };
         let named = mount.named(&below);
+        let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
+        let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
+        // Names of branches, which can be anything.
+        let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
+        let mut listed = bare::Listed::default();
         for entry in entries.flatten() {
             seen += 1;
             if seen > MAX_ENTRIES || names.found.len() >= MAX_NAMES {
@@ -125,6 +143,9 @@ pub(crate) fn find_but(
                 continue;
             };
             let name = entry.file_name();
+            if git_matters && !in_git {
+                listed.see(&name, kind);
+            }
             let own = depth == 0 && name == QUARANTINE;
             let foreign = mount
                 .linked
@@ -132,25 +153,16 @@ pub(crate) fn find_but(
                 .is_some_and(|one| one.foreign(&below, &name));
             let hidden = own || matches(hide, &named, &name);
             let pointer = pointers && name == ".git" && !kind.is_dir();
-            if hidden || pointer || foreign || matches(protect, &named, &name) {
+            let link = part && kind.is_symlink();
+            let held = hidden || pointer || foreign || matches(protect, &named, &name);
+            if link || held && !data {
                 let path = below.join(name);
-                if known(&path, kind.is_symlink()) {
-                    continue;
-                }
-                if !kind.is_symlink() {
-                    names.found.push(Found {
-                        below: path,
-                        is_dir: kind.is_dir(),
-                        hide: hidden,
-                    });
-                } else if names.links.len() < MAX_LINKS {
-                    names.links.push(path);
-                } else {
-                    names.complete = false;
+                if !known(&path, kind.is_symlink()) {
+                    names.add(path, kind, hidden);
                 }
             } else if kind.is_dir() {
-                let data = |one: &Linked| depth == 0 && !one.looks_into(&name);
-                if mount.linked.as_ref().is_some_and(data) {
+                let skipped = |one: &Linked| depth == 0 && !one.looks_into(&name);
+                if mount.linked.as_ref().is_some_and(skipped) {
                     continue;
                 }
                 let git = name == ".git";
@@ -165,12 +177,23 @@ pub(crate) fn find_but(
                 }
             }
         }
+        if let Some(parts) = listed.parts() {
+            for (name, kind) in parts {
+                let path = below.join(name);
+                if !known(&path, kind.is_symlink()) {
+                    names.add(path, kind, false);
+                }
+            }
+            names.bare.push(below);
+        }
     }
-    if again > 0 {
+    if again > 0 || !names.bare.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
         names.links.retain(|link| once.insert(link.clone()));
         names.repositories.retain(|git| once.insert(git.clone()));
+        let mut once = HashSet::new();
+        names.bare.retain(|git| once.insert(git.clone()));
     }
     names
 }
@@ -189,7 +212,32 @@ fn moved(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP))
 }
 
+/// Whether a command could list it after all: its owner can, and who may enter it can know what is
+/// in it.
+fn opens(mount: &HostMount, below: &Path) -> bool {
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return false;
+    };
+    let looked = below::directory(mount.handle.as_fd(), parent)
+        .and_then(|parent| below::look(parent.as_fd(), name));
+    looked.is_ok_and(|stat| stat.st_uid == geteuid().as_raw() || stat.st_mode & 0o011 != 0)
+}
+
 impl Names {
+    fn add(&mut self, below: PathBuf, kind: FileType, hide: bool) {
+        if !kind.is_symlink() {
+            self.found.push(Found {
+                below,
+                is_dir: kind.is_dir(),
+                hide,
+            });
+        } else if self.links.len() < MAX_LINKS {
+            self.links.push(below);
+        } else {
+            self.complete = false;
+        }
+    }
+
     /// Without patterns there is no walk, only this one name.
     fn quarantine(&mut self, mount: &HostMount) {
         let looked = below::look(mount.handle.as_fd(), OsStr::new(QUARANTINE));

@@ -3,6 +3,7 @@
 //! for, so they are looked for before anybody gets the result, and moved to where nothing looks
 //! for them. Everything is moved by descriptor, never through a link.
 
+use super::bare;
 use super::below;
 use super::fresh;
 use super::hold::writable;
@@ -10,7 +11,7 @@ use super::names::{Names, QUARANTINE, find_but};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
-use crate::policy::{Git, Policy};
+use crate::policy::{Git, OBEYED, Policy};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 use nix::errno::Errno;
@@ -39,6 +40,7 @@ pub(crate) struct Sweep {
 struct Before {
     names: HashSet<PathBuf>,
     links: HashMap<PathBuf, OsString>,
+    bare: HashSet<PathBuf>,
     unlisted: Vec<PathBuf>,
     complete: bool,
 }
@@ -110,10 +112,31 @@ impl Sweep {
                 if same || !writable(&self.mounts, &mount.host.join(below)) {
                     continue;
                 }
-                let Some((pattern, why)) = self.offence(mount, below) else {
+                let Some((pattern, why)) = self.offence(mount, below, link, &after.bare) else {
                     continue;
                 };
                 moved = true;
+                // What the command made a repository of is none without this name. The rest may
+                // be the person's own.
+                let around = below.parent().filter(|around| {
+                    after.bare.iter().any(|git| git == around) && !before.bare.contains(*around)
+                });
+                let head = around.map(|around| around.join("HEAD"));
+                let (below, why) = match (&head, below.file_name()) {
+                    (Some(head), Some(name)) => {
+                        if !left.insert(head.clone()) {
+                            continue;
+                        }
+                        (
+                            head,
+                            format!(
+                                "it makes a repository of the directory: {}: {why}",
+                                name.display()
+                            ),
+                        )
+                    }
+                    _ => (below, why),
+                };
                 let now = quarantine.take(below);
                 if let Err(errno) = &now {
                     let path = shown(mount, below);
@@ -141,9 +164,16 @@ impl Sweep {
     }
 
     /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
-    fn offence(&self, mount: &HostMount, below: &Path) -> Option<(String, String)> {
+    fn offence(
+        &self,
+        mount: &HostMount,
+        below: &Path,
+        link: bool,
+        bare: &[PathBuf],
+    ) -> Option<(String, String)> {
         let name = below.file_name()?;
-        let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+        let around = below.parent()?;
+        let parent = below::directory(mount.handle.as_fd(), around).ok()?;
         let what = below::kind(&below::look(parent.as_fd(), name).ok()?);
         // A name that is hidden is protected for the secret in it, and in a directory that the
         // command made itself there is nobody's: pip brings certificates along, called *.pem.
@@ -157,6 +187,13 @@ impl Sweep {
             None if name == ".git" && self.policy.git() != Git::Unaware => ".git",
             // Not this worktree's.
             None if mount.linked.is_some() => ".git",
+            // Git would follow it, or obey it.
+            None if link && bare::is_part(around, bare) => ".git",
+            None if bare.iter().any(|git| git == around)
+                && OBEYED.iter().any(|part| name == *part) =>
+            {
+                ".git"
+            }
             // Hidden only: what the command itself makes is its own.
             None => return None,
         };
@@ -194,6 +231,7 @@ impl Before {
             links: links
                 .filter_map(|link| Some((link.clone(), text(link)?)))
                 .collect(),
+            bare: names.bare.into_iter().collect(),
             names: names.found.into_iter().map(|found| found.below).collect(),
             unlisted: names.unlisted,
             complete: names.complete,

@@ -69,9 +69,15 @@ impl Linked {
         }
     }
 
-    /// Whether protected names can lie in this directory at all; objects and references cannot.
+    /// Whether protected names or links can lie in this directory at all; objects cannot be told
+    /// what to do, and there are many.
     pub(crate) fn looks_into(&self, name: &OsStr) -> bool {
-        !["objects", "refs", "logs"].iter().any(|data| name == *data)
+        !["objects", "refs"].iter().any(|data| name == *data)
+    }
+
+    /// Whether this directory is one of logs: everything in it is called as branches are.
+    pub(crate) fn is_data(&self, below: &Path) -> bool {
+        below.starts_with("logs")
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         cases.push(("read-only", read_only(mechanism)));
         cases.push(("a repository that is made", made(mechanism)));
         cases.push(("a repository that bites", harmful(mechanism)));
+        cases.push(("links in a repository", linked_away(mechanism, "main")));
+        cases.push(("links in a worktree's", linked_away(mechanism, "linked")));
+        cases.push(("a repository of any name", nameless(mechanism)));
+        cases.push(("a bare repository", bare(mechanism)));
         cases.push(("a person's git meanwhile", meanwhile(mechanism)));
         cases.push(("everyday work beside placeholders", everyday(mechanism)));
     }
@@ -353,6 +357,105 @@ fn harmful(mechanism: Mechanism) -> Result<(), String> {
         "/work/f/.git",
     ];
     ensure(found == want, || format!("{found:?}"))
+}
+
+/// Git follows links in a repository when it writes: a person's next commit would go where they
+/// lead.
+fn linked_away(mechanism: Mechanism, place: &str) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let dir = scene(&world)?;
+    let victim = world.host("victim");
+    std::fs::write(&victim, "mine").map_err(say)?;
+    // What is there already stays.
+    std::os::unix::fs::symlink("HEAD", dir.join("main/.git/known")).map_err(say)?;
+    let plan = plan(&world, &dir.join(place), Git::Commit)?;
+    let script = "set -e; cd $(git rev-parse --git-dir); ls -d ../../known || ls known
+        rm -f logs/HEAD COMMIT_EDITMSG; ln -s VICTIM logs/HEAD; ln -s VICTIM COMMIT_EDITMSG
+        cd $(git rev-parse --git-common-dir); rm logs/refs/heads/side; ln -s VICTIM logs/refs/heads/side
+        mkdir -p new/.git; ln -s VICTIM new/.git/FETCH_HEAD || true";
+    let script = script.replace("VICTIM", &victim.display().to_string());
+    let output = run(&world, &plan, &script)?;
+    let names = ["logs/HEAD", "COMMIT_EDITMSG", "logs/refs/heads/side"];
+    for name in names {
+        let found = output
+            .quarantined
+            .iter()
+            .any(|one| one.path.ends_with(name));
+        ensure(found, || format!("{name}: {output:?}"))?;
+    }
+    host(
+        &dir.join(place),
+        "git commit -q --allow-empty -m evil; git branch -f side HEAD~1; test -L ../main/.git/known",
+    )?;
+    let now = std::fs::read_to_string(&victim).map_err(say)?;
+    ensure(now == "mine", || now)
+}
+
+/// Git obeys any directory with the right names in it, the mount itself included.
+fn nameless(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let root = world.host("git");
+    std::fs::create_dir(&root).map_err(say)?;
+    std::fs::write(root.join("hooks"), "a person's own").map_err(say)?;
+    let plan = plan(&world, &root, Git::Commit)?;
+    let marker = world.host("marker");
+    let script = "set -e; mkdir objects refs sub other; echo 'ref: refs/heads/m' > HEAD
+        printf '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = \"touch MARKER; false\"\\n' > config
+        cp -r HEAD config sub; touch sub/objects sub/refs; chmod +x sub/objects sub/refs
+        cp HEAD config other; echo ../sub > other/commondir
+        git status; cd sub; git status || true";
+    let script = script.replace("MARKER", &marker.display().to_string());
+    let output = run(&world, &plan, &script)?;
+    let mut found: Vec<String> = output
+        .quarantined
+        .iter()
+        .map(|one| one.path.display().to_string())
+        .collect();
+    found.sort();
+    ensure(
+        found == ["/work/HEAD", "/work/other/HEAD", "/work/sub/HEAD"],
+        || format!("{found:?} {output:?}"),
+    )?;
+    host(
+        &root,
+        "for d in . sub other; do (cd $d; GIT_CEILING_DIRECTORIES=$(dirname $PWD) git status) && exit 1; done; test -f hooks",
+    )?;
+    ensure(!marker.exists(), || "a person's git obeyed".to_owned())
+}
+
+/// Those that are made without anything to obey can be used; those that are there cannot be made
+/// to bite.
+fn bare(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let dir = scene(&world)?;
+    host(
+        &dir,
+        "git clone -q --bare main main/old; rm -r main/old/hooks",
+    )?;
+    let plan = plan(&world, &dir.join("main"), Git::Commit)?;
+    let output = run(
+        &world,
+        &plan,
+        "set -e; git init -q --bare new.git; git clone -q --mirror . mirror.git
+         git push -q new.git side; git --git-dir=old log --oneline; git push -q old HEAD:refs/heads/x
+         git --git-dir=old config core.fsmonitor evil && exit 1
+         rm old/config && exit 1; mv old aside && exit 1; mkdir old/hooks
+         echo evil > old/hooks/post-update; chmod +x old/hooks/post-update",
+    )?;
+    let found: Vec<String> = output
+        .quarantined
+        .iter()
+        .map(|one| one.path.display().to_string())
+        .collect();
+    ensure(
+        output.exit.success() && found == ["/work/old/hooks"],
+        || format!("{found:?} {output:?}"),
+    )?;
+    let log = host(
+        &dir.join("main"),
+        "for r in old new.git mirror.git; do git --git-dir=$r rev-parse -q --verify refs/heads/side; done | uniq | wc -l",
+    )?;
+    ensure(log == "1\n", || log)
 }
 
 /// While a command runs, a person's git sees nothing of the placeholders.

@@ -6,7 +6,7 @@ use crate::report::Report;
 use os_sandbox::{Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, State, Stdio};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -46,6 +46,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         ("links with protected names", links(mechanism)),
         ("secrets in a new directory stay", secrets(mechanism)),
         ("a read-only directory", read_only(mechanism)),
+        ("a directory that cannot be listed", unlisted(mechanism)),
         ("links planted on the way", planted(mechanism)),
         ("two runs in one directory", concurrent(mechanism)),
         ("a killed caller", killed(mechanism)),
@@ -355,6 +356,31 @@ fn secrets(mechanism: Mechanism) -> Result<(), String> {
     ensure(output.quarantined.is_empty() && there, || {
         format!("{output:?}")
     })
+}
+
+/// Closed by one command, opened by the next, which knows that nobody looked into it.
+fn unlisted(mechanism: Mechanism) -> Result<(), String> {
+    if nix::unistd::geteuid().is_root() {
+        // Nothing is closed to such a caller.
+        return Ok(());
+    }
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    let closed = world.host("rw").join("closed");
+    let first = run(&world, &plan, "mkdir -p closed/.vscode; chmod 000 closed")?;
+    let second = run(
+        &world,
+        &plan,
+        "chmod 755 closed || mv closed x || echo kept; mkdir closed/.idea",
+    );
+    let mode = closed.symlink_metadata().map_err(say)?.mode();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o755)).map_err(say)?;
+    let second = second?;
+    ensure(first.exit.success() && mode & 0o7777 == 0, || {
+        format!("{mode:o} {first:?}")
+    })?;
+    ensure(second.stdout.text() == "kept\n", || format!("{second:?}"))?;
+    ensure(!closed.join(".idea").exists(), || "made".to_owned())
 }
 
 fn read_only(mechanism: Mechanism) -> Result<(), String> {
