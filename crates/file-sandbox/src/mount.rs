@@ -275,6 +275,12 @@ impl Mount {
         &self.limits
     }
 
+    /// Whether a name in the directory `names` is protected, by itself or by what it lies in.
+    pub(crate) fn protects(&self, names: &[OsString], name: &OsStr) -> bool {
+        let names: Vec<OsString> = names.iter().cloned().chain([name.to_owned()]).collect();
+        self.protected.matching(&self.base, &names).is_some()
+    }
+
     /// The patterns of protected names, as they were given.
     pub fn protected_names(&self) -> impl Iterator<Item = &str> {
         self.protected.texts()

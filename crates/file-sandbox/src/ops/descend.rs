@@ -261,6 +261,11 @@ impl<'s> Descent<'s> {
                 Some(kind) => kind,
                 None => dir.meta(&raw).await.map_or(Kind::Unknown, |meta| meta.kind),
             };
+            // While a command runs beside us, its sandbox holds protected names that do not exist
+            // by sockets that nobody can open. They are no part of the tree, and soon gone.
+            if kind == Kind::Socket && mount.protects(names, &raw) {
+                continue;
+            }
             let (name, raw) = match escape::spell(&raw) {
                 Cow::Borrowed(name) => (name.to_owned(), None),
                 Cow::Owned(name) => (name, Some(raw)),

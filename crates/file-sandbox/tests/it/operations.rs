@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
 
 use file_sandbox::{
     EntryKind, ErrorKind, FileSandbox, HardLinks, Limits, ListOptions, Mode, ReadOptions,
@@ -323,6 +324,27 @@ fn stat_and_exists() {
     ] {
         assert!(!exists(at), "{at}");
     }
+}
+
+/// What holds a protected name while a command runs is not shown; other sockets are, and so are
+/// protected names that are real.
+#[test]
+fn list_leaves_out_what_holds_a_protected_name() {
+    let scene = Scene::new();
+    let names = |scene: &Scene| -> Vec<String> {
+        let list = scene
+            .files
+            .list(&path("/data"), ListOptions::new())
+            .unwrap();
+        list.entries.into_iter().map(|entry| entry.name).collect()
+    };
+    let before = names(&scene);
+    drop(UnixListener::bind(scene.at("data/.mcp.json")).unwrap());
+    assert_eq!(names(&scene), before);
+    assert!(before.iter().any(|name| name == "socket"));
+    fs::remove_file(scene.at("data/.mcp.json")).unwrap();
+    fs::write(scene.at("data/.mcp.json"), "{}").unwrap();
+    assert!(names(&scene).iter().any(|name| name == ".mcp.json"));
 }
 
 #[test]
