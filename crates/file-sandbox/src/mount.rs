@@ -1,5 +1,6 @@
 //! A mount: a directory handle, where it appears, and what may be done below it.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
@@ -53,6 +54,9 @@ pub struct Mount {
     pub(crate) hidden: NameRules,
     /// Where `dir` lies below the directory that the name rules are written for.
     pub(crate) base: Vec<OsString>,
+    /// Where that directory lies below the one of the mount that it is a part of. Rules count from
+    /// there too: `.git/hooks` is that also where `.git` is a mount of its own.
+    pub(crate) around: Vec<OsString>,
     /// The host's spellings of `dir`, for reading absolute links. Never shown.
     hosts: Vec<PathBuf>,
 }
@@ -131,6 +135,7 @@ impl Mount {
             protected: NameRules::default(),
             hidden: NameRules::default(),
             base: Vec::new(),
+            around: Vec::new(),
             hosts: Vec::new(),
         }
     }
@@ -296,6 +301,35 @@ impl Mount {
     #[must_use]
     pub fn host(&self) -> Option<&Path> {
         self.hosts.first().map(PathBuf::as_path)
+    }
+
+    /// The rule that `names` below this mount, or the way to them, fall under.
+    pub(crate) fn falls_under<'m>(
+        &'m self,
+        rules: &'m NameRules,
+        names: &[OsString],
+    ) -> Option<&'m str> {
+        self.rule_bases()
+            .find_map(|base| rules.matching(&base, names))
+    }
+
+    /// The ways to this mount from where its rules are counted.
+    pub(crate) fn rule_bases(&self) -> impl Iterator<Item = Cow<'_, [OsString]>> {
+        let whole = (!self.around.is_empty())
+            .then(|| Cow::Owned([self.around.as_slice(), self.base.as_slice()].concat()));
+        std::iter::once(Cow::Borrowed(self.base.as_slice())).chain(whole)
+    }
+
+    /// Whether `inner` is what lies in this mount at the place of its target.
+    pub(crate) fn has_part(&self, inner: &Self) -> Option<Vec<OsString>> {
+        let names = names_below(&inner.target, &self.target)?;
+        let part = match (inner.host(), self.host()) {
+            (Some(host), Some(_)) => self.names_of_host(host).as_ref() == Some(&names),
+            // Nobody said where they lie; here is where they are seen.
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        (part && !names.is_empty()).then_some(names)
     }
 
     pub(crate) fn read_only(mut self) -> Self {

@@ -254,13 +254,12 @@ impl FileSandbox {
             ));
         }
         let sees = matches!(verb, Verb::Delete | Verb::Move | Verb::Edit);
-        if sees && mount.hidden.matching(&mount.base, names).is_some() {
+        if sees && mount.falls_under(&mount.hidden, names).is_some() {
             return Err(not_found(path, Vec::new()));
         }
         match mount
-            .protected
-            .matching(&mount.base, names)
-            .or_else(|| mount.hidden.matching(&mount.base, names))
+            .falls_under(&mount.protected, names)
+            .or_else(|| mount.falls_under(&mount.hidden, names))
         {
             Some(name) => {
                 let name = name.to_owned();
@@ -438,7 +437,7 @@ pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<&'m 
     if is_temp(names) {
         return Some(TEMP_PREFIX);
     }
-    mount.hidden.matching(&mount.base, names)
+    mount.falls_under(&mount.hidden, names)
 }
 
 fn check_links(path: &SandboxPath, verb: Verb, meta: &Meta) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! (CVE-2026-25724), and blind to case, because the file system may be (CVE-2025-59944). A name
 //! counts with everything below it, and whether or not it exists yet (CVE-2026-25725).
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
 use crate::glob::{Glob, State};
@@ -125,25 +126,30 @@ impl NameRules {
 /// The rules as they stand in one directory that falls under none of them: each name in it is then
 /// one step, however deep it lies.
 pub(crate) struct InDir<'r> {
-    rules: &'r [Rule],
-    states: Vec<State>,
+    rules: Vec<(&'r Rule, State)>,
 }
 
 impl NameRules {
-    pub(crate) fn in_dir(&self, base: &[OsString], names: &[OsString]) -> InDir<'_> {
-        let mut states: Vec<State> = self.rules.iter().map(|rule| rule.glob.start()).collect();
-        if !states.is_empty() {
+    pub(crate) fn in_dir<'r>(
+        &'r self,
+        bases: impl Iterator<Item = Cow<'r, [OsString]>>,
+        names: &[OsString],
+    ) -> InDir<'r> {
+        let mut rules = Vec::new();
+        if self.rules.is_empty() {
+            return InDir { rules };
+        }
+        for base in bases {
+            let start = rules.len();
+            rules.extend(self.rules.iter().map(|rule| (rule, rule.glob.start())));
             for name in base.iter().chain(names) {
                 let name = fold(&name.to_string_lossy());
-                for (rule, state) in self.rules.iter().zip(&mut states) {
+                for (rule, state) in &mut rules[start..] {
                     *state = rule.glob.step(state, &name);
                 }
             }
         }
-        InDir {
-            rules: &self.rules,
-            states,
-        }
+        InDir { rules }
     }
 }
 
@@ -157,7 +163,7 @@ impl InDir<'_> {
             return false;
         }
         let name = fold(&name.to_string_lossy());
-        let mut rules = self.rules.iter().zip(&self.states);
+        let mut rules = self.rules.iter();
         rules.any(|(rule, state)| rule.glob.accepts_child(state, &name))
     }
 }
@@ -213,7 +219,7 @@ mod tests {
             if let Some((last, above)) = names.split_last()
                 && rules.matching(&[], above).is_none()
             {
-                let in_dir = rules.in_dir(&[], above);
+                let in_dir = rules.in_dir(std::iter::once(Cow::Borrowed(&[][..])), above);
                 assert_eq!(in_dir.matches(last), rule.is_some(), "{path}");
             }
         }

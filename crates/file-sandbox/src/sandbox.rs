@@ -115,10 +115,24 @@ impl FileSandboxBuilder {
     /// # Errors
     /// `INVALID_PATH` for two mounts of one target, and for one directory under two targets with
     /// different rules, also if one directory contains the other: the weaker rules would win.
-    pub fn build(self) -> Result<FileSandbox, Error> {
+    pub fn build(mut self) -> Result<FileSandbox, Error> {
+        let around: Vec<_> = self.mounts.iter().map(|inner| self.around(inner)).collect();
+        for (mount, around) in self.mounts.iter_mut().zip(around) {
+            // One that was a part already, and whose mount is not here, stays one.
+            mount.around = around.unwrap_or_else(|| std::mem::take(&mut mount.around));
+        }
         let table = Table::new(self.mounts, self.style, Arc::default())?;
         table.refuse_overlaps()?;
         Ok(FileSandbox::from_table(table))
+    }
+
+    /// The way to a mount from the outermost one that it is a part of.
+    fn around(&self, inner: &Mount) -> Option<Vec<OsString>> {
+        self.mounts
+            .iter()
+            .filter_map(|outer| Some((outer, outer.has_part(inner)?)))
+            .max_by_key(|(_, names)| names.len())
+            .map(|(outer, names)| [outer.around.as_slice(), &outer.base, &names].concat())
     }
 }
 

@@ -242,7 +242,7 @@ impl<'s> Descent<'s> {
         children: &mut Vec<Child>,
     ) -> Result<(), Fault> {
         let mount = &self.files.table.mounts[mount];
-        let hidden = mount.hidden.in_dir(&mount.base, names);
+        let hidden = mount.hidden.in_dir(mount.rule_bases(), names);
         let mut entries = dir.names().await?;
         while let Some((raw, kind)) = entries.next().await? {
             self.names += 1;

@@ -359,7 +359,7 @@ impl Visitor for Below<'_> {
                 .chain([name.to_owned()])
                 .collect();
             for rules in [&self.mount.protected, &self.mount.hidden] {
-                if rules.matching(&self.mount.base, &names).is_some() {
+                if self.mount.falls_under(rules, &names).is_some() {
                     return Err(self.refuse("a protected name"));
                 }
             }

@@ -231,3 +231,43 @@ fn a_sandbox_goes_to_any_thread() {
     check::<FileSandbox>();
     check::<SandboxPath>();
 }
+
+/// Whoever mounts a repository's `.git` by itself must not thereby open its hooks.
+#[test]
+fn names_count_from_the_mount_around() {
+    let dir = tempfile::tempdir().unwrap();
+    for below in ["data/.git/hooks", "other"] {
+        std::fs::create_dir_all(dir.path().join(below)).unwrap();
+    }
+    let rule = |target: &str, host: &str| {
+        let mount = crate::scene::mount(target, &dir.path().join(host), Mode::ReadWrite);
+        let mount = mount.protect([".git/hooks", "/top"]).unwrap();
+        mount.hide([".git/secret"]).unwrap()
+    };
+    let part = rule("/data/.git", "data/.git");
+    let files = FileSandbox::new(vec![part, rule("/data", "data")]).unwrap();
+    // The same part alone, from a narrower sandbox, and mounted again.
+    let narrow = Restriction::new().keep(path("/data/.git"));
+    let alone = files.restrict(&narrow).unwrap();
+    let again = FileSandbox::new(alone.mounts().to_vec()).unwrap();
+    std::fs::write(dir.path().join("data/.git/secret"), "x").unwrap();
+    for files in [&files, &alone, &again] {
+        let write = |at: &str| files.write(&path(at), "x", Default::default());
+        let kind = |at: &str| write(at).unwrap_err().kind();
+        assert_eq!(kind("/data/.git/hooks/pre-commit"), ErrorKind::ReadOnly);
+        assert_eq!(kind("/data/.git/HOOKS/x"), ErrorKind::ReadOnly);
+        assert_eq!(kind("/data/.git/top"), ErrorKind::ReadOnly);
+        write("/data/.git/index").unwrap();
+        assert_eq!(
+            names(files, "/data/.git", ListOptions::new()),
+            ["hooks", "index"]
+        );
+        let read = files.read(&path("/data/.git/secret"), Default::default());
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    // A directory from elsewhere is no part of the mount around it.
+    let files = FileSandbox::new(vec![rule("/data", "data"), rule("/data/.git", "other")]).unwrap();
+    std::fs::create_dir(dir.path().join("other/hooks")).unwrap();
+    let hook = path("/data/.git/hooks/x");
+    assert!(files.write(&hook, "x", Default::default()).is_ok());
+}
