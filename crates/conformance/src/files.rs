@@ -68,6 +68,7 @@ fn tried(files: &FileSandbox, verb: Verb, words: &[String]) -> Result<String, Er
         | Verb::Symlink
         | Verb::Chmod
         | Verb::Times
+        | Verb::Setid
         | Verb::Execute
         | Verb::Tcp
         | Verb::Udp

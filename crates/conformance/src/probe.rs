@@ -83,6 +83,7 @@ fn attempt(verb: Verb, words: &[String]) -> io::Result<String> {
         Verb::Hardlink => fs::hard_link(first, word(1)?).map(none),
         Verb::Symlink => std::os::unix::fs::symlink(first, word(1)?).map(none),
         Verb::Chmod => fs::set_permissions(first, fs::Permissions::from_mode(MODE)).map(none),
+        Verb::Setid => fs::set_permissions(first, fs::Permissions::from_mode(0o4755)).map(none),
         Verb::Times => {
             let time = TimeSpec::new(i64::try_from(TIME_S).map_err(io::Error::other)?, 0);
             let here = nix::fcntl::AT_FDCWD;

@@ -80,6 +80,7 @@ fn operations(fixtures: &Fixtures, case: &Case) -> Option<Vec<(&'static str, Sub
         Verb::Hardlink => vec![at("file-link", 0), at("file-write-create", 1)],
         Verb::Symlink => vec![at("file-write-create", 0)],
         Verb::Chmod => vec![at("file-write-mode", 0)],
+        Verb::Setid => vec![at("file-write-mode", 0), at("file-write-setugid", 0)],
         Verb::Times => vec![at("file-write-times", 0)],
         Verb::Execute => vec![at("process-exec*", 0), at("file-read-data", 0)],
         Verb::Tcp | Verb::Udp => vec![address("network-outbound")],

@@ -31,6 +31,8 @@ pub(crate) enum Verb {
     Symlink,
     Chmod,
     Times,
+    /// A set-user-id bit for a file.
+    Setid,
     Execute,
 
     Tcp,
@@ -96,6 +98,7 @@ impl Verb {
             | Verb::Mkdir
             | Verb::Chmod
             | Verb::Times
+            | Verb::Setid
             | Verb::Execute
             | Verb::Tcp
             | Verb::Udp
@@ -126,9 +129,12 @@ impl Verb {
         match self {
             Verb::Read | Verb::List | Verb::Stat => &[(0, Last::Follow, READ)],
             Verb::Readlink => &[(0, Last::Keep, READ)],
-            Verb::Write | Verb::Append | Verb::Truncate | Verb::Chmod | Verb::Times => {
-                &[(0, Last::Follow, WRITE)]
-            }
+            Verb::Write
+            | Verb::Append
+            | Verb::Truncate
+            | Verb::Chmod
+            | Verb::Times
+            | Verb::Setid => &[(0, Last::Follow, WRITE)],
             Verb::Create | Verb::Delete | Verb::Rmdir | Verb::Mkdir => &[(0, Last::Keep, WRITE)],
             Verb::Copy => &[(0, Last::Follow, READ), (1, Last::Follow, WRITE)],
             // A second name in another place may be written by that place's rules.

@@ -234,6 +234,7 @@ pub(crate) fn done(
         }
         Verb::Symlink => fs::read_link(at(0)?).is_ok(),
         Verb::Chmod => mode_of(at(0)?).is_some_and(|mode| mode == MODE),
+        Verb::Setid => mode_of(at(0)?).is_some_and(|mode| mode == 0o4755),
         Verb::Times => fs::metadata(at(0)?)
             .and_then(|meta| meta.modified())
             .is_ok_and(|time| time == SystemTime::UNIX_EPOCH + Duration::from_secs(TIME_S)),
