@@ -4,10 +4,14 @@
 
 use crate::backend::remove;
 use crate::error::Error;
-use std::fs::{self, DirBuilder, File, Permissions};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat, mkdirat};
+use nix::unistd::symlinkat;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +28,9 @@ const SWEEP_AGE: Duration = Duration::from_secs(60);
 pub(crate) struct Scratch {
     path: PathBuf,
     links: Vec<(String, PathBuf)>,
-    // Held, not read: the lock says that somebody still uses the directory.
-    _lock: File,
+    /// What is made in it is made by this descriptor: where a command can write around it, it can
+    /// put a link in its place. The lock on it says that somebody still uses the directory.
+    top: File,
 }
 
 impl Scratch {
@@ -45,17 +50,17 @@ impl Scratch {
             let path = base.join(format!("{PREFIX}{:016x}", random()));
             match make(&path) {
                 Ok(()) => {
-                    let lock = File::open(&path)
-                        .and_then(|lock| lock.lock().map(|()| lock))
+                    let top = directory(AT_FDCWD, &path)
+                        .and_then(|top| top.lock().map(|()| top))
                         .inspect_err(|_| remove(&path))
                         .map_err(failed)?;
                     let made = Scratch {
                         path,
                         links: Vec::new(),
-                        _lock: lock,
+                        top,
                     };
                     for name in ["home", "tmp", "work"] {
-                        make(&made.path.join(name)).map_err(failed)?;
+                        make_at(&made.top, Path::new(name)).map_err(failed)?;
                     }
                     return Ok(made);
                 }
@@ -94,9 +99,11 @@ impl Scratch {
 
     /// A link in the working directory.
     fn link(&mut self, name: &str, to: &Path) -> Result<(), Error> {
-        symlink(to, self.work().join(name)).map_err(|error| {
-            Error::io("could not link a mount into the working directory", error)
-        })?;
+        directory(&self.top, Path::new("work"))
+            .and_then(|work| Ok(symlinkat(to, &work, name)?))
+            .map_err(|error| {
+                Error::io("could not link a mount into the working directory", error)
+            })?;
         self.links.push((name.to_owned(), to.to_owned()));
         Ok(())
     }
@@ -129,11 +136,22 @@ impl Drop for Scratch {
 
 /// For the caller alone, whatever its umask leaves of that.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(path)?;
-    if fs::symlink_metadata(path)?.permissions().mode() & 0o7777 != 0o700 {
-        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    make_at(AT_FDCWD, path)
+}
+
+/// Nobody's link is followed, should one be there by now.
+fn make_at(at: impl AsFd, path: &Path) -> io::Result<()> {
+    mkdirat(&at, path, Mode::S_IRWXU)?;
+    if fstatat(&at, path, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode & 0o7777 != 0o700 {
+        let follow = FchmodatFlags::NoFollowSymlink;
+        fchmodat(&at, path, Mode::S_IRWXU, follow)?;
     }
     Ok(())
+}
+
+fn directory(at: impl AsFd, path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    Ok(openat(at, path, flags, Mode::empty())?.into())
 }
 
 /// Unpredictable enough that nobody prepares the name; creation is exclusive in any case.

@@ -216,7 +216,11 @@ impl Cache {
 
     fn replace(&self, known: &Known) -> io::Result<()> {
         if !is_ours(&self.directory) {
-            make(&self.directory)?;
+            match make(&self.directory) {
+                // By another process, a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
             if !is_ours(&self.directory) {
                 return Ok(());
             }

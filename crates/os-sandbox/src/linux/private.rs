@@ -148,3 +148,46 @@ impl From<Scratch> for PrivateDir {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use std::os::unix::fs::symlink;
+
+    /// Another command, which may write where programs have their temporary files, puts a link in
+    /// the place of a directory that this one is about to own.
+    #[test]
+    fn a_link_in_the_place_of_a_private_directory_opens_nothing() {
+        let abi = crate::support::Support::detect_fresh().landlock_abi();
+        if abi == 0 {
+            // Without Landlock there are no rules.
+            return;
+        }
+        let base = tempfile::tempdir().expect("a directory");
+        let policy = Policy::builder().build().expect("a policy");
+        for swapped in ["home", "tmp", ""] {
+            let private = PrivateDir::create_in(base.path()).expect("a private directory");
+            let (home, tmp) = (private.home(), private.tmp());
+            let own = [home.as_path(), tmp.as_path()];
+            let wanted = Wanted {
+                policy: &policy,
+                abi,
+                mounts: &[],
+                private: &own,
+                listed: &[],
+                host_proc: true,
+            };
+            private.rules(&wanted).expect("rules");
+            let top = home.parent().expect("a directory");
+            let elsewhere = base.path().join(format!("elsewhere{swapped}"));
+            std::fs::create_dir_all(elsewhere.join("home")).expect("a directory");
+            std::fs::create_dir_all(elsewhere.join("tmp")).expect("a directory");
+            let place = top.join(swapped);
+            let place = place.components().as_path();
+            std::fs::rename(place, base.path().join(format!("aside{swapped}"))).expect("moved");
+            symlink(&elsewhere, place).expect("a link");
+            assert!(private.rules(&wanted).is_err(), "{swapped:?}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //!
 //! <https://docs.kernel.org/userspace-api/landlock.html>
 
+use super::below;
 use super::view::HostMount;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
@@ -13,6 +14,7 @@ use landlock::{
 };
 use nix::fcntl::OFlag;
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -74,13 +76,19 @@ impl Rules {
         let same = wanted.rules().all(|(at, _)| {
             let now = match at {
                 At::Mount(mount) => mount.handle.metadata(),
-                At::Own(path) => fs::metadata(path),
+                At::Own(path) => own(path).and_then(|place| place.metadata()),
                 At::Systems(path) => fs::metadata(path),
             };
             kept.next() == Some(&now.ok().map(|meta| Seen::of(&meta)))
         });
         same && kept.next().is_none()
     }
+}
+
+/// A private place. It lies where programs have their temporary files, which another command may
+/// write: a link that it put there must not become a rule.
+fn own(path: &Path) -> io::Result<File> {
+    Ok(below::absolute(path)?.into())
 }
 
 impl AsFd for Rules {
@@ -251,10 +259,13 @@ impl Building {
             At::Own(path) => (*path, true),
             At::Systems(path) => (Path::new(path), false),
         };
-        let opened = File::options()
-            .read(true)
-            .custom_flags(OFlag::O_PATH.bits())
-            .open(path);
+        let opened = match at {
+            At::Mount(_) | At::Own(_) => own(path),
+            At::Systems(_) => File::options()
+                .read(true)
+                .custom_flags(OFlag::O_PATH.bits())
+                .open(path),
+        };
         let (place, meta) =
             match opened.and_then(|place| place.metadata().map(|meta| (place, meta))) {
                 Ok(opened) => opened,
