@@ -340,13 +340,17 @@ pub fn entries(directory: i32, buffer: &mut [u8]) -> Result<usize> {
 /// Bytes used in a file system in memory; `None` if it is none.
 pub fn memory_used(path: CStr<'_>) -> Result<Option<u64>> {
     const TMPFS: u64 = 0x0102_1994;
-    // struct statfs: type, block size, blocks, free blocks, and more; 120 bytes.
+    /// What the kernel keeps for an empty file, more or less.
+    const FILE_BYTES: u64 = 1024;
+    // struct statfs: type, block size, blocks, free blocks, those for others than root, files,
+    // free files, and more; 120 bytes.
     let mut about = [0u64; 15];
     let to = about.as_mut_ptr() as usize;
     raw(nr::STATFS, [path.pointer(), to, 0, 0, 0, 0])?;
-    let [kind, block_bytes, blocks, free, ..] = about;
-    let used = blocks.saturating_sub(free).saturating_mul(block_bytes);
-    Ok((kind == TMPFS).then_some(used))
+    let [kind, block_bytes, blocks, free_blocks, _, files, free_files, ..] = about;
+    let content = blocks.saturating_sub(free_blocks).saturating_mul(block_bytes);
+    let names = files.saturating_sub(free_files).saturating_mul(FILE_BYTES);
+    Ok((kind == TMPFS).then_some(content.saturating_add(names)))
 }
 
 pub fn unlink(path: CStr<'_>) -> Result<()> {
