@@ -115,9 +115,10 @@ impl Findings {
     /// Each reason once; what a command can make many of is listed in the first few.
     pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
         const MAX: usize = 8;
-        let known = self.notes.0.iter().any(|(_, known)| known == reason);
+        let reason = crate::escape::visible(reason);
+        let known = self.notes.0.iter().any(|(_, known)| *known == reason);
         if self.notes.0.len() < MAX && !known {
-            self.notes.0.push((promise, reason.to_owned()));
+            self.notes.0.push((promise, reason));
         }
     }
 }

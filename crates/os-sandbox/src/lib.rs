@@ -59,6 +59,7 @@ mod child;
 mod command;
 mod enforcement;
 mod error;
+mod escape;
 mod exceeded;
 mod git_config;
 mod holes;

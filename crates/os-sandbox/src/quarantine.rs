@@ -1,6 +1,7 @@
 //! Protected names that a command made where nothing could keep it from doing so: what they were,
 //! and where they are now.
 
+use crate::escape::{Visible, visible};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -25,12 +26,14 @@ use std::path::PathBuf;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Quarantined {
     /// Where the command saw it.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "text"))]
     pub path: PathBuf,
     /// The protected name or pattern.
     pub pattern: String,
     /// What is wrong with it.
     pub why: String,
     /// Where it is on the host; `None` if it could not be moved and is still there.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "text_if_there"))]
     pub now: Option<PathBuf>,
 }
 
@@ -39,13 +42,48 @@ impl fmt::Display for Quarantined {
         write!(
             f,
             "{} ({}: {})",
-            self.path.display(),
+            Visible(self.path.as_os_str()),
             self.pattern,
-            self.why
+            visible(&self.why)
         )?;
         match &self.now {
-            Some(now) => write!(f, " is now {}", now.display()),
+            Some(now) => write!(f, " is now {}", Visible(now.as_os_str())),
             None => f.write_str(" could not be moved"),
         }
+    }
+}
+
+/// A path need not be text, and a receipt is written whatever a command called its files.
+#[cfg(feature = "serde")]
+fn text<S: serde::Serializer>(path: &std::path::Path, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&path.to_string_lossy())
+}
+
+#[cfg(feature = "serde")]
+fn text_if_there<S: serde::Serializer>(path: &Option<PathBuf>, out: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => text(path, out),
+        None => out.serialize_none(),
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_receipt_is_written_whatever_files_are_called() {
+        let strange = PathBuf::from(OsStr::from_bytes(b"/work/\xff\x1b[2K/.vscode"));
+        let found = Quarantined {
+            path: strange.clone(),
+            pattern: ".vscode".into(),
+            why: "it has \u{1b}[2K".into(),
+            now: Some(strange),
+        };
+        let json = serde_json::to_string(&found).expect("a text");
+        assert!(json.contains(".vscode"), "{json}");
+        assert!(!found.to_string().contains('\u{1b}'), "{found}");
     }
 }

@@ -12,6 +12,7 @@ use super::record::{Form, MAX_HELD, Placeholder};
 use super::state::{Held, Live, State};
 use super::view::HostMount;
 use crate::access::Access;
+use crate::escape::visible;
 use crate::policy::Policy;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -67,6 +68,7 @@ struct Reasons(Vec<String>);
 impl Reasons {
     fn add(&mut self, reason: String) {
         const MAX: usize = 8;
+        let reason = visible(&reason);
         if self.0.len() < MAX && !self.0.contains(&reason) {
             self.0.push(reason);
         }

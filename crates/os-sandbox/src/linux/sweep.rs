@@ -11,6 +11,7 @@ use super::names::{Names, QUARANTINE, find_but};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
+use crate::escape::visible;
 use crate::policy::{Git, OBEYED, Policy};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
@@ -208,7 +209,7 @@ impl Sweep {
         } else {
             "a new name".to_owned()
         };
-        Some((text.to_owned(), why))
+        Some((text.to_owned(), visible(&why)))
     }
 }
 

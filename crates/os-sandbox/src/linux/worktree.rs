@@ -9,6 +9,7 @@
 use super::below;
 use super::view::HostMount;
 use crate::access::Access;
+use crate::escape::visible;
 use crate::policy::{BROAD, Git, PROGRAMS, Place, Policy, check_not_kernel};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag};
@@ -123,8 +124,9 @@ pub(crate) fn linked(
                 out.extend([repository, pointer]);
             }
             Err(reason) => remarks.push(format!(
-                "the repository of the linked worktree {} is not shown: {reason}",
-                mount.inside
+                "the repository of the linked worktree {} is not shown: {}",
+                mount.inside,
+                visible(&reason)
             )),
         }
     }

@@ -1,0 +1,56 @@
+//! Names and texts that a command chose, in words that people read: on a terminal a control
+//! character, or one that turns the direction of writing, makes a line say something else.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write as _};
+
+/// Bound on a text; a path is at most 4096 bytes long.
+const MAX_CHARS: usize = 5000;
+
+/// The text in what can be seen.
+pub(crate) fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().take(MAX_CHARS) {
+        // Writing to a String cannot fail.
+        let _ = match c {
+            _ if c.is_control() => write!(out, "{}", c.escape_default()),
+            '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => write!(out, "{}", c.escape_default()),
+            _ => out.write_char(c),
+        };
+    }
+    if text.chars().nth(MAX_CHARS).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+/// The same for a name of the file system, which need not be text.
+pub(crate) struct Visible<'a>(pub(crate) &'a OsStr);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&visible(&self.0.to_string_lossy()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        for (text, want) in [
+            ("/work/a b/\u{e9}", "/work/a b/\u{e9}"),
+            ("a\u{1b}[2K\rb\n", "a\\u{1b}[2K\\rb\\n"),
+            ("a\u{202e}b\u{feff}", "a\\u{202e}b\\u{feff}"),
+        ] {
+            assert_eq!(visible(text), want);
+        }
+        assert_eq!(visible(&"x".repeat(MAX_CHARS + 1)).len(), MAX_CHARS + 3);
+    }
+}
