@@ -84,7 +84,7 @@ impl Places {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let again = self.taken.load(Ordering::Relaxed) > 1;
-        if again && kept.len() < MAX_KEPT && place.scratch.is_fresh() {
+        if again && kept.len() < MAX_KEPT && place.is_fresh() {
             kept.push(place);
         }
     }
@@ -127,6 +127,16 @@ impl PrivateDir {
         Ok(made)
     }
 
+    /// Whether the next command finds it as the last one did.
+    fn is_fresh(&self) -> bool {
+        let top = self.home();
+        let top = top.parent().unwrap_or(&top);
+        self.scratch.is_fresh()
+            && [top, &self.home(), &self.tmp(), &self.work()]
+                .into_iter()
+                .all(is_unmarked)
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.scratch.home()
     }
@@ -137,6 +147,19 @@ impl PrivateDir {
 
     pub(crate) fn work(&self) -> PathBuf {
         self.scratch.work()
+    }
+}
+
+/// Whether nothing is noted about a directory that a command could have noted: extended attributes
+/// and lists of who may do what. What is in doubt is marked.
+fn is_unmarked(path: &Path) -> bool {
+    let mut names = [0u8; 4096];
+    match rustix::fs::llistxattr(path, &mut names[..]) {
+        Ok(bytes) => names[..bytes].split(|byte| *byte == 0).all(|name| {
+            // What the system itself notes, as SELinux does with every file.
+            name.is_empty() || name.starts_with(b"security.")
+        }),
+        Err(errno) => errno == rustix::io::Errno::NOTSUP,
     }
 }
 
@@ -154,6 +177,19 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_directory_that_was_written_on_is_not_used_again() {
+        let base = tempfile::tempdir().expect("a directory");
+        let private = PrivateDir::create_in(base.path()).expect("a private directory");
+        assert!(private.is_fresh());
+        let flags = rustix::fs::XattrFlags::empty();
+        match rustix::fs::setxattr(private.home(), "user.note", b"x", flags) {
+            Ok(()) => assert!(!private.is_fresh()),
+            // This file system has none.
+            Err(errno) => assert_eq!(errno, rustix::io::Errno::NOTSUP),
+        }
+    }
 
     /// Another command, which may write where programs have their temporary files, puts a link in
     /// the place of a directory that this one is about to own.
