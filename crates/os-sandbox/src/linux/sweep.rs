@@ -24,6 +24,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -38,8 +39,13 @@ pub(crate) struct Sweep {
     started: SystemTime,
 }
 
+/// Device, inode, and time of birth, where the file system has one: the number of a file that is
+/// removed can be the next one's.
+type Identity = (u64, u64, Option<SystemTime>);
+
 struct Before {
-    names: HashSet<PathBuf>,
+    /// Which file each name was.
+    names: HashMap<PathBuf, Option<Identity>>,
     links: HashMap<PathBuf, OsString>,
     bare: HashSet<PathBuf>,
     unlisted: Vec<PathBuf>,
@@ -79,6 +85,7 @@ impl Sweep {
                 findings.note(Promise::ProtectedNames, what);
                 continue;
             }
+            before.replaced(mount, &mut findings);
             self.one(mount, before, &id, &mut findings);
         }
         findings
@@ -233,15 +240,39 @@ impl Before {
                 .filter_map(|link| Some((link.clone(), text(link)?)))
                 .collect(),
             bare: names.bare.into_iter().collect(),
-            names: names.found.into_iter().map(|found| found.below).collect(),
+            names: names
+                .found
+                .into_iter()
+                .map(|found| {
+                    let identity = identity(mount, &found.below);
+                    (found.below, identity)
+                })
+                .collect(),
             unlisted: names.unlisted,
             complete: names.complete,
         }
     }
 
+    /// A name that somebody else replaces or removes (an editor that saves, `git config`) is free
+    /// of what was mounted over it, and the command's from then on. Whose the file is that is there
+    /// now, nobody can tell.
+    fn replaced(&self, mount: &HostMount, findings: &mut Findings) {
+        for (below, was) in &self.names {
+            let now = identity(mount, below);
+            if now.is_some() && now != *was {
+                let path = shown(mount, below);
+                let reason = format!(
+                    "{} was replaced by somebody else while the command ran, and not kept from then on",
+                    path.display()
+                );
+                findings.note(Promise::ProtectedNames, &reason);
+            }
+        }
+    }
+
     /// Links are always looked at again: they can be replaced.
     fn knows(&self, path: &Path, link: bool) -> bool {
-        !link && self.names.contains(path)
+        !link && self.names.contains_key(path)
             || self
                 .unlisted
                 .iter()
@@ -370,6 +401,14 @@ fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
     {
         let _ = symlinkat(text, &parent, name);
     }
+}
+
+fn identity(mount: &HostMount, below: &Path) -> Option<Identity> {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let place = openat(&parent, below.file_name()?, flags, Mode::empty()).ok()?;
+    let meta = File::from(place).metadata().ok()?;
+    Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
 fn shown(mount: &HostMount, below: &Path) -> PathBuf {

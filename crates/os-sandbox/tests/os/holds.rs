@@ -5,7 +5,7 @@ use crate::fixture::{Mechanism, World, mechanisms};
 use crate::report::Report;
 use os_sandbox::{Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, State, Stdio};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +45,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         ("a new name that cannot be moved", stubborn(mechanism)),
         ("links with protected names", links(mechanism)),
         ("secrets in a new directory stay", secrets(mechanism)),
+        ("a name that a person replaces", replaced(mechanism)),
         ("a read-only directory", read_only(mechanism)),
         ("a directory that cannot be listed", unlisted(mechanism)),
         ("links planted on the way", planted(mechanism)),
@@ -356,6 +357,54 @@ fn secrets(mechanism: Mechanism) -> Result<(), String> {
     ensure(output.quarantined.is_empty() && there, || {
         format!("{output:?}")
     })
+}
+
+/// A mount over a name goes when somebody else replaces the name: no promise from then on, and no
+/// silence about it.
+fn replaced(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let names = [".mcp.json", "sub/.envrc", ".vscode"];
+    for name in names {
+        let path = world.host("rw").join(name);
+        std::fs::create_dir_all(path.parent().ok_or("no parent")?).map_err(say)?;
+        std::fs::write(&path, "mine").map_err(say)?;
+    }
+    let plan = plan(&world)?;
+    let script =
+        "echo x >> .mcp.json || echo kept; read line; echo evil >> .mcp.json && echo taken";
+    let mut child = Command::new(&plan, "sh")
+        .args(["-c", script])
+        .stdin(Stdio::Piped)
+        .stdout(Stdio::Piped)
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let first = said.next().ok_or("nothing")?.map_err(say)?;
+    ensure(first == "kept", || first.clone())?;
+    // As an editor saves, and in place.
+    let new = world.host("new");
+    std::fs::write(&new, "new").map_err(say)?;
+    std::fs::rename(&new, world.host("rw").join(".mcp.json")).map_err(say)?;
+    std::fs::write(world.host("rw").join("sub/.envrc"), "new").map_err(say)?;
+    std::fs::remove_file(world.host("rw").join(".vscode")).map_err(say)?;
+    drop(child.stdin.take());
+    let last = said.next().ok_or("nothing more")?.map_err(say)?;
+    child.wait().map_err(say)?;
+    ensure(last == "taken", || last.clone())?;
+    let entry = child
+        .enforcement()
+        .promises
+        .iter()
+        .find(|e| e.promise == Promise::ProtectedNames)
+        .ok_or("no entry")?;
+    let reason = entry.reason.clone().unwrap_or_default();
+    ensure(
+        entry.state == State::Degraded
+            && reason.matches("was replaced").count() == 1
+            && reason.contains("/work/.mcp.json was replaced"),
+        || format!("{entry:?}"),
+    )
 }
 
 /// Closed by one command, opened by the next, which knows that nobody looked into it.
