@@ -44,6 +44,9 @@ struct Except {
     at: Vec<String>,
     is: Is,
     difference: Option<String>,
+    /// Only where the caller is uid 0.
+    #[serde(default)]
+    as_root: bool,
     /// Why it cannot be posed there.
     because: Option<String>,
 }
@@ -92,6 +95,8 @@ pub(crate) enum Cell {
     /// Allowed or denied against the policy's word, by a difference that is meant.
     AllowBut(usize),
     DenyBut(usize),
+    /// Allowed against the policy's word where the caller is uid 0, and denied elsewhere.
+    AllowRoot(usize),
     /// Through, and listed in the plan.
     Gap,
     NotPosed,
@@ -157,7 +162,11 @@ impl Case {
                 at.ok_or_else(|| format!("no such difference: {id}"))
             })
             .transpose()?;
+        if except.as_root && except.is != Is::Allow {
+            return Err("uid 0 is never denied more".to_owned());
+        }
         let cell = match (except.is, self.expect, difference, &except.because) {
+            (Is::Allow, Expect::Deny, Some(id), None) if except.as_root => Cell::AllowRoot(id),
             (Is::Allow, Expect::Deny, Some(id), None) => Cell::AllowBut(id),
             (Is::Deny, Expect::Allow, Some(id), None) => Cell::DenyBut(id),
             (Is::Gap, Expect::Deny, None, None) if self.promise.is_some() => Cell::Gap,
@@ -180,7 +189,7 @@ impl Case {
                     // A word for several columns may name some that do not have the verb.
                     Cell::NotPosed | Cell::NotBuilt => {}
                     Cell::Allow | Cell::Deny => self.cells[at] = cell,
-                    Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::Gap => {
+                    Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => {
                         return Err(format!("two exceptions for {}", column.name()));
                     }
                 }
@@ -189,14 +198,24 @@ impl Case {
         Ok(())
     }
 
+    /// For whoever runs us.
     pub(crate) fn cell(&self, column: Column) -> Cell {
+        match self.for_all(column) {
+            Cell::AllowRoot(id) if nix::unistd::geteuid().is_root() => Cell::AllowBut(id),
+            Cell::AllowRoot(_) => Cell::Deny,
+            cell => cell,
+        }
+    }
+
+    /// For everybody.
+    pub(crate) fn for_all(&self, column: Column) -> Cell {
         self.cells[index(column)]
     }
 
     /// Every difference that shows somewhere.
     pub(crate) fn differences(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().filter_map(|cell| match cell {
-            Cell::AllowBut(id) | Cell::DenyBut(id) => Some(*id),
+            Cell::AllowBut(id) | Cell::DenyBut(id) | Cell::AllowRoot(id) => Some(*id),
             Cell::Allow | Cell::Deny | Cell::Gap | Cell::NotPosed | Cell::NotBuilt => None,
         })
     }
@@ -205,7 +224,7 @@ impl Case {
     pub(crate) fn is_plain(&self) -> bool {
         self.cells.iter().all(|cell| match cell {
             Cell::Allow | Cell::Deny | Cell::NotPosed | Cell::NotBuilt => true,
-            Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::Gap => false,
+            Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => false,
         })
     }
 

@@ -200,11 +200,19 @@ enum Sign<'a> {
     NotBuilt,
 }
 
+/// For everybody.
 fn sign<'a>(fixtures: &'a Fixtures, case: &Case, column: Column) -> Sign<'a> {
-    match case.cell(column) {
+    sign_of(fixtures, case, column, case.for_all(column))
+}
+
+fn sign_of<'a>(fixtures: &'a Fixtures, case: &Case, column: Column, cell: Cell) -> Sign<'a> {
+    match cell {
         Cell::Allow => Sign::Plain('+'),
         Cell::Deny => Sign::Plain('-'),
-        Cell::AllowBut(id) => Sign::Difference('+', &fixtures.differences[id].id),
+        // The name says for whom.
+        Cell::AllowBut(id) | Cell::AllowRoot(id) => {
+            Sign::Difference('+', &fixtures.differences[id].id)
+        }
         Cell::DenyBut(id) => Sign::Difference('-', &fixtures.differences[id].id),
         Cell::Gap => match assumed_listing(fixtures, column, case) {
             Some(Listed::Refused) => Sign::Refused,
@@ -241,7 +249,8 @@ pub(crate) fn matrix(fixtures: &Fixtures, all: &All) -> String {
         let name: String = case.name.chars().take(width).collect();
         let _ = write!(out, "{name:width$}");
         for done in &all.columns {
-            let text = match (&done.here, sign(fixtures, case, done.column)) {
+            let cell = case.cell(done.column);
+            let text = match (&done.here, sign_of(fixtures, case, done.column, cell)) {
                 (_, Sign::NotBuilt) => "nb",
                 (Err(_), _) => "",
                 (Ok(_), Sign::NotPosed) => ".",

@@ -41,6 +41,8 @@ pub(crate) fn judge(
         (Cell::DenyBut(_), Seen::Through(text)) => {
             format!("the difference does not show any more: {text:?}")
         }
+        // A case says it for everybody, and is asked for one.
+        (Cell::AllowRoot(_), _) => "nobody knows for whom".to_owned(),
         (Cell::NotPosed | Cell::NotBuilt, _) => "posed where it should not be".to_owned(),
     };
     Err(format!("{}: {:?}: {wrong}", column.name(), case.name))
