@@ -20,6 +20,7 @@
 
 mod connect;
 mod job;
+mod listing;
 mod memory;
 mod pins;
 mod probe;
@@ -78,7 +79,7 @@ fn work() -> Result<(), Failure> {
         let _ = sys::default_action(signal);
     }
     // Whatever the broker forgot to mark close-on-exec ends here.
-    sys::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
+    listing::close_from(3).map_err(at(wire::STAGE_DESCRIPTORS))?;
     // A connector is split off at most once; any other job is the last.
     for _ in 0..2 {
         if let Next::Done = one()? {

@@ -6,6 +6,7 @@
 //! decoy of the broker as it was, and nothing stays open.
 
 use crate::job::Run;
+use crate::listing;
 use crate::sys::attempts as attempt;
 use crate::sys::notify;
 use crate::sys::{self, CStr, Errno, Result};
@@ -342,7 +343,7 @@ fn survive() -> Result<()> {
             let _ = sys::write(STDOUT, b"x");
             let _ = sys::write(says, b"x");
             let _ = sys::dup_to(STDOUT, 0, false);
-            let _ = sys::close_from(1);
+            let _ = listing::close_from(1);
             let until = sys::monotonic_ms() + SURVIVE_MS;
             while sys::monotonic_ms() < until {
                 let _ = sys::poll(&mut [], Some(SURVIVE_MS));

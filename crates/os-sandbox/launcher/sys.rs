@@ -248,8 +248,8 @@ pub fn close(number: i32) {
     let _ = raw(nr::CLOSE, [fd(number), 0, 0, 0, 0, 0]);
 }
 
-/// Closes every descriptor from `first` on.
-pub fn close_from(first: u32) -> Result<()> {
+/// Closes every descriptor from `first` on, if the kernel can; see listing.rs.
+pub fn close_range_from(first: u32) -> Result<()> {
     raw(
         nr::CLOSE_RANGE,
         [first as usize, u32::MAX as usize, 0, 0, 0, 0],
@@ -682,9 +682,13 @@ pub fn filters_work() -> bool {
     .is_ok()
 }
 
-/// The version (`what` 1) or the fixed errata (`what` 2); 0 if the kernel has none.
+/// The version (`what` 1) or the fixed errata (`what` 2); why the kernel has none, as an errno below
+/// zero.
 pub fn landlock_query(what: usize) -> i32 {
-    raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what, 0, 0, 0]).map_or(0, |value| value as i32)
+    match raw(nr::LANDLOCK_CREATE_RULESET, [0, 0, what, 0, 0, 0]) {
+        Ok(value) => value as i32,
+        Err(errno) => -errno,
+    }
 }
 
 /// Moving a file to another directory, the one right that every ruleset denies unless it says

@@ -3,6 +3,7 @@
 //! every other descriptor closed, then the filter, which could forbid what comes before it.
 
 use crate::job::Run;
+use crate::listing;
 use crate::probe;
 use crate::sys::{self, Errno};
 use crate::wire;
@@ -122,7 +123,7 @@ fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
             CHANNEL
         }
     };
-    sys::close_from(last as u32 + 1).map_err(at(wire::STAGE_DESCRIPTORS))?;
+    listing::close_from(last as u32 + 1).map_err(at(wire::STAGE_DESCRIPTORS))?;
     let limits = at(wire::STAGE_LIMITS);
     for (resource, soft, hard) in run.limits() {
         // Limits only go down; a lower one of the caller stays.

@@ -5,6 +5,7 @@
 //! seen as far as they are mapped.
 
 use crate::job::Run;
+use crate::listing;
 use crate::sys;
 use crate::wire;
 
@@ -234,29 +235,12 @@ impl Path {
 }
 
 /// Every name of a directory that is a number.
-fn each_number(directory: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
-    /// Inode, offset, length of the entry, type; then the name, ended by NUL.
-    const NAME: usize = 19;
+fn each_number(directory: &Path, buffer: &mut [u8], see: impl FnMut(usize)) {
     let Ok(open) = directory.open(sys::O_DIRECTORY) else {
         return;
     };
-    while let Ok(bytes) = sys::entries(open, buffer)
-        && bytes > 0
-    {
-        let mut rest = &buffer[..bytes];
-        while let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, ..] = *rest {
-            let len = usize::from(u16::from_ne_bytes([low, high]));
-            let Some((entry, more)) = rest.split_at_checked(len).filter(|_| len > NAME) else {
-                break;
-            };
-            let name = &entry[NAME..];
-            let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-            if let Some(number) = number(&name[..end]) {
-                see(number);
-            }
-            rest = more;
-        }
-    }
+    // Whoever is gone by now is no longer looked for.
+    let _ = listing::each_number(open, buffer, see);
     sys::close(open);
 }
 
@@ -300,7 +284,7 @@ fn fields(file: &Path, buffer: &mut [u8], names: &[&[u8]], out: &mut [u64]) -> b
         for (name, slot) in names.iter().zip(out.iter_mut()) {
             if let Some(rest) = line.strip_prefix(*name) {
                 let mut words = rest.split(|byte| !byte.is_ascii_digit());
-                if let Some(found) = words.find_map(number) {
+                if let Some(found) = words.find_map(listing::number) {
                     *slot = found as u64;
                     any = true;
                 }
@@ -308,14 +292,4 @@ fn fields(file: &Path, buffer: &mut [u8], names: &[&[u8]], out: &mut [u64]) -> b
         }
     }
     any
-}
-
-fn number(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0usize, |value, byte| {
-        let digit = byte.is_ascii_digit().then(|| usize::from(byte - b'0'))?;
-        value.checked_mul(10)?.checked_add(digit)
-    })
 }
