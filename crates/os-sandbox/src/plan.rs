@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::exceeded::Bounds;
 use crate::policy::{Policy, UnixSockets};
 use crate::promise::{Entry, Promise, Rank, State};
-use crate::support::Support;
+use crate::support::{Support, UNTRIED};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -334,15 +334,19 @@ fn usable(support: &Support, backend: Backend) -> bool {
     }
 }
 
-/// Control groups only help limits.
+/// Control groups only help limits, named sockets only those; and what could not be tried for lack of
+/// something else is told there.
 fn hints(support: &Support, gaps: &[Entry]) -> Vec<String> {
     let limits = gaps
         .iter()
         .any(|gap| matches!(gap.promise, Promise::MemoryLimit | Promise::ProcessLimit));
+    let sockets = gaps.iter().any(|gap| gap.promise == Promise::UnixSockets);
     support
         .missing()
         .into_iter()
         .filter(|(what, ..)| limits || !what.ends_with("cgroup"))
+        .filter(|(what, ..)| sockets || !what.starts_with("named sockets"))
+        .filter(|(_, why, how)| !(how.is_empty() && why.starts_with(UNTRIED)))
         .map(|(what, why, how)| {
             if how.is_empty() {
                 format!("{what}: {why}")

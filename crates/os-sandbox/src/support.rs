@@ -61,6 +61,9 @@ pub(crate) enum GroupVersion {
     Two,
 }
 
+/// How a reason begins that is only another thing's absence.
+pub(crate) const UNTRIED: &str = "cannot be tried without";
+
 /// Something that works here, or why not and what would change that.
 #[derive(Clone, Debug)]
 pub(crate) enum Finding<T> {

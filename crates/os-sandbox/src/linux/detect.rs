@@ -1,6 +1,7 @@
 //! Finds out what works here by trying: a confined process, once under each mechanism, that
 //! attempts what it must not be able to do.
 
+use super::advice::{self, Surroundings};
 use super::cache::{Cache, Known};
 use super::cgroup;
 use super::launch::{By, launch};
@@ -17,7 +18,7 @@ use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::proof::{Check, Seen};
-use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support};
+use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support, UNTRIED};
 use nix::unistd::geteuid;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -52,10 +53,15 @@ pub(crate) fn detect_fresh() -> Support {
 }
 
 fn look(known: &Known) -> Support {
-    let (abi, errata, filters) = match report() {
+    let Report {
+        landlock,
+        errata,
+        filters,
+    } = match report() {
         Ok(report) => report,
         Err(error) => return nothing(&error),
     };
+    let abi = landlock.unwrap_or(0);
     let mut support = Support {
         launcher: Finding::Works(()),
         seccomp: Finding::Works(()),
@@ -81,16 +87,13 @@ fn look(known: &Known) -> Support {
     }
     if !filters {
         support.seccomp = missing(
-            "the kernel has no system call filters",
-            "a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids them",
+            "system call filters cannot be installed",
+            "a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)",
         );
     }
-    if abi == 0 {
-        support.landlock = missing(
-            "the kernel does not offer Landlock",
-            "Linux 5.13 or later with landlock in its lsm= parameter; a container needs a seccomp \
-             profile that lets its system calls pass",
-        );
+    if let Err(errno) = landlock {
+        let (reason, how) = Surroundings::look().landlock(errno);
+        support.landlock = missing(reason, &how);
     } else if !known.landlock
         && let Err(reason) = probe(&support, Backend::Landlock)
     {
@@ -117,7 +120,7 @@ fn look(known: &Known) -> Support {
 }
 
 fn no_connector() -> Connector {
-    let unknown = || missing("cannot be tried without the mechanism", "");
+    let unknown = || missing(&format!("{UNTRIED} the mechanism"), "");
     Connector {
         bubblewrap: unknown(),
         landlock: unknown(),
@@ -154,15 +157,15 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
                 Some(what) => format!("a command that tried could not {what}"),
                 None => reason,
             },
-            "Linux 5.9 or later, no outer filter that asks as well, and a kernel.yama.ptrace_scope \
-             of at most 1 (with bubblewrap 2)",
+            "Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a \
+             kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)",
         ),
     }
 }
 
 fn nothing(error: &Error) -> Support {
     fn unknown<T>() -> Finding<T> {
-        missing("cannot be tried without the launcher", "")
+        missing(&format!("{UNTRIED} the launcher"), "")
     }
     Support {
         launcher: missing(&error.to_string(), error.hint().unwrap_or_default()),
@@ -186,22 +189,39 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
     }
 }
 
-/// Landlock version, its fixed errata, and whether filters work: as the launcher sees them.
-fn report() -> Result<(u32, u32, bool), Error> {
+/// The kernel as the launcher sees it.
+struct Report {
+    /// The version, or the errno of asking.
+    landlock: Result<u32, i32>,
+    errata: u32,
+    filters: bool,
+}
+
+fn report() -> Result<Report, Error> {
     let mut running = Running::new(
         launch(false, false, By::Spawner)?.job(&[message::report()])?,
         Own::default(),
         None,
     );
     let record = running.first(WITHIN)?;
+    if record.kind == wire::RECORD_FAILED {
+        let errno = std::io::Error::from_raw_os_error(record.b);
+        return Err(Error::io("the launcher could not get ready", errno));
+    }
     if record.kind != wire::RECORD_REPORT {
         return Err(Error::new(
             crate::error::ErrorKind::Enforcement,
             format!("the launcher answered with record {}", record.kind),
         ));
     }
-    let positive = |number: i32| u32::try_from(number).unwrap_or(0);
-    Ok((positive(record.a), positive(record.b), record.c == 1))
+    Ok(Report {
+        landlock: match u32::try_from(record.a) {
+            Ok(version) if version > 0 => Ok(version),
+            _ => Err(record.a.saturating_neg()),
+        },
+        errata: u32::try_from(record.b).unwrap_or(0),
+        filters: record.c == 1,
+    })
 }
 
 /// Whether a process may enter the groups that can be made, shown by one that does.
@@ -242,10 +262,8 @@ fn machine_bytes() -> Option<u64> {
 fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding<()>) {
     let none = |finding| (finding, missing("there is no bubblewrap", ""));
     let Some(path) = BWRAP.iter().map(Path::new).find(|path| path.is_file()) else {
-        return none(missing(
-            "bwrap is not installed",
-            "install the package bubblewrap (apt, dnf, pacman, apk)",
-        ));
+        let how = Surroundings::look().not_installed();
+        return none(missing("bwrap is not installed", &how));
     };
     let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
     if mode & 0o6000 != 0 {
@@ -254,7 +272,7 @@ fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding
                 "{} is set-user-id, which is not used (CVE-2026-41163)",
                 path.display()
             ),
-            "install a bubblewrap without the bit; user namespaces make it unnecessary",
+            &Surroundings::look().set_id(path),
         ));
     }
     let mut with = support.clone();
@@ -267,41 +285,25 @@ fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding
         };
         return (Finding::Works(found), with.pins);
     }
+    let version = version(path);
     with.bubblewrap = Finding::Works(Bubblewrap {
         path: path.to_owned(),
-        version: version(path),
+        version: version.clone(),
     });
     let Err(reason) = probe(&with, Backend::Bubblewrap) else {
         return (with.bubblewrap, with.pins);
     };
     // Once more without what needs a user namespace within bubblewrap's.
-    with.pins = missing(&reason, NESTED);
+    with.pins = missing(&reason, advice::pins(&reason));
     if known.bubblewrap.is_some() {
         return (with.bubblewrap, with.pins);
     }
     match probe(&with, Backend::Bubblewrap) {
         Ok(()) => (with.bubblewrap, with.pins),
-        Err(reason) => none(missing(
-            &format!("{} does not work: {reason}", path.display()),
-            advice(&reason),
-        )),
-    }
-}
-
-/// What pins by descriptor need.
-const NESTED: &str = "Linux 5.12 or later, and a user namespace within another with its \
-    capabilities: user.max_user_namespaces and AppArmor's profile for what bwrap starts decide";
-
-/// The usual reasons, told apart by bubblewrap's own words.
-fn advice(reason: &str) -> &'static str {
-    if reason.contains("proc") && reason.contains("mount") {
-        "an outer container masks /proc; it must allow a new one (docker: --security-opt systempaths=unconfined)"
-    } else if reason.contains("uid map") || reason.contains("RTM_NEWADDR") {
-        "AppArmor restricts user namespaces here: load the distribution's bwrap-userns-restrict profile"
-    } else if reason.contains("amespace") || reason.contains("not permitted") {
-        "user namespaces are off: see user.max_user_namespaces and kernel.unprivileged_userns_clone, or the container's seccomp profile"
-    } else {
-        ""
+        Err(said) => {
+            let (reason, how) = Surroundings::look().bubblewrap(path, &version, &said);
+            none(missing(&reason, &how))
+        }
     }
 }
 

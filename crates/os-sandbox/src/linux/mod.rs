@@ -1,6 +1,7 @@
 //! Linux: everything that touches the system. The broker compiles (rules, filter, arguments) and
 //! sends; the launcher applies. Nothing here forks, and nothing here is unsafe.
 
+mod advice;
 mod after;
 mod alone;
 mod bare;
