@@ -4,6 +4,7 @@
 mod calls;
 mod example;
 mod exec;
+mod hosts;
 mod isolation;
 mod mcp;
 mod stopping;
