@@ -30,6 +30,8 @@ fn main() {
             .find(|(what, ..)| *what == mechanism || PARTS.contains(what));
         match reason {
             Some((what, why, _)) => println!("{mechanism}\tno {what}: {why}"),
+            // On macOS nobody misses them.
+            None if !cfg!(target_os = "linux") => println!("{mechanism}\tnot on this system"),
             None if mechanism == "landlock" && support.landlock_abi() < LANDLOCK_ABI => {
                 println!(
                     "landlock\tits ABI is {}, it takes {LANDLOCK_ABI}",

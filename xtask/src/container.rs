@@ -61,6 +61,14 @@ pub(crate) struct Found {
 
 /// `Ok(Err(reason))`: there is no engine here.
 pub(crate) fn run(programs: &Programs<'_>) -> Result<Result<Found, String>, Failure> {
+    if !cfg!(target_os = "linux") {
+        return Ok(Err(
+            "the programs of this system do not run in one".to_owned()
+        ));
+    }
+    if let Some(why) = too_little(programs)? {
+        return Ok(Err(why));
+    }
     let scratch = Scratch::new()?;
     // Ordinary users of the container pass through.
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))
@@ -73,6 +81,17 @@ pub(crate) fn run(programs: &Programs<'_>) -> Result<Result<Found, String>, Fail
     let found = all(programs, &scratch, &engine, &image);
     let _ = silent(engine.docker().args(["rmi", &image.name]));
     found.map(Ok)
+}
+
+/// A container has the kernel of its host: where Landlock alone does not suffice, there is nothing to
+/// fall back to.
+fn too_little(programs: &Programs<'_>) -> Result<Option<String>, Failure> {
+    let table = process::output(&mut process::command(programs.support))?;
+    let (_, support) = support(&table)?;
+    Ok(match support.get("landlock") {
+        Some(Some(why)) => Some(format!("no Landlock to fall back to: {why}")),
+        Some(None) | None => None,
+    })
 }
 
 fn all(
