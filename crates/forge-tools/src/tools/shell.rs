@@ -119,10 +119,16 @@ fn execute(
     if let Err(killer) = started.send(killer) {
         killer.kill();
     }
-    let enforcement = serde_json::to_value(child.enforcement()).ok();
+    let mut enforcement = serde_json::to_value(child.enforcement()).ok();
     let output = child
         .wait_with_output()
         .map_err(|error| refused(program, &error))?;
+    // Known only after the end.
+    if let Some(Value::Object(receipt)) = &mut enforcement
+        && let Ok(found) = serde_json::to_value(&output.quarantined)
+    {
+        receipt.insert("quarantined".to_owned(), found);
+    }
     let finished = Finished {
         stderr: with_notes(&output, processes),
         output,
@@ -170,6 +176,7 @@ impl Finished {
             "stdout_bytes": stdout.total_bytes(),
             "stderr_bytes": stderr.total_bytes(),
             "exceeded": self.output.exceeded.map(|limit| limit.to_string()),
+            "quarantined": self.quarantined().collect::<Vec<_>>(),
             "truncated": stdout.truncated() || stderr.truncated(),
             "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         })
@@ -196,7 +203,19 @@ impl Finished {
             own_line(&mut text);
             text.push_str(&format!("[limit: the command used {exceeded}]"));
         }
+        for path in self.quarantined() {
+            own_line(&mut text);
+            text.push_str(&format!(
+                "[not kept: {path} has a protected name, which no command may make]"
+            ));
+        }
         text
+    }
+
+    /// As the command saw them. Where they lie now is a matter of people.
+    fn quarantined(&self) -> impl Iterator<Item = String> {
+        let found = self.output.quarantined.iter();
+        found.map(|found| crate::escape_controls(&found.path.to_string_lossy()))
     }
 }
 

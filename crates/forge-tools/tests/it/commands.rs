@@ -52,6 +52,42 @@ fn results_and_notes() {
     insta::assert_snapshot!(shown);
 }
 
+/// Only a mount layer looks for protected names; without one the plan lists them as not kept.
+#[test]
+fn a_protected_name_that_was_made_is_taken_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = Policy::builder()
+        .mount(dir.path(), "/work-dir", Access::READ | Access::WRITE)
+        .protect(".vscode")
+        .build()
+        .unwrap();
+    let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
+    if plan.backend() != os_sandbox::Backend::Bubblewrap {
+        eprintln!("skipped: no mount layer here");
+        return;
+    }
+    let records = recorder();
+    let toolbox = Toolbox::builder()
+        .processes(Processes::new(plan))
+        .gate(Always(Verdict::Allow))
+        .shared_recorder(records.clone())
+        .build()
+        .unwrap();
+    let command = "mkdir -p work-dir/new/.vscode";
+    let result = call(&toolbox, "shell", json!({"command": command}));
+    insta::assert_snapshot!(result.content, @r"
+    [exit code 0]
+    [not kept: /work-dir/new/.vscode has a protected name, which no command may make]
+    ");
+    assert_eq!(
+        result.structured.unwrap()["quarantined"][0],
+        "/work-dir/new/.vscode"
+    );
+    assert!(!dir.path().join("new/.vscode").exists());
+    let recorded = serde_json::to_string(&records.records()).unwrap();
+    assert!(recorded.contains(".os-sandbox-quarantine"), "{recorded}");
+}
+
 #[test]
 fn a_time_limit_says_what_was_printed_until_then() {
     let dir = tempfile::tempdir().unwrap();

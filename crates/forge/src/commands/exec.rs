@@ -2,7 +2,7 @@
 //! command's own.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path};
 use std::time::Duration;
@@ -116,11 +116,21 @@ fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Resu
         None => None,
     };
     let mut child = command.spawn().map_err(|error| not_started(&error))?;
-    if let Some((out, file)) = receipt {
+    if let Some((out, file)) = &receipt {
         // Written as soon as it is true, so that a command that never ends has one.
         write_receipt(out, file, child.enforcement())?;
     }
     let exit = child.wait().map_err(|error| not_started(&error))?;
+    if let Some((out, file)) = &receipt
+        && !child.quarantined().is_empty()
+    {
+        rewrite_receipt(out, file, child.enforcement())?;
+    }
+    if !global.json {
+        for found in child.quarantined() {
+            say(format!("quarantined: {found}"));
+        }
+    }
     let code = u8::try_from(exit.code()).unwrap_or(255);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
         // The exit code alone (137, or the command's own) does not say why.
@@ -192,10 +202,24 @@ fn open_plain(file: &Path) -> std::io::Result<File> {
     Ok(opened)
 }
 
-fn write_receipt(mut out: File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
+fn write_receipt(mut out: &File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(enforcement)
         .map_err(|error| not_written(file, &std::io::Error::other(error)))?;
     writeln!(out, "{text}").map_err(|error| not_written(file, &error))
+}
+
+/// What was found after the end belongs into it too. A stream has been read by now and gets a second
+/// one.
+fn rewrite_receipt(mut out: &File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
+    let again = out.metadata().and_then(|meta| {
+        if !meta.is_file() {
+            return Ok(());
+        }
+        out.rewind()?;
+        out.set_len(0)
+    });
+    again.map_err(|error| not_written(file, &error))?;
+    write_receipt(out, file, enforcement)
 }
 
 fn not_written(file: &Path, error: &std::io::Error) -> Failure {

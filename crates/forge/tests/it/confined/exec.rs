@@ -154,6 +154,37 @@ fn the_receipt_says_what_was_enforced() {
     }
 }
 
+/// A protected name in a new directory cannot be prevented: it is taken away, and the person and the
+/// receipt are told.
+#[test]
+fn what_was_taken_away_is_said() {
+    let world = World::new(&[]);
+    if !mechanisms(&world).contains(&"bubblewrap") {
+        eprintln!("skipped: no mount layer here");
+        return;
+    }
+    let ran = world.forge(&[
+        "exec",
+        "--receipt",
+        "../receipt.json",
+        "--",
+        "sh",
+        "-c",
+        "mkdir -p new/.vscode; echo x > new/.vscode/tasks.json",
+    ]);
+    ran.code(0);
+    assert!(
+        ran.stderr
+            .contains("quarantined: /work/new/.vscode (.vscode: "),
+        "{}",
+        ran.stderr
+    );
+    assert!(!world.project().join("new/.vscode").exists());
+    let text = std::fs::read_to_string(world.outside().join("receipt.json")).unwrap();
+    let receipt: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(receipt["quarantined"][0]["path"], "/work/new/.vscode");
+}
+
 #[test]
 fn the_working_directory_is_what_the_project_shows() {
     let world = World::new(&[(FILE, PROJECT), ("data/a.md", "A"), ("workspace/b.md", "B")]);
