@@ -1,12 +1,17 @@
 //! `cargo xtask conformance`: the cases of `fixtures/conformance` under every enforcer that this
 //! host has. The program that does it is a crate of its own; this builds and starts it.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
-use crate::failure::Failure;
+use crate::failure::{Context, Failure};
 use crate::process;
+use crate::scratch::Scratch;
 use crate::steps::Outcome;
 use crate::test_os;
+use crate::workspace;
 
 pub(crate) const ABOUT: &str = "one policy under every enforcer, and docs/conformance.md (--check: compare; or part of a name)";
 
@@ -22,22 +27,90 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             ));
         }
     };
+    if check && filter.is_none() {
+        return match outcome() {
+            Outcome::Failed(why) => Err(Failure::new(why)),
+            Outcome::Passed | Outcome::Partly(_) | Outcome::Skipped(_) => Ok(()),
+        };
+    }
     let mut command = process::command(program()?);
     command.arg(if check { "--check" } else { "--write" });
     process::shown(command.args(filter))
 }
 
 /// The command as a step of `cargo xtask test`: an enforcer that this host does not have is said.
+/// When we are root, once more as an ordinary user, who is confined in other ways.
 pub(crate) fn outcome() -> Outcome {
-    let checked =
-        program().and_then(|program| process::captured(process::command(program).arg("--check")));
-    match checked {
+    let program = match program() {
+        Ok(program) => program,
+        Err(failure) => return Outcome::Failed(failure.to_string()),
+    };
+    let ours = process::captured(process::command(&program).arg("--check"));
+    let ours = shown("", ours);
+    if matches!(ours, Outcome::Failed(_)) || !process::is_root() {
+        return ours;
+    }
+    let theirs = shown("as an ordinary user: ", as_ordinary(&program));
+    match (ours, theirs) {
+        (_, Outcome::Failed(why)) => Outcome::Failed(format!("as an ordinary user: {why}")),
+        // What only they do not have.
+        (Outcome::Passed, Outcome::Partly(why)) => {
+            Outcome::Partly(format!("as an ordinary user: {why}"))
+        }
+        (Outcome::Partly(ours), Outcome::Partly(why)) if ours != why => {
+            Outcome::Partly(format!("{ours}; as an ordinary user: {why}"))
+        }
+        (ours, _) => ours,
+    }
+}
+
+fn shown(whose: &str, ran: Result<(ExitStatus, String), Failure>) -> Outcome {
+    match ran {
         Err(failure) => Outcome::Failed(failure.to_string()),
         Ok((status, text)) => {
-            print!("{text}");
+            for line in text.lines() {
+                println!("{whose}{line}");
+            }
             judged(status.success(), &text)
         }
     }
+}
+
+/// With copies that everybody can reach: a checkout below somebody's home cannot be entered.
+fn as_ordinary(program: &Path) -> Result<(ExitStatus, String), Failure> {
+    let scratch = Scratch::new()?;
+    test_os::open_to_all(scratch.path())?;
+    let copied = scratch.file("conformance");
+    fs::copy(program, &copied).context(copied.display())?;
+    test_os::open_to_all(&copied)?;
+    let cases = scratch.file("cases");
+    fs::create_dir(&cases).context(cases.display())?;
+    test_os::open_to_all(&cases)?;
+    let fixtures = workspace::root().join("fixtures/conformance");
+    for entry in fs::read_dir(&fixtures).context(fixtures.display())? {
+        let entry = entry.context(fixtures.display())?;
+        let copy = cases.join(entry.file_name());
+        fs::copy(entry.path(), &copy).context(copy.display())?;
+        test_os::open_to_all(&copy)?;
+    }
+    let home = scratch.file("home");
+    fs::create_dir(&home).context(home.display())?;
+    chown(&home, Some(test_os::ORDINARY), Some(test_os::ORDINARY)).context(home.display())?;
+    let id = test_os::ORDINARY;
+    let mut command = process::command("setpriv");
+    command
+        .args([format!("--reuid={id}"), format!("--regid={id}")])
+        .args(["--clear-groups", "--"])
+        .arg(&copied)
+        .args(["--brief", "--fixtures"])
+        .arg(&cases)
+        .current_dir(&home)
+        .env("HOME", &home)
+        .env("TMPDIR", &home);
+    for name in ["XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+        command.env(name, home.join(name));
+    }
+    process::captured(&mut command)
 }
 
 fn judged(good: bool, text: &str) -> Outcome {

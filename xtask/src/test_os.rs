@@ -19,7 +19,7 @@ use crate::workspace;
 pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere; --container: there only)";
 
 /// An ordinary user that owns nothing: nobody, by number, since names differ.
-const ORDINARY: u32 = 65534;
+pub(crate) const ORDINARY: u32 = 65534;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let what = match arguments {
@@ -296,7 +296,7 @@ fn staged(scratch: &Scratch, program: &Path) -> Result<PathBuf, Failure> {
     Ok(place)
 }
 
-fn open_to_all(path: &Path) -> Result<(), Failure> {
+pub(crate) fn open_to_all(path: &Path) -> Result<(), Failure> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).context(path.display())
 }
 

@@ -49,8 +49,7 @@ const VARIABLES: [(&str, &str); 2] = [
     ("CONFORMANCE_PASSED", "passed"),
 ];
 
-const USAGE: &str =
-    "usage: conformance [--fixtures DIR] [--check | --write | --sound | --print-page] [FILTER]";
+const USAGE: &str = "usage: conformance [--fixtures DIR] [--check | --write | --brief | --sound | --print-page] [FILTER]";
 
 /// What is asked for.
 #[derive(Default)]
@@ -60,6 +59,8 @@ struct Asked {
     check: bool,
     /// Write it, if this host can say that it is true.
     write: bool,
+    /// Print a line for each column only.
+    brief: bool,
     /// Look at the fixtures only.
     sound: bool,
     /// Print it and do nothing else.
@@ -104,6 +105,7 @@ fn parse(args: Vec<String>) -> Option<Asked> {
             "--column" => asked.column = Some(args.next()?),
             "--check" => asked.check = true,
             "--write" => asked.write = true,
+            "--brief" => asked.brief = true,
             "--sound" => asked.sound = true,
             "--print-page" => asked.print_page = true,
             flag if flag.starts_with('-') => return None,
@@ -160,7 +162,7 @@ fn work(asked: &Asked) -> Result<bool, String> {
             asked.filter.as_deref(),
             asked.fixtures.as_deref(),
         )?;
-        if !asked.check {
+        if !asked.check && !asked.brief {
             println!("{}", page::matrix(&fixtures, &done));
         }
         print!("{}", page::summary(&done));
