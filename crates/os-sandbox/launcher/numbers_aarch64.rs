@@ -4,6 +4,7 @@ pub const DUP3: usize = 24;
 pub const FCNTL: usize = 25;
 pub const IOCTL: usize = 29;
 pub const UNLINKAT: usize = 35;
+pub const SYMLINKAT: usize = 36;
 pub const MOUNT: usize = 40;
 pub const STATFS: usize = 43;
 pub const TRUNCATE: usize = 45;

@@ -37,6 +37,7 @@ pub const EXIT_GROUP: usize = 231;
 pub const KEYCTL: usize = 250;
 pub const OPENAT: usize = 257;
 pub const UNLINKAT: usize = 263;
+pub const SYMLINKAT: usize = 266;
 pub const FCHMODAT: usize = 268;
 pub const PPOLL: usize = 271;
 pub const UNSHARE: usize = 272;

@@ -39,6 +39,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     }
     // While /proc still shows us to ourselves; whatever this gains is given up right after.
     pins::make(run)?;
+    if run.has(wire::FLAG_DEVICE_LINKS) {
+        device_links();
+    }
     if !run.has(wire::FLAG_UNCONFINED) {
         target::give_up_privileges()?;
     }
@@ -103,6 +106,22 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         (other, _) => other,
     });
     sys::exit(0)
+}
+
+/// Shells and programs that read a descriptor by its name use them. One that cannot be made is
+/// missed by name.
+fn device_links() {
+    const LINKS: [[&[u8]; 2]; 4] = [
+        [b"/proc/self/fd\0", b"/dev/fd\0"],
+        [b"/proc/self/fd/0\0", b"/dev/stdin\0"],
+        [b"/proc/self/fd/1\0", b"/dev/stdout\0"],
+        [b"/proc/self/fd/2\0", b"/dev/stderr\0"],
+    ];
+    for [target, path] in LINKS {
+        if let (Some(target), Some(path)) = (sys::CStr::new(target), sys::CStr::new(path)) {
+            let _ = sys::link_to(target, path);
+        }
+    }
 }
 
 /// Signals of everything that we start from here on stay among ourselves, which makes

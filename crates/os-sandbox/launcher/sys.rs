@@ -321,6 +321,15 @@ pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<i32> {
     .map(|number| number as i32)
 }
 
+/// Makes a link at `path`.
+pub fn link_to(target: CStr<'_>, path: CStr<'_>) -> Result<()> {
+    raw(
+        nr::SYMLINKAT,
+        [target.pointer(), fd(AT_FDCWD), path.pointer(), 0, 0, 0],
+    )
+    .map(drop)
+}
+
 /// The next entries of an open directory, as many as fit: `struct linux_dirent64` one after the
 /// other. 0 at the end.
 pub fn entries(directory: i32, buffer: &mut [u8]) -> Result<usize> {

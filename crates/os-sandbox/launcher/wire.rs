@@ -82,6 +82,8 @@ pub const FLAG_UNCONFINED: u64 = 32;
 pub const FLAG_ALONE: u64 = 64;
 /// The last descriptor is the channel to the connector.
 pub const FLAG_CONNECT: u64 = 128;
+/// Make `/dev/fd` and its like: nobody else has, in a /dev that is ours.
+pub const FLAG_DEVICE_LINKS: u64 = 256;
 
 /// A pin that bubblewrap has made: look whether it is there.
 pub const PIN_LOOK: u64 = 0;

@@ -70,7 +70,7 @@ impl Enforcement {
         let support = plan.support();
         let (bubblewrap, confined) = match plan.backend() {
             Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
-            Backend::Landlock | Backend::Seatbelt => (None, true),
+            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => (None, true),
             Backend::None => (None, false),
         };
         let mounts = plan
@@ -81,7 +81,7 @@ impl Enforcement {
                 name: mount.shown_at().to_owned(),
                 inside: match plan.backend() {
                     Backend::Bubblewrap => mount.inside().to_owned(),
-                    Backend::Landlock | Backend::Seatbelt | Backend::None => {
+                    Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
                         mount.host().display().to_string()
                     }
                 },

@@ -40,6 +40,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `serde`: plans and receipts can be serialised
+//! - `tokio`: an async face
+//! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by a program of this package that is
+//!   linked with the crate [birdcage](https://docs.rs/birdcage). birdcage is licensed under the
+//!   **GPL-3.0-or-later**, other than this crate: that program is a derived work of it, and whoever
+//!   passes on a program that was built with this feature passes on a work under the GPL-3.0.
+//!
 //! # In reading order
 
 #![forbid(unsafe_code)]

@@ -43,6 +43,10 @@ pub enum Requirement {
 pub enum Backend {
     /// Namespaces by bubblewrap, with Landlock and seccomp inside where the kernel has them.
     Bubblewrap,
+    /// Namespaces by birdcage, with the same inside; everything at the host's own paths. It keeps
+    /// less than bubblewrap, so a plan uses it only if it is asked for: see
+    /// [`Support::with_birdcage`](crate::Support#method.with_birdcage).
+    Birdcage,
     /// Landlock and seccomp, nothing to install.
     Landlock,
     /// macOS's own sandbox.
@@ -97,7 +101,8 @@ pub struct PlanError {
 }
 
 impl Plan {
-    /// Holds the policy against the host and picks the mechanism with the fewest gaps.
+    /// Holds the policy against the host and picks the mechanism with the fewest gaps: never
+    /// birdcage, which is there by name only.
     ///
     /// # Errors
     /// If a promise that the requirement insists on cannot be kept.
@@ -142,7 +147,7 @@ impl Plan {
             return Err(PlanError {
                 backend,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
-                hints: hints(support, &[]),
+                hints: unusable(support, backend),
             });
         }
         Plan::evaluate(policy, support, backend).checked(requirement)
@@ -259,10 +264,21 @@ impl fmt::Display for Plan {
     }
 }
 
+impl Backend {
+    /// Whether a command gets namespaces with mounts of its own.
+    pub(crate) fn has_mount_layer(self) -> bool {
+        match self {
+            Backend::Bubblewrap | Backend::Birdcage => true,
+            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
+        }
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Backend::Bubblewrap => "bubblewrap",
+            Backend::Birdcage => "birdcage",
             Backend::Landlock => "landlock",
             Backend::Seatbelt => "seatbelt",
             Backend::None => "none",
@@ -328,10 +344,24 @@ fn listed(gaps: &[Entry]) -> String {
 fn usable(support: &Support, backend: Backend) -> bool {
     match backend {
         Backend::Bubblewrap => support.launcher() && support.bubblewrap().is_some(),
+        Backend::Birdcage => support.launcher() && support.birdcage().is_some(),
         Backend::Landlock => support.launcher() && support.landlock_abi() > 0,
         Backend::Seatbelt => support.seatbelt(),
         Backend::None => true,
     }
+}
+
+/// What would help a mechanism that was asked for by name.
+fn unusable(support: &Support, backend: Backend) -> Vec<String> {
+    let mut hints = hints(support, &[]);
+    if backend == Backend::Birdcage && support.birdcage.is_none() {
+        hints.push(
+            "birdcage: nobody has named its program; build os-sandbox with the feature birdcage \
+             and use Support::with_birdcage"
+                .to_owned(),
+        );
+    }
+    hints
 }
 
 /// Control groups only help limits, named sockets only those; and what could not be tried for lack of

@@ -140,6 +140,8 @@ impl Promise {
 pub enum Mechanism {
     /// Namespaces and a private mount table, set up by `bwrap`.
     Bubblewrap,
+    /// The same by the crate birdcage, at the host's own paths.
+    Birdcage,
     /// The kernel's Landlock: file access, signals, tracing.
     Landlock,
     /// A system call filter.
@@ -253,6 +255,7 @@ impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Mechanism::Bubblewrap => "bubblewrap",
+            Mechanism::Birdcage => "birdcage",
             Mechanism::Landlock => "landlock",
             Mechanism::Seccomp => "seccomp",
             Mechanism::Seatbelt => "seatbelt",

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::plan::{Backend, Plan};
 use crate::proof::Proof;
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What a host can enforce.
@@ -33,6 +33,8 @@ pub struct Support {
     /// Memory of the machine, if it is known.
     pub(crate) machine_bytes: Option<u64>,
     pub(crate) connector: Connector,
+    /// `None` as long as nobody has named its program.
+    pub(crate) birdcage: Option<Finding<PathBuf>>,
     /// Nothing is said about it where it cannot exist.
     pub(crate) seatbelt: Option<Finding<()>>,
     pub(crate) uid_zero: bool,
@@ -94,7 +96,7 @@ pub struct Bubblewrap {
 impl Bubblewrap {
     /// Where it is.
     #[must_use]
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -130,6 +132,8 @@ pub struct Assumed {
     pub pins_by_descriptor: bool,
     /// Whether named sockets can be connected for the command by a process outside.
     pub connector: bool,
+    /// Whether birdcage works, by a program that somebody has named.
+    pub birdcage: bool,
     /// Whether `/usr/bin/sandbox-exec` works.
     pub seatbelt: bool,
     /// Whether control groups that limit memory can be made.
@@ -246,6 +250,9 @@ impl Support {
                 bubblewrap: when(host.connector),
                 landlock: when(host.connector),
             },
+            birdcage: host
+                .birdcage
+                .then(|| Finding::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
             seatbelt: host.seatbelt.then_some(Finding::Works(())),
             memory_group: group(host.memory_cgroup),
             process_group: group(host.process_cgroup),
@@ -257,6 +264,7 @@ impl Support {
     pub(crate) fn connector(&self, backend: Backend) -> &Finding<()> {
         match backend {
             Backend::Bubblewrap => &self.connector.bubblewrap,
+            Backend::Birdcage => &NOT_OFFERED,
             Backend::Landlock | Backend::Seatbelt | Backend::None => &self.connector.landlock,
         }
     }
@@ -299,6 +307,33 @@ impl Support {
     #[must_use]
     pub fn pins_by_descriptor(&self) -> bool {
         self.bubblewrap().is_some() && self.pins.found().is_some()
+    }
+
+    /// The program that runs birdcage, if one was named and works here.
+    #[must_use]
+    pub fn birdcage(&self) -> Option<&Path> {
+        let birdcage = self.birdcage.as_ref()?;
+        birdcage.found().map(PathBuf::as_path)
+    }
+
+    /// This host with birdcage, by the program `os-sandbox-birdcage` of this package: the one at
+    /// `program`, or the one beside the program that is running. It is tried at once, with a probe;
+    /// what came of it is not kept for the next time. [`Support::detect`] never looks for it, and
+    /// no plan uses it unless asked to: [`Plan::with_mechanism`].
+    ///
+    /// The program is a work under the GPL-3.0-or-later; see the feature `birdcage`.
+    ///
+    /// ```
+    /// use os_sandbox::Support;
+    ///
+    /// let host = Support::detect().with_birdcage(Some("/nonexistent".as_ref()));
+    /// assert!(host.birdcage().is_none());
+    /// ```
+    #[cfg(feature = "birdcage")]
+    #[must_use]
+    pub fn with_birdcage(mut self, program: Option<&Path>) -> Support {
+        self.birdcage = Some(crate::backend::birdcage(&self, program));
+        self
     }
 
     /// This host without [`Support::pins_by_descriptor`]: stricter ones, emulated.
@@ -354,6 +389,9 @@ impl Support {
         }
         self.launcher.missing_into("launcher", &mut out);
         self.bubblewrap.missing_into("bubblewrap", &mut out);
+        if let Some(birdcage) = &self.birdcage {
+            birdcage.missing_into("birdcage", &mut out);
+        }
         self.landlock.missing_into("landlock", &mut out);
         self.seccomp.missing_into("seccomp", &mut out);
         // What is missing with its mechanism is told there.
@@ -470,6 +508,9 @@ impl fmt::Display for Support {
         if self.bubblewrap().is_some() {
             row("pins", self.pins.row(|()| "made by descriptor".to_owned()))?;
         }
+        if let Some(birdcage) = &self.birdcage {
+            row("birdcage", birdcage.row(|path| path.display().to_string()))?;
+        }
         row(
             "landlock",
             self.landlock
@@ -518,6 +559,12 @@ impl<T> Finding<T> {
         }
     }
 }
+
+/// No process of ours outside connects for what birdcage has started.
+static NOT_OFFERED: LazyLock<Finding<()>> = LazyLock::new(|| Finding::Missing {
+    reason: "not offered under birdcage".to_owned(),
+    how: String::new(),
+});
 
 static LOOKING: Mutex<()> = Mutex::new(());
 static KEPT: Mutex<Option<Support>> = Mutex::new(None);

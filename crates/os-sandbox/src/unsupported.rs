@@ -43,11 +43,21 @@ pub(crate) fn detect() -> Support {
             bubblewrap: missing(),
             landlock: missing(),
         },
+        birdcage: None,
         seatbelt: None,
         memory_group: missing(),
         process_group: missing(),
         machine_bytes: None,
         uid_zero: nix::unistd::geteuid().is_root(),
+    }
+}
+
+/// Not used on this system.
+#[cfg(feature = "birdcage")]
+pub(crate) fn birdcage(_: &Support, _: Option<&std::path::Path>) -> Finding<PathBuf> {
+    Finding::Missing {
+        reason: "birdcage is used on Linux only".to_owned(),
+        how: String::new(),
     }
 }
 

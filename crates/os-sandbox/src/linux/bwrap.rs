@@ -425,7 +425,7 @@ fn of_mount(mount: &HostMount) -> Result<Op, Error> {
 }
 
 /// The access of the longest mount around a host path.
-fn access_of(mounts: &[HostMount], host: &Path) -> Access {
+pub(super) fn access_of(mounts: &[HostMount], host: &Path) -> Access {
     mounts
         .iter()
         .filter(|mount| host.starts_with(&mount.host))

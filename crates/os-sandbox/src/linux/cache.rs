@@ -101,6 +101,8 @@ impl Known {
             connector,
             // Of another system.
             seatbelt: _,
+            // Tried whenever its program is named.
+            birdcage: _,
         } = support;
         let Connector {
             bubblewrap: bubblewrap_connector,

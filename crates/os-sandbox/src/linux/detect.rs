@@ -69,6 +69,7 @@ fn look(known: &Known) -> Support {
         bubblewrap: missing("not looked for yet", ""),
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
+        birdcage: None,
         seatbelt: None,
         memory_group: missing("not looked for yet", ""),
         process_group: missing("not looked for yet", ""),
@@ -133,7 +134,7 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
     let mut with = support.clone();
     match backend {
         Backend::Bubblewrap => with.connector.bubblewrap = Finding::Works(()),
-        Backend::Landlock | Backend::Seatbelt | Backend::None => {
+        Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
             with.connector.landlock = Finding::Works(())
         }
     }
@@ -174,6 +175,7 @@ fn nothing(error: &Error) -> Support {
         bubblewrap: unknown(),
         pins: unknown(),
         connector: no_connector(),
+        birdcage: None,
         seatbelt: None,
         memory_group: unknown(),
         process_group: unknown(),
@@ -325,11 +327,13 @@ fn version(path: &Path) -> String {
 }
 
 /// Runs the probe under a mechanism. An error says what it could do, or why it did not run.
-fn probe(support: &Support, backend: Backend) -> Result<(), String> {
+pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
     let mut policy = Policy::builder().mount(scratch.tmp(), "/probe", Access::ALL);
-    if backend == Backend::Bubblewrap {
-        policy = policy.protect("kept").hide("unseen").hide("closed");
+    match backend {
+        Backend::Bubblewrap => policy = policy.protect("kept").hide("unseen").hide("closed"),
+        Backend::Birdcage => policy = policy.protect("kept"),
+        Backend::Landlock | Backend::Seatbelt | Backend::None => {}
     }
     let policy = policy.build().map_err(|error| error.to_string())?;
     prepare(&scratch.tmp()).map_err(|error| error.to_string())?;

@@ -35,6 +35,8 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     // only holds a bomb until the supervisor looks, so it leaves room for everything else.
     let room = match plan.backend() {
         Backend::Bubblewrap => 0,
+        // Its own first process.
+        Backend::Birdcage => 1,
         Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,
     };
     out.extend(limits.processes.map(|limit| {

@@ -6,6 +6,7 @@ mod after;
 mod alone;
 mod bare;
 mod below;
+mod birdcage;
 mod bwrap;
 mod cache;
 mod cgroup;
@@ -37,6 +38,8 @@ mod worktree;
 #[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
 mod wire;
 
+#[cfg(feature = "birdcage")]
+pub(crate) use birdcage::birdcage;
 pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 pub(crate) use private::Places;

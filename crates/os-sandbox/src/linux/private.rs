@@ -212,6 +212,7 @@ mod tests {
                 mounts: &[],
                 private: &own,
                 listed: &[],
+                host_etc: true,
                 host_proc: true,
             };
             private.rules(&wanted).expect("rules");

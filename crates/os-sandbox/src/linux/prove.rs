@@ -370,7 +370,11 @@ impl Decoys {
     }
 
     fn processes(&mut self, plan: &Plan) {
-        if plan.backend() == Backend::Bubblewrap && self.pid <= FIRST_FOREIGN_PID {
+        let own_pids = match plan.backend() {
+            Backend::Bubblewrap | Backend::Birdcage => true,
+            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
+        };
+        if own_pids && self.pid <= FIRST_FOREIGN_PID {
             return;
         }
         let own = |name: &str| PathBuf::from(format!("/proc/{}/{name}", self.pid));
@@ -415,7 +419,9 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<PrivateDir, Error> {
 fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     let base = match plan.backend() {
         Backend::Bubblewrap => PathBuf::from(&mount.inside),
-        Backend::Landlock | Backend::Seatbelt | Backend::None => mount.host.clone(),
+        Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
+            mount.host.clone()
+        }
     };
     if below.as_os_str().is_empty() {
         base

@@ -29,7 +29,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) private: &'a [&'a Path],
     /// Directories that can be listed and hold no files.
     pub(crate) listed: &'a [&'a Path],
-    /// The host's own `/proc` is what the target sees.
+    /// The host's own `/etc`, or files of it, are what the target sees.
+    pub(crate) host_etc: bool,
+    /// The same of `/proc`.
     pub(crate) host_proc: bool,
 }
 
@@ -117,9 +119,9 @@ impl Wanted<'_> {
         let (programs, broad, etc): (&[&str], &[&str], &[&str]) = match self.policy.system() {
             System::None => (&[], &[], &[]),
             // Inside namespaces `/etc` is a directory of ours, with a rule of its own.
-            System::Minimal if !self.host_proc => (&PROGRAMS, &[], &[]),
+            System::Minimal if !self.host_etc => (&PROGRAMS, &[], &[]),
             System::Minimal => (&PROGRAMS, &[], &ETC),
-            System::BroadRead if !self.host_proc => (&PROGRAMS, &BROAD, &[]),
+            System::BroadRead if !self.host_etc => (&PROGRAMS, &BROAD, &[]),
             // Links of `/etc` that lead out of it.
             System::BroadRead => (&PROGRAMS, &BROAD, &ETC),
         };
@@ -162,17 +164,30 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
     if links {
         out.push((AccessFs::ReadDir.into(), "/work"));
     }
-    // Listing / means listing everything below it, which must be readable for that.
-    if policy
-        .mounts()
-        .iter()
-        .all(|mount| mount.access().contains(Access::READ))
-    {
-        out.push((AccessFs::ReadDir.into(), "/"));
-    }
+    out.extend(root(policy));
     out.into_iter()
         .map(|(rights, path)| ((rights & handled).bits(), path.as_bytes().to_vec()))
         .collect()
+}
+
+/// The same for birdcage, which shows the host's own places but for these.
+pub(crate) fn inside_birdcage(policy: &Policy, abi_number: u32) -> Vec<(u64, Vec<u8>)> {
+    let handled = handled(policy, abi(abi_number));
+    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let mut out: Vec<(BitFlags<AccessFs>, &str)> =
+        vec![(read, "/proc"), (AccessFs::ReadDir.into(), "/dev")];
+    out.extend(root(policy));
+    out.into_iter()
+        .map(|(rights, path)| ((rights & handled).bits(), path.as_bytes().to_vec()))
+        .collect()
+}
+
+/// Listing / means listing everything below it, which must be readable for that.
+fn root(policy: &Policy) -> Option<(BitFlags<AccessFs>, &'static str)> {
+    let mut mounts = policy.mounts().iter();
+    mounts
+        .all(|mount| mount.access().contains(Access::READ))
+        .then_some((AccessFs::ReadDir.into(), "/"))
 }
 
 fn abi(number: u32) -> ABI {

@@ -18,6 +18,7 @@ use super::users::users;
 use super::view::{HostMount, View, host_mounts};
 use super::worktree;
 use super::{
+    birdcage::{self, job},
     bwrap::{self, Inner},
     wire,
 };
@@ -59,7 +60,7 @@ pub(crate) fn begin(
 ) -> Result<(Running, Pipes, Notes), Error> {
     let wall = command.wall();
     let starting = launch(
-        command.plan.backend() == Backend::Bubblewrap,
+        command.plan.backend().has_mount_layer(),
         probe.is_some(),
         starter(&command.plan),
     )?;
@@ -110,7 +111,11 @@ pub(crate) fn begin(
 fn starter(plan: &Plan) -> By {
     match plan.backend() {
         Backend::Landlock | Backend::None if plan.policy().leaves() => By::Caller,
-        Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt | Backend::None => By::Spawner,
+        Backend::Bubblewrap
+        | Backend::Birdcage
+        | Backend::Landlock
+        | Backend::Seatbelt
+        | Backend::None => By::Spawner,
     }
 }
 
@@ -135,11 +140,17 @@ struct Prepared {
     group: Option<Group>,
     /// The files by which the target enters its group.
     doors: Vec<OwnedFd>,
-    bwrap: Option<Bwrap>,
+    outer: Option<Outer>,
     connector: Option<Connector>,
     notes: Notes,
     held: Option<Held>,
     sweep: Option<Sweep>,
+}
+
+/// What the launcher becomes before it is started once more, inside.
+enum Outer {
+    Bwrap(Bwrap),
+    Birdcage { program: OsString, job: OwnedFd },
 }
 
 struct Bwrap {
@@ -163,8 +174,8 @@ impl Prepared {
             .map(|remark| (Promise::WriteOutside, remark))
             .collect();
         let links = !mounts.iter().any(|mount| mount.place == Place::Root);
-        let mount_layer = backend == Backend::Bubblewrap;
-        let private = if mount_layer {
+        // Under birdcage everything lies where it lies outside.
+        let private = if backend == Backend::Bubblewrap {
             None
         } else {
             Some(private_dir(plan, &mounts, links)?)
@@ -221,7 +232,7 @@ impl Prepared {
                     "Seatbelt is a part of macOS",
                 ));
             }
-            Backend::Bubblewrap | Backend::Landlock => {
+            Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
                 if plan.support().seccomp() {
                     run.filter = filter(plan, command.session)?;
                 }
@@ -240,6 +251,16 @@ impl Prepared {
             }
             Backend::Landlock | Backend::None if policy.leaves() => {
                 run.flags |= wire::FLAG_ALONE;
+            }
+            Backend::Birdcage => {
+                run.flags |= wire::FLAG_DEVICE_LINKS;
+                if abi > 0 {
+                    run.rules = ruleset::inside_birdcage(policy, abi);
+                }
+                // birdcage's own process is the first of its namespace; it ends with ours.
+                if abi >= 6 {
+                    run.flags |= wire::FLAG_SCOPE;
+                }
             }
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
             Backend::Landlock | Backend::Seatbelt | Backend::None => {}
@@ -261,13 +282,13 @@ impl Prepared {
             private,
             group,
             doors,
-            bwrap: None,
+            outer: None,
             connector,
             notes: Notes(Vec::new(), remarks),
             held: None,
             sweep: None,
         };
-        if mount_layer {
+        if backend.has_mount_layer() {
             prepared.compose(plan, mounts, command.state_dir.as_deref())?;
         }
         Ok(prepared)
@@ -294,12 +315,6 @@ impl Prepared {
         state_dir: Option<&Path>,
     ) -> Result<(), Error> {
         let policy = plan.policy();
-        let Some(program) = plan.support().bubblewrap() else {
-            return Err(Error::new(
-                ErrorKind::Enforcement,
-                "the plan's bubblewrap is gone",
-            ));
-        };
         let mut names: Vec<Names> = mounts
             .iter()
             .map(|mount| names::find(policy, mount))
@@ -322,23 +337,46 @@ impl Prepared {
             self.notes.0.push((Promise::ProtectedNames, reason.clone()));
             self.notes.0.push((Promise::HiddenNames, reason));
         }
+        self.outer = Some(match &self.private {
+            Some(private) => {
+                let own = [private.home(), private.tmp()];
+                let composed = birdcage::compose(policy, &mounts, &names, &own, &private.work())?;
+                self.run.pins = composed.pins;
+                let program = plan.support().birdcage().ok_or_else(|| gone("birdcage"))?;
+                Outer::Birdcage {
+                    program: program.as_os_str().to_owned(),
+                    job: data("birdcage-job", &composed.job)?,
+                }
+            }
+            None => Outer::Bwrap(self.bwrap(plan, &mounts, &names)?),
+        });
+        self.sweep = Sweep::new(policy, mounts, names);
+        Ok(())
+    }
+
+    fn bwrap(
+        &mut self,
+        plan: &Plan,
+        mounts: &[HostMount],
+        names: &[Names],
+    ) -> Result<Bwrap, Error> {
+        let program = plan.support().bubblewrap();
+        let program = program.ok_or_else(|| gone("bubblewrap"))?;
         let (passwd, group) = users();
         let inner = if plan.support().pins_by_descriptor() {
             Inner::ByDescriptor
         } else {
             Inner::ByPath
         };
-        let composed = bwrap::compose(policy, &mounts, &names, inner, FD_FILES)?;
+        let composed = bwrap::compose(plan.policy(), mounts, names, inner, FD_FILES)?;
         self.run.pins = composed.pins;
-        self.bwrap = Some(Bwrap {
+        Ok(Bwrap {
             program: program.path().as_os_str().to_owned(),
             args: data("bwrap-args", &composed.args)?,
             passwd: data("passwd", passwd.as_bytes())?,
             group: data("group", group.as_bytes())?,
             files: composed.files,
-        });
-        self.sweep = Sweep::new(policy, mounts, names);
-        Ok(())
+        })
     }
 
     fn launch(
@@ -356,8 +394,13 @@ impl Prepared {
         let mut messages: Vec<Message<'_>> =
             self.connector.iter().map(Connector::message).collect();
         let run = self.run.message(fds);
-        match (&self.bwrap, plan.backend()) {
-            (Some(bwrap), _) => {
+        match (&self.outer, plan.backend()) {
+            (Some(Outer::Birdcage { program, job }), _) => {
+                let argv = ["os-sandbox-birdcage"].map(OsStr::new);
+                let fds = vec![job.as_fd(), image()?];
+                messages.extend([message::exec(program, &argv, fds, &[]), run]);
+            }
+            (Some(Outer::Bwrap(bwrap)), _) => {
                 let args = format!("{FD_ARGS}");
                 let stage = format!("/proc/self/fd/{FD_IMAGE}");
                 let argv = ["bwrap", "--args", &args, "--", &stage].map(OsStr::new);
@@ -369,11 +412,8 @@ impl Prepared {
                 ];
                 messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
             }
-            (None, Backend::Bubblewrap) => {
-                return Err(Error::new(
-                    ErrorKind::Enforcement,
-                    "nothing was composed for bubblewrap",
-                ));
+            (None, Backend::Bubblewrap | Backend::Birdcage) => {
+                return Err(gone("mount layer"));
             }
             (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),
         }
@@ -383,9 +423,14 @@ impl Prepared {
 
 /// The launcher closes everything from 3 on and then receives, so these are the numbers.
 const FD_ARGS: i32 = 3;
+const _: () = assert!(job::FD_JOB == 3 && job::FD_IMAGE == 4);
 const FD_IMAGE: i32 = 4;
 /// Our own passwd and group, and the first of the files that are opened for bubblewrap.
 const FD_FILES: [i32; 3] = [5, 6, 7];
+
+fn gone(what: &str) -> Error {
+    Error::new(ErrorKind::Enforcement, format!("the plan's {what} is gone"))
+}
 
 fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<PrivateDir>, Error> {
     let wanted: Vec<(String, PathBuf)> = mounts
@@ -427,12 +472,13 @@ fn rules(
         mounts,
         private: &own,
         listed: &listed,
-        host_proc: private.is_some(),
+        host_etc: private.is_some(),
+        host_proc: !plan.backend().has_mount_layer(),
     };
     match private {
-        Some(private) => private.rules(&wanted),
+        Some(private) if wanted.host_proc => private.rules(&wanted),
         // The first process inside adds rules of its own, so it needs one of its own.
-        None => Rules::build(&wanted).map(Arc::new),
+        _ => Rules::build(&wanted).map(Arc::new),
     }
 }
 

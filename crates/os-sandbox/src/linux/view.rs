@@ -242,7 +242,7 @@ impl View<'_> {
     fn moved(&self) -> bool {
         match self.backend {
             Backend::Bubblewrap => true,
-            Backend::Landlock | Backend::Seatbelt | Backend::None => false,
+            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }
 }

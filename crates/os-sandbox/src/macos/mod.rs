@@ -53,6 +53,15 @@ pub(crate) fn detect() -> Support {
     support
 }
 
+/// Not used on this system.
+#[cfg(feature = "birdcage")]
+pub(crate) fn birdcage(_: &Support, _: Option<&std::path::Path>) -> Finding<PathBuf> {
+    Finding::Missing {
+        reason: "birdcage is used on Linux only".to_owned(),
+        how: String::new(),
+    }
+}
+
 /// Whose the mounts are.
 pub(crate) enum Whose {
     /// The user's.
@@ -72,7 +81,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
     let confined = match command.plan.backend() {
         Backend::Seatbelt => true,
         Backend::None => false,
-        Backend::Bubblewrap | Backend::Landlock => {
+        Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
             let what = format!("{} is a part of Linux", command.plan.backend());
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
@@ -157,6 +166,7 @@ fn nothing() -> Support {
             bubblewrap: missing(),
             landlock: missing(),
         },
+        birdcage: None,
         seatbelt: None,
         memory_group: missing(),
         process_group: missing(),

@@ -12,9 +12,10 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     if backend == Backend::Seatbelt {
         return crate::seatbelt::evaluate(policy);
     }
-    use Mechanism::{Bubblewrap, Landlock, Launcher, Seccomp};
+    use Mechanism::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
     let abi = support.landlock_abi();
-    let mount_layer = backend == Backend::Bubblewrap;
+    let birdcage = backend == Backend::Birdcage;
+    let mount_layer = backend.has_mount_layer();
     let rules = backend != Backend::None && abi > 0;
     let filter = backend != Backend::None && support.seccomp();
     let need = |version: u32, kernel: &str| {
@@ -30,23 +31,29 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     };
     let filtered = filter.then_some(Seccomp).ok_or_else(|| match backend {
         Backend::None => "no mechanism".to_owned(),
-        Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
+        Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => {
             "needs system call filters".to_owned()
         }
     });
-    let layer = mount_layer
-        .then_some(Bubblewrap)
-        .ok_or_else(|| match backend {
-            Backend::None => "no mechanism".to_owned(),
-            Backend::Bubblewrap | Backend::Landlock | Backend::Seatbelt => {
-                "needs a mount layer, such as bubblewrap".to_owned()
-            }
-        });
+    let layer = match backend {
+        Backend::Bubblewrap => Ok(Bubblewrap),
+        Backend::Birdcage => Ok(Birdcage),
+        Backend::None => Err("no mechanism".to_owned()),
+        Backend::Landlock | Backend::Seatbelt => {
+            Err("needs a mount layer, such as bubblewrap".to_owned())
+        }
+    };
 
     let mut out = Out(Vec::new());
     out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
     out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
-    if mount_layer && policy.mounts_inside_writable() && support.makes_places_through_links() {
+    if birdcage && policy.mounts_inside_writable() {
+        out.remark(
+            "for the command; birdcage, raced by another command in the same directory while it \
+             starts, can leave an empty file outside",
+        );
+    } else if mount_layer && policy.mounts_inside_writable() && support.makes_places_through_links()
+    {
         out.remark(
             "for the command; bubblewrap before 0.12, raced by another command in the same \
              directory while it starts, can leave an empty file outside (CVE-2026-87766)",
@@ -60,14 +67,25 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .mounts()
         .iter()
         .all(|m| m.access().contains(Access::READ) || m.access().is_none());
-    if everywhere && readable {
+    if readable && (everywhere || birdcage) {
         out.any(Promise::ExecuteOutside, &[&layer, &need(1, "5.13")]);
     } else {
-        // A bind mount has no "readable, not executable" that bwrap could ask for.
+        // bubblewrap's bind mount has no "readable, not executable" that bwrap could ask for.
         out.any(Promise::ExecuteOutside, &[&need(1, "5.13")]);
     }
     let narrowed = policy.narrowed();
-    if narrowed.in_execution {
+    let unreadable = policy
+        .mounts()
+        .iter()
+        .any(|m| !m.access().contains(Access::READ));
+    if birdcage && narrowed.at_all && unreadable {
+        out.push(
+            Promise::NarrowerInside,
+            State::Absent,
+            &[],
+            "birdcage can take writing and starting programs from a part of a mount, not reading",
+        );
+    } else if narrowed.in_execution && !birdcage {
         out.push(
             Promise::NarrowerInside,
             State::Absent,
@@ -78,12 +96,25 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     } else if narrowed.at_all {
         out.any(Promise::NarrowerInside, &[&layer]);
     }
-    out.any(Promise::KernelSettings, &[&layer, &need(1, "5.13")]);
+    if birdcage && support.uid_zero {
+        // Its /proc is a whole new one, and uid 0 owns what lies below /proc/sys.
+        let rules = need(1, "5.13")
+            .map_err(|reason| format!("birdcage leaves /proc/sys open to uid 0: {reason}"));
+        out.any(Promise::KernelSettings, &[&rules]);
+    } else {
+        out.any(Promise::KernelSettings, &[&layer, &need(1, "5.13")]);
+    }
     out.any(Promise::SetIdBits, &[&filtered]);
     match policy.network() {
         // VSOCK is not part of a network namespace, so the filter is needed in any case.
         Network::Denied if mount_layer && filter => out.all(Promise::Network, &[&layer, &filtered]),
         Network::Denied => out.any(Promise::Network, &[&filtered]),
+        Network::Loopback if birdcage && filter => out.push(
+            Promise::Network,
+            State::Degraded,
+            &[Birdcage, Seccomp],
+            "all of it is closed: birdcage leaves its namespace's loopback down",
+        ),
         Network::Loopback => out.all(
             Promise::Network,
             &[
@@ -146,6 +177,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     }
 
     let held: Result<&[Mechanism], _> = match &layer {
+        Ok(Birdcage) => Ok(&[Birdcage]),
         Ok(_) if support.pins_by_descriptor() => Ok(&[Bubblewrap, Launcher]),
         Ok(_) => Ok(&[Bubblewrap]),
         Err(reason) => Err(reason),
@@ -166,7 +198,10 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         };
         out.names(Promise::ProtectedNames, held, state, remark);
     }
-    if policy.hidden().next().is_some() {
+    if policy.hidden().next().is_some() && birdcage {
+        let reason = "birdcage covers nothing: what lies in a mount that is read can be read";
+        out.push(Promise::HiddenNames, State::Absent, &[], reason);
+    } else if policy.hidden().next().is_some() {
         out.names(
             Promise::HiddenNames,
             held,
@@ -202,7 +237,7 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
         "it could leave its group"
     };
     // Survivors that are left have no supervisor who could look.
-    let watched = backend == Backend::Bubblewrap || !policy.leaves();
+    let watched = backend.has_mount_layer() || !policy.leaves();
     let bounds = Bounds::new(policy.limits(), support);
     if let Some(asked) = policy.limits().memory_bytes {
         let promise = Promise::MemoryLimit;
@@ -223,7 +258,7 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     if let Some(asked) = policy.limits().processes {
         let promise = Promise::ProcessLimit;
         // Counted for a user within a user namespace, and never for uid 0.
-        let counted = backend == Backend::Bubblewrap && !support.uid_zero;
+        let counted = backend.has_mount_layer() && !support.uid_zero;
         if !support.launcher() {
             out.push(promise, State::Absent, &[], "no mechanism");
         } else if support.process_cgroup() && counted {

@@ -1,0 +1,124 @@
+//! What `os-sandbox-birdcage` is told, compiled into the library, which writes it, and into the
+//! program, which reads it: strings that each end in NUL. The first names the format, the second
+//! the network, and each other one is a letter and a path.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A program of another build refuses the job.
+const FORMAT: &[u8] = b"os-sandbox-birdcage 1";
+const OWN_NETWORK: &[u8] = b"own";
+const HOST_NETWORK: &[u8] = b"host";
+
+/// Where the job lies, and the program that birdcage starts.
+pub(crate) const FD_JOB: i32 = 3;
+pub(crate) const FD_IMAGE: i32 = 4;
+/// Most bytes of a job.
+pub(crate) const MAX_BYTES: u64 = 8 << 20;
+
+/// One thing that birdcage is to let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Right {
+    Read,
+    Write,
+    Execute,
+}
+
+impl Right {
+    fn letter(self) -> u8 {
+        match self {
+            Right::Read => b'r',
+            Right::Write => b'w',
+            Right::Execute => b'x',
+        }
+    }
+
+    fn of(letter: u8) -> Option<Right> {
+        [Right::Read, Right::Write, Right::Execute]
+            .into_iter()
+            .find(|right| right.letter() == letter)
+    }
+}
+
+/// A cage. Several rights for one path add up.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) host_network: bool,
+    pub(crate) exceptions: Vec<(Right, PathBuf)>,
+}
+
+impl Job {
+    /// A path with a NUL has been refused by then; here it would only spoil the job.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let network = if self.host_network {
+            HOST_NETWORK
+        } else {
+            OWN_NETWORK
+        };
+        let mut out = [FORMAT, b"\0", network, b"\0"].concat();
+        for (right, path) in &self.exceptions {
+            out.push(right.letter());
+            out.extend_from_slice(path.as_os_str().as_bytes());
+            out.push(0);
+        }
+        out
+    }
+
+    /// `None` if it is not one of ours.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Job> {
+        let bytes = bytes.strip_suffix(b"\0")?;
+        let mut words = bytes.split(|byte| *byte == 0);
+        if words.next()? != FORMAT {
+            return None;
+        }
+        let host_network = match words.next()? {
+            OWN_NETWORK => false,
+            HOST_NETWORK => true,
+            _ => return None,
+        };
+        let exception = |word: &[u8]| {
+            let (letter, path) = word.split_first()?;
+            let path = Path::new(OsStr::from_bytes(path));
+            path.is_absolute()
+                .then_some((Right::of(*letter)?, path.to_owned()))
+        };
+        Some(Job {
+            host_network,
+            exceptions: words.map(exception).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_comes_back_and_nothing_else_is_one() {
+        let job = Job {
+            host_network: true,
+            exceptions: vec![
+                (Right::Read, PathBuf::from("/usr")),
+                (Right::Execute, PathBuf::from("/usr")),
+                (Right::Write, PathBuf::from(OsStr::from_bytes(b"/\xff\n"))),
+            ],
+        };
+        assert_eq!(Job::parse(&job.bytes()), Some(job));
+        let none = Job::default();
+        assert_eq!(Job::parse(&none.bytes()), Some(none));
+        for wrong in [
+            &b""[..],
+            b"\0",
+            b"os-sandbox-birdcage 1\0",
+            b"os-sandbox-birdcage 2\0own\0",
+            b"os-sandbox-birdcage 1\0\0",
+            b"os-sandbox-birdcage 1\0own\0r/usr",
+            b"os-sandbox-birdcage 1\0own\0rusr\0",
+            b"os-sandbox-birdcage 1\0own\0q/usr\0",
+            b"os-sandbox-birdcage 1\0own\0\0",
+        ] {
+            assert_eq!(Job::parse(wrong), None, "{wrong:?}");
+        }
+    }
+}
