@@ -9,7 +9,10 @@
 use os_sandbox::Support;
 
 /// The mechanisms that the sandbox tests report on.
-const MECHANISMS: [&str; 2] = ["bubblewrap", "landlock"];
+#[cfg(not(feature = "birdcage"))]
+const MECHANISMS: &[&str] = &["bubblewrap", "landlock"];
+#[cfg(feature = "birdcage")]
+const MECHANISMS: &[&str] = &["bubblewrap", "landlock", "birdcage"];
 
 /// What every mechanism is built on. Reported on only where it is missing.
 const PARTS: [&str; 2] = ["launcher", "seccomp"];
@@ -18,7 +21,7 @@ const PARTS: [&str; 2] = ["launcher", "seccomp"];
 const LANDLOCK_ABI: u32 = 6;
 
 fn main() {
-    let support = Support::detect_fresh();
+    let support = support();
     print!("{support}\u{c}");
     let missing = support.missing();
     for (part, why, _) in missing.iter().filter(|(what, ..)| PARTS.contains(what)) {
@@ -27,12 +30,12 @@ fn main() {
     for mechanism in MECHANISMS {
         let reason = missing
             .iter()
-            .find(|(what, ..)| *what == mechanism || PARTS.contains(what));
+            .find(|(what, ..)| what == mechanism || PARTS.contains(what));
         match reason {
             Some((what, why, _)) => println!("{mechanism}\tno {what}: {why}"),
             // On macOS nobody misses them.
             None if !cfg!(target_os = "linux") => println!("{mechanism}\tnot on this system"),
-            None if mechanism == "landlock" && support.landlock_abi() < LANDLOCK_ABI => {
+            None if *mechanism == "landlock" && support.landlock_abi() < LANDLOCK_ABI => {
                 println!(
                     "landlock\tits ABI is {}, it takes {LANDLOCK_ABI}",
                     support.landlock_abi()
@@ -41,4 +44,17 @@ fn main() {
             None => println!("{mechanism}"),
         }
     }
+}
+
+#[cfg(not(feature = "birdcage"))]
+fn support() -> Support {
+    Support::detect_fresh()
+}
+
+/// Its program lies where cargo puts programs, one above its examples.
+#[cfg(feature = "birdcage")]
+fn support() -> Support {
+    let me = std::env::current_exe().unwrap_or_default();
+    let above = me.ancestors().nth(2).unwrap_or(&me);
+    Support::detect_fresh().with_birdcage(Some(&above.join("os-sandbox-birdcage")))
 }

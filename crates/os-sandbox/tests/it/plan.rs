@@ -413,3 +413,88 @@ fn limits_of_a_whole_tree() {
     memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group; less than was asked for, because the host has no more)
     ");
 }
+
+#[test]
+fn birdcage_is_there_by_name_and_says_what_it_lacks() {
+    let host = |landlock_abi, uid_zero| {
+        Support::assume(Assumed {
+            landlock_abi,
+            seccomp: true,
+            birdcage: true,
+            connector: true,
+            uid_zero,
+            ..Assumed::default()
+        })
+    };
+    let plan = |policy: &Policy, support: &Support| {
+        Plan::with_mechanism(policy, support, Requirement::Enforce, Backend::Birdcage)
+    };
+    let gaps = |policy: Policy, support: Support| -> Vec<&'static str> {
+        match plan(&policy, &support) {
+            Ok(_) => Vec::new(),
+            Err(refused) => refused
+                .gaps()
+                .iter()
+                .map(|gap| gap.promise.name())
+                .collect(),
+        }
+    };
+    // It would keep everything here, and is not taken.
+    assert!(plan(&policy(), &host(0, false)).is_ok());
+    assert!(Plan::new(&policy(), &host(0, false), Requirement::Enforce).is_err());
+    // Its /proc/sys is open to uid 0, unless Landlock closes it.
+    assert_eq!(gaps(policy(), host(0, true)), ["kernel settings"]);
+    assert!(gaps(policy(), host(1, true)).is_empty());
+    let with = |build: fn(PolicyBuilder) -> PolicyBuilder| {
+        build(Policy::builder().mount("/p", "/", Access::ALL))
+            .build()
+            .unwrap()
+    };
+    let loopback = with(|policy| policy.network(Network::Loopback));
+    assert_eq!(gaps(loopback, host(7, false)), ["network"]);
+    let named = with(|policy| policy.unix_socket("/run/agent"));
+    assert_eq!(gaps(named, host(7, false)), ["unix sockets"]);
+    for (access, kept) in [
+        (Access::READ | Access::EXECUTE, true),
+        (Access::READ, true),
+        (Access::READ | Access::WRITE, true),
+        (Access::NONE, false),
+        (Access::WRITE, false),
+    ] {
+        let policy = Policy::builder()
+            .mount("/p", "/", Access::ALL)
+            .mount("/p/v", "/v", access)
+            .build()
+            .unwrap();
+        let open = gaps(policy, host(7, false));
+        assert_eq!(!open.contains(&"narrower inside"), kept, "{access:?}");
+    }
+    let guarded = with(|policy| policy.protect(".git/hooks").hide(".env"));
+    insta::assert_snapshot!(plan(&guarded, &host(7, false)).unwrap(), @r"
+    mechanism: birdcage
+    read outside     enforced  birdcage + landlock
+    write outside    enforced  birdcage + landlock (for the command; birdcage, raced by another command in the same directory while it starts, can leave an empty file outside)
+    execute outside  enforced  birdcage + landlock
+    kernel settings  enforced  birdcage + landlock
+    set-id bits      enforced  seccomp
+    network          enforced  birdcage + seccomp
+    unix sockets     enforced  seccomp
+    descriptors      enforced  launcher
+    environment      enforced  launcher
+    signals          enforced  birdcage + landlock
+    tracing          enforced  birdcage + landlock
+    terminal input   enforced  seccomp
+    kernel surface   enforced  seccomp
+    survivors        enforced  birdcage + launcher
+    protected names  detected  birdcage (those that are there, or absent and held, cannot be changed; new ones by a pattern or in a new directory are moved to a quarantine after the end)
+    hidden names     absent    (birdcage covers nothing: what lies in a mount that is read can be read)
+    metadata         enforced  birdcage
+    process list     enforced  birdcage
+    devices          enforced  birdcage
+    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
+    process limit    enforced  rlimits
+    ");
+    // Where nobody has named its program, it says how.
+    let refused = plan(&policy(), &Support::assume(Assumed::default())).unwrap_err();
+    assert!(refused.hint().contains("feature birdcage"));
+}

@@ -17,6 +17,12 @@ pub(crate) enum Mechanism {
     BubblewrapByPath,
     /// Landlock and the filter.
     Landlock,
+    /// Namespaces by birdcage, with Landlock and the filter inside.
+    #[cfg(feature = "birdcage")]
+    Birdcage,
+    /// The same without Landlock.
+    #[cfg(feature = "birdcage")]
+    BirdcageAlone,
 }
 
 impl Mechanism {
@@ -26,6 +32,10 @@ impl Mechanism {
             Mechanism::BubblewrapAlone => "bubblewrap-alone",
             Mechanism::BubblewrapByPath => "bubblewrap-by-path",
             Mechanism::Landlock => "landlock",
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage => "birdcage",
+            #[cfg(feature = "birdcage")]
+            Mechanism::BirdcageAlone => "birdcage-alone",
         }
     }
 
@@ -35,6 +45,8 @@ impl Mechanism {
                 "bubblewrap"
             }
             Mechanism::Landlock => "landlock",
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage | Mechanism::BirdcageAlone => "birdcage",
         }
     }
 
@@ -42,17 +54,29 @@ impl Mechanism {
         self != Mechanism::Landlock
     }
 
+    /// Whether mounts appear at their sandbox paths.
+    pub(crate) fn moves(self) -> bool {
+        self.family() == "bubblewrap"
+    }
+
     /// Whether single sockets of the host can be opened here.
     pub(crate) fn names_sockets(self) -> bool {
-        let backend = if self.has_mount_layer() {
-            Backend::Bubblewrap
-        } else {
-            Backend::Landlock
+        let backend = match self {
+            Mechanism::Bubblewrap | Mechanism::BubblewrapAlone | Mechanism::BubblewrapByPath => {
+                Backend::Bubblewrap
+            }
+            Mechanism::Landlock => Backend::Landlock,
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage | Mechanism::BirdcageAlone => Backend::Birdcage,
         };
         Support::detect().named_sockets(backend)
     }
 
     pub(crate) fn plan(self, policy: &Policy) -> Plan {
+        #[cfg(feature = "birdcage")]
+        if self.family() == "birdcage" {
+            return self.plan_on(policy, crate::birdcage::support());
+        }
         self.plan_on(policy, Support::detect())
     }
 
@@ -64,6 +88,10 @@ impl Mechanism {
                 (support.without_pins_by_descriptor(), Backend::Bubblewrap)
             }
             Mechanism::Landlock => (support, Backend::Landlock),
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage => (support, Backend::Birdcage),
+            #[cfg(feature = "birdcage")]
+            Mechanism::BirdcageAlone => (support.with_landlock_at_most(0), Backend::Birdcage),
         };
         let requirement = match self {
             // Read-only, not executable: only Landlock keeps that, and one mount here is so.
@@ -71,6 +99,11 @@ impl Mechanism {
             Mechanism::Bubblewrap | Mechanism::BubblewrapByPath | Mechanism::Landlock => {
                 Requirement::Enforce
             }
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage => Requirement::Enforce,
+            // uid 0 keeps the kernel's settings.
+            #[cfg(feature = "birdcage")]
+            Mechanism::BirdcageAlone => Requirement::BestEffort,
         };
         Plan::with_mechanism(policy, &support, requirement, backend).expect("a plan")
     }
@@ -89,6 +122,13 @@ pub(crate) fn mechanisms() -> Vec<Mechanism> {
     }
     if support.landlock_abi() >= 6 {
         out.push(Mechanism::Landlock);
+    }
+    #[cfg(feature = "birdcage")]
+    if crate::birdcage::support().birdcage().is_some() {
+        if support.landlock_abi() >= 6 {
+            out.push(Mechanism::Birdcage);
+        }
+        out.push(Mechanism::BirdcageAlone);
     }
     out
 }
@@ -124,7 +164,7 @@ impl World {
 
     /// A path in a mount as the target names it.
     pub(crate) fn inside(&self, mount: &str) -> String {
-        if self.mechanism.has_mount_layer() {
+        if self.mechanism.moves() {
             format!("/{mount}")
         } else {
             self.host(mount).display().to_string()

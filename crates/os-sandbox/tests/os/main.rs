@@ -12,6 +12,8 @@
 mod asynchronous;
 #[cfg(target_os = "linux")]
 mod attempts;
+#[cfg(all(target_os = "linux", feature = "birdcage"))]
+mod birdcage;
 #[cfg(target_os = "linux")]
 mod callers;
 #[cfg(target_os = "linux")]
@@ -182,6 +184,16 @@ type Test = (String, Box<dyn Fn() -> usize>);
 #[cfg(target_os = "linux")]
 type Set = fn(fixture::Mechanism, &mut report::Report);
 
+#[cfg(target_os = "linux")]
+fn case(mechanism: fixture::Mechanism, name: &str, set: Set) -> Test {
+    let run = move || {
+        let mut report = report::Report::new(mechanism);
+        set(mechanism, &mut report);
+        report.failures()
+    };
+    (format!("{}::{name}", mechanism.name()), Box::new(run))
+}
+
 /// Each set of cases under each mechanism.
 #[cfg(target_os = "linux")]
 fn tests() -> Vec<Test> {
@@ -190,6 +202,8 @@ fn tests() -> Vec<Test> {
         ("matrix::fixtures".to_owned(), Box::new(fixtures)),
         ("support::remembered".to_owned(), Box::new(remembered::all)),
         ("pins::stricter".to_owned(), Box::new(pins::stricter)),
+        #[cfg(feature = "birdcage")]
+        ("birdcage::named".to_owned(), Box::new(birdcage::named)),
     ];
     for mechanism in fixture::mechanisms() {
         let sets: &[(&str, Set)] = &[
@@ -207,19 +221,23 @@ fn tests() -> Vec<Test> {
             ("git", git::all),
         ];
         let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
+        #[cfg(feature = "birdcage")]
+        if mechanism.family() == "birdcage" {
+            let own: [(&str, Set); 4] = [
+                ("own", birdcage::all),
+                ("survivors", survivors::all),
+                ("commands", commands::all),
+                ("proofs", proofs::all),
+            ];
+            out.extend(own.map(|(name, set)| case(mechanism, name, set)));
+            continue;
+        }
         for &(name, set) in sets {
             // Who makes the mounts inside mounts is no business of the others.
             if by_path && !matches!(name, "pins" | "commands") {
                 continue;
             }
-            out.push((
-                format!("{}::{name}", mechanism.name()),
-                Box::new(move || {
-                    let mut report = report::Report::new(mechanism);
-                    set(mechanism, &mut report);
-                    report.failures()
-                }),
-            ));
+            out.push(case(mechanism, name, set));
         }
     }
     if os_sandbox::Support::detect().landlock_abi() > 0 {

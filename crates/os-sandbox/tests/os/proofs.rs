@@ -43,13 +43,15 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         let outcome = one(mechanism, build, wanted);
         report.case(&format!("proof: {name}"), outcome);
     }
-    if mechanism.has_mount_layer() {
+    if mechanism.moves() {
         let build: Build = |world| world.policy().network(Network::Loopback);
         let wanted = [
             "make an internet socket",
             "connect to its caller's loopback",
         ];
         report.case("proof: loopback", one(mechanism, build, &wanted));
+    }
+    if mechanism.has_mount_layer() {
         let build: Build = |world| {
             let part = world.host("rw").join("part");
             let access = Access::READ | Access::EXECUTE;

@@ -52,6 +52,10 @@ impl Report {
             Mechanism::Bubblewrap | Mechanism::Landlock => case.to_owned(),
             Mechanism::BubblewrapAlone => format!("without landlock: {case}"),
             Mechanism::BubblewrapByPath => format!("pins by path: {case}"),
+            #[cfg(feature = "birdcage")]
+            Mechanism::Birdcage => case.to_owned(),
+            #[cfg(feature = "birdcage")]
+            Mechanism::BirdcageAlone => format!("without landlock: {case}"),
         };
         append(&serde_json::json!({
             "mechanism": self.mechanism.family(),

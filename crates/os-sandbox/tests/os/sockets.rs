@@ -461,6 +461,8 @@ fn closed_without(host: &Host, report: &mut Report) {
         Mechanism::Bubblewrap | Mechanism::BubblewrapByPath => (Backend::Bubblewrap, support),
         Mechanism::BubblewrapAlone => (Backend::Bubblewrap, support.with_landlock_at_most(0)),
         Mechanism::Landlock => (Backend::Landlock, support),
+        #[cfg(feature = "birdcage")]
+        Mechanism::Birdcage | Mechanism::BirdcageAlone => (Backend::Birdcage, support),
     };
     let plan = |requirement| Plan::with_mechanism(&policy, &support, requirement, backend);
     let refused = plan(Requirement::Enforce).err();

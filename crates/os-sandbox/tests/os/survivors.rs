@@ -200,7 +200,7 @@ pub(crate) fn broker(args: &[String]) -> ExitCode {
         )
         .build()
         .expect("a policy");
-    let lock = if mechanism.has_mount_layer() {
+    let lock = if mechanism.moves() {
         "/rw/lock".to_owned()
     } else {
         format!("{rw}/lock")
