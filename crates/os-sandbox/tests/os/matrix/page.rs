@@ -70,6 +70,7 @@ pub(crate) fn page(fixtures: &Fixtures) -> String {
     for enforcer in [Enforcer::Landlock, Enforcer::Bubblewrap, Enforcer::Both] {
         states(&mut out, enforcer);
     }
+    birdcage(&mut out);
     out.push_str(CASES);
     for (title, cases) in &fixtures.files {
         let _ = write!(out, "\n### {title}\n\n");
@@ -116,6 +117,55 @@ shows that a host behaves as this page says, as root and as an ordinary user, at
 The policy of these tables has a root mount that can be written, a part of it that cannot, a mount \
 that is readable but not executable, protected and hidden names, no network and no local sockets.
 ";
+
+const BIRDCAGE: &str = "
+## birdcage, with seccomp inside
+
+An optional mechanism (the feature `birdcage` of os-sandbox, GPL-3.0-or-later), used only where it is asked for by \
+name. It is no column of the cases below: a set of its own, and those of ordinary commands, of survivors \
+and of the self-test, run under it where it is built.
+
+";
+
+/// What birdcage keeps, without Landlock and with it.
+fn birdcage(out: &mut String) {
+    out.push_str(BIRDCAGE);
+    out.push_str("| promise | rank | no Landlock | 7 |\n|---|---|---|---|\n");
+    let of = |landlock_abi: u32, uid_zero: bool| {
+        let support = Support::assume(Assumed {
+            landlock_abi,
+            seccomp: true,
+            birdcage: true,
+            uid_zero,
+            ..Assumed::default()
+        });
+        let policy = everything();
+        Plan::with_mechanism(
+            &policy,
+            &support,
+            Requirement::BestEffort,
+            Backend::Birdcage,
+        )
+        .expect("nothing is required")
+        .entries()
+        .to_vec()
+    };
+    let tables = [0, 7].map(|abi| [of(abi, true), of(abi, false)]);
+    for (index, entry) in tables[0][0].iter().enumerate() {
+        let _ = write!(out, "| {} | {} |", entry.promise, entry.promise.rank());
+        for [root, user] in &tables {
+            match (root[index].state, user[index].state) {
+                (root, user) if root == user => {
+                    let _ = write!(out, " {user} |");
+                }
+                (root, user) => {
+                    let _ = write!(out, " {user} (root: {root}) |");
+                }
+            }
+        }
+        out.push('\n');
+    }
+}
 
 const CASES: &str = "
 ## Cases
