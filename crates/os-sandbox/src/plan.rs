@@ -93,9 +93,11 @@ pub struct Plan {
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("this host cannot keep: {}", listed(.gaps))]
+#[error("{}", self.text())]
 pub struct PlanError {
     backend: Backend,
+    /// The mechanism does not work here, or, if it is none, no mechanism does.
+    unusable: bool,
     gaps: Vec<Entry>,
     hints: Vec<String>,
 }
@@ -130,7 +132,11 @@ impl Plan {
             }
         }
         let best = best.unwrap_or_else(|| Plan::evaluate(policy, support, Backend::None));
-        best.checked(requirement)
+        let nothing = best.backend == Backend::None;
+        best.checked(requirement).map_err(|error| PlanError {
+            unusable: nothing,
+            ..error
+        })
     }
 
     /// The same with the mechanism given.
@@ -146,6 +152,7 @@ impl Plan {
         if !usable(support, backend) {
             return Err(PlanError {
                 backend,
+                unusable: true,
                 gaps: Plan::evaluate(policy, support, Backend::None).boundary_gaps(),
                 hints: unusable(support, backend),
             });
@@ -228,6 +235,7 @@ impl Plan {
         }
         Err(PlanError {
             backend: self.backend,
+            unusable: false,
             hints: hints(&self.support, &gaps),
             gaps,
         })
@@ -294,6 +302,15 @@ impl serde::Serialize for Backend {
 }
 
 impl PlanError {
+    /// A list of everything that nothing keeps would only hide the cause.
+    fn text(&self) -> String {
+        match (self.unusable, self.backend) {
+            (true, Backend::None) => "no mechanism works on this host".to_owned(),
+            (true, backend) => format!("{backend} does not work on this host"),
+            (false, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
+        }
+    }
+
     /// The promises that stay open.
     #[must_use]
     pub fn gaps(&self) -> &[Entry] {
@@ -353,7 +370,10 @@ fn usable(support: &Support, backend: Backend) -> bool {
 
 /// What would help a mechanism that was asked for by name.
 fn unusable(support: &Support, backend: Backend) -> Vec<String> {
+    let own = format!("{backend}: ");
     let mut hints = hints(support, &[]);
+    // How to get the others is not the question.
+    hints.retain(|hint| hint.starts_with(&own) || hint.starts_with("launcher: "));
     if backend == Backend::Birdcage && support.birdcage.is_none() {
         hints.push(
             "birdcage: nobody has named its program; build os-sandbox with the feature birdcage \

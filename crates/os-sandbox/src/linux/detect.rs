@@ -19,8 +19,11 @@ use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::proof::{Check, Seen};
 use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support, UNTRIED};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::unistd::geteuid;
 use std::fs::Permissions;
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -36,6 +39,8 @@ pub(super) const BWRAP: [&str; 4] = [
 ];
 
 const WITHIN: Duration = Duration::from_secs(20);
+const VERSION_WITHIN_MS: u16 = 5_000;
+const MAX_VERSION_BYTES: usize = 256;
 
 /// Believes what an earlier process of this boot has seen pass, and keeps what passes now.
 pub(crate) fn detect() -> Support {
@@ -310,20 +315,36 @@ fn bubblewrap(support: &Support, known: &Known) -> (Finding<Bubblewrap>, Finding
 }
 
 fn version(path: &Path) -> String {
-    let mut command = std::process::Command::new(path);
-    command
-        .arg("--version")
-        .env_clear()
-        .stdin(std::process::Stdio::null());
-    let text = command
-        .output()
-        .map(|output| output.stdout)
-        .unwrap_or_default();
+    let text = first_words(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.split_whitespace()
         .last()
         .unwrap_or("unknown")
         .to_owned()
+}
+
+/// What it says of itself, in one go; it is not waited for.
+fn first_words(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut process = std::process::Command::new(path)
+        .arg("--version")
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()?;
+    let mut words = vec![0; MAX_VERSION_BYTES];
+    let mut got = 0;
+    if let Some(mut out) = process.stdout.take() {
+        let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, VERSION_WITHIN_MS) == Ok(1) {
+            got = out.read(&mut words)?;
+        }
+    }
+    // Fails only if it has ended.
+    let _ = process.kill();
+    process.wait()?;
+    words.truncate(got);
+    Ok(words)
 }
 
 /// Runs the probe under a mechanism. An error says what it could do, or why it did not run.

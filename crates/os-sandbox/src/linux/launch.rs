@@ -21,6 +21,9 @@ use std::thread;
 /// How long what a connector has started may take to end after it.
 const REST_ENDS_WITHIN_MS: u16 = 10_000;
 
+/// By this setting either such memory cannot be made, or what is in it cannot be started.
+const MEMORY_RUNS: &str = "memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1";
+
 /// The program itself; see `launcher/main.rs`.
 pub(super) const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
@@ -31,7 +34,10 @@ pub(crate) fn image() -> Result<BorrowedFd<'static>, Error> {
         Ok(image) => Ok(image.as_fd()),
         Err(errno) => Err(
             Error::io("could not put the launcher into memory", (*errno).into()).with_hint(
-                "memfd_create is needed: check vm.memfd_noexec and outer seccomp filters",
+                match errno {
+                    nix::Error::EACCES => MEMORY_RUNS,
+                    _ => "an outer system call filter has to let memfd_create pass",
+                },
             ),
         ),
     }
@@ -125,8 +131,11 @@ impl Starting {
             }
         }
         let process = process.recv().map_err(|_| gone())?.map_err(|error| {
-            Error::io("could not start the launcher", error)
-                .with_hint("it is started from memory by /proc/self/fd: is /proc mounted?")
+            let how = match error.kind() {
+                ErrorKind::PermissionDenied => MEMORY_RUNS,
+                _ => "it is started from memory by /proc/self/fd: is /proc mounted?",
+            };
+            Error::io("could not start the launcher", error).with_hint(how)
         })?;
         let connector = messages
             .iter()

@@ -81,6 +81,12 @@ grep -w -e cgroup -e cgroup2 /proc/self/mounts | cut -d ' ' -f 2 | while read -r
 done
 ";
 
+/// A setting of a pid namespace (Linux 6.3).
+const NO_EXEC: &str = "\
+set -- unshare --pid --fork --mount-proc sh -c \\
+    'echo 2 >/proc/sys/vm/memfd_noexec && exec \"$@\"' sh \"$@\"
+";
+
 /// A machine.
 #[derive(Clone, Copy, Default)]
 struct Host {
@@ -219,7 +225,8 @@ fn told(host: Host) -> Option<String> {
     ] {
         let ran = forge(&["exec", "--mechanism", name, "--", "true"]);
         if !works {
-            ran.code(125);
+            ran.code(125)
+                .says(&[&format!("{name} does not work on this host"), "hint: "]);
         }
         let _ = writeln!(out, "exec --mechanism {name}: {}", ran.code);
     }
@@ -514,15 +521,47 @@ fn without_memory_files() {
     seccomp     no   cannot be tried without the launcher
     sockets     no   cannot be tried without the mechanism
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
-                     memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+                     an outer system call filter has to let memfd_create pass
 
-    Commands cannot be confined on this machine: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism); descriptors (only what the caller marked close-on-exec)
+    Commands cannot be confined on this machine: no mechanism works on this host
 
-    launcher: could not put the launcher into memory: Function not implemented (os error 38); memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
-    error: OS sandbox required but unavailable: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism); descriptors (only what the caller marked close-on-exec)
+    error: OS sandbox required but unavailable: no mechanism works on this host
 
-    hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+    hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
+    or run it without any confinement: forge exec --no-os-sandbox -- …
+    exec --mechanism bubblewrap: 125
+    exec --mechanism landlock: 125
+    "#);
+}
+
+#[test]
+fn without_programs_in_memory() {
+    if !std::path::Path::new("/proc/sys/vm/memfd_noexec").exists() {
+        skipped("this kernel has no such setting");
+        return;
+    }
+    let host = Host {
+        mounts: NO_EXEC,
+        ..Host::default()
+    };
+    let Some(told) = told(host) else { return };
+    insta::assert_snapshot!(told, @r#"
+    bubblewrap  no   cannot be tried without the launcher
+    landlock    no   cannot be tried without the launcher
+    seccomp     no   cannot be tried without the launcher
+    sockets     no   cannot be tried without the mechanism
+    launcher    no   could not start the launcher: Permission denied (os error 13)
+                     memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
+
+    Commands cannot be confined on this machine: no mechanism works on this host
+
+    launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
+
+    error: OS sandbox required but unavailable: no mechanism works on this host
+
+    hint: launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
     or run it without any confinement: forge exec --no-os-sandbox -- …
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
@@ -771,12 +810,12 @@ fn in_a_container_with_an_old_profile() {
     sockets     no   cannot be tried without the mechanism
     launcher    yes
 
-    Commands cannot be confined on this machine: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism)
+    Commands cannot be confined on this machine: no mechanism works on this host
 
     bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
 
-    error: OS sandbox required but unavailable: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism)
+    error: OS sandbox required but unavailable: no mechanism works on this host
 
     hint: bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
@@ -808,15 +847,15 @@ fn with_nothing() {
     seccomp     no   cannot be tried without the launcher
     sockets     no   cannot be tried without the mechanism
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
-                     memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+                     an outer system call filter has to let memfd_create pass
 
-    Commands cannot be confined on this machine: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism); descriptors (only what the caller marked close-on-exec)
+    Commands cannot be confined on this machine: no mechanism works on this host
 
-    launcher: could not put the launcher into memory: Function not implemented (os error 38); memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
-    error: OS sandbox required but unavailable: this host cannot keep: read outside, write outside, execute outside, kernel settings, set-id bits, network, unix sockets, signals, tracing, terminal input, kernel surface, survivors (no mechanism); descriptors (only what the caller marked close-on-exec)
+    error: OS sandbox required but unavailable: no mechanism works on this host
 
-    hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); memfd_create is needed: check vm.memfd_noexec and outer seccomp filters
+    hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
     or run it without any confinement: forge exec --no-os-sandbox -- …
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 125
