@@ -22,6 +22,10 @@ const MAX_ROUNDS: u32 = 3000;
 /// Processes reaped before the supervisor looks at anything else.
 const MAX_REAPED: u32 = 256;
 
+/// Between two looks at the parts of mounts: one that is moved away takes its mount along, which is
+/// no event.
+const LOOK_MS: u64 = 500;
+
 /// How the wait for the target ended.
 enum End {
     Target(i32),
@@ -30,6 +34,7 @@ enum End {
     Over(i32),
     BrokerGone,
     ConnectorGone,
+    PartLost,
 }
 
 pub fn run(run: &Run<'_>) -> Result<(), Failure> {
@@ -63,6 +68,18 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     let [errors, errors_target] = sys::pipe().map_err(&forking)?;
     let watch = Watch::new(run, me).map_err(&forking)?;
     let deadline = (run.wall_ms > 0).then(|| sys::monotonic_ms().saturating_add(run.wall_ms));
+    // Says when a mount of this namespace comes or goes.
+    let mounts = match run.has(wire::FLAG_PARTS) {
+        true => {
+            let list = sys::CStr::new(b"/proc/self/mountinfo\0").ok_or(forking(sys::EINVAL))?;
+            sys::open(list, sys::O_RDONLY | sys::O_CLOEXEC, 0).map_err(&forking)?
+        }
+        false => -1,
+    };
+    // What happened before is not told.
+    if mounts >= 0 && pins::is_part_lost(run) {
+        return Err((wire::STAGE_PIN, sys::ESTALE));
+    }
     let target = match sys::fork().map_err(&forking)? {
         0 => target::become_target(run, me, errors_target),
         pid => pid,
@@ -79,13 +96,14 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         sys::close(*group);
     }
 
-    let end = wait(run, target, children, errors, deadline, watch);
+    let end = wait(run, target, children, errors, mounts, deadline, watch);
     match end {
         End::Target(_) => {}
         End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),
         End::Over(limit) => tell(wire::RECORD_OVER_LIMIT, limit, 0, 0),
         End::BrokerGone => {}
         End::ConnectorGone => tell(wire::RECORD_NO_CONNECTOR, 0, 0, 0),
+        End::PartLost => tell(wire::RECORD_PART_LOST, 0, 0, 0),
     }
     if run.has(wire::FLAG_PID1) {
         // The kernel ends the namespace with us, and our own exit is seen only after that. But it
@@ -152,11 +170,13 @@ fn wait(
     target: i32,
     children: i32,
     errors: i32,
+    mounts: i32,
     deadline: Option<u64>,
     mut watch: Option<Watch>,
 ) -> End {
     let mut errors = errors;
     let mut waiting = false;
+    let mut next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_sub(sys::monotonic_ms()));
         if left == Some(0) {
@@ -167,7 +187,8 @@ fn wait(
         }
         let look = watch.as_ref().map(Watch::left_ms);
         let now = waiting.then_some(0);
-        let left = left.into_iter().chain(look).chain(now).min();
+        let parts = (mounts >= 0).then(|| next_look_ms.saturating_sub(sys::monotonic_ms()));
+        let left = left.into_iter().chain(look).chain(now).chain(parts).min();
         let mut fds = [
             PollFd {
                 fd: CONTROL,
@@ -189,6 +210,11 @@ fn wait(
                 events: sys::POLLIN | sys::POLLRDHUP,
                 revents: 0,
             },
+            PollFd {
+                fd: mounts,
+                events: sys::POLLPRI,
+                revents: 0,
+            },
         ];
         if sys::poll(&mut fds, left).is_err() {
             continue;
@@ -208,6 +234,13 @@ fn wait(
         // became of what was under way.
         if fds[3].revents != 0 {
             return End::ConnectorGone;
+        }
+        let due = mounts >= 0 && sys::monotonic_ms() >= next_look_ms;
+        if fds[4].revents != 0 || due {
+            if pins::is_part_lost(run) {
+                return End::PartLost;
+            }
+            next_look_ms = sys::monotonic_ms().saturating_add(LOOK_MS);
         }
         if fds[1].revents != 0 || waiting {
             drain(children);
@@ -349,7 +382,11 @@ fn report(end: End) {
             tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
         }
         End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
-        End::TimedOut | End::Over(_) | End::BrokerGone | End::ConnectorGone => {
+        End::TimedOut
+        | End::Over(_)
+        | End::BrokerGone
+        | End::ConnectorGone
+        | End::PartLost => {
             tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0);
         }
     }

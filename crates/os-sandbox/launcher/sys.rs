@@ -86,6 +86,7 @@ pub const O_TMPFILE: i32 = 0o20_000_000 | O_DIRECTORY;
 pub const O_NOFOLLOW: i32 = 0o100_000;
 
 pub const POLLIN: i16 = 1;
+pub const POLLPRI: i16 = 2;
 pub const POLLERR: i16 = 8;
 pub const POLLHUP: i16 = 16;
 pub const POLLRDHUP: i16 = 0x2000;

@@ -84,6 +84,8 @@ pub const FLAG_ALONE: u64 = 64;
 pub const FLAG_CONNECT: u64 = 128;
 /// Make `/dev/fd` and its like: nobody else has, in a /dev that is ours.
 pub const FLAG_DEVICE_LINKS: u64 = 256;
+/// Parts of mounts have an access of their own: when one of their mounts is lost, so is the tree.
+pub const FLAG_PARTS: u64 = 512;
 
 /// A pin that bubblewrap has made: look whether it is there.
 pub const PIN_LOOK: u64 = 0;
@@ -124,6 +126,8 @@ pub const RECORD_PROBE: u32 = 8;
 pub const RECORD_CONFINED: u32 = 9;
 /// The connector is gone, so the tree is being ended.
 pub const RECORD_NO_CONNECTOR: u32 = 10;
+/// A part of a mount was replaced from outside and has lost its own access; the tree is being ended.
+pub const RECORD_PART_LOST: u32 = 12;
 /// The supervisor saw the tree over a limit and is ending it: one of the next two.
 pub const RECORD_OVER_LIMIT: u32 = 11;
 pub const OVER_BYTES: i32 = 1;

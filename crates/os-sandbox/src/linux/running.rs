@@ -430,6 +430,14 @@ impl Running {
                  command was ended",
             ));
         }
+        if find(wire::RECORD_PART_LOST).is_some() {
+            return Err(Error::new(
+                ErrorKind::Enforcement,
+                "a part of a mount with its own access was replaced by somebody else, so the \
+                 command was ended",
+            )
+            .with_hint("write it in place, or while no command runs"));
+        }
         if find(wire::RECORD_TIMED_OUT).is_some() {
             return Ok(Exit::TimedOut);
         }

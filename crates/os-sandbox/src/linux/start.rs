@@ -245,6 +245,16 @@ impl Prepared {
         match backend {
             Backend::Bubblewrap => {
                 run.flags |= wire::FLAG_PID1;
+                let of_policy = &mounts[..policy.mounts().len().min(mounts.len())];
+                let parts = of_policy.iter().any(|mount| {
+                    let around = |other: &HostMount| {
+                        mount.host != other.host && mount.host.starts_with(&other.host)
+                    };
+                    of_policy.iter().any(around)
+                });
+                if parts {
+                    run.flags |= wire::FLAG_PARTS;
+                }
                 if abi > 0 {
                     run.rules = ruleset::inside(policy, abi, links);
                 }

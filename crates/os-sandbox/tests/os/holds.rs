@@ -46,6 +46,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         ("links with protected names", links(mechanism)),
         ("secrets in a new directory stay", secrets(mechanism)),
         ("a name that a person replaces", replaced(mechanism)),
+        ("a part that a person replaces", part_replaced(mechanism)),
         ("a read-only directory", read_only(mechanism)),
         ("a directory that cannot be listed", unlisted(mechanism)),
         ("links planted on the way", planted(mechanism)),
@@ -405,6 +406,54 @@ fn replaced(mechanism: Mechanism) -> Result<(), String> {
             && reason.contains("/work/.mcp.json was replaced"),
         || format!("{entry:?}"),
     )
+}
+
+/// A part's own access is a boundary: the command does not outlive it.
+fn part_replaced(mechanism: Mechanism) -> Result<(), String> {
+    for narrower in ["file", "dir"] {
+        let world = World::new(mechanism);
+        let rw = world.host("rw");
+        std::fs::write(rw.join("file"), "mine").map_err(say)?;
+        std::fs::create_dir(rw.join("dir")).map_err(say)?;
+        std::fs::write(rw.join("other"), "mine").map_err(say)?;
+        let policy = Policy::builder()
+            .mount(&rw, "/", Access::READ | Access::WRITE)
+            .mount(rw.join(narrower), "/part", Access::READ)
+            .protect("other");
+        let plan = mechanism.plan(&policy.build().map_err(say)?);
+        let script = format!(
+            "echo ready; read line; read line; echo evil >> {narrower} || echo evil > {narrower}/x"
+        );
+        let mut child = Command::new(&plan, "sh")
+            .args(["-c", &script])
+            .stdin(Stdio::Piped)
+            .stdout(Stdio::Piped)
+            .state_dir(world.host("state"))
+            .timeout(WITHIN)
+            .spawn()
+            .map_err(say)?;
+        let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+        said.next().ok_or("nothing")?.map_err(say)?;
+        let mut input = child.stdin.take().ok_or("no input")?;
+        // Another name that loses its mount ends nothing.
+        std::fs::write(rw.join("new"), "new").map_err(say)?;
+        std::fs::rename(rw.join("new"), rw.join("other")).map_err(say)?;
+        input.write_all(b"on\n").map_err(say)?;
+        std::thread::sleep(Duration::from_millis(100));
+        ensure(child.try_wait().map_err(say)?.is_none(), || {
+            "ended for a name".to_owned()
+        })?;
+        std::fs::rename(rw.join(narrower), rw.join("aside")).map_err(say)?;
+        let ended = child.wait();
+        drop(input);
+        let error = match ended {
+            Ok(exit) => return Err(format!("{narrower}: {exit}")),
+            Err(error) => error.to_string(),
+        };
+        ensure(error.contains("was replaced by somebody else"), || error)?;
+        ensure(!rw.join(narrower).exists(), || "written".to_owned())?;
+    }
+    Ok(())
 }
 
 /// Closed by one command, opened by the next, which knows that nobody looked into it.
