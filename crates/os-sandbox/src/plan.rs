@@ -305,7 +305,14 @@ impl PlanError {
     /// A list of everything that nothing keeps would only hide the cause.
     fn text(&self) -> String {
         match (self.unusable, self.backend) {
-            (true, Backend::None) => "no mechanism works on this host".to_owned(),
+            (true, Backend::None) => match self.gaps.as_slice() {
+                [] => "no mechanism works on this host".to_owned(),
+                [first, more @ ..] => format!(
+                    "no mechanism works on this host, so it cannot keep {} and {} more promises",
+                    first.promise.name(),
+                    more.len()
+                ),
+            },
             (true, backend) => format!("{backend} does not work on this host"),
             (false, _) => format!("this host cannot keep: {}", listed(&self.gaps)),
         }

@@ -225,8 +225,8 @@ fn told(host: Host) -> Option<String> {
     ] {
         let ran = forge(&["exec", "--mechanism", name, "--", "true"]);
         if !works {
-            ran.code(125)
-                .says(&[&format!("{name} does not work on this host"), "hint: "]);
+            assert_eq!(ran.code, 125, "{}\n{json}", ran.stderr);
+            ran.says(&[&format!("{name} does not work on this host"), "hint: "]);
         }
         let _ = writeln!(out, "exec --mechanism {name}: {}", ran.code);
     }
@@ -523,11 +523,11 @@ fn without_memory_files() {
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
                      an outer system call filter has to let memfd_create pass
 
-    Commands cannot be confined on this machine: no mechanism works on this host
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
-    error: OS sandbox required but unavailable: no mechanism works on this host
+    error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
     or run it without any confinement: forge exec --no-os-sandbox -- …
@@ -555,11 +555,11 @@ fn without_programs_in_memory() {
     launcher    no   could not start the launcher: Permission denied (os error 13)
                      memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
 
-    Commands cannot be confined on this machine: no mechanism works on this host
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
 
-    error: OS sandbox required but unavailable: no mechanism works on this host
+    error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     hint: launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
     or run it without any confinement: forge exec --no-os-sandbox -- …
@@ -810,12 +810,12 @@ fn in_a_container_with_an_old_profile() {
     sockets     no   cannot be tried without the mechanism
     launcher    yes
 
-    Commands cannot be confined on this machine: no mechanism works on this host
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
     bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
 
-    error: OS sandbox required but unavailable: no mechanism works on this host
+    error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
     hint: bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
@@ -849,11 +849,11 @@ fn with_nothing() {
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
                      an outer system call filter has to let memfd_create pass
 
-    Commands cannot be confined on this machine: no mechanism works on this host
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
-    error: OS sandbox required but unavailable: no mechanism works on this host
+    error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
     hint: launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
     or run it without any confinement: forge exec --no-os-sandbox -- …
