@@ -11,6 +11,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
-/// How long what a connector has started may take to end after it.
+/// How long what a launcher has started may take to end after it.
 const REST_ENDS_WITHIN_MS: u16 = 10_000;
 
 /// By this setting either such memory cannot be made, or what is in it cannot be started.
@@ -213,13 +214,13 @@ impl Launched {
 
     /// Ends it at once and reaps it.
     pub(crate) fn end(&mut self) {
+        // For whoever does not end with it (what birdcage has started) there is this to be seen.
+        let _ = self.control.shutdown(Shutdown::Write);
         // Both fail only if it is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        if self.connector {
-            // Its end is the end of the rest, which takes a moment.
-            let _ = self.silence(REST_ENDS_WITHIN_MS.into());
-        }
+        // Its end is the end of the rest, which takes a moment.
+        let _ = self.silence(REST_ENDS_WITHIN_MS.into());
     }
 }
 
