@@ -42,7 +42,28 @@ pub fn each_number(
             return Ok(());
         }
         let mut rest = &buffer[..bytes];
-        while let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, ..] = *rest {
+        while let [
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            low,
+            high,
+            ..,
+        ] = *rest
+        {
             let len = usize::from(u16::from_ne_bytes([low, high]));
             let Some((entry, more)) = rest.split_at_checked(len).filter(|_| len > NAME) else {
                 break;

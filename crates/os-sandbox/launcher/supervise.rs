@@ -120,7 +120,9 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     // Last, because the broker takes it for the end.
     report(match (end, left) {
         (End::Target(status), _) => End::Target(status),
-        (End::TimedOut | End::Over(_) | End::BrokerGone, Left::None(Some(status))) => End::Target(status),
+        (End::TimedOut | End::Over(_) | End::BrokerGone, Left::None(Some(status))) => {
+            End::Target(status)
+        }
         (other, _) => other,
     });
     sys::exit(0)
@@ -382,11 +384,7 @@ fn report(end: End) {
             tell(wire::RECORD_EXITED, status >> 8 & 0xff, 0, 0);
         }
         End::Target(status) => tell(wire::RECORD_SIGNALLED, status & 0x7f, 0, 0),
-        End::TimedOut
-        | End::Over(_)
-        | End::BrokerGone
-        | End::ConnectorGone
-        | End::PartLost => {
+        End::TimedOut | End::Over(_) | End::BrokerGone | End::ConnectorGone | End::PartLost => {
             tell(wire::RECORD_SIGNALLED, sys::SIGKILL, 0, 0);
         }
     }

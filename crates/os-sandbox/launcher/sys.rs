@@ -357,8 +357,19 @@ pub fn memory_used(path: CStr<'_>) -> Result<Option<u64>> {
     let mut about = [0u64; 15];
     let to = about.as_mut_ptr() as usize;
     raw(nr::STATFS, [path.pointer(), to, 0, 0, 0, 0])?;
-    let [kind, block_bytes, blocks, free_blocks, _, files, free_files, ..] = about;
-    let content = blocks.saturating_sub(free_blocks).saturating_mul(block_bytes);
+    let [
+        kind,
+        block_bytes,
+        blocks,
+        free_blocks,
+        _,
+        files,
+        free_files,
+        ..,
+    ] = about;
+    let content = blocks
+        .saturating_sub(free_blocks)
+        .saturating_mul(block_bytes);
     let names = files.saturating_sub(free_files).saturating_mul(FILE_BYTES);
     Ok((kind == TMPFS).then_some(content.saturating_add(names)))
 }

@@ -183,7 +183,10 @@ impl Watch {
             let path = sys::CStr::new(path)?;
             sys::memory_used(path).ok().flatten()
         };
-        IN_MEMORY.iter().filter_map(used).fold(0, u64::saturating_add)
+        IN_MEMORY
+            .iter()
+            .filter_map(used)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -255,7 +258,9 @@ fn each_word(list: &Path, buffer: &mut [u8], mut see: impl FnMut(usize)) {
     {
         for byte in &buffer[..bytes] {
             if byte.is_ascii_digit() {
-                value = value.saturating_mul(10).saturating_add(usize::from(byte - b'0'));
+                value = value
+                    .saturating_mul(10)
+                    .saturating_add(usize::from(byte - b'0'));
                 inside = true;
             } else if inside {
                 see(value);
