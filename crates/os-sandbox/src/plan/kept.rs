@@ -45,7 +45,16 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     };
 
     let mut out = Out(Vec::new());
-    out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
+    let readable = policy
+        .mounts()
+        .iter()
+        .all(|m| m.access().contains(Access::READ) || m.access().is_none());
+    if readable {
+        out.any(Promise::ReadOutside, &[&layer, &need(1, "5.13")]);
+    } else {
+        // A bind mount that can be written can be read.
+        out.any(Promise::ReadOutside, &[&need(1, "5.13")]);
+    }
     out.any(Promise::WriteOutside, &[&layer, &need(3, "6.2")]);
     if birdcage && policy.mounts_inside_writable() {
         out.remark(
@@ -63,10 +72,6 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .mounts()
         .iter()
         .all(|m| m.access().contains(Access::EXECUTE) || m.access().is_none());
-    let readable = policy
-        .mounts()
-        .iter()
-        .all(|m| m.access().contains(Access::READ) || m.access().is_none());
     if readable && (everywhere || birdcage) {
         out.any(Promise::ExecuteOutside, &[&layer, &need(1, "5.13")]);
     } else {
@@ -92,6 +97,14 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
             &[],
             "nothing here forbids starting programs inside a larger mount that allows it; \
              let the inner mount execute too",
+        );
+    } else if narrowed.in_reading {
+        out.push(
+            Promise::NarrowerInside,
+            State::Absent,
+            &[],
+            "nothing here forbids reading inside a larger mount that allows it, unless all access \
+             is; let the inner mount be read too",
         );
     } else if narrowed.at_all {
         out.any(Promise::NarrowerInside, &[&layer]);

@@ -226,8 +226,8 @@ impl Policy {
         &self.hide
     }
 
-    /// Whether some mount allows less than one around it (by host path), and whether one that can
-    /// still be read or written loses execution only by that.
+    /// Whether some mount allows less than one around it (by host path), and whether one that is not
+    /// closed altogether loses execution, or reading, by that.
     pub(crate) fn narrowed(&self) -> Narrowed {
         let mut found = Narrowed::default();
         for inner in &self.mounts {
@@ -236,9 +236,13 @@ impl Policy {
                     continue;
                 }
                 found.at_all |= !inner.access().contains(outer.access());
-                found.in_execution |= !inner.access().is_none()
-                    && outer.access().contains(Access::EXECUTE)
-                    && !inner.access().contains(Access::EXECUTE);
+                let loses = |one: Access| {
+                    !inner.access().is_none()
+                        && outer.access().contains(one)
+                        && !inner.access().contains(one)
+                };
+                found.in_execution |= loses(Access::EXECUTE);
+                found.in_reading |= loses(Access::READ);
             }
         }
         found
@@ -281,6 +285,7 @@ impl Policy {
 pub(crate) struct Narrowed {
     pub(crate) at_all: bool,
     pub(crate) in_execution: bool,
+    pub(crate) in_reading: bool,
 }
 
 /// Collects a policy; [`PolicyBuilder::build`] checks it.

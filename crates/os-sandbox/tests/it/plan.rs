@@ -174,6 +174,37 @@ fn less_inside_more_needs_a_mount_layer() {
     assert!(keeps(&widened, Backend::Landlock));
 }
 
+/// A bind mount that can be written can be read: only Landlock takes reading away, and not from a
+/// part of what it allows.
+#[test]
+fn writing_without_reading_needs_landlock() {
+    let gaps = |policy: PolicyBuilder, abi: u32| -> Vec<String> {
+        let policy = policy.build().expect("a policy");
+        match Plan::new(&policy, &host(abi, true), Requirement::Enforce) {
+            Ok(_) => Vec::new(),
+            Err(refused) => refused
+                .gaps()
+                .iter()
+                .map(|gap| gap.promise.to_string())
+                .collect(),
+        }
+    };
+    let inbox = || Policy::builder().mount("/inbox", "/inbox", Access::WRITE);
+    assert!(gaps(inbox(), 7).is_empty());
+    assert_eq!(gaps(inbox(), 0), ["read outside", "execute outside"]);
+    let part = || {
+        Policy::builder()
+            .mount("/p", "/", Access::READ)
+            .mount("/p/inbox", "/inbox", Access::WRITE)
+    };
+    for abi in [0, 7] {
+        assert!(
+            gaps(part(), abi).contains(&"narrower inside".to_owned()),
+            "{abi}"
+        );
+    }
+}
+
 #[test]
 fn a_plan_reads_like_a_table() {
     let policy = Policy::builder()
