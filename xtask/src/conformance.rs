@@ -15,6 +15,9 @@ use crate::workspace;
 
 pub(crate) const ABOUT: &str = "one policy under every enforcer, and docs/conformance.md (--check: compare; or part of a name)";
 
+/// The program of os-sandbox's feature `birdcage`, by which its column runs.
+const BIRDCAGE: &str = "os-sandbox-birdcage";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (check, filter) = match arguments {
         [] => (false, None),
@@ -83,6 +86,13 @@ fn as_ordinary(program: &Path) -> Result<(ExitStatus, String), Failure> {
     let copied = scratch.file("conformance");
     fs::copy(program, &copied).context(copied.display())?;
     test_os::open_to_all(&copied)?;
+    // What it looks for beside itself.
+    let birdcage = program.with_file_name(BIRDCAGE);
+    let beside = scratch.file(BIRDCAGE);
+    if birdcage.exists() {
+        fs::copy(&birdcage, &beside).context(beside.display())?;
+        test_os::open_to_all(&beside)?;
+    }
     let cases = scratch.file("cases");
     fs::create_dir(&cases).context(cases.display())?;
     test_os::open_to_all(&cases)?;

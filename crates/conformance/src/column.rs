@@ -27,6 +27,7 @@ pub(crate) enum Column {
     Judged,
     /// The profile, by macOS.
     Seatbelt,
+    /// Namespaces by birdcage, with Landlock and the filter inside; an optional feature.
     Birdcage,
     Docker,
 }
@@ -102,12 +103,15 @@ impl Column {
             Column::Seatbelt => {
                 "the Seatbelt profile, by `/usr/bin/sandbox-exec` on macOS; expected to be as judged"
             }
-            Column::Birdcage | Column::Docker => "not built",
+            Column::Birdcage => {
+                "birdcage with Landlock and seccomp inside, by the real kernel (feature `birdcage`)"
+            }
+            Column::Docker => "not built",
         }
     }
 
     pub(crate) fn is_built(self) -> bool {
-        !matches!(self, Column::Birdcage | Column::Docker)
+        self != Column::Docker
     }
 
     /// Whether it can pose the attempt at all.
@@ -115,7 +119,7 @@ impl Column {
         match self {
             Column::Policy => verb.is_about_files(),
             Column::Files | Column::Walk | Column::Memory => verb.file_tools_have_it(),
-            Column::Landlock(_) | Column::Bubblewrap | Column::Layered => true,
+            Column::Landlock(_) | Column::Bubblewrap | Column::Layered | Column::Birdcage => true,
             // How a command is started is not the profile's business.
             Column::Judged => !matches!(
                 verb,
@@ -123,7 +127,7 @@ impl Column {
             ),
             // There are no abstract names; what pairs and own sockets take there is unknown.
             Column::Seatbelt => !matches!(verb, Verb::Abstract | Verb::Pair | Verb::Bind),
-            Column::Birdcage | Column::Docker => false,
+            Column::Docker => false,
         }
     }
 
@@ -137,12 +141,8 @@ impl Column {
             Column::Landlock(_) => Some(Backend::Landlock),
             Column::Bubblewrap | Column::Layered => Some(Backend::Bubblewrap),
             Column::Judged | Column::Seatbelt => Some(Backend::Seatbelt),
-            Column::Policy
-            | Column::Files
-            | Column::Walk
-            | Column::Memory
-            | Column::Birdcage
-            | Column::Docker => None,
+            Column::Birdcage => Some(Backend::Birdcage),
+            Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Docker => None,
         }
     }
 
@@ -150,7 +150,7 @@ impl Column {
     pub(crate) fn abi(self) -> u32 {
         match self {
             Column::Landlock(abi) => abi,
-            Column::Layered => ABIS,
+            Column::Layered | Column::Birdcage => ABIS,
             Column::Policy
             | Column::Files
             | Column::Walk
@@ -158,7 +158,6 @@ impl Column {
             | Column::Bubblewrap
             | Column::Judged
             | Column::Seatbelt
-            | Column::Birdcage
             | Column::Docker => 0,
         }
     }
@@ -173,6 +172,7 @@ impl Column {
             connector: true,
             bubblewrap: mounts.then(|| "0.12.0".to_owned()),
             pins_by_descriptor: mounts,
+            birdcage: backend == Backend::Birdcage,
             seatbelt: backend == Backend::Seatbelt,
             ..Assumed::default()
         });
@@ -188,7 +188,12 @@ impl Column {
                 .filter(|column| wanted(*column))
                 .collect()
         };
-        let mounts = |column| matches!(column, Column::Bubblewrap | Column::Layered);
+        let mounts = |column| {
+            matches!(
+                column,
+                Column::Bubblewrap | Column::Layered | Column::Birdcage
+            )
+        };
         match word {
             "landlock" => return Ok(pick(|column| matches!(column, Column::Landlock(_)))),
             "mounts" => return Ok(pick(mounts)),

@@ -4,13 +4,13 @@ use crate::case::Case;
 use crate::column::Column;
 use crate::verdict::Seen;
 use crate::world::{World, say};
-use os_sandbox::{Command, Exit, Plan, Requirement, Support};
+use os_sandbox::{Backend, Command, Exit, Plan, Requirement, Support};
 use std::sync::OnceLock;
 
 /// Asked once: each world asks for a plan.
 pub(crate) fn support() -> &'static Support {
     static SUPPORT: OnceLock<Support> = OnceLock::new();
-    SUPPORT.get_or_init(Support::detect)
+    SUPPORT.get_or_init(crate::host::detect)
 }
 
 pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
@@ -20,17 +20,16 @@ pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
     Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
 }
 
-/// Tries cases one after the other in one process. Only a mount layer shows mounts at their names.
+/// Tries cases one after the other in one process. Only bubblewrap shows mounts at their names.
 pub(crate) fn attempt(
-    column: Column,
     plan: &Plan,
     world: &World<'_>,
     cases: &[&Case],
 ) -> Result<Vec<Seen>, String> {
-    let mounts = matches!(column, Column::Bubblewrap | Column::Layered);
-    let mut command = Command::new(plan, world.probe(mounts)).arg("--probe");
+    let moved = plan.backend() == Backend::Bubblewrap;
+    let mut command = Command::new(plan, world.probe(moved)).arg("--probe");
     for case in cases {
-        let words = if mounts {
+        let words = if moved {
             world.inside(case)
         } else {
             world.on_host(case)

@@ -3,6 +3,7 @@
 use crate::column::Column;
 use crate::commands::support;
 use crate::world::say;
+pub(crate) use birdcage::detect;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -28,7 +29,42 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
         Column::Bubblewrap => mounts(),
         Column::Layered => mounts().and(landlock(column.abi())),
         Column::Seatbelt => Err("not macOS".to_owned()),
-        Column::Birdcage | Column::Docker => Err("not built".to_owned()),
+        Column::Birdcage => match support().birdcage() {
+            Some(_) => landlock(column.abi()),
+            None => Err(birdcage::why_not(support())),
+        },
+        Column::Docker => Err("not built".to_owned()),
+    }
+}
+
+/// The program `os-sandbox-birdcage`, beside this one.
+#[cfg(feature = "birdcage")]
+mod birdcage {
+    use os_sandbox::Support;
+
+    pub(crate) fn detect() -> Support {
+        Support::detect().with_birdcage(None)
+    }
+
+    pub(super) fn why_not(support: &Support) -> String {
+        let missing = support.missing().into_iter();
+        let mut reasons = missing.filter(|(what, ..)| *what == "birdcage");
+        reasons
+            .next()
+            .map_or_else(String::new, |(_, reason, _)| reason.to_owned())
+    }
+}
+
+#[cfg(not(feature = "birdcage"))]
+mod birdcage {
+    use os_sandbox::Support;
+
+    pub(crate) fn detect() -> Support {
+        Support::detect()
+    }
+
+    pub(super) fn why_not(_: &Support) -> String {
+        "built without the feature birdcage".to_owned()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::column::Column;
 use crate::commands::support;
+use os_sandbox::Support;
 use std::io;
 use std::os::unix::net::UnixListener;
 
@@ -10,11 +11,18 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
     match column {
         // There is no openat2, so both are the portable resolver.
         Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Judged => Ok(()),
-        Column::Landlock(_) | Column::Bubblewrap | Column::Layered => Err("not Linux".to_owned()),
+        Column::Landlock(_) | Column::Bubblewrap | Column::Layered | Column::Birdcage => {
+            Err("not Linux".to_owned())
+        }
         Column::Seatbelt if support().seatbelt() => Ok(()),
         Column::Seatbelt => Err("no Seatbelt that works".to_owned()),
-        Column::Birdcage | Column::Docker => Err("not built".to_owned()),
+        Column::Docker => Err("not built".to_owned()),
     }
+}
+
+/// What this host can do.
+pub(crate) fn detect() -> Support {
+    Support::detect()
 }
 
 /// There is none.

@@ -148,6 +148,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
             | Column::Landlock(_)
             | Column::Bubblewrap
             | Column::Layered
+            | Column::Birdcage
             | Column::Seatbelt => {
                 if disturbs(case, column) {
                     alone(fixtures, column, index, &mut ran);
@@ -158,7 +159,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
                         .push(index);
                 }
             }
-            Column::Birdcage | Column::Docker => {}
+            Column::Docker => {}
         }
     }
     for cases in shared.values() {
@@ -238,10 +239,7 @@ fn tried(
         None => (files::attempt(&world, &cases)?, None),
         Some(_) => {
             let plan = commands::plan(column, &world)?;
-            (
-                commands::attempt(column, &plan, &world, &cases)?,
-                Some(plan),
-            )
+            (commands::attempt(&plan, &world, &cases)?, Some(plan))
         }
     };
     let after = world.picture()?;

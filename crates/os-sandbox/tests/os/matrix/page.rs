@@ -122,8 +122,8 @@ const BIRDCAGE: &str = "
 ## birdcage, with seccomp inside
 
 An optional mechanism (the feature `birdcage` of os-sandbox, GPL-3.0-or-later), used only where it is asked for by \
-name. It is no column of the cases below: a set of its own, and those of ordinary commands, of survivors \
-and of the self-test, run under it where it is built.
+name. It is a column of [conformance](conformance.md) and none of the cases below: a set of its own, \
+and those of ordinary commands, of survivors and of the self-test, run under it where it is built.
 
 ";
 
