@@ -38,18 +38,7 @@ pub fn connect_loopback(socket: i32, port: u16) -> Result<()> {
     address[0..2].copy_from_slice(&2u16.to_ne_bytes());
     address[2..4].copy_from_slice(&port.to_be_bytes());
     address[4..8].copy_from_slice(&[127, 0, 0, 1]);
-    raw(
-        nr::CONNECT,
-        [
-            fd(socket),
-            address.as_ptr() as usize,
-            address.len(),
-            0,
-            0,
-            0,
-        ],
-    )
-    .map(drop)
+    super::notify::connect(socket, &address)
 }
 
 /// Reads memory of another process, at an address where nothing lies: EFAULT means that it could.

@@ -159,6 +159,23 @@ struct MsgHdr {
     pad2: i32,
 }
 
+impl MsgHdr {
+    /// Around one buffer and room for control data, which both must outlive it.
+    fn new(iov: &mut IoVec, control: &mut [u64]) -> Self {
+        MsgHdr {
+            name: 0,
+            name_len: 0,
+            pad: 0,
+            iov: core::ptr::from_mut(iov) as usize,
+            iov_len: 1,
+            control: control.as_mut_ptr() as usize,
+            control_len: core::mem::size_of_val(control),
+            flags: 0,
+            pad2: 0,
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 fn raw(number: usize, a: [usize; 6]) -> Result<usize> {
     let out: isize;
@@ -420,17 +437,7 @@ pub fn receive(socket: i32, buffer: &mut [u8], fds: &mut [i32]) -> Result<usize>
         base: buffer.as_mut_ptr() as usize,
         len: buffer.len(),
     };
-    let mut message = MsgHdr {
-        name: 0,
-        name_len: 0,
-        pad: 0,
-        iov: &raw mut iov as usize,
-        iov_len: 1,
-        control: control.as_mut_ptr() as usize,
-        control_len: core::mem::size_of_val(&control),
-        flags: 0,
-        pad2: 0,
-    };
+    let mut message = MsgHdr::new(&mut iov, &mut control);
     let got = loop {
         match raw(
             nr::RECVMSG,

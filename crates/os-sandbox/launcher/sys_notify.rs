@@ -240,17 +240,7 @@ pub fn send_descriptor(socket: i32, number: i32) -> Result<()> {
         base: byte.as_ptr() as usize,
         len: 1,
     };
-    let message = MsgHdr {
-        name: 0,
-        name_len: 0,
-        pad: 0,
-        iov: &raw mut iov as usize,
-        iov_len: 1,
-        control: control.as_mut_ptr() as usize,
-        control_len: core::mem::size_of_val(&control),
-        flags: 0,
-        pad2: 0,
-    };
+    let message = MsgHdr::new(&mut iov, &mut control);
     loop {
         let sent = raw(
             nr::SENDMSG,

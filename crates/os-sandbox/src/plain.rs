@@ -1,20 +1,19 @@
 //! A command without a supervisor, on systems where there is none: its streams, its end, its time
 //! limit, its process group.
 
-use crate::child::{Findings, Pipes};
-use crate::command::Stdio;
+use crate::child::Findings;
 use crate::error::Error;
 use crate::exceeded::Seen;
 use crate::output::Exit;
+use crate::support::{Finding, Support};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::fs::File;
 use std::io::PipeReader;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -201,6 +200,21 @@ impl Who {
             let _ = killpg(self.pid, Signal::SIGKILL);
         }
     }
+}
+
+/// Not used on this system.
+#[cfg(feature = "birdcage")]
+pub(crate) fn birdcage(_: &Support, _: Option<&Path>) -> Finding<PathBuf> {
+    Finding::Missing {
+        reason: "birdcage is used on Linux only".to_owned(),
+        how: String::new(),
+    }
+}
+
+/// Whose the mounts are.
+pub(crate) enum Whose {
+    /// The user's.
+    Users,
 }
 
 /// Removes what a command left. The standard library opens each directory relative to the one

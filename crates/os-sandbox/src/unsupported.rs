@@ -14,7 +14,9 @@ use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-pub(crate) use crate::plain::{Killer, remove};
+#[cfg(feature = "birdcage")]
+pub(crate) use crate::plain::birdcage;
+pub(crate) use crate::plain::{Killer, Whose, remove};
 
 /// A running command, and nothing that it needs.
 pub(crate) type Running = plain::Running<()>;
@@ -50,21 +52,6 @@ pub(crate) fn detect() -> Support {
         machine_bytes: None,
         uid_zero: nix::unistd::geteuid().is_root(),
     }
-}
-
-/// Not used on this system.
-#[cfg(feature = "birdcage")]
-pub(crate) fn birdcage(_: &Support, _: Option<&std::path::Path>) -> Finding<PathBuf> {
-    Finding::Missing {
-        reason: "birdcage is used on Linux only".to_owned(),
-        how: String::new(),
-    }
-}
-
-/// Whose the mounts are.
-pub(crate) enum Whose {
-    /// The user's.
-    Users,
 }
 
 /// There is no confinement to prove.

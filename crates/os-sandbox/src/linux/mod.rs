@@ -19,6 +19,7 @@ mod launch;
 mod limits;
 mod message;
 mod names;
+mod pool;
 mod private;
 mod prove;
 mod record;

@@ -2,25 +2,20 @@
 //! with the ruleset that opens them.
 
 use super::cgroup::Groups;
+use super::pool::Pool;
 use super::ruleset::{Rules, Wanted};
 use crate::error::Error;
 use crate::scratch::Scratch;
 use crate::seccomp;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Bound on the directories that one plan keeps for its next commands.
-const MAX_KEPT: usize = 16;
-
-/// What a plan keeps for its next commands. Directories, that its commands left as they had found
-/// them: making and removing a handful
-/// of directories costs as much as starting a program. Gone with the last copy of the plan.
+/// What a plan keeps for its next commands: directories that its commands left as they had found
+/// them, one that they share, the compiled filter, control groups.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    kept: Mutex<Vec<Arc<PrivateDir>>>,
+    kept: Pool<Arc<PrivateDir>>,
     shared: Mutex<Option<Arc<PrivateDir>>>,
-    taken: AtomicU64,
     filter: OnceLock<(seccomp::Wanted, Vec<u8>)>,
     pub(crate) groups: Groups,
 }
@@ -28,13 +23,7 @@ pub(crate) struct Places {
 impl Places {
     /// A directory with exactly these links in it.
     pub(crate) fn take(&self, links: &[(String, PathBuf)]) -> Result<Arc<PrivateDir>, Error> {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        let kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .pop();
-        if let Some(kept) = kept
+        if let Some(kept) = self.kept.take()
             && kept.scratch.has(links)
         {
             return Ok(kept);
@@ -76,17 +65,9 @@ impl Places {
         }
     }
 
-    /// Keeps it if nothing was left in it, else it is removed. A plan's only command keeps nothing:
-    /// a program that runs one often ends without dropping its values.
+    /// Keeps it if nothing was left in it, else it is removed.
     pub(crate) fn give_back(&self, place: Arc<PrivateDir>) {
-        let mut kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let again = self.taken.load(Ordering::Relaxed) > 1;
-        if again && kept.len() < MAX_KEPT && place.is_fresh() {
-            kept.push(place);
-        }
+        self.kept.give_back(place, |place| place.is_fresh());
     }
 }
 

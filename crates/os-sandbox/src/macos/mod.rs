@@ -27,7 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use crate::plain::{Killer, remove};
+#[cfg(feature = "birdcage")]
+pub(crate) use crate::plain::birdcage;
+pub(crate) use crate::plain::{Killer, Whose, remove};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;
@@ -51,21 +53,6 @@ pub(crate) fn detect() -> Support {
         how: error.hint().unwrap_or_default().to_owned(),
     }));
     support
-}
-
-/// Not used on this system.
-#[cfg(feature = "birdcage")]
-pub(crate) fn birdcage(_: &Support, _: Option<&std::path::Path>) -> Finding<PathBuf> {
-    Finding::Missing {
-        reason: "birdcage is used on Linux only".to_owned(),
-        how: String::new(),
-    }
-}
-
-/// Whose the mounts are.
-pub(crate) enum Whose {
-    /// The user's.
-    Users,
 }
 
 /// The probe of the self-test is a part of the launcher, which there is none of here.

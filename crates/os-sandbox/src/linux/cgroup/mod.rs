@@ -11,6 +11,7 @@
 
 mod find;
 
+use super::pool::Pool;
 use crate::error::{Error, ErrorKind};
 use crate::support::{ControlGroup, GroupVersion};
 pub(crate) use find::find;
@@ -21,15 +22,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 const PREFIX: &str = "os-sandbox.";
 /// Bound on what one start looks at when it sweeps.
 const MAX_SWEPT: usize = 10_000;
-/// Bound on the groups that one plan keeps for its next commands.
-const MAX_KEPT: usize = 16;
 /// Memory that a command may leave behind in a group that is used again.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 /// The kernel has no more, and refuses the number.
@@ -59,10 +57,7 @@ pub(crate) struct Wanted {
 /// The groups that a plan keeps for its next commands: making and removing one costs more than
 /// entering it, and pages of files that a command read stay with the group that read them.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
-    kept: Mutex<Vec<Group>>,
-    taken: AtomicU64,
-}
+pub(crate) struct Groups(Pool<Group>);
 
 /// The group of one command: one directory, or one in each hierarchy.
 #[derive(Debug)]
@@ -93,13 +88,7 @@ struct Directory {
 impl Groups {
     /// A group with these limits; the same ones for every command of a plan.
     pub(crate) fn take(&self, wanted: &[Wanted]) -> Result<Group, Error> {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        let kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .pop();
-        match kept {
+        match self.0.take() {
             Some(kept) if kept.wanted == wanted => Ok(kept),
             _ => Group::make(wanted).map_err(|error| {
                 Error::new(ErrorKind::Enforcement, "could not make a control group")
@@ -108,17 +97,9 @@ impl Groups {
         }
     }
 
-    /// Keeps it if nobody is in it. A plan's only command keeps nothing: a program that runs one
-    /// often ends without dropping its values.
+    /// Keeps it if nobody is in it.
     pub(crate) fn give_back(&self, group: Group) {
-        let mut kept = self
-            .kept
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let again = self.taken.load(Ordering::Relaxed) > 1;
-        if again && kept.len() < MAX_KEPT && group.is_empty() {
-            kept.push(group);
-        }
+        self.0.give_back(group, Group::is_empty);
     }
 }
 
