@@ -2,6 +2,7 @@
 //! and that a future dropped at any point leaves nothing behind.
 
 use crate::fixture::{Mechanism, World};
+use crate::outcome::{Outcome, expect, say};
 use crate::report::Report;
 use os_sandbox::{Command, ErrorKind, Exit, Limits, Plan, Stdio, Stream};
 use std::future::Future;
@@ -15,7 +16,6 @@ use tokio::runtime::{Builder, Runtime};
 const WITHIN: Duration = Duration::from_secs(60);
 const DROPS: u32 = 60;
 
-type Outcome = Result<(), String>;
 type Case = fn(&Runtime, &World) -> Outcome;
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
@@ -62,7 +62,7 @@ fn output(runtime: &Runtime, world: &World) -> Outcome {
         .plan(&world.policy().limits(limits).build().expect("a policy"));
     let script = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 70000 /dev/zero >&2; exit 3";
     let command = Command::new(&plan, "sh").args(["-c", script]);
-    let got = runtime.block_on(command.output_async()).map_err(text)?;
+    let got = runtime.block_on(command.output_async()).map_err(say)?;
     let seen = (
         got.exit,
         got.stdout.text().into_owned(),
@@ -78,21 +78,21 @@ fn streams(runtime: &Runtime, world: &World) -> Outcome {
             .stdin(Stdio::Piped)
             .spawn_async()
             .await
-            .map_err(text)?;
+            .map_err(say)?;
         let mut stdin = child.stdin.take().ok_or("no stdin")?;
         let mut stdout = BufReader::new(child.stdout.take().ok_or("no stdout")?);
         for line in ["one\n", "two\n"] {
-            stdin.write_all(line.as_bytes()).await.map_err(text)?;
+            stdin.write_all(line.as_bytes()).await.map_err(say)?;
             let mut back = String::new();
-            stdout.read_line(&mut back).await.map_err(text)?;
+            stdout.read_line(&mut back).await.map_err(say)?;
             expect(back.as_str(), line)?;
         }
         drop(stdin);
         let mut rest = Vec::new();
-        stdout.read_to_end(&mut rest).await.map_err(text)?;
+        stdout.read_to_end(&mut rest).await.map_err(say)?;
         expect(rest.len(), 0)?;
         expect(child.enforcement().backend, world.plan().backend())?;
-        expect(child.wait().await.map_err(text)?, Exit::Code(0))
+        expect(child.wait().await.map_err(say)?, Exit::Code(0))
     })
 }
 
@@ -102,22 +102,22 @@ fn waiting_again(runtime: &Runtime, world: &World) -> Outcome {
             .args(["-c", "sleep 0.05; exit 7"])
             .spawn_async()
             .await
-            .map_err(text)?;
+            .map_err(say)?;
         let until = Instant::now() + WITHIN;
         // Dropped at whatever await it has come to.
         for micros in (0..).step_by(50) {
             let waited = tokio::time::timeout(Duration::from_micros(micros), child.wait()).await;
             match waited {
                 Ok(exit) => {
-                    expect(exit.map_err(text)?, Exit::Code(7))?;
+                    expect(exit.map_err(say)?, Exit::Code(7))?;
                     break;
                 }
                 Err(_) if Instant::now() > until => return Err("never ended".to_owned()),
                 Err(_) => {}
             }
         }
-        expect(child.wait().await.map_err(text)?, Exit::Code(7))?;
-        expect(child.killer().map_err(text)?.is_none(), true)
+        expect(child.wait().await.map_err(say)?, Exit::Code(7))?;
+        expect(child.killer().map_err(say)?.is_none(), true)
     })
 }
 
@@ -127,15 +127,15 @@ fn other_tasks(runtime: &Runtime, world: &World) -> Outcome {
     let plan = world.plan();
     runtime.block_on(async {
         let sleep = || Command::new(&plan, "sleep").arg("300").spawn_async();
-        let mut first = sleep().await.map_err(text)?;
-        let mut second = sleep().await.map_err(text)?;
+        let mut first = sleep().await.map_err(say)?;
+        let mut second = sleep().await.map_err(say)?;
         let killers = [&first, &second]
             .map(|child| child.killer().ok().flatten())
             .map(|killer| killer.expect("it runs"));
         let waiting = tokio::spawn(async move { first.wait().await });
         tokio::spawn(async move { killers.iter().for_each(os_sandbox::Killer::kill) });
-        expect(second.wait().await.map_err(text)?, Exit::Signal(9))?;
-        expect(waiting.await.map_err(text)?.map_err(text)?, Exit::Signal(9))
+        expect(second.wait().await.map_err(say)?, Exit::Signal(9))?;
+        expect(waiting.await.map_err(say)?.map_err(say)?, Exit::Signal(9))
     })
 }
 
@@ -147,8 +147,8 @@ fn both_streams(runtime: &Runtime, world: &World) -> Outcome {
             .timeout(WITHIN)
             .spawn_async()
             .await
-            .map_err(text)?;
-        let killer = child.killer().map_err(text)?.ok_or("ended")?;
+            .map_err(say)?;
+        let killer = child.killer().map_err(say)?.ok_or("ended")?;
         let exit = child
             .wait_streaming(|stream, _| match stream {
                 // Slow enough that the pipe is full again.
@@ -156,7 +156,7 @@ fn both_streams(runtime: &Runtime, world: &World) -> Outcome {
                 Stream::Stderr => killer.kill(),
             })
             .await
-            .map_err(text)?;
+            .map_err(say)?;
         expect(exit, Exit::Signal(9))
     })
 }
@@ -165,11 +165,11 @@ fn ends(runtime: &Runtime, world: &World) -> Outcome {
     let plan = world.plan();
     let sleep = || Command::new(&plan, "sleep").arg("300");
     runtime.block_on(async {
-        let mut killed = sleep().spawn_async().await.map_err(text)?;
+        let mut killed = sleep().spawn_async().await.map_err(say)?;
         killed.kill();
-        expect(killed.wait().await.map_err(text)?, Exit::Signal(9))?;
+        expect(killed.wait().await.map_err(say)?, Exit::Signal(9))?;
         let timed = sleep().timeout(Duration::from_millis(50)).output_async();
-        expect(timed.await.map_err(text)?.exit, Exit::TimedOut)
+        expect(timed.await.map_err(say)?.exit, Exit::TimedOut)
     })
 }
 
@@ -194,7 +194,7 @@ fn dropped(runtime: &Runtime, world: &World) -> Outcome {
     // What is made once, such as the thread that waits for dropped ones, is there afterwards.
     runtime
         .block_on(async { hold().await.map(drop) })
-        .map_err(text)?;
+        .map_err(say)?;
     settled(|now| now.0 == 0)?;
     let before = held();
     runtime.block_on(async {
@@ -206,7 +206,7 @@ fn dropped(runtime: &Runtime, world: &World) -> Outcome {
             let mut start = Box::pin(hold());
             let _ = start.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             drop(start);
-            drop(hold().await.map_err(text)?);
+            drop(hold().await.map_err(say)?);
         }
         Ok::<(), String>(())
     })?;
@@ -238,15 +238,4 @@ fn held() -> (usize, usize) {
         .expect("descriptors")
         .count();
     (children, open)
-}
-
-fn expect<T: PartialEq + std::fmt::Debug>(got: T, want: T) -> Outcome {
-    if got == want {
-        return Ok(());
-    }
-    Err(format!("{got:?} instead of {want:?}"))
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

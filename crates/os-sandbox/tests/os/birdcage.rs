@@ -1,6 +1,7 @@
 //! birdcage: by name only, what it leaks covered or refused, and what it leaves on the host.
 
 use crate::fixture::{Mechanism, World, said};
+use crate::outcome::say;
 use crate::report::Report;
 use os_sandbox::{Backend, Command, Network, Plan, Policy, Promise, Requirement, State, Support};
 use std::path::{Path, PathBuf};
@@ -82,10 +83,6 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("loopback is closed", loopback(mechanism));
     report.case("descriptors and variables", inherited(mechanism));
     report.case("the broker stays free", broker_free(mechanism));
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 /// None does harm if it gets through.

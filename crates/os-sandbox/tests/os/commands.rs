@@ -1,6 +1,7 @@
 //! Commands as people run them: what must work, how ends are told, and many at once.
 
 use crate::fixture::{Mechanism, World, set_mode};
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{Access, Command, ErrorKind, Exit, Limits, Policy, Session, Stdio, Stream};
 use std::io::{Read, Write};
@@ -90,14 +91,6 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
 
 fn which(paths: &[&'static str]) -> Option<&'static str> {
     paths.iter().copied().find(|path| Path::new(path).exists())
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 fn user_name(world: &World) -> Result<(), String> {

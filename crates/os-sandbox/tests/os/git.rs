@@ -2,6 +2,7 @@
 //! a command must not be able to leave for a person's git to execute or obey.
 
 use crate::fixture::{Mechanism, World};
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{Access, Command, Git, Output, Plan, Policy};
 use std::path::{Path, PathBuf};
@@ -525,12 +526,4 @@ fn everyday(mechanism: Mechanism) -> Result<(), String> {
         output.exit.success() && said == " y | 1 +\n 1 file changed, 1 insertion(+)\n",
         || format!("{output:?}"),
     )
-}
-
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

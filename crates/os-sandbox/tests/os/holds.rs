@@ -2,6 +2,7 @@
 //! what a person sees meanwhile, and what is left afterwards.
 
 use crate::fixture::{Mechanism, World, mechanisms};
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{Access, Command, Output, Plan, Policy, PolicyBuilder, Promise, State, Stdio};
 use std::collections::BTreeMap;
@@ -730,12 +731,4 @@ fn large(mechanism: Mechanism) -> Result<(), String> {
     child.wait().map_err(say)?;
     let text = child.enforcement().to_string();
     ensure(text.contains("too large to look everywhere"), || text)
-}
-
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -2,6 +2,7 @@
 //! nothing is started. Odd input that does make sense works.
 
 use crate::fixture::{Mechanism, World};
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::sys::stat::Mode;
 use os_sandbox::{
@@ -28,14 +29,6 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     report.case("input: overlapping mounts", overlapping(&world));
     report.case("input: as many mounts as can be", many(&world));
     report.case("input: more than the host has", more(&world));
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 /// Starts `touch` under a policy, which must not happen.

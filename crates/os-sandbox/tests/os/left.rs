@@ -2,6 +2,7 @@
 //! else holds, for what stays as well.
 
 use crate::fixture::{Mechanism, World, set_mode};
+use crate::outcome::{Outcome, expect, say};
 use crate::report::Report;
 use nix::libc;
 use os_sandbox::{Backend, Command, ErrorKind, Exit, Plan, Promise, Requirement, State};
@@ -11,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// A watchdog, not a measure.
 const WITHIN: Duration = Duration::from_secs(60);
-
-type Outcome = Result<(), String>;
 
 pub(crate) fn all() -> usize {
     let mut report = Report::new(Mechanism::Landlock);
@@ -60,8 +59,8 @@ fn plan(world: &World, backend: Backend) -> Plan {
 }
 
 fn listed(plan: &Plan) -> Outcome {
-    let mut child = Command::new(plan, "true").spawn().map_err(text)?;
-    child.wait().map_err(text)?;
+    let mut child = Command::new(plan, "true").spawn().map_err(say)?;
+    child.wait().map_err(say)?;
     for entries in [plan.entries(), &child.enforcement().promises] {
         let entry = entries
             .iter()
@@ -80,22 +79,22 @@ fn ends(plan: &Plan) -> Outcome {
         ("kill -9 $$", Exit::Signal(9)),
         ("exec sleep 0.01", Exit::Code(0)),
     ] {
-        expect(sh(script).output().map_err(text)?.exit, want)?;
+        expect(sh(script).output().map_err(say)?.exit, want)?;
     }
     let sleep = || Command::new(plan, "sleep").arg("300");
-    let mut killed = sleep().spawn().map_err(text)?;
-    expect(killed.try_wait().map_err(text)?, None)?;
+    let mut killed = sleep().spawn().map_err(say)?;
+    expect(killed.try_wait().map_err(say)?, None)?;
     killed.kill();
-    expect(killed.wait().map_err(text)?, Exit::Signal(9))?;
-    let mut child = sleep().spawn().map_err(text)?;
-    let killer = child.killer().map_err(text)?;
+    expect(killed.wait().map_err(say)?, Exit::Signal(9))?;
+    let mut child = sleep().spawn().map_err(say)?;
+    let killer = child.killer().map_err(say)?;
     killer.kill();
-    expect(child.wait().map_err(text)?, Exit::Signal(9))?;
+    expect(child.wait().map_err(say)?, Exit::Signal(9))?;
     // Too late for anybody.
     killer.kill();
     let timed = sleep().timeout(Duration::from_millis(50)).output();
-    expect(timed.map_err(text)?.exit, Exit::TimedOut)?;
-    drop(sleep().spawn().map_err(text)?);
+    expect(timed.map_err(say)?.exit, Exit::TimedOut)?;
+    drop(sleep().spawn().map_err(say)?);
     expect(children(), 0)
 }
 
@@ -126,11 +125,11 @@ fn streams(plan: &Plan) -> Outcome {
         .args(["-c", "cat; echo error >&2; exit 4"])
         .stdin(Stdio::Piped)
         .spawn()
-        .map_err(text)?;
+        .map_err(say)?;
     let mut stdin = child.stdin.take().ok_or("no stdin")?;
-    stdin.write_all(b"through").map_err(text)?;
+    stdin.write_all(b"through").map_err(say)?;
     drop(stdin);
-    let output = child.wait_with_output().map_err(text)?;
+    let output = child.wait_with_output().map_err(say)?;
     let seen = (output.exit, output.stdout.text(), output.stderr.text());
     expect(seen, (Exit::Code(4), "through".into(), "error\n".into()))
 }
@@ -161,7 +160,7 @@ fn confined(world: &World, plan: &Plan) -> Outcome {
 }
 
 fn proven(plan: &Plan) -> Outcome {
-    let proof = Support::prove(plan).map_err(text)?;
+    let proof = Support::prove(plan).map_err(say)?;
     let failures: Vec<_> = proof.failures().collect();
     expect(failures, Vec::new())
 }
@@ -169,21 +168,21 @@ fn proven(plan: &Plan) -> Outcome {
 /// A process that goes on after its command, tries to read outside, and is then told to go.
 fn stays(world: &World, plan: &Plan, detach: &str) -> Outcome {
     let rw = world.host("rw");
-    std::fs::write(rw.join("stay"), "").map_err(text)?;
+    std::fs::write(rw.join("stay"), "").map_err(say)?;
     let script = "while [ -e {rw}/stay ]; do sleep 0.01; done; \
                   cat {outside}/file > {rw}/stolen; kill -0 BROKER && echo > {rw}/signalled; \
                   echo > {rw}/gone"
         .replace("BROKER", &std::process::id().to_string());
     let script = format!("{detach}sh -c '{script}' > /dev/null 2>&1 &");
-    let output = world.sh(plan, &script).map_err(text)?;
+    let output = world.sh(plan, &script).map_err(say)?;
     expect(output.exit, Exit::Code(0))?;
     expect(rw.join("gone").exists(), false)?;
-    std::fs::remove_file(rw.join("stay")).map_err(text)?;
+    std::fs::remove_file(rw.join("stay")).map_err(say)?;
     appears(&rw.join("gone"))?;
-    let stolen = std::fs::read_to_string(rw.join("stolen")).map_err(text)?;
+    let stolen = std::fs::read_to_string(rw.join("stolen")).map_err(say)?;
     expect(stolen.as_str(), "")?;
     expect(rw.join("signalled").exists(), false)?;
-    std::fs::remove_file(rw.join("gone")).map_err(text)
+    std::fs::remove_file(rw.join("gone")).map_err(say)
 }
 
 #[cfg(feature = "tokio")]
@@ -195,15 +194,15 @@ fn asynchronous(plan: &Plan) -> Outcome {
     let sleep = || Command::new(plan, "sleep").arg("300");
     runtime.block_on(async {
         let command = Command::new(plan, "sh").args(["-c", "echo out; sleep 0.05; exit 5"]);
-        let output = command.output_async().await.map_err(text)?;
+        let output = command.output_async().await.map_err(say)?;
         expect(output.exit, Exit::Code(5))?;
         expect(output.stdout.text().as_ref(), "out\n")?;
-        let mut killed = sleep().spawn_async().await.map_err(text)?;
+        let mut killed = sleep().spawn_async().await.map_err(say)?;
         killed.kill();
-        expect(killed.wait().await.map_err(text)?, Exit::Signal(9))?;
+        expect(killed.wait().await.map_err(say)?, Exit::Signal(9))?;
         let timed = sleep().timeout(Duration::from_millis(50)).output_async();
-        expect(timed.await.map_err(text)?.exit, Exit::TimedOut)?;
-        drop(sleep().spawn_async().await.map_err(text)?);
+        expect(timed.await.map_err(say)?.exit, Exit::TimedOut)?;
+        drop(sleep().spawn_async().await.map_err(say)?);
         Ok::<(), String>(())
     })?;
     let until = Instant::now() + WITHIN;
@@ -232,15 +231,4 @@ fn children() -> usize {
         .map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default())
         .map(|list| list.split_whitespace().count())
         .sum()
-}
-
-fn expect<T: PartialEq + std::fmt::Debug>(got: T, want: T) -> Outcome {
-    if got == want {
-        return Ok(());
-    }
-    Err(format!("{got:?} instead of {want:?}"))
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

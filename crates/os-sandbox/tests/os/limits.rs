@@ -2,6 +2,7 @@
 //! once kept by control groups, where some can be made, and once by the supervisor's looks.
 
 use crate::fixture::{Mechanism, World, said};
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
     Command, Exceeded, Exit, Limits, Mechanism as By, Output, Plan, Promise, Stdio, Support,
@@ -51,14 +52,6 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         report.case("limit: a killed broker's group", orphan(mechanism));
         report.case("limit: no group is left", no_group_is_left());
     }
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Done {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 fn plan(world: &World, host: &Support, limits: Limits) -> Result<Plan, String> {

@@ -36,6 +36,8 @@ mod left;
 mod limits;
 mod matrix;
 #[cfg(target_os = "linux")]
+mod outcome;
+#[cfg(target_os = "linux")]
 mod pins;
 #[cfg(target_os = "linux")]
 mod probe;

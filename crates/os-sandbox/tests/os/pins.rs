@@ -4,6 +4,7 @@
 
 use crate::fixture::{Mechanism, World, probe_program};
 use crate::hide;
+use crate::outcome::{ensure, say};
 use crate::report::Report;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use os_sandbox::{
@@ -86,14 +87,6 @@ fn falls_back() -> Result<(), String> {
     let old = bubblewrap.version().starts_with("0.") && !support.known_holes().is_empty();
     let said = plan.to_string().contains("CVE-2026-87766");
     ensure(old == said, || format!("{plan}"))
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 /// A repository with names of every kind, in a mount of its own.

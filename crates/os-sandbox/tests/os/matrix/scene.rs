@@ -2,6 +2,7 @@
 
 use super::expect::{Case, Enforcer};
 use crate::fixture::{probe_program, set_mode};
+use crate::outcome::say;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use os_sandbox::Policy;
 use std::collections::BTreeMap;
@@ -276,8 +277,4 @@ fn holds(words: &str) -> Result<(), String> {
     } else {
         Err("it is not so".to_owned())
     }
-}
-
-fn say(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
