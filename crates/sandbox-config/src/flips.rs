@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::grant::Grant;
-use crate::keys::{self, Keys};
-use crate::sources::{Sources, Trust};
-use crate::verdict::Operation;
+use crate::grant::verdict::Operation;
+use crate::project::sources::{Sources, Trust};
+use crate::syntax::keys::{self, Keys};
 use crate::{Declaration, Project, Worker, load};
 
 /// What the API shows of a grant.

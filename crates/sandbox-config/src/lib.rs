@@ -38,62 +38,30 @@
 
 #![forbid(unsafe_code)]
 
-mod sources;
-
-mod ceiling;
-mod library;
+mod front;
+mod grant;
 mod project;
 mod worker;
 
-mod declaration;
-mod escalation;
-mod grant;
+mod syntax;
 
-mod limits;
-mod mount;
-mod shell;
-mod verdict;
+mod open;
 
-mod diagnostic;
-mod text;
-mod trust;
-
-#[cfg(feature = "files")]
-mod files;
-#[cfg(any(feature = "files", feature = "process"))]
-mod host_dirs;
-#[cfg(feature = "process")]
-mod process;
-
-mod discover;
-mod expand;
-mod fields;
-mod keys;
-mod layers;
-mod preferences;
-mod read;
-mod sections;
-mod walk;
-mod yaml;
-mod zones;
-
-pub use declaration::{Declaration, ZoneDeclaration};
-pub use diagnostic::{Code, Diagnostic, Diagnostics};
-pub use escalation::Escalation;
+pub use grant::declaration::{Declaration, ZoneDeclaration};
+pub use grant::escalation::Escalation;
+pub use grant::limits::Limits;
+pub use grant::mount::{Mode, Mount, NetworkAccess};
+pub use grant::shell::{Pattern, PatternError, RuleMatch, ShellRules};
+pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
 pub use grant::{Environment, Grant};
 #[cfg(any(feature = "files", feature = "process"))]
-pub use host_dirs::GrantError;
-pub use limits::Limits;
-pub use mount::{Mode, Mount, NetworkAccess};
+pub use open::host_dirs::GrantError;
+pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
+pub use project::trust::WideningKey;
 pub use project::{Project, load};
-pub use shell::{Pattern, PatternError, RuleMatch, ShellRules};
-pub use sources::{ConfigChoice, Sources, Trust, WithoutFile};
-pub use text::{Layer, Origin};
-pub use trust::WideningKey;
-pub use verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
+pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+pub use syntax::text::{Layer, Origin};
 pub use worker::{Delegates, Worker};
 
 #[cfg(test)]
 mod flips;
-#[cfg(test)]
-mod narrowing;

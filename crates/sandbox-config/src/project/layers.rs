@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::fields::Reports;
-use crate::keys::canonical;
-use crate::sources::Sources;
-use crate::text::{Layer, Span, Text};
-use crate::yaml::{self, Entry, Node, Value};
+use crate::project::sources::Sources;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Reports;
+use crate::syntax::keys::canonical;
+use crate::syntax::text::{Layer, Span, Text};
+use crate::syntax::yaml::{self, Entry, Node, Value};
 
 /// One value of one's own.
 #[derive(Debug)]

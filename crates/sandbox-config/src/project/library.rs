@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
-use crate::fields::Reports;
 use crate::grant::Grant;
 use crate::project::show;
-use crate::read::read;
-use crate::sources::{Sources, Trust};
-use crate::text::Layer;
-use crate::walk::Walk;
+use crate::project::sources::{Sources, Trust};
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::syntax::fields::Reports;
+use crate::syntax::read::read;
+use crate::syntax::text::Layer;
 use crate::worker::{Worker, bad_name, is_name, parse};
 
 /// Where the workers of a project are.

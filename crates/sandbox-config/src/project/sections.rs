@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Code, Diagnostic, nearest};
-use crate::fields::{self, Fields, Reports};
+use crate::front::zones::VERDICTS;
 use crate::grant::Environment;
-use crate::keys::{self, Keys};
-use crate::limits::Limits;
-use crate::mount::NetworkAccess;
-use crate::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
-use crate::text::Origin;
-use crate::verdict::{Approval, ApprovalMode, Risk, Verdict};
-use crate::walk::{Refusal, Walk};
-use crate::yaml::{Entry, Node, Value};
-use crate::zones::VERDICTS;
+use crate::grant::limits::Limits;
+use crate::grant::mount::NetworkAccess;
+use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
+use crate::grant::verdict::{Approval, ApprovalMode, Risk, Verdict};
+use crate::project::walk::{Refusal, Walk};
+use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys::{self, Keys};
+use crate::syntax::text::Origin;
+use crate::syntax::yaml::{Entry, Node, Value};
 
 /// `network: false | true`; the form with `allow` is not kept yet.
 pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
@@ -398,7 +398,12 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
 
 /// Variables by which a loader or an interpreter is told to run other code: setting one
 /// changes what every allowed command does.
-fn hook_agreed(walk: &mut Walk<'_>, name: &str, value: &str, span: &crate::text::Span) -> bool {
+fn hook_agreed(
+    walk: &mut Walk<'_>,
+    name: &str,
+    value: &str,
+    span: &crate::syntax::text::Span,
+) -> bool {
     const PREFIXES: [&str; 8] = [
         "LD_",
         "DYLD_",
@@ -425,7 +430,7 @@ fn hook_agreed(walk: &mut Walk<'_>, name: &str, value: &str, span: &crate::text:
     )
 }
 
-fn variable_name(reports: &mut Reports, name: &str, span: &crate::text::Span) -> bool {
+fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::Span) -> bool {
     let plain = name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     let problem = if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         Some(format!("`{name}` is not a variable's name"))

@@ -4,7 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Code, Diagnostic};
 
 /// In the order in which messages name them; they are read the same way (behaviour C5).
 pub(crate) const PROJECT_FILES: [&str; 4] = [

@@ -3,8 +3,8 @@
 use os_sandbox::{Access, Environment, Limits, Network, Policy};
 
 use crate::grant::Grant;
-use crate::host_dirs::{GrantError, ensure};
-use crate::mount::{Mode, NetworkAccess};
+use crate::grant::mount::{Mode, NetworkAccess};
+use crate::open::host_dirs::{GrantError, ensure};
 
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and

@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use crate::text::Origin;
-use crate::verdict::Verdict;
+use crate::grant::verdict::Verdict;
+use crate::syntax::text::Origin;
 
 /// What one word of a command is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::declaration::{Declaration, MountWish, ZoneDeclaration};
-use crate::diagnostic::{Code, Diagnostic, nearest};
-use crate::fields::{self, Fields, Reports};
+use crate::front::zones::{MODES, stated, suffixes};
 use crate::grant::Grant;
-use crate::keys;
-use crate::library::stem;
-use crate::limits::Limits;
-use crate::mount::Mode;
-use crate::sections;
-use crate::text::{Span, Text};
-use crate::trust::WideningKey;
-use crate::verdict::{Operation, Verdict};
-use crate::walk::{Refusal, Walk};
-use crate::yaml::{self, Entry, Node, Value};
-use crate::zones::{MODES, stated, suffixes};
+use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::limits::Limits;
+use crate::grant::mount::Mode;
+use crate::grant::verdict::{Operation, Verdict};
+use crate::project::library::stem;
+use crate::project::sections;
+use crate::project::trust::WideningKey;
+use crate::project::walk::{Refusal, Walk};
+use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::text::{Span, Text};
+use crate::syntax::yaml::{self, Entry, Node, Value};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
 /// [`Grant`], made from somebody's grant and [`Worker::declaration`].

@@ -1,25 +1,36 @@
 //! A project: its file walked once, into a ceiling that every worker's rights are a meet of.
 
+pub(crate) mod ceiling;
+pub(crate) mod discover;
+pub(crate) mod expand;
+pub(crate) mod layers;
+pub(crate) mod library;
+pub(crate) mod preferences;
+pub(crate) mod sections;
+pub(crate) mod sources;
+pub(crate) mod trust;
+pub(crate) mod walk;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::ceiling::{read_project, version};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::discover::discover;
-use crate::escalation::Escalation;
-use crate::fields::{Fields, Reports};
 use crate::grant::Grant;
-use crate::keys;
-use crate::layers::{empty_root, lay, overlays};
-use crate::library::Library;
-use crate::preferences::{self, Layers, Preferences};
-use crate::read::read;
-use crate::sources::{ConfigChoice, Sources};
-use crate::text::{Layer, Origin, Span, Text};
-use crate::trust::WideningKey;
-use crate::walk::Walk;
+use crate::grant::escalation::Escalation;
+use crate::project::ceiling::{read_project, version};
+use crate::project::discover::discover;
+use crate::project::layers::{empty_root, lay, overlays};
+use crate::project::library::Library;
+use crate::project::preferences::{Layers, Preferences};
+use crate::project::sources::{ConfigChoice, Sources};
+use crate::project::trust::WideningKey;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::read::read;
+use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::yaml::{self, Node, Value};
 use crate::worker::Worker;
-use crate::yaml::{self, Node, Value};
 
 /// A loaded project. Exists only if its configuration holds no mistake.
 ///

@@ -5,7 +5,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::path::Component;
 
-use crate::mount::Mount;
+use crate::grant::mount::Mount;
 
 /// Why a grant cannot be turned into something that enforces it.
 ///

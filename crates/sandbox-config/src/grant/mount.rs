@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::text::Origin;
-use crate::verdict::MountApproval;
+use crate::grant::verdict::MountApproval;
+use crate::syntax::text::Origin;
 
 /// What may be done with a mount. Ordered, so the meet is `min`.
 ///

@@ -8,8 +8,8 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
-use crate::text::{Layer, Origin};
-use crate::yaml::{Node, Value};
+use crate::syntax::text::{Layer, Origin};
+use crate::syntax::yaml::{Node, Value};
 
 /// The merged preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::text::{Layer, Text};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::{Layer, Text};
 
 /// A config file of this size holds more than anybody reads.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::text::Span;
+use crate::syntax::text::Span;
 
 /// The closed list of codes. Programs match on them; people look them up.
 ///

@@ -4,8 +4,8 @@ use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
 
 use crate::grant::Grant;
-use crate::host_dirs::{GrantError, ensure};
-use crate::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount};
+use crate::open::host_dirs::{GrantError, ensure};
 
 impl Grant {
     /// Open the usable mounts. Missing directories inside the project are made, through no link.
@@ -84,7 +84,7 @@ mod tests {
     /// that one knows no configuration. A name added to one belongs in the other.
     #[test]
     fn the_default_names_are_those_of_file_sandbox() {
-        use crate::mount::{DEFAULT_HIDE, DEFAULT_PROTECT};
+        use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT};
         assert_eq!(DEFAULT_PROTECT.as_slice(), file_sandbox::DEFAULT_PROTECTED);
         assert_eq!(DEFAULT_HIDE.as_slice(), file_sandbox::DEFAULT_HIDDEN);
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::text::{Span, Text};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::{Span, Text};
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -293,7 +293,7 @@ fn span(text: &Arc<Text>, location: serde_saphyr::Location) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Layer;
+    use crate::syntax::text::Layer;
 
     fn text(text: &str) -> Arc<Text> {
         Text::inline("t.yaml".into(), Layer::Project, text.into())

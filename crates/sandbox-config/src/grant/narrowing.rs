@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use crate::declaration::{Declaration, ZoneDeclaration};
+use crate::grant::declaration::{Declaration, ZoneDeclaration};
+use crate::grant::limits::Limits;
+use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules};
+use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 use crate::grant::{Environment, Grant, Undeclared};
-use crate::limits::Limits;
-use crate::mount::{Mode, Mount, NetworkAccess};
-use crate::shell::{Pattern, Rule, RuleList, ShellRules};
-use crate::text::Origin;
-use crate::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+use crate::syntax::text::Origin;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TOOLS: [&str; 3] = ["read_file", "write_file", "shell"];

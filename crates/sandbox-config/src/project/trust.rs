@@ -6,8 +6,8 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::sources::Trust;
-use crate::text::{Origin, Span};
+use crate::project::sources::Trust;
+use crate::syntax::text::{Origin, Span};
 
 /// One key of a project or worker file that widens.
 ///

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::fields::Reports;
-use crate::sources::Sources;
-use crate::text::Span;
-use crate::trust::WideningKey;
+use crate::project::sources::Sources;
+use crate::project::trust::WideningKey;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Reports;
+use crate::syntax::text::Span;
 
 pub(crate) struct Walk<'s> {
     pub(crate) reports: Reports,

@@ -2,21 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::discover::PROJECT_FILES;
-use crate::fields::{Fields, Reports};
+use crate::front::zones::{self, PLACEMENTS, Placement, Placing, climbs};
+use crate::grant::limits::Limits;
+use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
+use crate::grant::verdict::MountApproval;
 use crate::grant::{Grant, Undeclared};
-use crate::keys;
-use crate::limits::Limits;
-use crate::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
 use crate::project::Found;
-use crate::sections;
-use crate::sources::WithoutFile;
-use crate::text::{Origin, Span};
-use crate::verdict::MountApproval;
-use crate::walk::Walk;
-use crate::yaml::{Node, Value};
-use crate::zones::{self, PLACEMENTS, Placement, Placing, climbs};
+use crate::project::discover::PROJECT_FILES;
+use crate::project::sections;
+use crate::project::sources::WithoutFile;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::text::{Origin, Span};
+use crate::syntax::yaml::{Node, Value};
 
 /// What the walk over the merged tree yields.
 pub(crate) struct ReadProject {

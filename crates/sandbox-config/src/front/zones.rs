@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::expand::expand;
-use crate::fields::{self, Fields, Reports};
-use crate::keys;
-use crate::mount::{Mode, Mount, RESERVED};
-use crate::text::{Origin, Span};
-use crate::verdict::{MountApproval, Operation, Verdict};
-use crate::walk::{Refusal, Walk};
-use crate::yaml::{Entry, Node};
+use crate::grant::mount::{Mode, Mount, RESERVED};
+use crate::grant::verdict::{MountApproval, Operation, Verdict};
+use crate::project::expand::expand;
+use crate::project::walk::{Refusal, Walk};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::text::{Origin, Span};
+use crate::syntax::yaml::{Entry, Node};
 
 /// `sandbox.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

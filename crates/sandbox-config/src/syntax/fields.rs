@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
-use crate::keys::Keys;
-use crate::text::Span;
-use crate::yaml::{Entry, Node, Value};
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::syntax::keys::Keys;
+use crate::syntax::text::Span;
+use crate::syntax::yaml::{Entry, Node, Value};
 
 /// What a walk finds wrong.
 #[derive(Debug, Default)]

@@ -2,11 +2,11 @@
 //! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the
 //! parent holds. So anybody may build one.
 
-use crate::limits::Limits;
-use crate::mount::{Mode, NetworkAccess};
-use crate::shell::RuleList;
-use crate::text::Span;
-use crate::verdict::{Operation, Verdict};
+use crate::grant::limits::Limits;
+use crate::grant::mount::{Mode, NetworkAccess};
+use crate::grant::shell::RuleList;
+use crate::grant::verdict::{Operation, Verdict};
+use crate::syntax::text::Span;
 
 /// What a worker declares. What it does not declare it does not get, except limits, tools and
 /// approval, which pass down as they are.

@@ -2,14 +2,23 @@
 //! [`Grant::child`], which is a meet. So whoever holds a grant holds at most what the project
 //! gave, whatever the workers on the way declared.
 
+pub(crate) mod declaration;
+pub(crate) mod escalation;
+pub(crate) mod limits;
+pub(crate) mod mount;
+#[cfg(test)]
+mod narrowing;
+pub(crate) mod shell;
+pub(crate) mod verdict;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::declaration::{Declaration, MountWish, ZoneDeclaration};
-use crate::escalation::{Escalation, Violation};
-use crate::limits::Limits;
-use crate::mount::{Mode, Mount, NetworkAccess};
-use crate::shell::ShellRules;
-use crate::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::escalation::{Escalation, Violation};
+use crate::grant::limits::Limits;
+use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::shell::ShellRules;
+use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 
 /// The rights of a worker.
 ///

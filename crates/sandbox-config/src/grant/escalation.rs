@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::mount::Mode;
-use crate::text::{Origin, Span};
-use crate::verdict::{Operation, Verdict};
+use crate::grant::mount::Mode;
+use crate::grant::verdict::{Operation, Verdict};
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::text::{Origin, Span};
 
 /// Every point in which a declaration exceeds the parent; never empty.
 ///
