@@ -47,6 +47,7 @@ mod syntax;
 
 mod open;
 
+pub use front::FrontEnd;
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
 pub use grant::limits::Limits;

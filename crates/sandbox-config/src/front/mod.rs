@@ -1,4 +1,41 @@
 //! The front-ends: what project files call the directories they give. All lower to the same rows
-//! of one mount table.
+//! of one mount table; which one it was decides the words of messages and what a called worker
+//! without a declaration gets (behaviour C1, C2).
 
 pub(crate) mod zones;
+
+use crate::grant::Undeclared;
+
+/// How a project file spells its directories. A file has one of them.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, FrontEnd, Sources};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// assert_eq!(project.ceiling().front(), FrontEnd::Zones);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrontEnd {
+    /// `zones`: named directories, at `/name`. What holds without any key, too.
+    Zones,
+    /// `root` alone: one directory, at `/`.
+    Root,
+    /// `paths`: named directories, at `/name`, shown as `./name`.
+    Paths,
+    /// `mounts`: each with its own target.
+    Mounts,
+    /// `read_paths` and `write_paths`: host directories, named after themselves.
+    PathLists,
+}
+
+impl FrontEnd {
+    /// What a called worker without a `sandbox` key gets, unless `sandbox.default` says it.
+    pub(crate) fn undeclared(self) -> Undeclared {
+        match self {
+            FrontEnd::Zones => Undeclared::Nothing,
+            FrontEnd::Root | FrontEnd::Paths | FrontEnd::Mounts | FrontEnd::PathLists => {
+                Undeclared::Inherit
+            }
+        }
+    }
+}

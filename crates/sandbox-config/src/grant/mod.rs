@@ -13,6 +13,7 @@ pub(crate) mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::limits::Limits;
@@ -37,6 +38,8 @@ use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict}
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
+    /// How the project spells its directories.
+    pub(crate) front: FrontEnd,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) network: NetworkAccess,
     pub(crate) shell: Option<ShellRules>,
@@ -90,6 +93,7 @@ impl Grant {
     #[must_use]
     pub fn empty() -> Grant {
         Grant {
+            front: FrontEnd::Zones,
             mounts: Vec::new(),
             network: NetworkAccess::Denied,
             shell: None,
@@ -100,7 +104,7 @@ impl Grant {
             tools: None,
             protect: Vec::new(),
             hide: Vec::new(),
-            undeclared: Undeclared::Nothing,
+            undeclared: FrontEnd::Zones.undeclared(),
         }
     }
 
@@ -176,6 +180,7 @@ impl Grant {
         match Escalation::from_list(violations) {
             Some(escalation) => Err(escalation),
             None => Ok(Grant {
+                front: self.front,
                 mounts,
                 network,
                 shell,
@@ -217,6 +222,12 @@ impl Grant {
                 Some(mount.meet(wish, violations))
             })
             .collect()
+    }
+
+    /// How the project spells its directories: decides words, never rights.
+    #[must_use]
+    pub fn front(&self) -> FrontEnd {
+        self.front
     }
 
     /// The mounts, in the project's order; those held only for children, too.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::limits::Limits;
 use crate::grant::mount::{Mode, Mount, NetworkAccess};
@@ -151,6 +152,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
     )
         .prop_map(
             |(mounts, network, shell, limits, tools, require_os_sandbox, inherit)| Grant {
+                front: FrontEnd::Zones,
                 mounts,
                 network,
                 shell: shell.map(|list| ShellRules { lists: vec![list] }),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::front::FrontEnd;
 use crate::front::zones::{self, PLACEMENTS, Placement, Placing, climbs};
 use crate::grant::limits::Limits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
@@ -143,12 +144,13 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         let root_form =
             found.file.is_none() && walk.sources.without_file == WithoutFile::RootAtStart;
         ceiling.mounts = if root_form {
-            ceiling.undeclared = Undeclared::Inherit;
+            set_front(ceiling, FrontEnd::Root);
             root_mount(&mut walk.reports, &found.dir)
                 .into_iter()
                 .collect()
         } else if is_program {
             // Seed 001: a program without a sandbox has no files.
+            set_front(ceiling, FrontEnd::Root);
             Vec::new()
         } else {
             zones::default_zones(walk, &default_placing(found))
@@ -179,6 +181,12 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         walk.reports
             .add(Diagnostic::error(Code::TooComplex, message).at(&section.span));
     }
+}
+
+/// `sandbox.default` is read afterwards and overrides.
+fn set_front(ceiling: &mut Grant, front: FrontEnd) {
+    ceiling.front = front;
+    ceiling.undeclared = front.undeclared();
 }
 
 fn default_placing(found: &Found) -> Placing {
