@@ -51,6 +51,7 @@ pub use front::FrontEnd;
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
 pub use grant::limits::Limits;
+pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::mount::{Mode, Mount, NetworkAccess};
 pub use grant::shell::{Pattern, PatternError, RuleMatch, ShellRules};
 pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};

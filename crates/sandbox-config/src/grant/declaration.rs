@@ -20,6 +20,8 @@ use crate::syntax::text::Span;
 #[derive(Clone, Debug)]
 pub struct Declaration {
     pub(crate) mounts: MountWish,
+    /// Where the `sandbox` key stands.
+    pub(crate) sandbox: Option<Span>,
     pub(crate) network: Option<(NetworkAccess, Option<Span>)>,
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
@@ -42,6 +44,7 @@ impl Declaration {
     fn new(mounts: MountWish) -> Declaration {
         Declaration {
             mounts,
+            sandbox: None,
             network: None,
             shell: None,
             tools: None,

@@ -5,6 +5,7 @@
 pub(crate) mod declaration;
 pub(crate) mod escalation;
 pub(crate) mod limits;
+pub(crate) mod lineage;
 pub(crate) mod mount;
 #[cfg(test)]
 mod narrowing;
@@ -241,6 +242,15 @@ impl Grant {
         self.mounts.iter().find(|mount| mount.name == name)
     }
 
+    /// The mount that a sandbox path lies in: the innermost.
+    #[must_use]
+    pub fn mount_at(&self, path: &str) -> Option<&Mount> {
+        self.mounts
+            .iter()
+            .filter(|mount| is_below(path, mount.target()))
+            .max_by_key(|mount| mount.target.len())
+    }
+
     /// `ro`, `rw`, or not held (seed 000's `getZoneAccess`).
     #[must_use]
     pub fn mount_access(&self, name: &str) -> Option<Mode> {
@@ -325,6 +335,14 @@ impl Grant {
     }
 }
 
+/// Whether a sandbox path is `above` or lies below it.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    above == "/"
+        || path
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl Mount {
     fn meet(&self, wish: &ZoneDeclaration, violations: &mut Vec<Violation>) -> Mount {
         if wish.mode > self.mode {
@@ -354,8 +372,13 @@ impl Mount {
                 Some(both)
             }
         };
+        let narrows = wish.mode < self.mode;
         Mount {
             mode: wish.mode.min(self.mode),
+            mode_origin: match &wish.mode_span {
+                Some(span) if narrows => span.origin(),
+                _ => self.mode_origin.clone(),
+            },
             suffixes,
             max_file_bytes: match (wish.max_file_bytes, self.max_file_bytes) {
                 (Some(wanted), Some(held)) => Some(wanted.min(held)),

@@ -16,7 +16,7 @@ use crate::project::walk::{Refusal, Walk};
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::{Span, Text};
+use crate::syntax::text::{Layer, Origin, Span, Text};
 use crate::syntax::yaml::{self, Entry, Node, Value};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
@@ -161,6 +161,11 @@ impl Worker {
         &self.widening
     }
 
+    /// Where its file begins.
+    pub(crate) fn start(&self) -> Origin {
+        Origin::in_layer(Layer::Project, &self.shown, 1, 1)
+    }
+
     pub(crate) fn with_reports(
         self,
         warnings: Vec<Diagnostic>,
@@ -226,7 +231,10 @@ pub(crate) fn parse(
     let instructions = instructions(&mut walk.reports, &top, body);
     let mut declaration = match top.get("sandbox") {
         None => Declaration::undeclared(),
-        Some(entry) => sandbox(walk, entry, ceiling, &name),
+        Some(entry) => Declaration {
+            sandbox: Some(entry.key_span.clone()),
+            ..sandbox(walk, entry, ceiling, &name)
+        },
     };
     if let Some(entry) = top.get("network") {
         declaration.network = sections::network(&mut walk.reports, entry)

@@ -7,6 +7,7 @@ mod bad_input;
 mod discovery;
 mod fixtures;
 mod layers;
+mod lineage;
 mod support;
 mod trust;
 mod workers;

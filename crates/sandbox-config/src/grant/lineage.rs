@@ -1,0 +1,334 @@
+//! How a grant came about: the project's ceiling, then every worker on the way down, each with
+//! what it asked for. A question is put to all of them, and each answers for itself; the strictest
+//! answer is what holds, and the first that gives it is who is to be asked about it.
+
+use crate::grant::Grant;
+use crate::grant::declaration::Declaration;
+use crate::grant::escalation::Escalation;
+use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::verdict::{Operation, Verdict};
+use crate::project::Project;
+use crate::syntax::text::{Origin, Span};
+use crate::worker::Worker;
+
+/// The grants from the project's ceiling down to one worker.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// # std::fs::write(dir.path().join("workers/fmt.worker"),
+/// #     "---\nsandbox: { zones: [{ name: data, mode: ro }] }\n---\nFormat.\n").unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "sandbox: { zones: { data: { path: data } } }\n").unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::{Lineage, Operation, Question, Verdict};
+/// let worker = project.worker("fmt").unwrap();
+/// let lineage = Lineage::of(&project).call(&worker).unwrap();
+///
+/// let read = Question::path("/data/a.md", Operation::Read);
+/// assert!(lineage.ask(&read).iter().all(|answer| answer.verdict == Verdict::Allow));
+/// // Denied, and by whom: the project gives it, the worker's own declaration does not.
+/// let write = Question::path("/data/a.md", Operation::Write);
+/// let decisive = lineage.decisive(&write);
+/// assert_eq!((decisive.who.as_str(), decisive.verdict), ("fmt", Verdict::Block));
+/// assert_eq!(decisive.origin.unwrap().to_string(), "workers/fmt.worker:2:41");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lineage {
+    project: Step,
+    workers: Vec<Step>,
+}
+
+/// One grant of a lineage.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// let lineage = sandbox_config::Lineage::of(&project);
+/// let step = lineage.steps().next().unwrap();
+/// assert_eq!(step.who(), "the project");
+/// assert_eq!(step.grant().mounts().count(), 2);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Step {
+    who: String,
+    declaration: Option<Declaration>,
+    file: Option<Origin>,
+    grant: Grant,
+}
+
+/// What a lineage can be asked.
+///
+/// ```
+/// use sandbox_config::{Operation, Question};
+/// assert_eq!(
+///     Question::path("/data/a.md", Operation::Write),
+///     Question::Path { path: "/data/a.md".into(), operation: Operation::Write },
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Question {
+    /// May this be done to this path? As the last worker sees it; protected and hidden names are
+    /// the file tools' and the OS sandbox's to add.
+    Path {
+        /// `/data/a.md`.
+        path: String,
+        /// Read, write or delete.
+        operation: Operation,
+    },
+    /// May commands use the network at all?
+    Network,
+    /// May this tool be offered?
+    Tool(String),
+    /// May this command run? Split into words.
+    Command(Vec<String>),
+}
+
+impl Question {
+    /// A question about a path.
+    #[must_use]
+    pub fn path(path: impl Into<String>, operation: Operation) -> Question {
+        Question::Path {
+            path: path.into(),
+            operation,
+        }
+    }
+}
+
+/// What one grant of a lineage says.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::{Lineage, Question, Verdict};
+/// let answer = Lineage::of(&project).decisive(&Question::Network);
+/// assert_eq!(answer.verdict, Verdict::Block);
+/// assert_eq!(answer.rule, "network: false");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// `the project`, or the worker's name.
+    pub who: String,
+    /// What holds as far as this grant is concerned.
+    pub verdict: Verdict,
+    /// What it rests on, in the words of the config file.
+    pub rule: String,
+    /// Where that stands; none: a default, or it is left out there.
+    pub origin: Option<Origin>,
+}
+
+impl Lineage {
+    /// The project's ceiling, and nobody below it yet.
+    #[must_use]
+    pub fn of(project: &Project) -> Lineage {
+        Lineage {
+            project: Step {
+                who: "the project".to_owned(),
+                declaration: None,
+                file: None,
+                grant: project.ceiling().clone(),
+            },
+            workers: Vec::new(),
+        }
+    }
+
+    /// A person starts this worker ([`Project::entry_grant`]).
+    ///
+    /// # Errors
+    /// It declares more than the ceiling.
+    pub fn entry(&self, worker: &Worker) -> Result<Lineage, Escalation> {
+        let grant = self.project.grant.entry(worker.declaration())?;
+        Ok(Lineage {
+            project: self.project.clone(),
+            workers: vec![Step::of(worker, grant)],
+        })
+    }
+
+    /// The last worker calls this one ([`Grant::child`]).
+    ///
+    /// # Errors
+    /// It declares more than the last one holds.
+    pub fn call(&self, worker: &Worker) -> Result<Lineage, Escalation> {
+        let grant = self.grant().child(worker.declaration())?;
+        let mut lineage = self.clone();
+        lineage.workers.push(Step::of(worker, grant));
+        Ok(lineage)
+    }
+
+    /// What the last one holds.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.last().grant
+    }
+
+    fn last(&self) -> &Step {
+        self.workers.last().unwrap_or(&self.project)
+    }
+
+    /// From the project down.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        std::iter::once(&self.project).chain(&self.workers)
+    }
+
+    /// What every grant on the way says, from the project down. Verdicts only get stricter, but
+    /// for two: what nobody has stated a worker may settle either way, and what is held without
+    /// being used (`use: false`) is used by those below.
+    #[must_use]
+    pub fn ask(&self, question: &Question) -> Vec<Answer> {
+        let last = self.workers.len();
+        self.steps()
+            .enumerate()
+            .map(|(index, step)| step.answer(question, index == last))
+            .collect()
+    }
+
+    /// What holds for the last one: the first answer that says so.
+    #[must_use]
+    pub fn decisive(&self, question: &Question) -> Answer {
+        let own = self.last().answer(question, true);
+        self.ask(question)
+            .into_iter()
+            .find(|answer| answer.verdict == own.verdict)
+            .unwrap_or(own)
+    }
+}
+
+impl Step {
+    fn of(worker: &Worker, grant: Grant) -> Step {
+        Step {
+            who: worker.name().to_owned(),
+            declaration: Some(worker.declaration().clone()),
+            file: Some(worker.start()),
+            grant,
+        }
+    }
+
+    /// `the project`, or the worker's name.
+    #[must_use]
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// What it asked for; none: the project.
+    #[must_use]
+    pub fn declaration(&self) -> Option<&Declaration> {
+        self.declaration.as_ref()
+    }
+
+    /// The first line of its file; none: the project.
+    #[must_use]
+    pub fn file(&self) -> Option<&Origin> {
+        self.file.as_ref()
+    }
+
+    fn answer(&self, question: &Question, is_last: bool) -> Answer {
+        match question {
+            Question::Path { path, operation } => self.on_path(path, *operation, is_last),
+            Question::Network => self.on_network(),
+            Question::Tool(name) => self.on_tool(name),
+            Question::Command(words) => self.on_command(words),
+        }
+    }
+
+    fn says(&self, verdict: Verdict, rule: impl Into<String>, origin: Option<Origin>) -> Answer {
+        Answer {
+            who: self.who.clone(),
+            verdict,
+            rule: rule.into(),
+            origin: origin.filter(|origin| origin.name().is_some()),
+        }
+    }
+
+    fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> Answer {
+        let Some(mount) = self.grant.mount_at(path) else {
+            let rule = format!("holds nothing at {path}");
+            return self.says(Verdict::Block, rule, self.place_of_sandbox());
+        };
+        let changes = operation != Operation::Read;
+        if is_last && !mount.usable() {
+            let rule = format!("{} is held and not used (`use: false`)", mount.target());
+            return self.says(Verdict::Block, rule, self.place_of_sandbox());
+        }
+        if changes && mount.mode() == Mode::ReadOnly {
+            let rule = format!("{} is ro", mount.target());
+            return self.says(Verdict::Block, rule, Some(mount.mode_origin.clone()));
+        }
+        if let Some(suffixes) = unfit(mount, path) {
+            let rule = format!("{} takes {suffixes} only", mount.target());
+            return self.says(Verdict::Block, rule, Some(mount.origin.clone()));
+        }
+        let verdict = mount.approval().verdict(operation);
+        let rule = format!("{operation} in {} is `{verdict}`", mount.target());
+        self.says(verdict, rule, Some(mount.origin.clone()))
+    }
+
+    fn on_network(&self) -> Answer {
+        let declared = self
+            .declaration
+            .as_ref()
+            .and_then(|own| own.network.as_ref());
+        let origin = declared.and_then(|(_, at)| at.as_ref()).map(Span::origin);
+        match self.grant.network() {
+            NetworkAccess::Denied if self.declaration.is_some() && declared.is_none() => self.says(
+                Verdict::Block,
+                "`network` is not declared",
+                self.file.clone(),
+            ),
+            NetworkAccess::Denied => self.says(Verdict::Block, "network: false", origin),
+            NetworkAccess::Unrestricted => self.says(Verdict::Allow, "network: true", origin),
+        }
+    }
+
+    fn on_tool(&self, name: &str) -> Answer {
+        match self.grant.tools() {
+            None => self.says(Verdict::Allow, "every tool", None),
+            Some(tools) => {
+                let list: Vec<&str> = tools.iter().map(String::as_str).collect();
+                let verdict = if self.grant.allows_tool(name) {
+                    Verdict::Allow
+                } else {
+                    Verdict::Block
+                };
+                let rule = format!("tools: [{}]", list.join(", "));
+                self.says(verdict, rule, self.file.clone())
+            }
+        }
+    }
+
+    fn on_command(&self, words: &[String]) -> Answer {
+        let Some(rules) = self.grant.shell() else {
+            return self.says(Verdict::Block, "`shell` is not declared", self.file.clone());
+        };
+        let matched = rules.decide(words);
+        let rule = match matched.rule() {
+            Some(rule) => format!("{rule}: {}", matched.verdict()),
+            None => format!("default: {}", matched.verdict()),
+        };
+        self.says(matched.verdict(), rule, Some(matched.origin().clone()))
+    }
+
+    /// Where a worker says which directories it needs, or where its file begins.
+    fn place_of_sandbox(&self) -> Option<Origin> {
+        let declared = self
+            .declaration
+            .as_ref()
+            .and_then(|own| own.sandbox.as_ref());
+        declared.map(Span::origin).or_else(|| self.file.clone())
+    }
+}
+
+/// The suffixes of a mount, if this path has none of them.
+fn unfit(mount: &Mount, path: &str) -> Option<String> {
+    let suffixes = mount.suffixes()?;
+    let lower = path.to_lowercase();
+    let is_mount_itself = path == mount.target();
+    let fits = is_mount_itself || suffixes.iter().any(|suffix| lower.ends_with(suffix));
+    (!fits).then(|| suffixes.join(", "))
+}
