@@ -60,6 +60,7 @@ pub use grant::{Environment, Grant};
 pub use open::host_dirs::GrantError;
 pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;
+pub use project::widening::{Untrusted, WideningRule};
 pub use project::{Project, load};
 pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use syntax::text::{Layer, Origin};

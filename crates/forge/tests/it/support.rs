@@ -23,7 +23,8 @@ impl World {
         let world = World {
             root: tempfile::tempdir().unwrap(),
         };
-        for dir in ["project", "home", "state"] {
+        // The `.git` makes it a repository, so that writing in place needs nobody's yes.
+        for dir in ["project", "home", "state", ".git"] {
             std::fs::create_dir(world.root.path().join(dir)).unwrap();
         }
         for (name, text) in files {

@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::grant::mount::{Mode, Mount, RESERVED};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::project::expand::expand;
-use crate::project::walk::{Refusal, Walk};
+use crate::project::walk::Walk;
+use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
@@ -134,19 +135,23 @@ fn zone(walk: &mut Walk<'_>, entry: &Entry, placing: &Placing) -> Option<(Mount,
         }
     };
     let outside = !host.path.starts_with(walk.dir);
-    if outside || host.through_link {
-        let why = if outside {
-            format!("reaches outside the project ({})", host.path.display())
-        } else {
-            format!("leads through a symbolic link ({})", host.path.display())
-        };
-        let value = format!(
-            "{} {}",
-            host.path.display(),
-            mode.unwrap_or(Mode::ReadWrite)
-        );
-        let key = zone.dotted("path");
-        walk.agreed(&key, &value, span, &why, &Refusal::Error);
+    let mode_held = mode.unwrap_or(Mode::ReadWrite);
+    let in_place = mode_held == Mode::ReadWrite
+        && placing.placement == Placement::Direct
+        && holds_files(&host.path)
+        && !in_repository(&host.path, walk.sources.home.as_deref());
+    let rule = if outside {
+        Some(&widening::OUTSIDE)
+    } else if host.through_link {
+        Some(&widening::THROUGH_LINK)
+    } else if in_place {
+        Some(&widening::IN_PLACE)
+    } else {
+        None
+    };
+    if let Some(rule) = rule {
+        let value = format!("{} {mode_held}", host.path.display());
+        walk.agreed(rule, &zone.dotted("path"), &value, span);
     }
     let mount = Mount {
         name: name.clone(),
@@ -154,7 +159,7 @@ fn zone(walk: &mut Walk<'_>, entry: &Entry, placing: &Placing) -> Option<(Mount,
         host: host.path,
         anchor: host.anchor,
         create: !outside,
-        mode: mode.unwrap_or(Mode::ReadWrite),
+        mode: mode_held,
         suffixes,
         max_file_bytes,
         approval,
@@ -195,11 +200,10 @@ fn approval(walk: &mut Walk<'_>, zone: &Fields<'_>) -> MountApproval {
     for (operation, verdict, entry) in stated(&mut walk.reports, zone) {
         let allowed = match (operation, verdict) {
             (Operation::Delete, Verdict::Allow) => walk.agreed(
+                &widening::DELETE,
                 &format!("{}.approval.delete", zone.path),
                 "preApproved",
                 &entry.node.span,
-                "deletes without asking",
-                &Refusal::Ignored("deleting asks"),
             ),
             (Operation::Read | Operation::Write | Operation::Delete, _) => true,
         };
@@ -263,6 +267,23 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option
             .map(|(suffix, _)| suffix.to_lowercase())
             .collect(),
     )
+}
+
+/// Whether there is anything in a directory that could be lost; one that cannot be listed may.
+fn holds_files(dir: &Path) -> bool {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether version control keeps what a directory held: a `.git` at it or above, below the home
+/// directory.
+fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    dir.ancestors()
+        .take_while(|above| home.as_deref() != Some(*above))
+        .any(|above| std::fs::symlink_metadata(above.join(".git")).is_ok())
 }
 
 /// A host directory, resolved as far as it exists.

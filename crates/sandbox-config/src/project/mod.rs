@@ -10,6 +10,7 @@ pub(crate) mod sections;
 pub(crate) mod sources;
 pub(crate) mod trust;
 pub(crate) mod walk;
+pub(crate) mod widening;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

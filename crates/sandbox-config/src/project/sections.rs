@@ -8,7 +8,8 @@ use crate::grant::limits::Limits;
 use crate::grant::mount::NetworkAccess;
 use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
 use crate::grant::verdict::{Approval, ApprovalMode, Risk, Verdict};
-use crate::project::walk::{Refusal, Walk};
+use crate::project::walk::Walk;
+use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
@@ -42,9 +43,7 @@ pub(crate) fn project_network(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Net
     match wanted {
         NetworkAccess::Denied => NetworkAccess::Denied,
         NetworkAccess::Unrestricted => {
-            let refusal = Refusal::Ignored("the network stays off");
-            let why = "lets commands use the network";
-            if walk.agreed("network", "true", &entry.node.span, why, &refusal) {
+            if walk.agreed(&widening::NETWORK, "network", "true", &entry.node.span) {
                 NetworkAccess::Unrestricted
             } else {
                 NetworkAccess::Denied
@@ -99,12 +98,13 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
                     .at(&entry.node.span),
             );
         }
-        let refusal = Refusal::Ignored("the rules decide");
-        let why = "answers every question with yes";
         let agreed = match mode {
-            ApprovalMode::Auto => {
-                walk.agreed("approval.mode", "auto", &entry.node.span, why, &refusal)
-            }
+            ApprovalMode::Auto => walk.agreed(
+                &widening::MODE_AUTO,
+                "approval.mode",
+                "auto",
+                &entry.node.span,
+            ),
             ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
         };
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
@@ -146,8 +146,7 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
 }
 
 fn unasked(walk: &mut Walk<'_>, key: &str, node: &Node) -> bool {
-    let refusal = Refusal::Ignored("it asks as before");
-    walk.agreed(key, "false", &node.span, "runs without asking", &refusal)
+    walk.agreed(&widening::UNASKED, key, "false", &node.span)
 }
 
 /// The entries of a mapping to booleans.
@@ -208,9 +207,7 @@ pub(crate) fn shell(
     for (rule, node) in &mut list.rules {
         if rule.verdict == Verdict::Allow {
             let key = format!("shell.rules[{}].approval", rule.pattern);
-            let refusal = Refusal::Ignored("it asks");
-            let why = "runs commands without asking";
-            if !walk.agreed(&key, "preApproved", &node.span, why, &refusal) {
+            if !walk.agreed(&widening::COMMAND, &key, "preApproved", &node.span) {
                 rule.verdict = Verdict::Ask;
             }
         }
@@ -371,10 +368,8 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
             continue;
         }
         let key = format!("shell.env.pass[{name}]");
-        let refusal = Refusal::Ignored("it is not passed");
-        let why = "hands a variable of yours to commands";
         let passed_anyway = PASSED_ANYWAY.contains(&name);
-        if passed_anyway || walk.agreed(&key, name, &node.span, why, &refusal) {
+        if passed_anyway || walk.agreed(&widening::PASS, &key, name, &node.span) {
             environment.pass.push(name.to_owned());
         }
     }
@@ -420,14 +415,7 @@ fn hook_agreed(
         return true;
     }
     let key = format!("shell.env.set.{name}");
-    let refusal = Refusal::Ignored("it is not set");
-    walk.agreed(
-        &key,
-        value,
-        span,
-        "changes what every command runs",
-        &refusal,
-    )
+    walk.agreed(&widening::HOOK, &key, value, span)
 }
 
 fn variable_name(reports: &mut Reports, name: &str, span: &crate::syntax::text::Span) -> bool {

@@ -7,6 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::project::sources::Trust;
+use crate::project::widening::WideningRule;
 use crate::syntax::text::{Origin, Span};
 
 /// One key of a project or worker file that widens.
@@ -25,13 +26,14 @@ use crate::syntax::text::{Origin, Span};
 /// sources.trust = Trust::Store([key.hash().to_owned()].into());
 /// assert_eq!(load(&sources).unwrap().ceiling().network(), NetworkAccess::Unrestricted);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WideningKey {
     key: String,
     value: String,
     origin: Origin,
     hash: String,
     trusted: bool,
+    rule: &'static WideningRule,
 }
 
 impl WideningKey {
@@ -39,6 +41,7 @@ impl WideningKey {
     /// path: the resolved one), so that a change of the environment asks again.
     pub(crate) fn new(
         project: &Path,
+        rule: &'static WideningRule,
         key: String,
         value: String,
         span: &Span,
@@ -68,7 +71,14 @@ impl WideningKey {
             origin: span.origin(),
             hash,
             trusted,
+            rule,
         }
+    }
+
+    /// The row of the table that it falls under.
+    #[must_use]
+    pub fn rule(&self) -> &'static WideningRule {
+        self.rule
     }
 
     /// The dotted key: `sandbox.zones.registry.path`.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::project::sources::Sources;
 use crate::project::trust::WideningKey;
+use crate::project::widening::{Untrusted, WideningRule};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::Reports;
 use crate::syntax::text::Span;
@@ -15,15 +16,6 @@ pub(crate) struct Walk<'s> {
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
-}
-
-/// What happens to a widening key that nobody has agreed to (interfaces 2.6): ignored if that
-/// narrows, else the load fails.
-pub(crate) enum Refusal {
-    /// Without the key the rest would make no sense.
-    Error,
-    /// What holds instead.
-    Ignored(&'static str),
 }
 
 impl<'s> Walk<'s> {
@@ -39,17 +31,17 @@ impl<'s> Walk<'s> {
     /// Whether a widening key may have its effect. The person's own voice always may.
     pub(crate) fn agreed(
         &mut self,
+        rule: &'static WideningRule,
         key: &str,
         value: &str,
         span: &Span,
-        why: &str,
-        refusal: &Refusal,
     ) -> bool {
         if span.layer().is_own_voice() {
             return true;
         }
         let widening = WideningKey::new(
             self.dir,
+            rule,
             key.to_owned(),
             value.to_owned(),
             span,
@@ -58,17 +50,22 @@ impl<'s> Walk<'s> {
         let trusted = widening.is_trusted();
         self.widening.push(widening);
         if !trusted {
-            let help = "if you trust this project: `forge trust`, or `--trust` for one run";
-            let diagnostic = match refusal {
-                Refusal::Error => Diagnostic::error(
-                    Code::Untrusted,
-                    format!("`{key}` {why}, and nobody has agreed to that"),
-                ),
-                Refusal::Ignored(instead) => Diagnostic::warning(
-                    Code::Untrusted,
-                    format!("`{key}` {why}, and nobody has agreed to that: {instead}"),
-                ),
+            let amount = if rule.shows_value() {
+                format!(" ({value})")
+            } else {
+                String::new()
             };
+            let text = format!(
+                "`{key}` {}{amount}, and nobody has agreed to that",
+                rule.why()
+            );
+            let diagnostic = match rule.untrusted() {
+                Untrusted::Refused => Diagnostic::error(Code::Untrusted, text),
+                Untrusted::Ignored(instead) => {
+                    Diagnostic::warning(Code::Untrusted, format!("{text}: {instead}"))
+                }
+            };
+            let help = "if you trust this project: `forge trust`, or `--trust` for one run";
             self.reports.add(diagnostic.at(span).help(help));
         }
         trusted

@@ -12,7 +12,8 @@ use crate::grant::verdict::{Operation, Verdict};
 use crate::project::library::stem;
 use crate::project::sections;
 use crate::project::trust::WideningKey;
-use crate::project::walk::{Refusal, Walk};
+use crate::project::walk::Walk;
+use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
@@ -424,11 +425,10 @@ fn zone(
             let span = &entry.node.span;
             let allowed = match (operation, verdict) {
                 (Operation::Delete, Verdict::Allow) => walk.agreed(
+                    &widening::DELETE,
                     &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
                     "preApproved",
                     span,
-                    "deletes without asking",
-                    &Refusal::Ignored("deleting asks"),
                 ),
                 (Operation::Read | Operation::Write | Operation::Delete, _) => true,
             };

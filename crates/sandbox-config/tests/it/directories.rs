@@ -93,6 +93,7 @@ fn a_link_that_came_later_is_not_followed() {
 #[test]
 fn forges_own_files_are_read_only() {
     let scratch = Scratch::with_config("sandbox: { mode: direct, zones: { all: { path: . } } }\n")
+        .dir(".git")
         .dir("workers");
     let project = scratch.load().unwrap();
     let files = open(project.ceiling()).unwrap();

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use sandbox_config::{ApprovalMode, NetworkAccess, Operation, Trust, Verdict, load};
+use sandbox_config::{
+    ApprovalMode, NetworkAccess, Operation, Trust, Untrusted, Verdict, WideningKey, WideningRule,
+    load,
+};
 
 use crate::support::{Scratch, codes};
 
@@ -37,7 +40,7 @@ fn untrusted_is_an_error_with_key_and_line() {
     sources.start = scratch.path().join("p");
     let mistakes = load(&sources).unwrap_err();
     insta::assert_snapshot!(scratch.anonymous(&mistakes.to_string()), @r#"
-    error[config.untrusted]: `sandbox.zones.out.path` reaches outside the project (<project>/outside), and nobody has agreed to that
+    error[config.untrusted]: `sandbox.zones.out.path` reaches outside the project (<project>/outside ro), and nobody has agreed to that
       --> golem-forge.config.yaml:5:18
        |
      5 |     out: { path: ../outside, mode: ro }
@@ -226,4 +229,82 @@ fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
         sources.trust = Trust::Given;
         assert!(set(&sources), "{name}");
     }
+}
+
+/// Every row of the table, both ways: by its own examples, so a row that nothing asks by, or that
+/// asks for something else, is found.
+#[test]
+fn every_row_of_the_table_asks_and_is_answered() {
+    for rule in WideningRule::all() {
+        for (pattern, example) in rule.examples() {
+            let scratch = Scratch::new()
+                .dir("outside")
+                .dir("p/real/sub")
+                .file("p/full/kept", "x")
+                .link("real", "p/way");
+            let (scratch, is_worker) = if example.starts_with("---") {
+                (scratch.file("p/workers/w.worker", example), true)
+            } else {
+                (scratch.file("p/golem-forge.config.yaml", example), false)
+            };
+            let mut sources = scratch.sources();
+            sources.start = scratch.path().join("p");
+            let warnings_and_keys = |sources: &sandbox_config::Sources| {
+                let project = load(sources)?;
+                if !is_worker {
+                    return Ok((project.warnings().len(), project.widening().to_vec()));
+                }
+                let worker = project.worker("w")?;
+                Ok((worker.warnings().len(), worker.widening().to_vec()))
+            };
+            let untrusted: Result<_, sandbox_config::Diagnostics> = warnings_and_keys(&sources);
+            match (rule.untrusted(), untrusted) {
+                (Untrusted::Refused, Err(mistakes)) => {
+                    assert_eq!(codes(&mistakes), ["config.untrusted"], "{example}");
+                }
+                (Untrusted::Ignored(_), Ok((warnings, _))) => assert_eq!(warnings, 1, "{example}"),
+                (rule, other) => panic!("{example}: {rule:?}, {other:?}"),
+            }
+            sources.trust = Trust::Given;
+            let (warnings, keys) = warnings_and_keys(&sources).unwrap();
+            assert_eq!(warnings, 0, "{example}");
+            let [key] = keys.as_slice() else {
+                panic!("{example}: {keys:?}");
+            };
+            assert!(fits(pattern, key.key()), "{pattern} {}", key.key());
+            assert!(std::ptr::eq(key.rule(), rule), "{example}: {key:?}");
+            sources.trust = Trust::Store([WideningKey::hash(key).to_owned()].into());
+            assert_eq!(warnings_and_keys(&sources).unwrap().0, 0, "{example}");
+        }
+    }
+}
+
+/// `*` stands for one name.
+fn fits(pattern: &str, key: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == key,
+        Some((before, after)) => key.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|at| rest.is_char_boundary(*at))
+                .any(|at| fits(after, &rest[at..]))
+        }),
+    }
+}
+
+#[test]
+fn writing_in_place_needs_a_yes_unless_git_keeps_what_was_there() {
+    let config = |mode: &str| {
+        format!("sandbox: {{ mode: direct, zones: {{ a: {{ path: ./a, mode: {mode} }} }} }}\n")
+    };
+    let full = |mode: &str| Scratch::with_config(&config(mode)).file("a/kept", "x");
+    assert_eq!(codes(&full("rw").load().unwrap_err()), ["config.untrusted"]);
+    assert!(full("ro").load().is_ok());
+    assert!(full("rw").dir(".git").load().is_ok());
+    assert!(Scratch::with_config(&config("rw")).dir("a").load().is_ok());
+    assert!(Scratch::with_config(&config("rw")).load().is_ok());
+    // A home directory under version control says nothing about what lies below it.
+    let scratch = full("rw").dir(".git");
+    let mut sources = scratch.sources();
+    sources.home = Some(scratch.path());
+    assert_eq!(codes(&load(&sources).unwrap_err()), ["config.untrusted"]);
 }

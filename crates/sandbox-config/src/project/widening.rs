@@ -1,0 +1,219 @@
+//! Every key that needs a person's yes when it comes from a file of the repository (interfaces
+//! 2.6), as one table: which keys, why, and what happens without the yes. The walk asks by rule,
+//! `docs/trust.md` prints the table, and a test tries every example both ways.
+
+/// A kind of key that widens, and what becomes of it while nobody has agreed.
+///
+/// ```
+/// use sandbox_config::{Untrusted, WideningRule};
+/// let rule = WideningRule::all().find(|rule| rule.keys().any(|key| key == "network")).unwrap();
+/// assert_eq!(rule.why(), "lets commands use the network");
+/// assert!(matches!(rule.untrusted(), Untrusted::Ignored("the network stays off")));
+/// ```
+#[derive(Debug)]
+pub struct WideningRule {
+    /// Dotted keys (`*`: any name) with a project or worker file that says them.
+    keys: &'static [(&'static str, &'static str)],
+    why: &'static str,
+    untrusted: Untrusted,
+    /// What the key amounts to says more than the key: shown in the message.
+    shows_value: bool,
+    /// The value that stands in place of the one ignored; none: as if the key were absent.
+    becomes: Option<&'static str>,
+}
+
+/// What happens to a widening key that nobody has agreed to: ignored if that narrows, else the
+/// load fails.
+///
+/// ```
+/// use sandbox_config::{Untrusted, WideningRule};
+/// assert!(WideningRule::all().any(|rule| *rule.untrusted() == Untrusted::Refused));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untrusted {
+    /// `config.untrusted`, exit 2: without the key the rest would mean something else.
+    Refused,
+    /// Ignored with a warning; this holds instead.
+    Ignored(&'static str),
+}
+
+impl WideningRule {
+    /// The whole table.
+    pub fn all() -> impl Iterator<Item = &'static WideningRule> {
+        ALL.iter().copied()
+    }
+
+    /// The keys it is about; `*` stands for any name.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.iter().map(|(key, _)| *key)
+    }
+
+    /// For each key, a project file that says it; a worker file if it begins with `---`.
+    pub fn examples(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.keys.iter().copied()
+    }
+
+    /// What it does, as a message says it after the key.
+    #[must_use]
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+
+    /// What happens while nobody has agreed.
+    #[must_use]
+    pub fn untrusted(&self) -> &Untrusted {
+        &self.untrusted
+    }
+
+    pub(crate) fn shows_value(&self) -> bool {
+        self.shows_value
+    }
+
+    /// The value that stands in the key's place while nobody has agreed; none: as if the key were
+    /// absent.
+    #[must_use]
+    pub fn becomes(&self) -> Option<&'static str> {
+        self.becomes
+    }
+}
+
+const fn refused(keys: &'static [(&'static str, &'static str)], why: &'static str) -> WideningRule {
+    WideningRule {
+        keys,
+        why,
+        untrusted: Untrusted::Refused,
+        shows_value: true,
+        becomes: None,
+    }
+}
+
+const fn ignored(
+    keys: &'static [(&'static str, &'static str)],
+    why: &'static str,
+    instead: &'static str,
+) -> WideningRule {
+    WideningRule {
+        keys,
+        why,
+        untrusted: Untrusted::Ignored(instead),
+        shows_value: false,
+        becomes: None,
+    }
+}
+
+/// Like [`ignored`], with the value that holds instead.
+const fn becomes(mut rule: WideningRule, value: &'static str) -> WideningRule {
+    rule.becomes = Some(value);
+    rule
+}
+
+pub(crate) static OUTSIDE: WideningRule = refused(
+    &[(
+        "sandbox.zones.*.path",
+        "sandbox: { mode: direct, zones: { a: { path: ../outside, mode: ro } } }",
+    )],
+    "reaches outside the project",
+);
+
+pub(crate) static THROUGH_LINK: WideningRule = refused(
+    &[(
+        "sandbox.zones.*.path",
+        "sandbox: { mode: direct, zones: { a: { path: ./way/sub, mode: ro } } }",
+    )],
+    "leads through a symbolic link",
+);
+
+/// Writing in place where no version control could bring anything back.
+pub(crate) static IN_PLACE: WideningRule = refused(
+    &[(
+        "sandbox.zones.*.path",
+        "sandbox: { mode: direct, zones: { a: { path: ./full } } }",
+    )],
+    "is written in place, holds files and belongs to no git repository",
+);
+
+pub(crate) static NETWORK: WideningRule = ignored(
+    &[("network", "network: true")],
+    "lets commands use the network",
+    "the network stays off",
+);
+
+pub(crate) static MODE_AUTO: WideningRule = ignored(
+    &[("approval.mode", "approval: { mode: auto }")],
+    "answers every question with yes",
+    "the rules decide",
+);
+
+pub(crate) static UNASKED: WideningRule = ignored(
+    &[
+        (
+            "approval.require_user_permission.*",
+            "approval: { require_user_permission: { shell: false } }",
+        ),
+        (
+            "approval.require_user_permission_by_risk.*",
+            "approval: { require_user_permission_by_risk: { exec: false } }",
+        ),
+    ],
+    "runs without asking",
+    "it asks as before",
+);
+
+/// A pre-approved command runs a program without asking, whatever its pattern is.
+pub(crate) static COMMAND: WideningRule = becomes(
+    ignored(
+        &[(
+            "shell.rules[*].approval",
+            "shell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }",
+        )],
+        "runs commands without asking",
+        "it asks",
+    ),
+    "ask",
+);
+
+pub(crate) static DELETE: WideningRule = becomes(
+    ignored(
+        &[
+            (
+                "sandbox.zones.*.approval.delete",
+                "sandbox: { zones: { a: { path: ./a, approval: { delete: preApproved } } } }",
+            ),
+            (
+                "workers.*.sandbox.zones.*.approval.delete",
+                "---\nsandbox: { zones: [{ name: cache, approval: { delete: preApproved } }] }\n---\nWork.\n",
+            ),
+        ],
+        "deletes without asking",
+        "deleting asks",
+    ),
+    "ask",
+);
+
+pub(crate) static PASS: WideningRule = ignored(
+    &[("shell.env.pass[*]", "shell: { env: { pass: [CC] } }")],
+    "hands a variable of yours to commands",
+    "it is not passed",
+);
+
+pub(crate) static HOOK: WideningRule = ignored(
+    &[(
+        "shell.env.set.*",
+        "shell: { env: { set: { LD_PRELOAD: x } } }",
+    )],
+    "changes what every command runs",
+    "it is not set",
+);
+
+static ALL: &[&WideningRule] = &[
+    &OUTSIDE,
+    &THROUGH_LINK,
+    &IN_PLACE,
+    &NETWORK,
+    &MODE_AUTO,
+    &UNASKED,
+    &COMMAND,
+    &DELETE,
+    &PASS,
+    &HOOK,
+];
