@@ -11,6 +11,9 @@ use forge_tools::{
 use sandbox_config::{Grant, Worker};
 use serde_json::json;
 
+use std::sync::Arc;
+
+use crate::budget::Budget;
 use crate::report::End;
 use crate::session::Session;
 
@@ -20,6 +23,7 @@ pub(crate) fn tools(
     worker: &Worker,
     grant: &Grant,
     caller: &Caller,
+    budget: &Arc<Budget>,
 ) -> Vec<Box<dyn Tool>> {
     let callable: Vec<&Worker> = session
         .workers()
@@ -36,6 +40,7 @@ pub(crate) fn tools(
             from: worker.clone(),
             grant: grant.clone(),
             caller: caller.clone(),
+            budget: Arc::clone(budget),
         })
     };
     let mut all = vec![delegation(Target::Named, general_spec(&callable))];
@@ -55,6 +60,8 @@ struct CallWorker {
     from: Worker,
     grant: Grant,
     caller: Caller,
+    /// The caller's own.
+    budget: Arc<Budget>,
 }
 
 enum Target {
@@ -114,6 +121,9 @@ impl CallWorker {
                 ),
             ));
         }
+        if self.budget.children() >= self.session.max_children() {
+            return Err(self.too_many(&shown));
+        }
         let grant = self
             .grant
             .child(worker.declaration())
@@ -127,6 +137,16 @@ impl CallWorker {
                 )
             })?;
         Ok((worker.clone(), grant))
+    }
+
+    fn too_many(&self, shown: &str) -> Failure {
+        Failure::new(
+            Code::Limit,
+            format!(
+                "Cannot call worker '{shown}': you have called {} workers, this project's limit.",
+                self.session.max_children()
+            ),
+        )
     }
 }
 
@@ -147,7 +167,12 @@ impl Tool for CallWorker {
             let (worker, grant) = self.child(&name)?;
             let input = args.text("input").unwrap_or_default().to_owned();
             let caller = self.caller.child(&name);
-            match self.session.run_worker(worker, grant, caller, input).await {
+            if !self.budget.start_child(self.session.max_children()) {
+                return Err(self.too_many(&name));
+            }
+            let above = Some(Arc::clone(&self.budget));
+            let run = self.session.run_worker(worker, grant, caller, input, above);
+            match run.await {
                 End::Answered { answer } => Ok(Reply::text(answer.clone()).structured(json!({
                     "success": true,
                     "worker": name,

@@ -15,6 +15,7 @@
 //! * **attempt**: a call of a hostile playbook that something has to stop.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod delegate;
 mod equip;
 mod gate;
@@ -26,7 +27,7 @@ mod session;
 pub use equip::{EquipError, Equipped, OsSandbox, equip};
 pub use gate::GrantGate;
 pub use model::{
-    Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolDescription, ToolResult,
+    Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolDescription, ToolResult, Usage,
 };
 pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
 pub use report::{End, NoObserver, Observer, RunEvent, RunReport};

@@ -133,10 +133,43 @@ pub enum Event {
     Text(String),
     /// A whole call.
     Call(ToolCall),
+    /// What the turn used; several add up. A limit on tokens counts what is reported.
+    Usage(Usage),
     /// The turn is complete.
     End(Stop),
     /// The turn failed.
     Failed(ModelError),
+}
+
+/// Tokens that a turn used.
+///
+/// ```
+/// let usage = forge_runtime::Usage { input_tokens: 900, output_tokens: 100 };
+/// assert_eq!(usage.total(), 1_000);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Usage {
+    /// Read by the model.
+    pub input_tokens: u64,
+    /// Written by it.
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// This and another one.
+    #[must_use]
+    pub fn plus(self, other: Usage) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+        }
+    }
 }
 
 /// Why a model stopped.
@@ -208,6 +241,7 @@ pub trait Model: Send + Sync + 'static {
 pub(crate) struct Turn {
     pub(crate) text: String,
     pub(crate) calls: Vec<ToolCall>,
+    pub(crate) usage: Usage,
     pub(crate) stop: Stop,
 }
 
@@ -215,11 +249,20 @@ pub(crate) struct Turn {
 pub(crate) async fn collect(mut events: mpsc::Receiver<Event>) -> Result<Turn, ModelError> {
     let mut text = String::new();
     let mut calls = Vec::new();
+    let mut usage = Usage::default();
     while let Some(event) = events.recv().await {
         match event {
             Event::Text(more) => text.push_str(&more),
             Event::Call(call) => calls.push(call),
-            Event::End(stop) => return Ok(Turn { text, calls, stop }),
+            Event::Usage(more) => usage = usage.plus(more),
+            Event::End(stop) => {
+                return Ok(Turn {
+                    text,
+                    calls,
+                    usage,
+                    stop,
+                });
+            }
             Event::Failed(error) => return Err(error),
         }
     }

@@ -100,6 +100,26 @@ pub enum End {
         /// The limit.
         calls: u64,
     },
+    /// Too many tokens, of the worker and those it called or of a caller.
+    TokenLimit {
+        /// The limit.
+        tokens: u64,
+    },
+    /// Too long, from start to end.
+    WallLimit {
+        /// The limit.
+        seconds: u64,
+    },
+    /// Too long, without the time in which a person was asked.
+    WorkingLimit {
+        /// The limit.
+        seconds: u64,
+    },
+    /// The same call with the same result again and again.
+    Repeated {
+        /// How often in a row.
+        calls: u64,
+    },
     /// The model failed.
     ModelFailed {
         /// Why.
@@ -124,7 +144,36 @@ impl End {
 
     /// Whether a limit ended it.
     pub fn is_limit(&self) -> bool {
-        matches!(self, End::TurnLimit { .. } | End::CallLimit { .. })
+        match self {
+            End::TurnLimit { .. }
+            | End::CallLimit { .. }
+            | End::TokenLimit { .. }
+            | End::WallLimit { .. }
+            | End::WorkingLimit { .. }
+            | End::Repeated { .. } => true,
+            End::Answered { .. }
+            | End::Refused { .. }
+            | End::OutOfTokens
+            | End::ModelFailed { .. }
+            | End::NotEquipped { .. } => false,
+        }
+    }
+
+    /// The key that sets the limit that ended it, if one did and a key sets it.
+    pub fn limit_key(&self) -> Option<&'static str> {
+        match self {
+            End::TurnLimit { .. } => Some("limits.max_turns"),
+            End::TokenLimit { .. } => Some("limits.max_tokens"),
+            End::WallLimit { .. } => Some("limits.max_wall_s"),
+            End::WorkingLimit { .. } => Some("limits.max_working_s"),
+            End::Repeated { .. } => Some("limits.repeat_calls"),
+            End::CallLimit { .. }
+            | End::Answered { .. }
+            | End::Refused { .. }
+            | End::OutOfTokens
+            | End::ModelFailed { .. }
+            | End::NotEquipped { .. } => None,
+        }
     }
 }
 
@@ -144,6 +193,15 @@ impl std::fmt::Display for End {
             End::OutOfTokens => f.write_str("the model ran out of output tokens"),
             End::TurnLimit { turns } => write!(f, "the limit of {turns} turns was reached"),
             End::CallLimit { calls } => write!(f, "the limit of {calls} tool calls was reached"),
+            End::TokenLimit { tokens } => write!(f, "the limit of {tokens} tokens was reached"),
+            End::WallLimit { seconds } => write!(f, "the limit of {seconds} s was reached"),
+            End::WorkingLimit { seconds } => {
+                write!(f, "the limit of {seconds} s of work was reached")
+            }
+            End::Repeated { calls } => write!(
+                f,
+                "the same call was made {calls} times in a row with the same result"
+            ),
             End::ModelFailed { reason } => f.write_str(reason),
             End::NotEquipped { reason, .. } => f.write_str(reason),
         }
@@ -166,6 +224,8 @@ pub struct RunReport {
     pub turns: u64,
     /// Tool calls made in the whole tree.
     pub calls: u64,
+    /// Tokens used in the whole tree, as far as the model reports them.
+    pub tokens: u64,
     /// Calls that needed an approval nobody could give: `worker: tool`.
     pub unanswered: Vec<String>,
 }

@@ -11,9 +11,12 @@ use forge_tools::{
 };
 use sandbox_config::{Grant, Worker};
 
+use crate::budget::{Asking, Budget, Repeated, Repeats, Timed};
 use crate::delegate;
 use crate::equip::{EquipError, OsSandbox, equip};
-use crate::model::{Message, Model, Request, Stop, ToolCall, ToolDescription, ToolResult, collect};
+use crate::model::{
+    Message, Model, Request, Stop, ToolCall, ToolDescription, ToolResult, Usage, collect,
+};
 use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
 
 /// Most tool calls in a whole run.
@@ -24,7 +27,7 @@ const PARALLEL_READS: usize = 4;
 /// A run of a worker tree.
 ///
 /// ```
-/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// use forge_runtime::{Playbook, Scripted, Session};
 /// use sandbox_config::{Grant, Sources, load};
 ///
@@ -49,12 +52,15 @@ struct Shared {
     model: Arc<dyn Model>,
     workers: BTreeMap<String, Worker>,
     max_depth: u64,
+    max_children: u64,
     os: OsSandbox,
     approver: Arc<dyn Approver>,
+    asking: Arc<Asking>,
     recorder: Arc<dyn Recorder>,
     observer: Arc<dyn Observer>,
     turns: AtomicU64,
     calls: AtomicU64,
+    tokens: AtomicU64,
     unanswered: Mutex<Vec<String>>,
     warned: Mutex<Vec<String>>,
 }
@@ -68,28 +74,33 @@ impl Session {
                 model: Arc::new(model),
                 workers: BTreeMap::new(),
                 max_depth: 5,
+                max_children: 16,
                 os: OsSandbox::Off,
                 approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
+                asking: Arc::new(Asking::default()),
                 recorder: Arc::new(NoRecord),
                 observer: Arc::new(NoObserver),
                 turns: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
+                tokens: AtomicU64::new(0),
                 unanswered: Mutex::new(Vec::new()),
                 warned: Mutex::new(Vec::new()),
             },
         }
     }
 
-    /// Runs `worker` on `input`, with what `grant` gives it.
+    /// Runs `worker` on `input`, with what `grant` gives it. Needs a tokio runtime with
+    /// a timer, for the limits on time.
     pub async fn run(&self, worker: &Worker, grant: Grant, input: &str) -> RunReport {
         let caller = Caller::new(worker.name());
         let end = self
-            .run_worker(worker.clone(), grant, caller, input.to_owned())
+            .run_worker(worker.clone(), grant, caller, input.to_owned(), None)
             .await;
         RunReport {
             end,
             turns: self.shared.turns.load(Ordering::Relaxed),
             calls: self.shared.calls.load(Ordering::Relaxed),
+            tokens: self.shared.tokens.load(Ordering::Relaxed),
             unanswered: self
                 .shared
                 .unanswered
@@ -106,10 +117,17 @@ impl Session {
         grant: Grant,
         caller: Caller,
         input: String,
+        above: Option<Arc<Budget>>,
     ) -> BoxFuture<'_, End> {
         Box::pin(async move {
             self.tell(RunEvent::Started { caller: &caller });
-            let end = self.converse(&worker, grant, &caller, input).await;
+            let budget = Budget::new(above, *grant.limits());
+            // Dropping the conversation ends whatever it is waiting for.
+            let end = tokio::select! {
+                biased;
+                end = self.converse(&worker, grant, &caller, input, &budget) => end,
+                end = budget.time_up(&self.shared.asking) => end,
+            };
             self.tell(RunEvent::Ended {
                 caller: &caller,
                 end: &end,
@@ -118,9 +136,17 @@ impl Session {
         })
     }
 
-    async fn converse(&self, worker: &Worker, grant: Grant, caller: &Caller, input: String) -> End {
+    async fn converse(
+        &self,
+        worker: &Worker,
+        grant: Grant,
+        caller: &Caller,
+        input: String,
+        budget: &Arc<Budget>,
+    ) -> End {
         let max_turns = grant.limits().max_turns();
-        let toolbox = match self.toolbox(worker, &grant, caller) {
+        let mut repeats = Repeats::default();
+        let toolbox = match self.toolbox(worker, &grant, caller, budget) {
             Ok(toolbox) => toolbox,
             Err(error) => return not_equipped(&error),
         };
@@ -138,6 +164,7 @@ impl Session {
                 Ok(turn) => turn,
                 Err(error) => return error.into(),
             };
+            self.spend(budget, turn.usage);
             self.say(
                 caller,
                 &mut request,
@@ -152,15 +179,32 @@ impl Session {
                 (Stop::OutOfTokens, true) => return End::OutOfTokens,
                 (Stop::Done | Stop::OutOfTokens, false) => {}
             }
+            // What the calls come to would need another turn.
+            if let Some(end) = budget.out_of_tokens() {
+                return end;
+            }
             let made = u64::try_from(turn.calls.len()).unwrap_or(u64::MAX);
             if self.shared.calls.fetch_add(made, Ordering::Relaxed) + made > MAX_CALLS_PER_RUN {
                 return End::CallLimit {
                     calls: MAX_CALLS_PER_RUN,
                 };
             }
+            let asked: Vec<String> = turn.calls.iter().map(identity).collect();
             let results = self.make_calls(&toolbox, turn.calls, turn.stop).await;
-            for result in results {
+            let mut stuck = None;
+            for (mut result, asked) in results.into_iter().zip(asked) {
+                let limit = grant.limits().repeat_calls();
+                match repeats.count(asked, result.content.clone(), limit) {
+                    Repeated::No => {}
+                    Repeated::Hint => result.content.push_str(SAME_AGAIN),
+                    Repeated::Stop => {
+                        stuck = limit.map(|limit| limit.saturating_mul(2));
+                    }
+                }
                 self.say(caller, &mut request, Message::ToolResult(result));
+            }
+            if let Some(calls) = stuck {
+                return End::Repeated { calls };
             }
         }
         End::TurnLimit { turns: max_turns }
@@ -172,8 +216,9 @@ impl Session {
         worker: &Worker,
         grant: &Grant,
         caller: &Caller,
+        budget: &Arc<Budget>,
     ) -> Result<Toolbox, EquipError> {
-        let delegates = delegate::tools(self, worker, grant, caller);
+        let delegates = delegate::tools(self, worker, grant, caller, budget);
         let equipped = equip(
             grant,
             caller.clone(),
@@ -252,6 +297,17 @@ impl Session {
         self.shared.max_depth
     }
 
+    pub(crate) fn max_children(&self) -> u64 {
+        self.shared.max_children
+    }
+
+    fn spend(&self, budget: &Budget, usage: Usage) {
+        budget.spend(usage);
+        self.shared
+            .tokens
+            .fetch_add(usage.total(), Ordering::Relaxed);
+    }
+
     fn say(&self, caller: &Caller, request: &mut Request, message: Message) {
         self.tell(RunEvent::Said {
             caller,
@@ -294,6 +350,15 @@ fn only_reads(toolbox: &Toolbox, name: &str) -> bool {
         .find(|spec| spec.answers_to(name))
         .is_some_and(|spec| spec.risk == Risk::ReadOnly)
 }
+
+/// What makes two calls the same one.
+fn identity(call: &ToolCall) -> String {
+    format!("{} {}", call.tool, call.arguments)
+}
+
+/// Follows a result that a worker has seen several times in a row.
+const SAME_AGAIN: &str =
+    "\n\nThis is the same call with the same result again. Change something, or go on without it.";
 
 type Pending = (String, String, tokio::task::JoinHandle<ToolResult>);
 
@@ -379,6 +444,12 @@ impl SessionBuilder {
         self
     }
 
+    /// How many workers one run of a worker may start; 16 if not said.
+    pub fn max_children(mut self, children: u64) -> Self {
+        self.shared.max_children = children;
+        self
+    }
+
     /// How commands are confined.
     pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
         self.shared.os = os;
@@ -404,7 +475,11 @@ impl SessionBuilder {
     }
 
     /// The finished session.
-    pub fn build(self) -> Session {
+    pub fn build(mut self) -> Session {
+        self.shared.approver = Arc::new(Timed {
+            inner: self.shared.approver,
+            asking: Arc::clone(&self.shared.asking),
+        });
         Session {
             shared: Arc::new(self.shared),
         }

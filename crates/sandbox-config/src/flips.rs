@@ -52,12 +52,13 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
 
 fn shown(project: &Project) -> String {
     let mut out = format!(
-        "{} {:?} {} {:?} depth={}\n",
+        "{} {:?} {} {:?} depth={} children={}\n",
         project.name(),
         project.model(),
         project.entry(),
         project.worker_paths(),
-        project.max_depth()
+        project.max_depth(),
+        project.max_children(),
     );
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
@@ -295,7 +296,18 @@ fn project_rows() -> Vec<Row> {
         (&LIMITS, "max_turns", "", "limits: { max_turns: 1 }"),
         (&LIMITS, "processes", "", "limits: { processes: 1 }"),
         (&LIMITS, "memory_mb", "", "limits: { memory_mb: 1 }"),
+        (&LIMITS, "max_tokens", "", "limits: { max_tokens: 1 }"),
+        (&LIMITS, "max_tokens", "", "limits: { max_tokens: null }"),
+        (&LIMITS, "max_wall_s", "", "limits: { max_wall_s: 1 }"),
+        (&LIMITS, "max_working_s", "", "limits: { max_working_s: 1 }"),
+        (&LIMITS, "repeat_calls", "", "limits: { repeat_calls: 1 }"),
         (&DELEGATION, "max_depth", "", "delegation: { maxDepth: 2 }"),
+        (
+            &DELEGATION,
+            "max_children",
+            "",
+            "delegation: { max_children: 2 }",
+        ),
     ]
 }
 

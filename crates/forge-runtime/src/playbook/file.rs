@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::model::Usage;
+
 /// Largest accepted playbook, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
@@ -38,6 +40,8 @@ pub(crate) struct TurnScript {
     pub(crate) say: String,
     /// What the model calls.
     pub(crate) calls: Vec<CallScript>,
+    /// What the turn is said to have used.
+    pub(crate) usage: Usage,
 }
 
 /// A condition that must hold.

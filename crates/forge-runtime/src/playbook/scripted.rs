@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::attempts::{Attempt, Attempts, stopped_by};
 use super::file::{Binding, CallScript, Playbook, TurnScript};
 use super::templates;
-use crate::model::{Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolResult};
+use crate::model::{Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolResult, Usage};
 
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
 const MAX_CALLS_PER_TURN: usize = 2_000;
@@ -52,7 +52,7 @@ impl Scripted {
         self.attempts.clone()
     }
 
-    fn play(&self, request: &Request) -> Result<(String, Vec<ToolCall>), ModelError> {
+    fn play(&self, request: &Request) -> Result<Played, ModelError> {
         let turns = self.playbook.turns(&request.worker).ok_or_else(|| {
             ModelError::Playbook(format!("it has no turns for worker `{}`", request.worker))
         })?;
@@ -90,12 +90,16 @@ impl Scripted {
         }
         let text = play.text(&script.say, &context)?;
         let calls = play.calls(script, &known)?;
-        Ok((text, calls))
+        Ok(Played {
+            text,
+            calls,
+            usage: script.usage,
+        })
     }
 
     /// Plays on a stack of its own: the template language recurses once for each
     /// operator of an expression, and a playbook may be nothing but operators.
-    fn play_aside(&self, request: &Request) -> Result<(String, Vec<ToolCall>), ModelError> {
+    fn play_aside(&self, request: &Request) -> Result<Played, ModelError> {
         let failed = || ModelError::Playbook("its template could not be evaluated".to_owned());
         std::thread::scope(|scope| {
             std::thread::Builder::new()
@@ -156,16 +160,17 @@ impl Model for Scripted {
     }
 
     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
-        let (events, turn) = mpsc::channel(MAX_CALLS_PER_TURN + 2);
+        let (events, turn) = mpsc::channel(MAX_CALLS_PER_TURN + 3);
         // The channel holds a whole turn, so nothing here can be refused.
         match self.play_aside(&request) {
-            Ok((text, calls)) => {
-                if !text.is_empty() {
-                    let _ = events.try_send(Event::Text(text));
+            Ok(played) => {
+                if !played.text.is_empty() {
+                    let _ = events.try_send(Event::Text(played.text));
                 }
-                for call in calls {
+                for call in played.calls {
                     let _ = events.try_send(Event::Call(call));
                 }
+                let _ = events.try_send(Event::Usage(played.usage));
                 let _ = events.try_send(Event::End(Stop::Done));
             }
             Err(error) => {
@@ -174,6 +179,13 @@ impl Model for Scripted {
         }
         turn
     }
+}
+
+/// A turn as it was played.
+struct Played {
+    text: String,
+    calls: Vec<ToolCall>,
+    usage: Usage,
 }
 
 /// One turn being played.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{
-    Message, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted, Session,
+    Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted, Session,
 };
 use forge_tools::{Approver, MemoryRecorder, NobodyAnswers};
 use sandbox_config::{Sources, Trust, load};
@@ -61,14 +61,18 @@ impl World {
     }
 
     pub(crate) fn run(&self, playbook: &str) -> RunReport {
+        self.run_with(Scripted::new("test", Playbook::parse(playbook).unwrap()))
+    }
+
+    pub(crate) fn run_with(&self, model: impl Model) -> RunReport {
         let mut sources = Sources::new(self.dir.path());
         sources.trust = Trust::Given;
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let worker = project.worker("main").unwrap();
-        let model = Scripted::new("test", Playbook::parse(playbook).unwrap());
         let session = Session::builder(model)
             .workers(project.workers().unwrap())
             .max_depth(project.max_depth())
+            .max_children(project.max_children())
             .os_sandbox(OsSandbox::Detected(Arc::new(os_sandbox::Support::detect())))
             .approver(self.approver.clone())
             .recorder(self.records.clone())

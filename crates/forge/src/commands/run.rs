@@ -40,6 +40,7 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
     let session = Session::builder(model)
         .workers(workers)
         .max_depth(project.max_depth())
+        .max_children(project.max_children())
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
         .approver(gather::approver(&args.approval, global, ambient))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
@@ -195,7 +196,15 @@ fn conclude(report: &RunReport) -> Result<Exit, Failure> {
                 None => failure,
             })
         }
-        end if end.is_limit() => Err(Failure::new(Exit::Limit, "limit", end.to_string())),
+        end if end.is_limit() => {
+            let failure = Failure::new(Exit::Limit, "limit", end.to_string());
+            Err(match end.limit_key() {
+                Some(key) => {
+                    failure.hint(format!("`{key}` sets it, in the project and the worker"))
+                }
+                None => failure,
+            })
+        }
         end => Err(Failure::new(Exit::Negative, "run.failed", end.to_string())),
     }
 }

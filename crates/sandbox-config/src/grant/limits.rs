@@ -1,5 +1,5 @@
 //! Numbers that end things: each call's time and output, a tree's processes and memory, a worker's
-//! turns. The meet of two limits is the smaller one.
+//! turns, tokens and time. The meet of two limits is the smaller one.
 
 /// Limits of a grant. Units last in names.
 ///
@@ -19,6 +19,11 @@ pub struct Limits {
     /// `None`: what os-sandbox gives every command.
     pub(crate) processes: Option<u64>,
     pub(crate) memory_mb: Option<u64>,
+    /// `None` for these: no limit.
+    pub(crate) max_tokens: Option<u64>,
+    pub(crate) max_wall_s: Option<u64>,
+    pub(crate) max_working_s: Option<u64>,
+    pub(crate) repeat_calls: Option<u64>,
 }
 
 impl Default for Limits {
@@ -31,6 +36,10 @@ impl Default for Limits {
             max_turns: 50,
             processes: None,
             memory_mb: None,
+            max_tokens: Some(500_000),
+            max_wall_s: Some(1_800),
+            max_working_s: None,
+            repeat_calls: Some(3),
         }
     }
 }
@@ -78,6 +87,31 @@ impl Limits {
         self.memory_mb.map(|mb| mb.saturating_mul(1024 * 1024))
     }
 
+    /// Tokens, in and out, of a worker and everybody it calls; none: no limit.
+    #[must_use]
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.max_tokens
+    }
+
+    /// Seconds from a worker's start to its end; none: no limit.
+    #[must_use]
+    pub fn max_wall_s(&self) -> Option<u64> {
+        self.max_wall_s
+    }
+
+    /// The same without the time in which a person is being asked; none: no limit.
+    #[must_use]
+    pub fn max_working_s(&self) -> Option<u64> {
+        self.max_working_s
+    }
+
+    /// The same call with the same result this many times in a row earns a hint, twice as many
+    /// end the worker; none: it may go on.
+    #[must_use]
+    pub fn repeat_calls(&self) -> Option<u64> {
+        self.repeat_calls
+    }
+
     /// Component-wise minimum.
     #[must_use]
     pub fn meet(self, other: Limits) -> Limits {
@@ -89,6 +123,10 @@ impl Limits {
             max_turns: self.max_turns.min(other.max_turns),
             processes: smaller(self.processes, other.processes),
             memory_mb: smaller(self.memory_mb, other.memory_mb),
+            max_tokens: smaller(self.max_tokens, other.max_tokens),
+            max_wall_s: smaller(self.max_wall_s, other.max_wall_s),
+            max_working_s: smaller(self.max_working_s, other.max_working_s),
+            repeat_calls: smaller(self.repeat_calls, other.repeat_calls),
         }
     }
 
@@ -101,6 +139,10 @@ impl Limits {
         max_turns: u64::MAX,
         processes: None,
         memory_mb: None,
+        max_tokens: None,
+        max_wall_s: None,
+        max_working_s: None,
+        repeat_calls: None,
     };
 
     /// Set the field behind a config key.
@@ -113,8 +155,25 @@ impl Limits {
             "max_turns" => self.max_turns = value,
             "processes" => self.processes = Some(value),
             "memory_mb" => self.memory_mb = Some(value),
+            "max_tokens" => self.max_tokens = Some(value),
+            "max_wall_s" => self.max_wall_s = Some(value),
+            "max_working_s" => self.max_working_s = Some(value),
+            "repeat_calls" => self.repeat_calls = Some(value),
             _ => {}
         }
+    }
+
+    /// Lift the limit behind a config key that says `null`; false: this one is always a number.
+    pub(crate) fn lift(&mut self, key: &str) -> bool {
+        let limit = match key {
+            "max_tokens" => &mut self.max_tokens,
+            "max_wall_s" => &mut self.max_wall_s,
+            "max_working_s" => &mut self.max_working_s,
+            "repeat_calls" => &mut self.repeat_calls,
+            _ => return false,
+        };
+        *limit = None;
+        true
     }
 }
 

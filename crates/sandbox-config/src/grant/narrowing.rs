@@ -60,17 +60,20 @@ fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
 fn limits() -> impl Strategy<Value = Limits> {
     (
         proptest::array::uniform5(1..100u64),
-        proptest::option::of(1..100u64),
-        proptest::option::of(1..100u64),
+        proptest::array::uniform6(proptest::option::of(1..100u64)),
     )
-        .prop_map(|([a, b, c, d, e], processes, memory_mb)| Limits {
+        .prop_map(|([a, b, c, d, e], [p, m, t, w, x, r])| Limits {
             timeout_s_default: a,
             max_stdout_kb: b,
             max_stderr_kb: c,
             max_file_write_mb: d,
             max_turns: e,
-            processes,
-            memory_mb,
+            processes: p,
+            memory_mb: m,
+            max_tokens: t,
+            max_wall_s: w,
+            max_working_s: x,
+            repeat_calls: r,
         })
 }
 

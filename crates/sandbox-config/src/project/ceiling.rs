@@ -22,19 +22,33 @@ use crate::syntax::yaml::{Node, Value};
 /// What the walk over the merged tree yields.
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
-    pub(crate) max_depth: u64,
+    pub(crate) delegation: Delegation,
     pub(crate) worker_dirs: Vec<PathBuf>,
 }
 
-/// How deep workers may call workers when nobody says (seed 000).
-const DEFAULT_MAX_DEPTH: u64 = 5;
+/// How far workers may call workers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delegation {
+    pub(crate) max_depth: u64,
+    pub(crate) max_children: u64,
+}
+
+impl Default for Delegation {
+    /// The depth is seed 000's.
+    fn default() -> Delegation {
+        Delegation {
+            max_depth: 5,
+            max_children: 16,
+        }
+    }
+}
 
 /// Walk the merged tree.
 pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> ReadProject {
     let Some(top) = Fields::open(&mut walk.reports, root, "", &keys::PROJECT) else {
         return ReadProject {
             ceiling: Grant::empty(),
-            max_depth: DEFAULT_MAX_DEPTH,
+            delegation: Delegation::default(),
             worker_dirs: Vec::new(),
         };
     };
@@ -68,23 +82,29 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ceiling.approval = sections::approval(walk, top.get("approval"));
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
-    let max_depth = top
-        .get("delegation")
-        .and_then(|entry| {
-            Fields::open(
-                &mut walk.reports,
-                &entry.node,
-                "delegation",
-                &keys::DELEGATION,
-            )
-        })
-        .and_then(|delegation| delegation.count(&mut walk.reports, "max_depth"))
-        .unwrap_or(DEFAULT_MAX_DEPTH);
+    let delegation = delegation(&mut walk.reports, &top);
     ReadProject {
         ceiling,
-        max_depth,
+        delegation,
         worker_dirs,
     }
+}
+
+fn delegation(reports: &mut Reports, top: &Fields<'_>) -> Delegation {
+    let mut delegation = Delegation::default();
+    let Some(section) = top
+        .get("delegation")
+        .and_then(|entry| Fields::open(reports, &entry.node, "delegation", &keys::DELEGATION))
+    else {
+        return delegation;
+    };
+    if let Some(depth) = section.count(reports, "max_depth") {
+        delegation.max_depth = depth;
+    }
+    if let Some(children) = section.count(reports, "max_children") {
+        delegation.max_children = children;
+    }
+    delegation
 }
 
 pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
-use crate::project::ceiling::{read_project, version};
+use crate::project::ceiling::{Delegation, read_project, version};
 use crate::project::discover::discover;
 use crate::project::layers::{empty_root, lay, overlays};
 use crate::project::library::Library;
@@ -54,7 +54,7 @@ pub struct Project {
     preferences: Preferences,
     origins: BTreeMap<String, Origin>,
     ceiling: Grant,
-    max_depth: u64,
+    delegation: Delegation,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     library: Library,
@@ -117,7 +117,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         preferences,
         origins,
         ceiling: read.ceiling,
-        max_depth: read.max_depth,
+        delegation: read.delegation,
         warnings,
         widening,
     })
@@ -180,7 +180,13 @@ impl Project {
     /// How deep workers may call workers; the entry worker is at depth 1.
     #[must_use]
     pub fn max_depth(&self) -> u64 {
-        self.max_depth
+        self.delegation.max_depth
+    }
+
+    /// How many workers one run of a worker may start.
+    #[must_use]
+    pub fn max_children(&self) -> u64 {
+        self.delegation.max_children
     }
 
     /// What is odd and not wrong.

@@ -61,6 +61,12 @@ pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits)
         return limits;
     };
     for key in keys::LIMITS.list.iter().filter(|key| key.now) {
+        let says_none = section
+            .get(key.name)
+            .is_some_and(|entry| matches!(entry.node.value, Value::Null));
+        if says_none && limits.lift(key.name) {
+            continue;
+        }
         if let Some(value) = section.count(reports, key.name) {
             limits.set(key.name, value);
         }

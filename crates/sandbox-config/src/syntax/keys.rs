@@ -284,11 +284,11 @@ pub(crate) static LIMITS: Keys = Keys {
         now("max_turns"),
         now("processes"),
         now("memory_mb"),
-        later("max_tokens"),
+        now("max_tokens"),
         later("max_cost_usd"),
-        later("max_wall_s"),
-        later("max_working_s"),
-        later("repeat_calls"),
+        now("max_wall_s"),
+        now("max_working_s"),
+        now("repeat_calls"),
     ],
     foreign: &[
         (
@@ -305,7 +305,7 @@ pub(crate) static DELEGATION: Keys = Keys {
     plural: "`delegation` has",
     list: &[
         now_as("max_depth", &["maxDepth"]),
-        later("max_children"),
+        now("max_children"),
         later("child_sandbox_policy"),
     ],
     foreign: &[],
