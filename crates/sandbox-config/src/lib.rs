@@ -41,6 +41,7 @@
 mod front;
 mod grant;
 mod project;
+mod review;
 mod worker;
 
 mod syntax;
@@ -62,6 +63,8 @@ pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;
 pub use project::widening::{Untrusted, WideningRule};
 pub use project::{Project, load};
+pub use review::Review;
+pub use review::tree::{Branch, Standing};
 pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use syntax::text::{Layer, Origin};
 pub use worker::{Delegates, Worker};

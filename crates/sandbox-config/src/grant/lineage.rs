@@ -199,7 +199,7 @@ impl Step {
         Step {
             who: worker.name().to_owned(),
             declaration: Some(worker.declaration().clone()),
-            file: Some(worker.start()),
+            file: Some(worker.origin().clone()),
             grant,
         }
     }

@@ -3,6 +3,7 @@
 //! gave, whatever the workers on the way declared.
 
 pub(crate) mod declaration;
+mod difference;
 pub(crate) mod escalation;
 pub(crate) mod limits;
 pub(crate) mod lineage;

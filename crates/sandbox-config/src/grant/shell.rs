@@ -18,6 +18,19 @@ enum Token {
     Any,
 }
 
+impl Token {
+    fn covers(&self, other: &Token) -> bool {
+        match (self, other) {
+            (Token::Any, _) => true,
+            (Token::Literal(_) | Token::OneOf(_), Token::Any) => false,
+            (Token::Literal(own), Token::Literal(text)) => own == text,
+            (Token::Literal(own), Token::OneOf(texts)) => texts.iter().all(|text| text == own),
+            (Token::OneOf(own), Token::Literal(text)) => own.contains(text),
+            (Token::OneOf(own), Token::OneOf(texts)) => texts.iter().all(|text| own.contains(text)),
+        }
+    }
+}
+
 /// A parsed pattern.
 ///
 /// ```
@@ -85,6 +98,36 @@ impl Pattern {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What the word at a place may be: none, where the pattern has no more words of its own; an
+    /// empty list, where it may be any.
+    pub(crate) fn word(&self, index: usize) -> Option<Vec<&str>> {
+        Some(match self.tokens.get(index)? {
+            Token::Literal(text) => vec![text],
+            Token::OneOf(texts) => texts.iter().map(String::as_str).collect(),
+            Token::Any => Vec::new(),
+        })
+    }
+
+    /// Whether it ends in `*`: any rest, also none.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether it matches everything that `other` matches.
+    pub(crate) fn covers(&self, other: &Pattern) -> bool {
+        let lengths = if self.open {
+            other.tokens.len() >= self.tokens.len()
+        } else {
+            !other.open && other.tokens.len() == self.tokens.len()
+        };
+        lengths
+            && self
+                .tokens
+                .iter()
+                .zip(&other.tokens)
+                .all(|(own, other)| own.covers(other))
     }
 
     /// Whether a command, split into words, matches. No words match nothing.
@@ -399,6 +442,47 @@ mod tests {
             ),
         ] {
             assert_eq!(Pattern::parse(pattern).unwrap_err().to_string(), why);
+        }
+    }
+
+    #[test]
+    fn covering_is_matching_whatever_the_other_matches() {
+        for (wide, narrow, expected) in [
+            ("git *", "git log *", true),
+            ("git *", "git", true),
+            ("git *", "git *", true),
+            ("*", "rm x", true),
+            ("git log *", "git *", false),
+            ("git", "git *", false),
+            ("git (log|show) *", "git log", true),
+            ("git (log|show) *", "git (show|log) -1", true),
+            ("git (log|show) *", "git (log|push) *", false),
+            ("git log *", "git (log|log) x", true),
+            ("a * c", "a b c", true),
+            ("a b c", "a * c", false),
+            ("a * c *", "a b", false),
+        ] {
+            let parse = |text: &str| Pattern::parse(text).unwrap();
+            assert_eq!(
+                parse(wide).covers(&parse(narrow)),
+                expected,
+                "{wide} over {narrow}"
+            );
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+        #[test]
+        fn who_covers_matches_whatever_the_covered_matches(
+            wide in "(a|b|\\(a\\|b\\)|\\*)( (a|b|\\(a\\|b\\)|\\*)){0,2}",
+            narrow in "(a|b|\\(a\\|b\\)|\\*)( (a|b|\\(a\\|b\\)|\\*)){0,2}",
+            words in proptest::collection::vec("[abc]", 1..4),
+        ) {
+            let (wide, narrow) = (Pattern::parse(&wide).unwrap(), Pattern::parse(&narrow).unwrap());
+            if wide.covers(&narrow) && narrow.matches(&words) {
+                proptest::prop_assert!(wide.matches(&words));
+            }
         }
     }
 

@@ -225,22 +225,10 @@ impl Project {
         self.ceiling.entry(worker.declaration())
     }
 
-    /// What `forge check` says beside a successful load: every mistake and warning of the worker
-    /// files, and every declaration that exceeds the ceiling.
+    /// The directories that are searched for workers, in order; they need not exist.
     #[must_use]
-    pub fn check(&self) -> Vec<Diagnostic> {
-        let workers = match self.workers() {
-            Ok(workers) => workers,
-            Err(mistakes) => return mistakes.into_list(),
-        };
-        let mut list = Vec::new();
-        for worker in &workers {
-            list.extend_from_slice(worker.warnings());
-            if let Err(escalation) = self.ceiling.child(worker.declaration()) {
-                list.extend(escalation.diagnostics_list());
-            }
-        }
-        list
+    pub fn worker_dirs(&self) -> &[PathBuf] {
+        &self.library.dirs
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::syntax::text::Span;
+use crate::syntax::text::{Origin, Span};
 
 /// The closed list of codes. Programs match on them; people look them up.
 ///
@@ -73,6 +73,20 @@ pub enum Code {
     NoEffect,
     /// Another spelling of a word, read as ours.
     Alias,
+    /// A worker that declares no sandbox and is given its caller's.
+    ImplicitInherit,
+    /// Workers that call each other in a circle.
+    Cycle,
+    /// A call that is deeper than the project allows.
+    TooDeep,
+    /// A worker that nobody calls.
+    Unreachable,
+    /// A mount that no worker uses.
+    UnusedMount,
+    /// A rule that an earlier one, or a blocked one, always answers for.
+    Shadowed,
+    /// A pre-approved rule whose program runs any other program.
+    RunsAnything,
 }
 
 impl Code {
@@ -107,6 +121,13 @@ impl Code {
         Code::BadPattern,
         Code::NoEffect,
         Code::Alias,
+        Code::ImplicitInherit,
+        Code::Cycle,
+        Code::TooDeep,
+        Code::Unreachable,
+        Code::UnusedMount,
+        Code::Shadowed,
+        Code::RunsAnything,
     ];
 
     /// The stable spelling.
@@ -142,6 +163,61 @@ impl Code {
             Code::BadPattern => "rule.bad_pattern",
             Code::NoEffect => "config.no_effect",
             Code::Alias => "config.alias",
+            Code::ImplicitInherit => "worker.implicit_inherit",
+            Code::Cycle => "worker.cycle",
+            Code::TooDeep => "worker.too_deep",
+            Code::Unreachable => "worker.unreachable",
+            Code::UnusedMount => "config.unused_mount",
+            Code::Shadowed => "rule.shadowed",
+            Code::RunsAnything => "rule.runs_anything",
+        }
+    }
+
+    /// What it means, in a line: what `forge help errors` prints.
+    ///
+    /// ```
+    /// use sandbox_config::Code;
+    /// assert_eq!(Code::Overlap.meaning(), "two mounts share host files");
+    /// ```
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Code::Syntax => "the text is not YAML",
+            Code::TooComplex => "too deep, too many values, too many mistakes",
+            Code::Unreadable => "the file cannot be read: absent, a directory, no permission",
+            Code::TooLarge => "the file is larger than the cap",
+            Code::NotUtf8 => "the file is not UTF-8",
+            Code::Empty => "the file holds no keys",
+            Code::TwoFiles => "two project files in one directory",
+            Code::UnknownKey => "a key that nobody knows",
+            Code::ForeignKey => "another tool's spelling of a restriction",
+            Code::NotYet => "a documented key that has no effect yet",
+            Code::DuplicateKey => "the same key twice in one mapping",
+            Code::MissingKey => "a required key is absent",
+            Code::WrongType => "a value of another type than the key takes",
+            Code::BadValue => "a value outside of the key's list or range",
+            Code::FrontEnd => "more than one front-end, or keys of one in another",
+            Code::MountName => "a mount name that cannot be used",
+            Code::HostPath => "a host path that leaves where it must stay, or is a link",
+            Code::Overlap => "two mounts share host files",
+            Code::UnknownZone => "a worker names a zone that the project does not have",
+            Code::Untrusted => "a key that widens, and nobody has agreed to it",
+            Code::FrontMatter => "a worker file without its `---` lines",
+            Code::UnknownWorker => "a worker that does not exist",
+            Code::TwoWorkers => "two workers with one name",
+            Code::FileName => "a worker's name is not its file's",
+            Code::ExceedsParent => "a worker asks for more than its caller holds",
+            Code::ExampleFailed => "a rule's own example contradicts the rule",
+            Code::BadPattern => "a pattern that cannot be read",
+            Code::NoEffect => "a key without effect beside another",
+            Code::Alias => "another spelling of a word, read as ours",
+            Code::ImplicitInherit => "a worker declares no sandbox and inherits all of it",
+            Code::Cycle => "workers that call each other in a circle",
+            Code::TooDeep => "a call that is deeper than `delegation.max_depth`",
+            Code::Unreachable => "a worker that nobody calls",
+            Code::UnusedMount => "a mount that no worker uses",
+            Code::Shadowed => "a rule that never decides, because others always do",
+            Code::RunsAnything => "a pre-approved rule whose program runs any other",
         }
     }
 }
@@ -195,6 +271,14 @@ impl Diagnostic {
     pub(crate) fn at(mut self, span: &Span) -> Diagnostic {
         self.at = Some(span.clone());
         self
+    }
+
+    /// At the place that an origin remembers; none for a built-in value.
+    pub(crate) fn at_origin(self, origin: &Origin) -> Diagnostic {
+        match origin.span() {
+            Some(span) => self.at(span),
+            None => self,
+        }
     }
 
     /// For a mistake that has a file and no place in it.
@@ -365,6 +449,16 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// The errors of a list of findings, and what came along; `None` if there is none.
+    ///
+    /// ```
+    /// assert!(sandbox_config::Diagnostics::of(Vec::new()).is_none());
+    /// ```
+    #[must_use]
+    pub fn of(findings: Vec<Diagnostic>) -> Option<Diagnostics> {
+        Diagnostics::from_list(findings)
+    }
+
     /// `None` if the list holds no error; warnings may come along with errors. Errors come first
     /// in `to_json`, file order is kept otherwise.
     pub(crate) fn from_list(list: Vec<Diagnostic>) -> Option<Diagnostics> {

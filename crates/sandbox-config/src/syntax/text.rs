@@ -55,13 +55,25 @@ impl Layer {
 /// assert_eq!(origin.layer(), Layer::Default);
 /// assert_eq!(origin.to_string(), "default");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Origin {
     layer: Layer,
     name: Option<Arc<str>>,
     line: u32,
     column: u32,
+    /// For a caret in a later message; no part of what the origin is.
+    span: Option<Span>,
 }
+
+/// The same place of the same layer.
+impl PartialEq for Origin {
+    fn eq(&self, other: &Origin) -> bool {
+        (self.layer, &self.name, self.line, self.column)
+            == (other.layer, &other.name, other.line, other.column)
+    }
+}
+
+impl Eq for Origin {}
 
 impl Origin {
     /// The origin of a value that nobody wrote.
@@ -72,16 +84,13 @@ impl Origin {
             name: None,
             line: 0,
             column: 0,
+            span: None,
         }
     }
 
-    pub(crate) fn in_layer(layer: Layer, name: &str, line: u32, column: u32) -> Origin {
-        Origin {
-            layer,
-            name: Some(name.into()),
-            line,
-            column,
-        }
+    /// The place, where there is one.
+    pub(crate) fn span(&self) -> Option<&Span> {
+        self.span.as_ref()
     }
 
     /// The layer.
@@ -201,6 +210,12 @@ impl Span {
     }
 
     pub(crate) fn origin(&self) -> Origin {
-        Origin::in_layer(self.layer(), &self.text.name, self.line, self.column)
+        Origin {
+            layer: self.layer(),
+            name: Some(self.text.name.as_str().into()),
+            line: self.line,
+            column: self.column,
+            span: Some(self.clone()),
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::text::{Origin, Span, Text};
 use crate::syntax::yaml::{self, Entry, Node, Value};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
@@ -54,6 +54,9 @@ pub struct Worker {
     declaration: Declaration,
     tools: Option<Vec<String>>,
     delegates: Delegates,
+    /// Where each listed name stands.
+    delegates_at: Vec<Origin>,
+    at: Origin,
     file: PathBuf,
     shown: String,
     warnings: Vec<Diagnostic>,
@@ -132,6 +135,24 @@ impl Worker {
         &self.delegates
     }
 
+    /// Where its delegation list names a worker; none if only `*` does, or nothing.
+    #[must_use]
+    pub fn delegate_origin(&self, name: &str) -> Option<&Origin> {
+        match &self.delegates {
+            Delegates::None | Delegates::All => None,
+            Delegates::Listed(names) => {
+                let index = names.iter().position(|listed| listed == name)?;
+                self.delegates_at.get(index)
+            }
+        }
+    }
+
+    /// The first line of its file.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.at
+    }
+
     /// The limits it asks for: each the smaller of its own and the default's.
     #[must_use]
     pub fn limits(&self) -> Limits {
@@ -160,11 +181,6 @@ impl Worker {
     #[must_use]
     pub fn widening(&self) -> &[WideningKey] {
         &self.widening
-    }
-
-    /// Where its file begins.
-    pub(crate) fn start(&self) -> Origin {
-        Origin::in_layer(Layer::Project, &self.shown, 1, 1)
     }
 
     pub(crate) fn with_reports(
@@ -247,7 +263,7 @@ pub(crate) fn parse(
     }
     declaration.tools = tools(walk, &top);
     declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
-    let delegates = delegates(&mut walk.reports, &top);
+    let (delegates, delegates_at) = delegates(&mut walk.reports, &top);
     Some(Worker {
         name,
         description,
@@ -256,6 +272,8 @@ pub(crate) fn parse(
         tools: declaration.tools.clone(),
         declaration,
         delegates,
+        delegates_at,
+        at: Span::start(text).origin(),
         file: file.to_path_buf(),
         shown: text.name.clone(),
         warnings: Vec::new(),
@@ -480,10 +498,10 @@ fn tools(walk: &mut Walk<'_>, top: &Fields<'_>) -> Option<Vec<String>> {
     Some(list.into_iter().map(|(name, _)| name.to_owned()).collect())
 }
 
-fn delegates(reports: &mut Reports, top: &Fields<'_>) -> Delegates {
+fn delegates(reports: &mut Reports, top: &Fields<'_>) -> (Delegates, Vec<Origin>) {
     let list = top.strings(reports, "workers").unwrap_or_default();
     if list.iter().any(|(name, _)| *name == "*") {
-        return Delegates::All;
+        return (Delegates::All, Vec::new());
     }
     for (name, node) in &list {
         if !is_name(name) {
@@ -491,7 +509,9 @@ fn delegates(reports: &mut Reports, top: &Fields<'_>) -> Delegates {
         }
     }
     if list.is_empty() {
-        return Delegates::None;
+        return (Delegates::None, Vec::new());
     }
-    Delegates::Listed(list.into_iter().map(|(name, _)| name.to_owned()).collect())
+    let at = list.iter().map(|(_, node)| node.span.origin()).collect();
+    let names = list.into_iter().map(|(name, _)| name.to_owned()).collect();
+    (Delegates::Listed(names), at)
 }

@@ -16,3 +16,4 @@ mod workers;
 mod directories;
 #[cfg(feature = "process")]
 mod policies;
+mod review;

@@ -1,0 +1,92 @@
+//! What one grant holds beyond another, in words for people: how `forge check` and
+//! `forge explain` show that a call narrows.
+
+use crate::grant::Grant;
+use crate::grant::mount::Mount;
+use crate::grant::verdict::Operation;
+
+impl Grant {
+    /// What this grant holds and `less` does not, one thing a line; with config words.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use sandbox_config::{load, Declaration, Mode, Sources, ZoneDeclaration};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let wish = Declaration::zones([ZoneDeclaration::new("workspace", Mode::ReadOnly)]);
+    /// let child = project.ceiling().child(&wish).unwrap();
+    /// assert_eq!(project.ceiling().beyond(&child), ["no cache", "workspace rw → ro"]);
+    /// assert!(child.beyond(&child).is_empty());
+    /// ```
+    #[must_use]
+    pub fn beyond(&self, less: &Grant) -> Vec<String> {
+        let mut list = Vec::new();
+        for held in self.mounts() {
+            match less.mount(held.name()) {
+                None => list.push(format!("no {}", held.name())),
+                Some(mount) => of_mount(held, mount, &mut list),
+            }
+        }
+        if self.network() != less.network() {
+            list.push("less network".to_owned());
+        }
+        match (self.shell(), less.shell()) {
+            (Some(_), None) => list.push("no shell".to_owned()),
+            (Some(held), Some(rules)) => {
+                for own in rules.lists.iter().skip(held.lists.len()) {
+                    match own.rules.len() {
+                        0 => {}
+                        1 => list.push("1 shell rule of its own".to_owned()),
+                        many => list.push(format!("{many} shell rules of its own")),
+                    }
+                    list.extend(
+                        own.default
+                            .map(|verdict| format!("other commands {verdict}")),
+                    );
+                }
+            }
+            (None, _) => {}
+        }
+        if less.tools() != self.tools()
+            && let Some(tools) = less.tools()
+        {
+            let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+            list.push(format!("only the tools {}", names.join(", ")));
+        }
+        if self.limits() != less.limits() {
+            list.push("tighter limits".to_owned());
+        }
+        list
+    }
+}
+
+fn of_mount(held: &Mount, mount: &Mount, list: &mut Vec<String>) {
+    let name = held.name();
+    if held.mode() != mount.mode() {
+        list.push(format!("{name} {} → {}", held.mode(), mount.mode()));
+    }
+    if held.host() != mount.host() {
+        list.push(format!("{name} only below {}", mount.target()));
+    }
+    if held.usable() && !mount.usable() {
+        list.push(format!("{name} held, not used"));
+    }
+    for operation in Operation::ALL {
+        let (before, after) = (
+            held.approval().verdict(operation),
+            mount.approval().verdict(operation),
+        );
+        if after > before {
+            list.push(format!("{name} {operation} {before} → {after}"));
+        }
+    }
+    if held.suffixes() != mount.suffixes()
+        && let Some(suffixes) = mount.suffixes()
+    {
+        list.push(format!("{name} only {}", suffixes.join(" ")));
+    }
+    if held.max_file_bytes() != mount.max_file_bytes()
+        && let Some(bytes) = mount.max_file_bytes()
+    {
+        list.push(format!("{name} files up to {bytes} bytes"));
+    }
+}

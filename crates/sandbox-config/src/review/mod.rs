@@ -1,0 +1,142 @@
+//! What `forge check` finds in a project that loads: every worker file's mistakes, calls that
+//! cannot work, and what is odd. Looks at nothing but what was loaded, and changes nothing.
+
+mod lints;
+pub(crate) mod tree;
+
+use std::collections::BTreeSet;
+
+use crate::project::Project;
+use crate::review::tree::{Branch, Forest};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::worker::Worker;
+
+/// A project, looked through.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// # std::fs::write(dir.path().join("workers/main.worker"),
+/// #     "---\nname: main\nworkers: [fmt]\n---\nGo.\n").unwrap();
+/// # std::fs::write(dir.path().join("workers/fmt.worker"),
+/// #     "---\nname: fmt\nsandbox: {zones: [{name: cache, mode: ro}]}\n---\nGo.\n").unwrap();
+/// use sandbox_config::{load, Sources, Standing};
+/// let review = load(&Sources::new(dir.path())).unwrap().review();
+/// let main = &review.tree()[0];
+/// let fmt = &main.calls()[0];
+/// assert!(matches!(fmt.standing(), Standing::Holds));
+/// assert_eq!(fmt.narrowed(), ["cache rw → ro", "no workspace"]);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Review {
+    findings: Vec<Diagnostic>,
+    readable: bool,
+    workers: Vec<Worker>,
+    tree: Vec<Branch>,
+}
+
+impl Review {
+    /// Mistakes and warnings, by file and place.
+    #[must_use]
+    pub fn findings(&self) -> &[Diagnostic] {
+        &self.findings
+    }
+
+    /// False: a worker file holds mistakes, so there are no workers and no tree.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Every worker, by name.
+    #[must_use]
+    pub fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// Who calls whom: the entry worker first, then whoever it does not reach.
+    #[must_use]
+    pub fn tree(&self) -> &[Branch] {
+        &self.tree
+    }
+}
+
+impl Project {
+    /// Look through the project and all its workers.
+    pub fn review(&self) -> Review {
+        let mut findings = self.warnings().to_vec();
+        lints::rules(self.ceiling(), &mut findings);
+        let (readable, workers, tree) = match self.workers() {
+            Err(mistakes) => {
+                findings.extend(mistakes.into_list());
+                (false, Vec::new(), Vec::new())
+            }
+            Ok(workers) => {
+                let tree = self.look_at(&workers, &mut findings);
+                (true, workers, tree)
+            }
+        };
+        in_order(&mut findings);
+        Review {
+            findings,
+            readable,
+            workers,
+            tree,
+        }
+    }
+
+    fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<Branch> {
+        for worker in workers {
+            findings.extend_from_slice(worker.warnings());
+            if let Err(escalation) = self.ceiling().child(worker.declaration()) {
+                findings.extend(escalation.diagnostics_list());
+            }
+            lints::worker_rules(worker, findings);
+        }
+        let Forest { tree, reached } = tree::grow(self, workers, findings);
+        lints::workers(self, workers, &reached, findings);
+        // A worker that is refused uses nothing, and that is not what is wrong.
+        if !findings.iter().any(Diagnostic::is_error) {
+            lints::unused_mounts(self.ceiling(), &tree, findings);
+        }
+        tree
+    }
+
+    /// What `forge check` says beside a successful load: [`Review::findings`].
+    #[must_use]
+    pub fn check(&self) -> Vec<Diagnostic> {
+        self.review().findings
+    }
+}
+
+/// By file and place, each thing said once.
+fn in_order(findings: &mut Vec<Diagnostic>) {
+    findings.sort_by(|a, b| key(a).cmp(&key(b)));
+    let mut seen = BTreeSet::new();
+    findings.retain(|finding| seen.insert(owned(key(finding))));
+}
+
+type Key<'a> = (Option<&'a str>, Option<u32>, Option<u32>, Code, &'a str);
+
+fn key(finding: &Diagnostic) -> Key<'_> {
+    (
+        finding.file(),
+        finding.line(),
+        finding.column(),
+        finding.code(),
+        finding.message(),
+    )
+}
+
+type OwnedKey = (Option<String>, Option<u32>, Option<u32>, Code, String);
+
+fn owned((file, line, column, code, message): Key<'_>) -> OwnedKey {
+    (
+        file.map(str::to_owned),
+        line,
+        column,
+        code,
+        message.to_owned(),
+    )
+}

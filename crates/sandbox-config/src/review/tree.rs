@@ -1,0 +1,329 @@
+//! Who may call whom, and what each holds when it is called that way. The runtime refuses the
+//! same calls when they are made; here they are found before anything runs.
+//!
+//! A worker with `workers: ["*"]` is not unfolded: it names nobody in particular, so what it
+//! cannot call is a warning and not a mistake.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::grant::Grant;
+use crate::grant::escalation::Escalation;
+use crate::project::Project;
+use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::worker::{Delegates, Worker};
+
+/// More calls than anybody reads; a graph has exponentially many ways through it.
+const MAX_BRANCHES: usize = 10_000;
+
+/// One worker, as somebody calls it.
+///
+/// See [`Review`](crate::Review).
+///
+/// ```
+/// fn depth(branch: &sandbox_config::Branch) -> usize {
+///     1 + branch.calls().iter().map(depth).max().unwrap_or(0)
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Branch {
+    worker: String,
+    standing: Standing,
+    grant: Grant,
+    narrowed: Vec<String>,
+    calls_any: bool,
+    calls: Vec<Branch>,
+}
+
+/// What becomes of a worker that is called.
+///
+/// ```
+/// use sandbox_config::Standing;
+/// assert!(Standing::Holds.is_called() && !Standing::Cycle.is_called());
+/// ```
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// It holds the branch's grant.
+    Holds,
+    /// The same, and it is shown with its own calls elsewhere in the tree.
+    AsShown,
+    /// It asks for more than its caller holds; the call is refused.
+    Refused(Escalation),
+    /// Nobody has this name.
+    Missing,
+    /// It is already at work above; the call is refused.
+    Cycle,
+    /// It would be deeper than the project allows; the call is refused.
+    TooDeep,
+}
+
+impl Standing {
+    /// Whether the call comes about.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        match self {
+            Standing::Holds | Standing::AsShown => true,
+            Standing::Refused(_) | Standing::Missing | Standing::Cycle | Standing::TooDeep => false,
+        }
+    }
+}
+
+impl Branch {
+    /// The worker's name.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        &self.worker
+    }
+
+    /// What becomes of the call.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// What it holds; nothing, if the call does not come about.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// What its caller (the project, for the first) holds and it does not.
+    #[must_use]
+    pub fn narrowed(&self) -> &[String] {
+        &self.narrowed
+    }
+
+    /// Whether it may call every worker (`["*"]`).
+    #[must_use]
+    pub fn calls_any(&self) -> bool {
+        self.calls_any
+    }
+
+    /// Whom it may call by name.
+    #[must_use]
+    pub fn calls(&self) -> &[Branch] {
+        &self.calls
+    }
+}
+
+pub(crate) struct Forest<'p> {
+    pub(crate) tree: Vec<Branch>,
+    /// Everybody whom the entry worker comes to call.
+    pub(crate) reached: BTreeSet<&'p str>,
+}
+
+struct Grower<'p, 'f> {
+    project: &'p Project,
+    workers: BTreeMap<&'p str, &'p Worker>,
+    findings: &'f mut Vec<Diagnostic>,
+    /// With what each worker has been shown, and how deep.
+    shown: BTreeMap<&'p str, Vec<(Grant, u64)>>,
+    reached: BTreeSet<&'p str>,
+    branches: usize,
+}
+
+pub(crate) fn grow<'p>(
+    project: &'p Project,
+    workers: &'p [Worker],
+    findings: &mut Vec<Diagnostic>,
+) -> Forest<'p> {
+    let mut grower = Grower {
+        project,
+        workers: workers
+            .iter()
+            .map(|worker| (worker.name(), worker))
+            .collect(),
+        findings,
+        shown: BTreeMap::new(),
+        reached: BTreeSet::new(),
+        branches: 0,
+    };
+    let mut tree = Vec::new();
+    if let Some(entry) = grower.workers.get(project.entry()).copied() {
+        tree.push(grower.root(entry));
+    }
+    let reached = grower.reached.clone();
+    for worker in workers {
+        if !grower.reached.contains(worker.name()) {
+            tree.push(grower.root(worker));
+        }
+    }
+    if grower.branches > MAX_BRANCHES {
+        let message = format!("more than {MAX_BRANCHES} calls; the rest was not looked at");
+        grower
+            .findings
+            .push(Diagnostic::warning(Code::TooComplex, message));
+    }
+    Forest { tree, reached }
+}
+
+impl<'p> Grower<'p, '_> {
+    /// As `forge run` starts a worker.
+    fn root(&mut self, worker: &'p Worker) -> Branch {
+        self.reached.insert(worker.name());
+        let ceiling = self.project.ceiling();
+        match self.project.entry_grant(worker) {
+            Ok(grant) => self.held(worker, ceiling, grant, &mut Vec::new()),
+            // The look at each worker alone has reported it.
+            Err(escalation) => branch(worker.name(), Standing::Refused(escalation)),
+        }
+    }
+
+    fn held(
+        &mut self,
+        worker: &'p Worker,
+        caller: &Grant,
+        grant: Grant,
+        above: &mut Vec<&'p str>,
+    ) -> Branch {
+        let mut branch = branch(worker.name(), Standing::Holds);
+        branch.narrowed = caller.beyond(&grant);
+        let depth = u64::try_from(above.len()).unwrap_or(u64::MAX);
+        let shown = self.shown.entry(worker.name()).or_default();
+        // Shown at least as deep, nothing more can go wrong below.
+        if shown
+            .iter()
+            .any(|(known, at)| *known == grant && *at >= depth)
+        {
+            branch.standing = Standing::AsShown;
+            branch.grant = grant;
+            return branch;
+        }
+        shown.push((grant.clone(), depth));
+        above.push(worker.name());
+        match worker.delegates() {
+            Delegates::None => {}
+            Delegates::All => {
+                branch.calls_any = true;
+                self.anybody(worker, &grant, above);
+            }
+            Delegates::Listed(names) => {
+                let mut once = BTreeSet::new();
+                for name in names.iter().filter(|name| once.insert(name.as_str())) {
+                    self.branches += 1;
+                    if self.branches > MAX_BRANCHES {
+                        break;
+                    }
+                    branch.calls.push(self.call(worker, &grant, name, above));
+                }
+            }
+        }
+        above.pop();
+        branch.grant = grant;
+        branch
+    }
+
+    fn call(
+        &mut self,
+        from: &'p Worker,
+        grant: &Grant,
+        name: &str,
+        above: &mut Vec<&'p str>,
+    ) -> Branch {
+        let Some(worker) = self.workers.get(name).copied() else {
+            let unknown = format!(
+                "'{}' may call '{name}', and there is no such worker",
+                from.name()
+            );
+            let finding = Diagnostic::error(Code::UnknownWorker, unknown);
+            let finding = match nearest(name, self.workers.keys().copied()) {
+                Some(near) => finding.help(format!("did you mean `{near}`?")),
+                None => finding,
+            };
+            self.find(from, name, finding);
+            return branch(name, Standing::Missing);
+        };
+        self.reached.insert(worker.name());
+        if above.contains(&worker.name()) {
+            let circle = format!("{} > {name}", above.join(" > "));
+            let message = format!(
+                "'{}' calls '{name}', which is at work above it",
+                from.name()
+            );
+            let finding = Diagnostic::error(Code::Cycle, message)
+                .note(circle)
+                .help("the call is refused when it is made: take the name out of the list");
+            self.find(from, name, finding);
+            return branch(name, Standing::Cycle);
+        }
+        let deepest = self.project.max_depth();
+        if u64::try_from(above.len()).unwrap_or(u64::MAX) >= deepest {
+            let message = format!(
+                "'{}' calls '{name}' deeper than this project's limit of {deepest}",
+                from.name()
+            );
+            let finding = Diagnostic::error(Code::TooDeep, message)
+                .note(format!("{} > {name}", above.join(" > ")))
+                .help("raise `delegation.max_depth`, or shorten the chain");
+            self.find(from, name, finding);
+            return branch(name, Standing::TooDeep);
+        }
+        match grant.child(worker.declaration()) {
+            Ok(child) => self.held(worker, grant, child, above),
+            Err(escalation) => {
+                for finding in escalation.diagnostics_list() {
+                    let called =
+                        format!("'{}' may call '{name}', which asks for more", from.name());
+                    let finding = match from.delegate_origin(name).and_then(|origin| origin.span())
+                    {
+                        Some(span) => finding.related(span, called),
+                        None => finding.note(called),
+                    };
+                    self.findings.push(finding);
+                }
+                branch(name, Standing::Refused(escalation))
+            }
+        }
+    }
+
+    /// `["*"]`: everybody is reached, and what would be refused is a warning for each worker.
+    fn anybody(&mut self, from: &'p Worker, grant: &Grant, above: &[&'p str]) {
+        let all: Vec<&'p Worker> = self.workers.values().copied().collect();
+        let mut refused = Vec::new();
+        for worker in all {
+            self.reached.insert(worker.name());
+            self.branches += 1;
+            if self.branches > MAX_BRANCHES {
+                break;
+            }
+            if !above.contains(&worker.name()) && grant.child(worker.declaration()).is_err() {
+                refused.push(worker.name());
+            }
+        }
+        if !refused.is_empty() {
+            const SHOWN: usize = 5;
+            let names: Vec<&str> = refused.iter().copied().take(SHOWN).collect();
+            let more = match refused.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let message = format!(
+                "'{}' may call everybody, and some ask for more than it holds: {}{more}",
+                from.name(),
+                names.join(", ")
+            );
+            self.findings.push(
+                Diagnostic::warning(Code::ExceedsParent, message)
+                    .at_origin(from.origin())
+                    .help("such a call is refused when it is made: list the workers that it calls"),
+            );
+        }
+    }
+
+    fn find(&mut self, from: &Worker, name: &str, finding: Diagnostic) {
+        self.findings.push(match from.delegate_origin(name) {
+            Some(origin) => finding.at_origin(origin),
+            None => finding.at_origin(from.origin()),
+        });
+    }
+}
+
+fn branch(name: &str, standing: Standing) -> Branch {
+    Branch {
+        worker: name.to_owned(),
+        standing,
+        grant: Grant::empty(),
+        narrowed: Vec::new(),
+        calls_any: false,
+        calls: Vec::new(),
+    }
+}

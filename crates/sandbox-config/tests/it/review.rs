@@ -1,0 +1,346 @@
+//! What a look through a whole project finds: as data, one row a finding.
+
+use sandbox_config::{Branch, Standing};
+
+use crate::support::{CONFIG, Scratch};
+
+const ZONES: &str =
+    "sandbox:\n  zones:\n    data: { path: data, mode: ro }\n    ws: { path: ws }\n";
+
+fn worker(name: &str, keys: &str) -> (String, String) {
+    let text = format!("---\nname: {name}\ndescription: does things\n{keys}---\nGo.\n");
+    (format!("workers/{name}.worker"), text)
+}
+
+fn scratch(config: &str, workers: &[(&str, &str)]) -> Scratch {
+    let mut scratch = Scratch::new().file(CONFIG, config);
+    for (name, keys) in workers {
+        let (file, text) = worker(name, keys);
+        scratch = scratch.file(&file, text);
+    }
+    scratch
+}
+
+/// `code file:line:column message`, of everything found; trust is given, or every
+/// pre-approved rule would say so.
+fn found(config: &str, workers: &[(&str, &str)]) -> Vec<String> {
+    let scratch = scratch(config, workers);
+    let mut sources = scratch.sources();
+    sources.trust = sandbox_config::Trust::Given;
+    let review = sandbox_config::load(&sources).unwrap().review();
+    review
+        .findings()
+        .iter()
+        .map(|one| {
+            let level = if one.is_error() { "error" } else { "warning" };
+            let place = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
+            format!(
+                "{level} {} {}:{}:{} {}",
+                one.code().as_str(),
+                one.file().unwrap_or("-"),
+                place(one.line()),
+                place(one.column()),
+                one.message()
+            )
+        })
+        .collect()
+}
+
+#[track_caller]
+fn check(config: &str, workers: &[(&str, &str)], expected: &[&str]) {
+    assert_eq!(found(config, workers), expected, "{config}\n{workers:?}");
+}
+
+const ALL: &str = "sandbox: { zones: [{ name: data, mode: ro }, { name: ws }] }\n";
+
+#[test]
+fn a_project_in_order_has_no_findings() {
+    check(
+        ZONES,
+        &[
+            ("main", "workers: [fmt]\n"),
+            ("fmt", "sandbox: { zones: [{ name: data, mode: ro }] }\n"),
+        ],
+        &[],
+    );
+    check(
+        "{}\n",
+        &[],
+        &[
+            "warning config.empty golem-forge.config.yaml:1:1 the project file holds no keys: all defaults apply",
+        ][..0],
+    );
+}
+
+#[test]
+fn calls_that_cannot_work_are_errors_where_they_are_listed() {
+    check(
+        ZONES,
+        &[("main", "workers: [fmy]\n"), ("fmt", ALL)],
+        &[
+            "warning worker.unreachable workers/fmt.worker:1:1 nobody calls 'fmt'",
+            "error worker.unknown workers/main.worker:4:11 'main' may call 'fmy', and there is no such worker",
+        ],
+    );
+    check(
+        ZONES,
+        &[
+            ("main", "workers: [a]\n"),
+            ("a", "workers: [b]\n"),
+            ("b", "workers: [a, b]\n"),
+        ],
+        &[
+            "error worker.cycle workers/b.worker:4:11 'b' calls 'a', which is at work above it",
+            "error worker.cycle workers/b.worker:4:14 'b' calls 'b', which is at work above it",
+        ],
+    );
+    let shallow = format!("{ZONES}delegation: {{ max_depth: 2 }}\n");
+    check(
+        &shallow,
+        &[
+            ("main", "workers: [a]\n"),
+            ("a", "workers: [b]\n"),
+            ("b", ""),
+        ],
+        &[
+            "error worker.too_deep workers/a.worker:4:11 'a' calls 'b' deeper than this project's limit of 2",
+        ],
+    );
+    check(
+        ZONES,
+        &[
+            (
+                "main",
+                "sandbox: { zones: [{ name: data, mode: ro }] }\nworkers: [fmt]\n",
+            ),
+            ("fmt", "sandbox: { zones: [{ name: ws, mode: rw }] }\n"),
+        ],
+        &[
+            "error worker.exceeds_parent workers/fmt.worker:4:28 Child requests zone 'ws' but parent doesn't have it",
+        ],
+    );
+    // A mode left out means rw, and that is more than the zone gives.
+    check(
+        ZONES,
+        &[
+            ("main", "workers: [fmt]\n"),
+            ("fmt", "sandbox: { zones: [{ name: data }] }\n"),
+        ],
+        &[
+            "error worker.exceeds_parent workers/fmt.worker:4:28 Child requests 'rw' on 'data' but parent only has 'ro'",
+        ],
+    );
+}
+
+#[test]
+fn a_worker_that_calls_everybody_is_only_warned_about() {
+    check(
+        ZONES,
+        &[
+            (
+                "main",
+                "sandbox: { zones: [{ name: data, mode: ro }] }\nworkers: ['*']\n",
+            ),
+            ("a", "sandbox: { zones: [{ name: ws }] }\n"),
+            ("b", "workers: ['*']\n"),
+        ],
+        &[
+            "warning config.unused_mount golem-forge.config.yaml:4:5 no worker uses `ws`",
+            "warning worker.exceeds_parent workers/main.worker:1:1 'main' may call everybody, and some ask for more than it holds: a",
+        ],
+    );
+}
+
+#[test]
+fn what_is_written_and_never_used() {
+    check(
+        ZONES,
+        &[
+            ("main", "sandbox: { zones: [{ name: data, mode: ro }] }\n"),
+            ("lost", "sandbox: none\n"),
+        ],
+        &[
+            "warning config.unused_mount golem-forge.config.yaml:4:5 no worker uses `ws`",
+            "warning worker.unreachable workers/lost.worker:1:1 nobody calls 'lost'",
+        ],
+    );
+    // Held only, and nobody to pass it on to.
+    check(
+        ZONES,
+        &[(
+            "main",
+            "sandbox: { zones: [{ name: data, mode: ro }, { name: ws, use: false }] }\n",
+        )],
+        &["warning config.unused_mount golem-forge.config.yaml:4:5 no worker uses `ws`"],
+    );
+    // Without workers, commands of a person use everything.
+    check(ZONES, &[], &[]);
+    // Mounts that nobody declared are nobody's mistake.
+    check("name: x\n", &[("main", "sandbox: none\n")], &[]);
+}
+
+#[test]
+fn who_inherits_without_saying_so() {
+    let inherit = ZONES.replace("sandbox:\n", "sandbox:\n  default: inherit\n");
+    check(
+        &inherit,
+        &[
+            ("main", "workers: [editor, pure]\n"),
+            ("editor", ""),
+            ("pure", "sandbox: none\n"),
+        ],
+        &[
+            "warning worker.implicit_inherit workers/editor.worker:1:1 'editor' declares no sandbox and inherits all of it",
+        ],
+    );
+}
+
+#[test]
+fn a_file_name_that_is_not_the_name() {
+    let scratch = Scratch::new()
+        .file(CONFIG, "name: x\n")
+        .file("workers/other.worker", "---\nname: main\n---\nGo.\n");
+    let review = scratch.load().unwrap().review();
+    let codes: Vec<_> = review
+        .findings()
+        .iter()
+        .map(|one| one.code().as_str())
+        .collect();
+    assert_eq!(codes, ["worker.file_name"]);
+}
+
+#[test]
+fn rules_that_never_decide() {
+    let rules = |rules: &str| format!("shell:\n  rules:\n{rules}");
+    for (list, expected) in [
+        // The first match counts.
+        (
+            "    - { pattern: 'ls *', approval: ask }\n    - { pattern: 'ls -l', approval: preApproved }\n",
+            &[
+                "warning rule.shadowed golem-forge.config.yaml:4:18 `ls -l` never decides: `ls *` always does",
+            ][..],
+        ),
+        // A blocked rule counts wherever it stands.
+        (
+            "    - { pattern: 'rm -r x', approval: ask }\n    - { pattern: 'rm *', approval: blocked }\n",
+            &[
+                "warning rule.shadowed golem-forge.config.yaml:3:18 `rm -r x` never decides: `rm *` always does",
+            ],
+        ),
+        (
+            "    - { pattern: 'rm *', approval: ask }\n    - { pattern: 'rm -r x', approval: blocked }\n",
+            &[],
+        ),
+        (
+            "    - { pattern: 'wc', approval: ask }\n    - { pattern: 'wc *', approval: ask }\n",
+            &[],
+        ),
+    ] {
+        check(&rules(list), &[], expected);
+    }
+    check(
+        "shell: { default: ask }\n",
+        &[(
+            "main",
+            "shell:\n  rules:\n    - { pattern: 'ls *', approval: ask }\n    - { pattern: 'ls', approval: blocked }\n    - { pattern: 'ls', approval: ask }\n",
+        )],
+        &["warning rule.shadowed workers/main.worker:8:18 `ls` never decides: `ls *` always does"],
+    );
+}
+
+#[test]
+fn rules_that_run_anything() {
+    for (pattern, runs) in [
+        ("git *", true),
+        ("git (log|show) *", false),
+        ("git * log", true),
+        ("git", false),
+        ("python *", true),
+        ("/usr/bin/python3 *", true),
+        ("python tool.py *", false),
+        ("python -c *", true),
+        ("sh -c *", true),
+        ("sh -c 'echo hi'", false),
+        ("bash", false),
+        ("*", true),
+        ("* x", true),
+        ("(ls|env) *", true),
+        ("grep *", false),
+        ("cargo test *", false),
+    ] {
+        for (approval, matters) in [("preApproved", true), ("ask", false), ("blocked", false)] {
+            let config = format!(
+                "shell:\n  rules:\n    - {{ pattern: \"{pattern}\", approval: {approval} }}\n"
+            );
+            let list = found(&config, &[]);
+            assert_eq!(
+                list.iter().any(|one| one.contains("rule.runs_anything")),
+                runs && matters,
+                "{pattern} {approval}: {list:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_tree_shows_every_call_and_how_it_narrows() {
+    fn lines(branch: &Branch, depth: usize, out: &mut Vec<String>) {
+        let standing = match branch.standing() {
+            Standing::Holds => "holds",
+            Standing::AsShown => "as shown",
+            Standing::Refused(_) => "refused",
+            Standing::Missing => "missing",
+            Standing::Cycle => "cycle",
+            Standing::TooDeep => "too deep",
+        };
+        out.push(format!(
+            "{}{} {standing}: {}",
+            "  ".repeat(depth),
+            branch.worker(),
+            branch.narrowed().join(", ")
+        ));
+        for call in branch.calls() {
+            lines(call, depth + 1, out);
+        }
+    }
+    let scratch = scratch(
+        &format!("{ZONES}limits: {{ max_turns: 9 }}\nshell: {{ default: ask }}\n"),
+        &[
+            ("main", "workers: [a, b]\n"),
+            (
+                "a",
+                "sandbox: { zones: [{ name: ws, suffixes: [.md], approval: { delete: blocked } }] }\nworkers: [b]\ntools: [read_file]\n",
+            ),
+            (
+                "b",
+                "sandbox: { zones: [{ name: ws, mode: ro, use: false }] }\nshell: {}\nlimits: { max_turns: 1 }\nworkers: [c]\n",
+            ),
+            ("c", ""),
+        ],
+    );
+    let review = scratch.load().unwrap().review();
+    let mut out = Vec::new();
+    for branch in review.tree() {
+        lines(branch, 0, &mut out);
+    }
+    insta::assert_snapshot!(out.join("\n"), @r"
+    main holds: 
+      a holds: no data, ws delete ask → blocked, ws only .md, no shell, only the tools read_file
+        b refused: 
+      b holds: no data, ws rw → ro, ws held, not used, tighter limits
+        c holds: no ws, no shell
+    ");
+}
+
+#[test]
+fn a_graph_with_more_ways_than_atoms_ends() {
+    // Every worker lists every later one: 2^60 ways through.
+    let names: Vec<String> = (0..60).map(|n| format!("w{n:02}")).collect();
+    let mut scratch = Scratch::new().file(CONFIG, "entry: w00\ndelegation: { max_depth: 100 }\n");
+    for (n, name) in names.iter().enumerate() {
+        let (file, text) = worker(name, &format!("workers: [{}]\n", names[n + 1..].join(", ")));
+        scratch = scratch.file(&file, text);
+    }
+    let review = scratch.load().unwrap().review();
+    assert!(review.tree().len() == 1);
+}
