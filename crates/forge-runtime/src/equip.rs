@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_tools::{Approver, Caller, Processes, Recorder, Tool, Toolbox, ToolboxBuilder};
-use os_sandbox::{Assumed, Backend, Plan, Requirement, Support};
+use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{Grant, GrantError};
 
 use crate::gate::GrantGate;
@@ -126,7 +126,7 @@ pub fn equip(
                 Processes::new(confinement.clone())
                     .notes(
                         writable,
-                        grant.network() != sandbox_config::NetworkAccess::Denied,
+                        *grant.network() != sandbox_config::NetworkAccess::Denied,
                     )
                     .default_timeout(Duration::from_secs(grant.limits().timeout_s_default())),
             );
@@ -161,14 +161,42 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
             return unconfined(&policy);
         }
     };
-    if grant.require_os_sandbox() {
+    // Without confinement a list of hosts would turn into every host.
+    let list_of_hosts = hosts_not_kept(&policy, &missing);
+    if grant.require_os_sandbox() || list_of_hosts.is_some() {
         return Err(EquipError::Isolation {
             reason: missing.to_string(),
-            hint: Some(missing.hint()),
+            hint: Some(list_of_hosts.map_or_else(|| missing.hint(), str::to_owned)),
         });
     }
     warnings.push("OS sandbox unavailable, application-level only".to_owned());
     unconfined(&policy)
+}
+
+/// What to do about a plan that failed because nothing keeps a list of hosts; none if that
+/// was not the reason.
+///
+/// ```
+/// use os_sandbox::{Assumed, Network, Plan, Policy, Requirement, Support};
+/// let refused = |network: Network| {
+///     let policy = Policy::builder().network(network).build().unwrap();
+///     let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+///     let error = Plan::new(&policy, &host, Requirement::Enforce).err()?;
+///     forge_runtime::hosts_not_kept(&policy, &error)
+/// };
+/// assert!(refused(Network::Hosts(vec!["example.com".into()])).unwrap().contains("network: false"));
+/// assert_eq!(refused(Network::Denied), None);
+/// ```
+pub fn hosts_not_kept(policy: &os_sandbox::Policy, error: &PlanError) -> Option<&'static str> {
+    let listed = matches!(policy.network(), Network::Hosts(_));
+    let gap = error
+        .gaps()
+        .iter()
+        .any(|gap| gap.promise == Promise::Network);
+    (listed && gap).then_some(
+        "nothing here holds a command to the hosts in `network.allow` yet: \
+         choose `network: false` or `network: true`, or for one run `-c network=false`",
+    )
 }
 
 /// A plan that enforces nothing and says so: every command under it is asked of a

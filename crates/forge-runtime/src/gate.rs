@@ -101,7 +101,7 @@ impl Gate for GrantGate {
     }
 
     fn judge(&self, request: &Request<'_>) -> Judgement {
-        if request.needs_network && self.grant.network() == sandbox_config::NetworkAccess::Denied {
+        if request.needs_network && *self.grant.network() == sandbox_config::NetworkAccess::Denied {
             return Judgement::new(
                 Verdict::Block,
                 Reason::new("network access is disabled for this worker"),

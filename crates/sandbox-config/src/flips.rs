@@ -133,8 +133,8 @@ const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
 
 fn project_rows() -> Vec<Row> {
     use keys::{
-        APPROVAL, DELEGATION, ENVIRONMENT, EXAMPLES, LIMITS, PROJECT, RULE, SANDBOX, SHELL, ZONE,
-        ZONE_APPROVAL,
+        APPROVAL, DELEGATION, ENVIRONMENT, EXAMPLES, LIMITS, NETWORK, PROJECT, RULE, SANDBOX,
+        SHELL, ZONE, ZONE_APPROVAL,
     };
     let rule = "shell: { rules: [{ pattern: \"grep *\", approval: ask }] }";
     vec![
@@ -169,6 +169,12 @@ fn project_rows() -> Vec<Row> {
             "require_os_sandbox",
             "",
             "sandbox: { require_os_sandbox: true }",
+        ),
+        (
+            &NETWORK,
+            "allow",
+            "network: { allow: [a.com] }",
+            "network: { allow: [a.com, '*.b.com:443'] }",
         ),
         (&SANDBOX, "protect", "", "sandbox: { protect: [x] }"),
         (&SANDBOX, "hide", "", "sandbox: { hide: [x] }"),
@@ -405,6 +411,7 @@ fn every_key_that_is_read_has_a_row() {
     let rows: Vec<Row> = project_rows().into_iter().chain(worker_rows()).collect();
     for table in [
         &keys::PROJECT,
+        &keys::NETWORK,
         &keys::SANDBOX,
         &keys::ZONE,
         &keys::ZONE_APPROVAL,

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use sandbox_config::{Delegates, Grant, NetworkAccess, Project, WithoutFile, Worker};
+use sandbox_config::{Delegates, Grant, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -88,13 +88,6 @@ fn held(project: &Project, worker: &Worker) -> Result<Grant, sandbox_config::Esc
     }
 }
 
-fn network(grant: &Grant) -> &'static str {
-    match grant.network() {
-        NetworkAccess::Denied => "off",
-        NetworkAccess::Unrestricted => "on",
-    }
-}
-
 fn as_text(project: &Project, workers: &[Worker]) -> String {
     let mut text = String::new();
     let file = project
@@ -112,7 +105,7 @@ fn as_text(project: &Project, workers: &[Worker]) -> String {
             mount.host().display()
         );
     }
-    let _ = writeln!(text, "  network        {}", network(project.ceiling()));
+    let _ = writeln!(text, "  network        {}", project.ceiling().network());
     for worker in workers {
         let mark = if worker.name() == project.entry() {
             " (entry)"
@@ -172,7 +165,7 @@ fn as_json(project: &Project, workers: &[Worker], calls: &[Call]) -> Value {
         "project": project.name(),
         "file": project.file(),
         "mounts": mounts(project.ceiling()),
-        "network": network(project.ceiling()),
+        "network": project.ceiling().network().to_string(),
         "workers": workers.iter().map(|worker| json!({
             "name": worker.name(),
             "entry": worker.name() == project.entry(),

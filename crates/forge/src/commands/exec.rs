@@ -8,6 +8,7 @@ use std::path::{Component, Path};
 use std::time::Duration;
 
 use file_sandbox::cap_std;
+use forge_runtime::hosts_not_kept;
 use os_sandbox::{
     Assumed, Backend, Command, Enforcement, Error, Exceeded, Plan, PlanError, Policy, Requirement,
     Session, Stdio, Support,
@@ -71,7 +72,10 @@ fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
             Plan::with_mechanism(policy, &support, Requirement::Enforce, backend)
         }
     };
-    plan.map_err(|error| refused(&error, !grant.require_os_sandbox()))
+    plan.map_err(|error| match hosts_not_kept(policy, &error) {
+        Some(hint) => isolation(&error, hint.to_owned()),
+        None => refused(&error, !grant.require_os_sandbox()),
+    })
 }
 
 fn warn_unconfined() {
@@ -83,6 +87,10 @@ fn refused(error: &PlanError, may_be_turned_off: bool) -> Failure {
     if may_be_turned_off {
         hint.push_str("\nor run it without any confinement: forge exec --no-os-sandbox -- …");
     }
+    isolation(error, hint)
+}
+
+fn isolation(error: &PlanError, hint: String) -> Failure {
     Failure::new(
         Exit::ExecRefused,
         "isolation.unavailable",

@@ -3,7 +3,8 @@
 //! parent holds. So anybody may build one.
 
 use crate::grant::limits::Limits;
-use crate::grant::mount::{Mode, NetworkAccess};
+use crate::grant::mount::Mode;
+use crate::grant::network::NetworkAccess;
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::grant::mount::Mode;
+use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::syntax::text::{Origin, Span};
@@ -55,6 +56,9 @@ pub(crate) enum Violation {
     },
     Network {
         at: Option<Span>,
+        /// The hosts that are too many; none: every host was asked for, or the parent has none.
+        beyond: Vec<HostPattern>,
+        held: NetworkAccess,
     },
     Shell {
         at: Option<Span>,
@@ -131,8 +135,19 @@ impl Violation {
             Violation::Suffixes { zone, .. } => {
                 format!("Child requests suffixes on '{zone}' that parent doesn't have")
             }
-            Violation::Network { .. } => {
-                "Child requests network access but parent doesn't have it".to_owned()
+            Violation::Network {
+                held: NetworkAccess::Denied,
+                ..
+            } => "Child requests network access but parent doesn't have it".to_owned(),
+            Violation::Network { beyond, .. } if beyond.is_empty() => {
+                "Child requests the whole network but parent only has some hosts".to_owned()
+            }
+            Violation::Network { beyond, .. } => {
+                let hosts: Vec<String> = beyond.iter().map(|host| format!("'{host}'")).collect();
+                format!(
+                    "Child requests network access to {} but parent doesn't have it",
+                    hosts.join(", ")
+                )
             }
             Violation::Shell { .. } => {
                 "Child requests the shell but parent doesn't have it".to_owned()
@@ -151,6 +166,10 @@ impl Violation {
             Violation::Suffixes { held, .. } => {
                 format!("{}\nAllowed suffixes: {}", self.sentence(), held.join(", "))
             }
+            Violation::Network {
+                held: held @ NetworkAccess::Hosts(_),
+                ..
+            } => format!("{}\nAllowed hosts: {held}", self.sentence()),
             Violation::Mode { .. }
             | Violation::Approval { .. }
             | Violation::Network { .. }
@@ -189,7 +208,12 @@ impl Violation {
             Violation::Suffixes { at, held, .. } => {
                 place(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
             }
-            Violation::Network { at } => {
+            Violation::Network {
+                at,
+                held: held @ NetworkAccess::Hosts(_),
+                ..
+            } => place(diagnostic, at).note(format!("the parent allows: {held}")),
+            Violation::Network { at, .. } => {
                 place(diagnostic, at).help("write `network: false`, or give the caller the network")
             }
             Violation::Shell { at } => place(diagnostic, at).help(

@@ -5,7 +5,8 @@
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Escalation;
-use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
 use crate::syntax::text::{Origin, Span};
@@ -283,6 +284,10 @@ impl Step {
             ),
             NetworkAccess::Denied => self.says(Verdict::Block, "network: false", origin),
             NetworkAccess::Unrestricted => self.says(Verdict::Allow, "network: true", origin),
+            NetworkAccess::Hosts(_) => {
+                let rule = format!("network.allow: {}", self.grant.network());
+                self.says(Verdict::Allow, &rule, origin)
+            }
         }
     }
 

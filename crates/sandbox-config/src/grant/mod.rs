@@ -10,6 +10,7 @@ pub(crate) mod lineage;
 pub(crate) mod mount;
 #[cfg(test)]
 mod narrowing;
+pub(crate) mod network;
 pub(crate) mod shell;
 pub(crate) mod verdict;
 
@@ -19,7 +20,8 @@ use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::limits::Limits;
-use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::network::NetworkAccess;
 use crate::grant::shell::ShellRules;
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 
@@ -126,7 +128,12 @@ impl Grant {
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         if declaration.is_undeclared() {
             let mounts = self.mounts.clone();
-            return self.meet(declaration, mounts, self.network, self.shell.clone());
+            return self.meet(
+                declaration,
+                mounts,
+                self.network.clone(),
+                self.shell.clone(),
+            );
         }
         self.child(declaration)
     }
@@ -150,10 +157,14 @@ impl Grant {
         let network = match &declaration.network {
             None => undeclared_network,
             Some((wanted, at)) => {
-                if *wanted > self.network {
-                    violations.push(Violation::Network { at: at.clone() });
+                if !wanted.is_within(&self.network) {
+                    violations.push(Violation::Network {
+                        at: at.clone(),
+                        beyond: wanted.beyond(&self.network),
+                        held: self.network.clone(),
+                    });
                 }
-                (*wanted).min(self.network)
+                wanted.meet(&self.network)
             }
         };
         let shell = match (&declaration.shell, &self.shell) {
@@ -267,8 +278,8 @@ impl Grant {
 
     /// The network.
     #[must_use]
-    pub fn network(&self) -> NetworkAccess {
-        self.network
+    pub fn network(&self) -> &NetworkAccess {
+        &self.network
     }
 
     /// The shell rules; none: the shell is not offered.

@@ -28,20 +28,6 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// Whether commands may talk to the network. Ordered, so the meet is `min`.
-///
-/// ```
-/// use sandbox_config::NetworkAccess;
-/// assert!(NetworkAccess::Denied < NetworkAccess::Unrestricted);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NetworkAccess {
-    /// Not at all.
-    Denied,
-    /// As the host does.
-    Unrestricted,
-}
-
 /// A host directory shown at a sandbox path.
 ///
 /// ```

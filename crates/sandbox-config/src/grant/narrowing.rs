@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::limits::Limits;
-use crate::grant::mount::{Mode, Mount, NetworkAccess};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules};
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 use crate::grant::{Environment, Grant, Undeclared};
@@ -44,9 +45,12 @@ fn stated() -> impl Strategy<Value = Stated> {
 }
 
 fn network() -> impl Strategy<Value = NetworkAccess> {
+    let host = proptest::sample::select(vec!["*.a.com", "b.a.com", "b.a.com:443", "z.org"])
+        .prop_map(|text| HostPattern::parse(text).unwrap());
     prop_oneof![
-        Just(NetworkAccess::Denied),
-        Just(NetworkAccess::Unrestricted)
+        1 => Just(NetworkAccess::Denied),
+        2 => Just(NetworkAccess::Unrestricted),
+        3 => proptest::collection::vec(host, 1..4).prop_map(NetworkAccess::hosts),
     ]
 }
 
@@ -249,7 +253,7 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
             assert!(mount.max_file_bytes().expect("the size limit fell away") <= held);
         }
     }
-    assert!(child.network() <= parent.network());
+    assert!(child.network().is_within(parent.network()));
     if let Some(rules) = child.shell() {
         let held = parent.shell().expect("a shell from nowhere");
         for command in COMMANDS {

@@ -3,7 +3,8 @@
 use os_sandbox::{Access, Environment, Limits, Network, Policy};
 
 use crate::grant::Grant;
-use crate::grant::mount::{Mode, NetworkAccess};
+use crate::grant::mount::Mode;
+use crate::grant::network::NetworkAccess;
 use crate::open::host_dirs::{GrantError, ensure};
 
 impl Grant {
@@ -27,8 +28,11 @@ impl Grant {
     /// A directory is absent, or the mounts make no policy.
     pub fn policy(&self) -> Result<Policy, GrantError> {
         let mut builder = Policy::builder()
-            .network(match self.network {
+            .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
+                NetworkAccess::Hosts(patterns) => {
+                    Network::Hosts(patterns.iter().map(ToString::to_string).collect())
+                }
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
             .env(self.variables())

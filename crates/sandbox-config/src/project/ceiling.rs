@@ -10,6 +10,7 @@ use crate::grant::verdict::MountApproval;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Found;
 use crate::project::discover::PROJECT_FILES;
+use crate::project::network;
 use crate::project::sections;
 use crate::project::sources::WithoutFile;
 use crate::project::walk::Walk;
@@ -78,7 +79,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         &worker_dirs,
         root,
     );
-    ceiling.network = sections::project_network(walk, top.get("network"));
+    ceiling.network = network::project_network(walk, top.get("network"));
     ceiling.approval = sections::approval(walk, top.get("approval"));
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());

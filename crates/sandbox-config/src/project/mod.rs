@@ -5,6 +5,7 @@ pub(crate) mod discover;
 pub(crate) mod expand;
 pub(crate) mod layers;
 pub(crate) mod library;
+pub(crate) mod network;
 pub(crate) mod preferences;
 pub(crate) mod sections;
 pub(crate) mod sources;

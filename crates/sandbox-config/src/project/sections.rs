@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::front::zones::VERDICTS;
 use crate::grant::Environment;
 use crate::grant::limits::Limits;
-use crate::grant::mount::NetworkAccess;
 use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
 use crate::grant::verdict::{Approval, ApprovalMode, Risk, Verdict};
 use crate::project::walk::Walk;
@@ -15,42 +14,6 @@ use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
 use crate::syntax::text::Origin;
 use crate::syntax::yaml::{Entry, Node, Value};
-
-/// `network: false | true`; the form with `allow` is not kept yet.
-pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
-    if let Value::Map(_) = entry.node.value {
-        reports.add(
-            Diagnostic::error(Code::NotYet, "`network.allow` has no effect yet")
-                .at(&entry.node.span)
-                .help("write `network: false` or `network: true`"),
-        );
-        return None;
-    }
-    let on = fields::boolean(reports, &entry.node, "network")?;
-    Some(if on {
-        NetworkAccess::Unrestricted
-    } else {
-        NetworkAccess::Denied
-    })
-}
-
-/// `network` of a project file: on needs a yes.
-pub(crate) fn project_network(walk: &mut Walk<'_>, entry: Option<&Entry>) -> NetworkAccess {
-    let Some(entry) = entry else {
-        return NetworkAccess::Denied;
-    };
-    let wanted = network(&mut walk.reports, entry).unwrap_or(NetworkAccess::Denied);
-    match wanted {
-        NetworkAccess::Denied => NetworkAccess::Denied,
-        NetworkAccess::Unrestricted => {
-            if walk.agreed(&widening::NETWORK, "network", "true", &entry.node.span) {
-                NetworkAccess::Unrestricted
-            } else {
-                NetworkAccess::Denied
-            }
-        }
-    }
-}
 
 /// `limits`, over what holds without it.
 pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits) -> Limits {

@@ -19,12 +19,12 @@ use crate::syntax::text::{Origin, Span};
 /// let mut sources = Sources::new(dir.path());
 /// let project = load(&sources).unwrap();
 /// // Nobody has agreed: the key is ignored, and a warning says so.
-/// assert_eq!(project.ceiling().network(), NetworkAccess::Denied);
+/// assert_eq!(project.ceiling().network(), &NetworkAccess::Denied);
 /// let key = &project.widening()[0];
 /// assert_eq!((key.key(), key.is_trusted()), ("network", false));
 /// // Agreed: `forge trust` stores the hash.
 /// sources.trust = Trust::Store([key.hash().to_owned()].into());
-/// assert_eq!(load(&sources).unwrap().ceiling().network(), NetworkAccess::Unrestricted);
+/// assert_eq!(load(&sources).unwrap().ceiling().network(), &NetworkAccess::Unrestricted);
 /// ```
 #[derive(Clone, Debug)]
 pub struct WideningKey {

@@ -133,7 +133,10 @@ pub(crate) static IN_PLACE: WideningRule = refused(
 );
 
 pub(crate) static NETWORK: WideningRule = ignored(
-    &[("network", "network: true")],
+    &[
+        ("network", "network: true"),
+        ("network", "network: { allow: [example.com] }"),
+    ],
     "lets commands use the network",
     "the network stays off",
 );

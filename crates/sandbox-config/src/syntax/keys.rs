@@ -259,6 +259,23 @@ pub(crate) static RULE: Keys = Keys {
     ],
 };
 
+pub(crate) static NETWORK: Keys = Keys {
+    plural: "`network` has",
+    list: &[now("allow")],
+    foreign: &[
+        ("allowedDomains", "forge spells it `allow:`"),
+        ("allowed_domains", "forge spells it `allow:`"),
+        ("hosts", "forge spells it `allow:`"),
+        ("deny", "forge lists whom commands may reach: `allow:`"),
+        (
+            "deniedDomains",
+            "forge lists whom commands may reach: `allow:`",
+        ),
+        ("enabled", "write `network: true` or `network: false`"),
+        ("mode", "write `network: true` or `network: false`"),
+    ],
+};
+
 pub(crate) static EXAMPLES: Keys = Keys {
     plural: "`examples` have",
     list: &[now("match"), now("no_match")],

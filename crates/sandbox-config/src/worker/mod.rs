@@ -10,6 +10,7 @@ use crate::grant::limits::Limits;
 use crate::grant::mount::Mode;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::library::stem;
+use crate::project::network;
 use crate::project::sections;
 use crate::project::trust::WideningKey;
 use crate::project::walk::Walk;
@@ -254,7 +255,7 @@ pub(crate) fn parse(
         },
     };
     if let Some(entry) = top.get("network") {
-        declaration.network = sections::network(&mut walk.reports, entry)
+        declaration.network = network::network(&mut walk.reports, entry)
             .map(|access| (access, Some(entry.node.span.clone())));
     }
     if let Some(entry) = top.get("shell") {

@@ -137,14 +137,14 @@ fn network_and_shell_are_asked_for() {
     sources.trust = Trust::Given;
     let project = load(&sources).unwrap();
     let nothing = project.ceiling().child(&Declaration::inherit()).unwrap();
-    assert_eq!(nothing.network(), NetworkAccess::Denied);
+    assert_eq!(nothing.network(), &NetworkAccess::Denied);
     assert!(nothing.shell().is_none());
     let both = Declaration::inherit()
         .with_shell()
         .with_network(NetworkAccess::Unrestricted);
     let child = project.ceiling().child(&both).unwrap();
     assert!(child.shell().is_some());
-    assert_eq!(child.network(), NetworkAccess::Unrestricted);
+    assert_eq!(child.network(), &NetworkAccess::Unrestricted);
     insta::assert_snapshot!(nothing.child(&both).unwrap_err().for_model(), @r#"
     Child requests network access but parent doesn't have it
     Child requests the shell but parent doesn't have it

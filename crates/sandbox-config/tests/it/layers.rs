@@ -54,7 +54,7 @@ fn ones_own_voice_needs_no_trust() {
     let mut sources = scratch.sources();
     sources.overrides.push(("network".into(), "true".into()));
     let project = load(&sources).unwrap();
-    assert_eq!(project.ceiling().network(), NetworkAccess::Unrestricted);
+    assert_eq!(project.ceiling().network(), &NetworkAccess::Unrestricted);
     assert!(project.widening().is_empty());
 }
 

@@ -110,7 +110,7 @@ fn what_can_be_ignored_is_ignored() {
     let project = load(&sources).unwrap();
     let ceiling = project.ceiling();
     assert_eq!(project.warnings().len(), 7);
-    assert_eq!(ceiling.network(), NetworkAccess::Denied);
+    assert_eq!(ceiling.network(), &NetworkAccess::Denied);
     assert_eq!(ceiling.approval().mode(), ApprovalMode::Tool);
     assert_eq!(ceiling.approval().for_tool("shell"), None);
     assert_eq!(
@@ -125,7 +125,7 @@ fn what_can_be_ignored_is_ignored() {
     let project = load(&sources).unwrap();
     let ceiling = project.ceiling();
     assert!(project.warnings().is_empty());
-    assert_eq!(ceiling.network(), NetworkAccess::Unrestricted);
+    assert_eq!(ceiling.network(), &NetworkAccess::Unrestricted);
     assert_eq!(ceiling.approval().mode(), ApprovalMode::Auto);
     assert_eq!(ceiling.approval().for_tool("shell"), Some(Verdict::Allow));
     assert_eq!(

@@ -6,6 +6,7 @@ mod example;
 mod exec;
 mod hosts;
 mod isolation;
+mod keys;
 mod mcp;
 mod stopping;
 

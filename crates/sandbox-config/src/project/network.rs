@@ -1,0 +1,88 @@
+//! `network: false | true | { allow: [host, "*.host", "host:port"] }`, in project and worker files.
+
+use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::yaml::{Entry, Value};
+
+/// More hosts than anybody reviews; also keeps the meet of two lists small.
+const MAX_HOSTS: usize = 256;
+
+/// Read the key. `None`: what is wrong has been noted.
+pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
+    match &entry.node.value {
+        Value::Map(_) => hosts(reports, entry),
+        Value::Bool(on) => Some(if *on {
+            NetworkAccess::Unrestricted
+        } else {
+            NetworkAccess::Denied
+        }),
+        Value::List(_) => {
+            reports.add(
+                fields::wrong_type(&entry.node, "network", "true, false or a mapping")
+                    .help("write `network: { allow: […] }`"),
+            );
+            None
+        }
+        Value::Null | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+            fields::boolean(reports, &entry.node, "network");
+            None
+        }
+    }
+}
+
+fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
+    let section = Fields::open(reports, &entry.node, "network", &keys::NETWORK)?;
+    if section.get("allow").is_none() {
+        section.missing(reports, "allow", "`network: false` allows nobody");
+    }
+    let list = section.strings(reports, "allow")?;
+    if list.is_empty() {
+        let nobody = Diagnostic::warning(
+            Code::NoEffect,
+            "`network.allow` is empty: nobody is allowed",
+        )
+        .at(&entry.node.span);
+        reports.add(nobody.help("`network: false` says so"));
+    }
+    if list.len() > MAX_HOSTS {
+        let message = format!("`network.allow` names more than {MAX_HOSTS} hosts");
+        reports.add(Diagnostic::error(Code::TooComplex, message).at(&entry.node.span));
+        return None;
+    }
+    let mut patterns = Vec::new();
+    let mut all_read = true;
+    for (text, node) in list {
+        match HostPattern::parse(text) {
+            Ok(pattern) => patterns.push(pattern),
+            Err(problem) => {
+                all_read = false;
+                let message = format!("`{text}` cannot be allowed: {problem}");
+                let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+                reports.add(bad.help(problem.help()));
+            }
+        }
+    }
+    all_read.then(|| NetworkAccess::hosts(patterns))
+}
+
+/// `network` of a project file: anything but off needs a yes.
+pub(crate) fn project_network(walk: &mut Walk<'_>, entry: Option<&Entry>) -> NetworkAccess {
+    let Some(entry) = entry else {
+        return NetworkAccess::Denied;
+    };
+    let wanted = network(&mut walk.reports, entry).unwrap_or(NetworkAccess::Denied);
+    let value = match &wanted {
+        NetworkAccess::Denied => return wanted,
+        NetworkAccess::Unrestricted => "true".to_owned(),
+        NetworkAccess::Hosts(_) => wanted.to_string(),
+    };
+    if walk.agreed(&widening::NETWORK, "network", &value, &entry.node.span) {
+        wanted
+    } else {
+        NetworkAccess::Denied
+    }
+}
