@@ -44,6 +44,8 @@ mod project;
 mod review;
 mod worker;
 
+pub mod schema;
+
 mod syntax;
 
 mod open;
@@ -72,3 +74,5 @@ pub use worker::{Delegates, Worker};
 
 #[cfg(test)]
 mod flips;
+#[cfg(test)]
+mod samples;

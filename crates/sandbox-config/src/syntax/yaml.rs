@@ -42,6 +42,22 @@ pub(crate) struct Entry {
 }
 
 impl Node {
+    /// The value without its places; of a key that occurs twice the last.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Int(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::Str(value) => value.as_str().into(),
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(entries) => entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.node.to_json()))
+                .collect(),
+        }
+    }
+
     /// The word for this kind of value in "expected X, found Y".
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {

@@ -1,0 +1,216 @@
+//! JSON Schemas (draft 2020-12) of project and worker files, made from the same rows that the
+//! parser reads. They say what can be said about one file alone: keys, types, words, forms. What
+//! depends on directories, other files or trust only `forge check` knows.
+
+use serde_json::{Map, Value, json};
+
+use crate::syntax::keys::{Key, Keys, Names, PROJECT, Shape, WORKER};
+use crate::syntax::text::{Layer, Text};
+use crate::syntax::yaml;
+
+/// The schema of project files, as `forge schema config` prints it.
+///
+/// ```
+/// let schema: serde_json::Value =
+///     serde_json::from_str(&sandbox_config::schema::project()).unwrap();
+/// assert_eq!(schema["$defs"]["zone"]["required"][0], "path");
+/// ```
+#[must_use]
+pub fn project() -> String {
+    document(
+        &PROJECT,
+        "forge project file",
+        "golem-forge.config.yaml: what may be touched at most.",
+    )
+}
+
+/// The schema of the front matter of worker files, as `forge schema worker` prints it.
+///
+/// ```
+/// let schema: serde_json::Value =
+///     serde_json::from_str(&sandbox_config::schema::worker()).unwrap();
+/// assert_eq!(schema["properties"]["network"]["type"], "boolean");
+/// ```
+#[must_use]
+pub fn worker() -> String {
+    document(
+        &WORKER,
+        "forge worker file",
+        "The front matter of a .worker file: what a worker needs.",
+    )
+}
+
+fn document(top: &'static Keys, title: &str, about: &str) -> String {
+    let mut schema = table(top);
+    let mut definitions = Map::new();
+    for keys in top.reached().into_iter().skip(1) {
+        definitions.insert(keys.id.to_owned(), Value::Object(table(keys)));
+    }
+    schema.insert(
+        "$schema".into(),
+        "https://json-schema.org/draft/2020-12/schema".into(),
+    );
+    schema.insert("title".into(), title.into());
+    schema.insert("description".into(), about.into());
+    schema.insert("$defs".into(), Value::Object(definitions));
+    format!("{:#}\n", sorted(Value::Object(schema)))
+}
+
+fn table(keys: &Keys) -> Map<String, Value> {
+    let mut properties = Map::new();
+    for key in keys.list.iter().filter(|key| key.now) {
+        properties.insert(key.name.to_owned(), property(key));
+        for alias in key.aliases {
+            let mut same = of_shape(&key.shape);
+            let about = format!("Another spelling of `{}`.", key.name);
+            same.insert("description".into(), about.into());
+            properties.insert((*alias).to_owned(), Value::Object(same));
+        }
+    }
+    let mut table = Map::new();
+    table.insert("type".into(), mapping_type(keys.may_be_blank));
+    table.insert("properties".into(), Value::Object(properties));
+    let required: Vec<&str> = keys
+        .list
+        .iter()
+        .filter(|key| key.required)
+        .map(|key| key.name)
+        .collect();
+    if !required.is_empty() {
+        table.insert("required".into(), json!(required));
+    }
+    table.insert("patternProperties".into(), json!({ "^x-": true }));
+    table.insert("additionalProperties".into(), false.into());
+    table
+}
+
+/// `key:` without a value is an empty mapping where that makes sense.
+fn mapping_type(may_be_blank: bool) -> Value {
+    if may_be_blank {
+        json!(["object", "null"])
+    } else {
+        json!("object")
+    }
+}
+
+fn property(key: &Key) -> Value {
+    let mut schema = of_shape(&key.shape);
+    let mut about = key.doc.to_owned();
+    if let Shape::Words(_, also @ [_, ..]) = key.shape {
+        about = format!("{about} Also read: {}.", also.join(", "));
+    }
+    if !key.trust.is_empty() {
+        about = format!("{about} Needs a person's yes {}.", asked(key.trust));
+    }
+    schema.insert("description".into(), about.into());
+    if let Some(default) = default(key) {
+        schema.insert("default".into(), default);
+    }
+    Value::Object(schema)
+}
+
+fn asked(when: &str) -> String {
+    if when == "always" {
+        "in a file that came with a repository".to_owned()
+    } else {
+        format!("in a file that came with a repository, {when}")
+    }
+}
+
+/// What is written in the row as one would write it in the file.
+fn default(key: &Key) -> Option<Value> {
+    let text = Text::inline(key.name.to_owned(), Layer::Default, key.default.to_owned());
+    let node = yaml::parse(&text).ok().flatten()?;
+    Some(node.to_json())
+}
+
+fn of_shape(shape: &Shape) -> Map<String, Value> {
+    let schema = match shape {
+        Shape::Text => json!({ "type": "string" }),
+        Shape::Like(form) => json!({
+            "type": "string",
+            "pattern": form.pattern,
+            "examples": [form.good],
+            "description": format!("{}.", form.what),
+        }),
+        Shape::Bool => json!({ "type": "boolean" }),
+        Shape::Count => json!({ "type": "integer", "minimum": 1 }),
+        Shape::Number => json!({ "type": "number", "minimum": 0 }),
+        Shape::Exactly(number) => json!({ "const": number }),
+        Shape::Words(words, also) => {
+            let all: Vec<&str> = words.iter().chain(*also).copied().collect();
+            json!({ "enum": all })
+        }
+        Shape::List(item) => json!({ "type": "array", "items": of_shape(item) }),
+        Shape::Some(item) => {
+            json!({ "type": "array", "items": of_shape(item), "minItems": 1 })
+        }
+        Shape::Map(names, value) => named(*names, value),
+        Shape::Section(keys) => json!({ "$ref": format!("#/$defs/{}", keys.id) }),
+        Shape::OneOf(shapes) => return one_of(shapes),
+        Shape::Null => json!({ "type": "null" }),
+        Shape::Free => json!({ "type": "object" }),
+    };
+    match schema {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
+}
+
+fn named(names: Names, value: &Shape) -> Value {
+    let value = of_shape(value);
+    match names {
+        Names::Any => json!({ "type": mapping_type(true), "additionalProperties": value }),
+        Names::Like(form) => json!({
+            "type": mapping_type(true),
+            "propertyNames": { "pattern": form.pattern },
+            "additionalProperties": value,
+        }),
+        Names::Words(words) => {
+            let properties: Map<String, Value> = words
+                .iter()
+                .map(|word| ((*word).to_owned(), Value::Object(value.clone())))
+                .collect();
+            json!({
+                "type": mapping_type(true),
+                "properties": properties,
+                "additionalProperties": false,
+            })
+        }
+    }
+}
+
+/// A section of which nothing is read yet is none.
+fn one_of(shapes: &[Shape]) -> Map<String, Value> {
+    let mut choices: Vec<Map<String, Value>> = shapes
+        .iter()
+        .filter(|shape| !matches!(shape, Shape::Section(keys) if !keys.is_read()))
+        .map(of_shape)
+        .collect();
+    if choices.len() == 1 {
+        return choices.remove(0);
+    }
+    let mut schema = Map::new();
+    schema.insert("anyOf".into(), json!(choices));
+    schema
+}
+
+/// The same bytes whatever order serde_json's features give its maps.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> = map.into_iter().collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (key, sorted(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}

@@ -1,0 +1,161 @@
+//! Every documented key, as data: what it is called, what shape its value has, what it is for, and
+//! whether it has an effect yet. The parser, the JSON Schemas and the reference page all read these
+//! rows, so none of them can say something else. A key that has no row is a mistake.
+
+mod project;
+mod runtime;
+mod sandbox;
+mod shape;
+mod shell;
+mod worker;
+
+pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
+pub(crate) use sandbox::{SANDBOX, ZONE, ZONE_APPROVAL};
+pub(crate) use shape::{Names, Shape};
+pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
+pub(crate) use worker::{WORKER, WORKER_SANDBOX, WORKER_ZONE};
+
+/// One key of a mapping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// Other spellings that are read the same way.
+    pub(crate) aliases: &'static [&'static str],
+    /// False: documented, refused by name until it has an effect.
+    pub(crate) now: bool,
+    pub(crate) shape: Shape,
+    /// One sentence.
+    pub(crate) doc: &'static str,
+    /// What holds without the key, as one would write it; empty: nothing in particular.
+    pub(crate) default: &'static str,
+    /// A mapping without it is a mistake.
+    pub(crate) required: bool,
+    pub(crate) merge: Merge,
+    /// When a project or worker file needs a person's yes for it; empty: never.
+    pub(crate) trust: &'static str,
+}
+
+/// What holds when several layers say something about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// Authority: what every layer allows.
+    Meet,
+    /// Preference: the strongest layer that says something.
+    Strongest,
+    /// A list of refusals: all of them.
+    Union,
+}
+
+/// The keys of one kind of mapping.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// Its name in the schemas, and its heading on the reference page.
+    pub(crate) id: &'static str,
+    /// For "zones have: path, mode, …".
+    pub(crate) plural: &'static str,
+    /// Whether `key:` without a value is read as a mapping without keys.
+    pub(crate) may_be_blank: bool,
+    pub(crate) list: &'static [Key],
+    /// Spellings of other tools, and ours.
+    pub(crate) foreign: &'static [(&'static str, &'static str)],
+}
+
+/// A key that is read.
+const fn now(name: &'static str, shape: Shape, doc: &'static str) -> Key {
+    Key {
+        name,
+        aliases: &[],
+        now: true,
+        shape,
+        doc,
+        default: "",
+        required: false,
+        merge: Merge::Meet,
+        trust: "",
+    }
+}
+
+/// A key that is documented and refused by name.
+const fn later(name: &'static str, shape: Shape, doc: &'static str) -> Key {
+    let mut key = now(name, shape, doc);
+    key.now = false;
+    key
+}
+
+impl Key {
+    const fn aliases(mut self, aliases: &'static [&'static str]) -> Key {
+        self.aliases = aliases;
+        self
+    }
+
+    /// What holds without the key.
+    const fn default(mut self, default: &'static str) -> Key {
+        self.default = default;
+        self
+    }
+
+    const fn required(mut self) -> Key {
+        self.required = true;
+        self
+    }
+
+    /// A preference: the strongest layer wins.
+    const fn strongest(mut self) -> Key {
+        self.merge = Merge::Strongest;
+        self
+    }
+
+    /// The lists of all layers unite.
+    const fn unites(mut self) -> Key {
+        self.merge = Merge::Union;
+        self
+    }
+
+    /// It widens: when a project or worker file needs a person's yes.
+    const fn trust(mut self, when: &'static str) -> Key {
+        self.trust = when;
+        self
+    }
+}
+
+/// Help that several tables give.
+const APPROVAL_HELP: &str = "forge spells it `approval:` with `require_user_permission` and `require_user_permission_by_risk`";
+const RULES_HELP: &str =
+    "forge spells it `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
+const MODE_HELP: &str = "forge spells it `mode: ro` or `mode: rw`";
+
+impl Keys {
+    /// Whether any key of it is read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.list.iter().any(|key| key.now)
+    }
+
+    /// This table and every table that a key leads to that is read, each once.
+    pub(crate) fn reached(&'static self) -> Vec<&'static Keys> {
+        let mut found: Vec<&'static Keys> = vec![self];
+        let mut next = 0;
+        while let Some(table) = found.get(next) {
+            let mut below = Vec::new();
+            for key in table.list.iter().filter(|key| key.now) {
+                key.shape.tables(&mut below);
+            }
+            for table in below.into_iter().filter(|table| table.is_read()) {
+                if !found.iter().any(|known| std::ptr::eq(*known, table)) {
+                    found.push(table);
+                }
+            }
+            next += 1;
+        }
+        found
+    }
+}
+
+/// The documented spelling of a project key that has another one.
+pub(crate) fn canonical(key: &str) -> &str {
+    PROJECT
+        .list
+        .iter()
+        .chain(DELEGATION.list)
+        .find(|known| known.aliases.contains(&key))
+        .map_or(key, |known| known.name)
+}

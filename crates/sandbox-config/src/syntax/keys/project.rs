@@ -1,0 +1,421 @@
+//! The project file and the person's own file, at their top, and the sections without mounts and
+//! commands.
+
+use crate::syntax::keys::runtime::{DOCKER, EXECUTION, GIT, LOG, PERMISSIONS, PROVIDER};
+use crate::syntax::keys::sandbox::SANDBOX;
+use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
+use crate::syntax::keys::shell::SHELL;
+use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, RULES_HELP, later, now};
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const VERSION: Key = now(
+    "version",
+    Shape::Exactly(1),
+    "The version of this format; another one is refused.",
+)
+.default("1");
+
+const MODEL: Key = now(
+    "model",
+    Shape::Like(&LINE),
+    "The model that workers run on, as `provider:model`, unless they name their own.",
+)
+.strongest();
+
+const ENTRY: Key = now(
+    "entry",
+    Shape::Like(&WORKER_NAME),
+    "The worker that `forge run` starts.",
+)
+.default("main")
+.strongest();
+
+const DIRECTORIES: Shape = Shape::List(&Shape::Like(&BELOW_PROJECT));
+
+const WORKER_PATHS: Key = now(
+    "worker_paths",
+    DIRECTORIES,
+    "Directories below the project in which `*.worker` files are looked for, in this order.",
+)
+.default("[workers, .workers]")
+.strongest()
+.aliases(&["workerPaths"]);
+
+const SANDBOX_KEY: Key = now(
+    "sandbox",
+    Shape::Section(&SANDBOX),
+    "What of the host's files may be touched at most.",
+);
+
+/// `network: true`, or what may be reached.
+pub(crate) const NETWORK_SHAPE: Shape = Shape::OneOf(&[Shape::Bool, Shape::Section(&NETWORK)]);
+
+const NETWORK_KEY: Key = now(
+    "network",
+    NETWORK_SHAPE,
+    "Whether commands may use the network, and which hosts of it.",
+)
+.default("false")
+.trust("when it is not `false`");
+
+const APPROVAL_KEY: Key = now(
+    "approval",
+    Shape::Section(&APPROVAL),
+    "Which calls a person is asked about.",
+);
+
+const SHELL_KEY: Key = now(
+    "shell",
+    Shape::Section(&SHELL),
+    "Which commands may run, and in what environment; without it there is no shell.",
+);
+
+const LIMITS_KEY: Key = now(
+    "limits",
+    Shape::Section(&LIMITS),
+    "Numbers that end calls, commands and runs.",
+);
+
+const DELEGATION_KEY: Key = now(
+    "delegation",
+    Shape::Section(&DELEGATION),
+    "How workers may call workers.",
+);
+
+const EXECUTION_KEY: Key = later(
+    "execution",
+    Shape::Section(&EXECUTION),
+    "Where calls run: on this host, or in a container.",
+);
+
+const DOCKER_KEY: Key = later(
+    "docker",
+    Shape::Section(&DOCKER),
+    "How containers are started.",
+);
+
+const GIT_KEY: Key = later("git", Shape::Section(&GIT), "How changes are staged.");
+
+const LOG_KEY: Key = later("log", Shape::Section(&LOG), "What is kept of a run.");
+
+const PROVIDERS: Shape = Shape::Map(Names::Any, &Shape::Section(&PROVIDER));
+
+const PROVIDERS_KEY: Key = later(
+    "providers",
+    PROVIDERS,
+    "Model providers by name, beside those that forge knows.",
+)
+.trust("always");
+
+const MCP_KEY: Key = later("mcp", Shape::Free, "MCP servers whose tools are offered.");
+
+pub(crate) static PROJECT: Keys = Keys {
+    id: "project",
+    plural: "project files",
+    may_be_blank: true,
+    list: &[
+        VERSION,
+        now(
+            "name",
+            Shape::Like(&LINE),
+            "The project's name; without it, the directory's.",
+        )
+        .strongest(),
+        MODEL,
+        ENTRY,
+        WORKER_PATHS,
+        SANDBOX_KEY,
+        NETWORK_KEY,
+        APPROVAL_KEY,
+        SHELL_KEY,
+        LIMITS_KEY,
+        DELEGATION_KEY,
+        later(
+            "instructions_files",
+            TEXTS,
+            "Files whose text every worker's instructions begin with.",
+        )
+        .strongest(),
+        EXECUTION_KEY,
+        later(
+            "execution_mode",
+            Shape::Words(
+                &[
+                    "local_only",
+                    "prefer_local",
+                    "prefer_docker",
+                    "docker_required",
+                ],
+                &[],
+            ),
+            "Another spelling of `execution.mode`.",
+        ),
+        DOCKER_KEY,
+        later("kubernetes", Shape::Free, "How pods are started."),
+        GIT_KEY,
+        LOG_KEY,
+        PROVIDERS_KEY,
+        MCP_KEY,
+        later(
+            "permissions",
+            Shape::Section(&PERMISSIONS),
+            "Another spelling of the same keys of `approval`.",
+        ),
+        later(
+            "unix_sockets",
+            TEXTS,
+            "Sockets of the host that commands may connect to.",
+        )
+        .trust("always"),
+        later("runs_dir", Shape::Text, "Where run directories are made.").strongest(),
+        later(
+            "knowledge_base",
+            Shape::Text,
+            "A directory that every worker may read.",
+        ),
+        later(
+            "require",
+            Shape::Words(&["guards"], &[]),
+            "`guards`: names that are protected or hidden must be enforced for commands, too.",
+        ),
+        later("acp", Shape::Free, "The Agent Client Protocol."),
+    ],
+    foreign: &[
+        ("allowedTools", APPROVAL_HELP),
+        ("allowed_tools", APPROVAL_HELP),
+        ("allowed-tools", APPROVAL_HELP),
+        ("disallowedTools", APPROVAL_HELP),
+        ("disallowed_tools", APPROVAL_HELP),
+        ("max_turns", "forge spells it `limits.max_turns`"),
+        ("maxTurns", "forge spells it `limits.max_turns`"),
+        ("maxDepth", "forge spells it `delegation.max_depth`"),
+        ("max_depth", "forge spells it `delegation.max_depth`"),
+        ("allow", RULES_HELP),
+        ("deny", RULES_HELP),
+        ("zones", "forge spells it `sandbox.zones`"),
+        ("mode", "forge spells it `sandbox.mode`"),
+        ("env", "forge spells it `shell.env`"),
+    ],
+};
+
+/// The same row, refused by name in this file.
+const fn not_here_yet(mut key: Key) -> Key {
+    key.now = false;
+    key
+}
+
+pub(crate) static USER: Keys = Keys {
+    id: "user",
+    plural: "user files",
+    may_be_blank: true,
+    list: &[
+        VERSION,
+        MODEL,
+        not_here_yet(ENTRY),
+        not_here_yet(WORKER_PATHS).aliases(&[]),
+        not_here_yet(SANDBOX_KEY),
+        not_here_yet(NETWORK_KEY),
+        not_here_yet(APPROVAL_KEY),
+        not_here_yet(SHELL_KEY),
+        not_here_yet(LIMITS_KEY),
+        not_here_yet(DELEGATION_KEY),
+        EXECUTION_KEY,
+        DOCKER_KEY,
+        GIT_KEY,
+        LOG_KEY,
+        PROVIDERS_KEY,
+        MCP_KEY,
+    ],
+    foreign: &[],
+};
+
+pub(crate) static NETWORK: Keys = Keys {
+    id: "network",
+    plural: "`network` has",
+    may_be_blank: false,
+    list: &[now(
+        "allow",
+        Shape::List(&Shape::Like(&HOST)),
+        "Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`.",
+    )
+    .required()],
+    foreign: &[
+        ("allowedDomains", "forge spells it `allow:`"),
+        ("allowed_domains", "forge spells it `allow:`"),
+        ("hosts", "forge spells it `allow:`"),
+        ("deny", "forge lists whom commands may reach: `allow:`"),
+        (
+            "deniedDomains",
+            "forge lists whom commands may reach: `allow:`",
+        ),
+        ("enabled", "write `network: true` or `network: false`"),
+        ("mode", "write `network: true` or `network: false`"),
+    ],
+};
+
+const ASKS: Shape = Shape::Map(Names::Any, &Shape::Bool);
+
+pub(crate) static APPROVAL: Keys = Keys {
+    id: "approval",
+    plural: "`approval` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "mode",
+            Shape::Words(
+                &["tool", "manual", "auto", "deny"],
+                &["interactive", "approve_all", "auto_deny", "reject_all"],
+            ),
+            "`tool`: rules, zones and risks decide. `manual`: everything that is not read-only is asked. `auto`: every question is answered with yes, a block stays a block. `deny`: every question is answered with no.",
+        )
+        .default("tool")
+        .trust("when it is `auto`"),
+        now(
+            "require_user_permission",
+            ASKS,
+            "By tool: whether a person is asked.",
+        )
+        .default("{}")
+        .trust("when a tool is `false`"),
+        now(
+            "require_user_permission_by_risk",
+            Shape::Map(
+                Names::Words(&["read_only", "writes_workspace", "writes_fs", "network", "exec"]),
+                &Shape::Bool,
+            ),
+            "By risk: whether a person is asked.",
+        )
+        .default("{ writes_fs: true, network: true, exec: true }")
+        .trust("when a hazardous risk is `false`"),
+        later(
+            "timeout_s",
+            Shape::Count,
+            "Seconds after which an unanswered question counts as no.",
+        )
+        .default("300"),
+    ],
+    foreign: &[
+        ("allow", RULES_HELP),
+        ("deny", RULES_HELP),
+        ("tools", "forge spells it `require_user_permission:`"),
+    ],
+};
+
+/// `null`: no limit.
+const COUNT_OR_NONE: Shape = Shape::OneOf(&[Shape::Count, Shape::Null]);
+
+pub(crate) static LIMITS: Keys = Keys {
+    id: "limits",
+    plural: "`limits` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "timeout_s_default",
+            Shape::Count,
+            "Seconds that a call may take when it names no time of its own.",
+        )
+        .default("30"),
+        now(
+            "max_stdout_kb",
+            Shape::Count,
+            "KiB kept of a command's standard output.",
+        )
+        .default("256"),
+        now(
+            "max_stderr_kb",
+            Shape::Count,
+            "KiB kept of a command's standard error.",
+        )
+        .default("64"),
+        now(
+            "max_file_write_mb",
+            Shape::Count,
+            "MiB that one write may leave in a file.",
+        )
+        .default("10"),
+        now(
+            "max_turns",
+            Shape::Count,
+            "Turns that a worker may take.",
+        )
+        .default("50"),
+        now(
+            "processes",
+            Shape::Count,
+            "Processes that a command may have at one time.",
+        )
+        .default("2048"),
+        now(
+            "memory_mb",
+            Shape::Count,
+            "MiB of memory that a command and what it starts may use.",
+        )
+        .default("16384"),
+        now(
+            "max_tokens",
+            COUNT_OR_NONE,
+            "Tokens that a worker and everybody it calls may use; `null`: no limit.",
+        )
+        .default("500000"),
+        later(
+            "max_cost_usd",
+            Shape::OneOf(&[Shape::Number, Shape::Null]),
+            "What a run may cost, in US dollars; needs prices.",
+        ),
+        now(
+            "max_wall_s",
+            COUNT_OR_NONE,
+            "Seconds that a run may take; `null`: no limit.",
+        )
+        .default("1800"),
+        now(
+            "max_working_s",
+            COUNT_OR_NONE,
+            "Seconds that a run may take, without waiting for answers and retries; `null`: no limit.",
+        ),
+        now(
+            "repeat_calls",
+            COUNT_OR_NONE,
+            "Identical calls with identical results before the model is told; twice as many end the run; `null`: no limit.",
+        )
+        .default("3"),
+    ],
+    foreign: &[
+        (
+            "timeout",
+            "forge spells it `timeout_s_default:`, in seconds",
+        ),
+        ("maxTurns", "forge spells it `max_turns:`"),
+        ("max_processes", "forge spells it `processes:`"),
+        ("memory", "forge spells it `memory_mb:`"),
+    ],
+};
+
+pub(crate) static DELEGATION: Keys = Keys {
+    id: "delegation",
+    plural: "`delegation` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "max_depth",
+            Shape::Count,
+            "How deep workers may call workers; the entry worker is at depth 1.",
+        )
+        .default("5")
+        .aliases(&["maxDepth"]),
+        now(
+            "max_children",
+            Shape::Count,
+            "How many calls of other workers one worker may make.",
+        )
+        .default("16"),
+        later(
+            "child_sandbox_policy",
+            Shape::Words(&["own", "intersect"], &[]),
+            "`intersect`: a called worker gets what it declares and its caller holds. `own`: what it declares and the project allows.",
+        )
+        .default("intersect"),
+    ],
+    foreign: &[],
+};

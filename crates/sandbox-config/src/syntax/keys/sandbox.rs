@@ -1,0 +1,251 @@
+//! `sandbox` of a project file: the front-ends, and the guards that hold for every mount.
+
+use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, Names, SUFFIX, Shape};
+use crate::syntax::keys::{Key, Keys, MODE_HELP, later, now};
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+pub(crate) const MODE: Shape = Shape::Words(&["ro", "rw"], &[]);
+
+pub(crate) const VERDICT: Shape = Shape::Words(&["preApproved", "ask", "blocked"], &[]);
+
+const ENDINGS: Shape = Shape::Some(&Shape::Like(&SUFFIX));
+
+pub(crate) const SUFFIXES: Key = now(
+    "suffixes",
+    ENDINGS,
+    "File tools touch only files that end in one of these, in any case; commands are not bound by it.",
+);
+
+pub(crate) const MAX_FILE_BYTES: Key = now(
+    "max_file_bytes",
+    Shape::Count,
+    "File tools read and write no larger file.",
+);
+
+pub(crate) const APPROVAL: Key = now(
+    "approval",
+    Shape::Section(&ZONE_APPROVAL),
+    "Whether a person is asked, by operation.",
+);
+
+pub(crate) static SANDBOX: Keys = Keys {
+    id: "sandbox",
+    plural: "`sandbox` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "mode",
+            Shape::Words(&["sandboxed", "direct"], &[]),
+            "`sandboxed`: the paths of zones are below `root`. `direct`: below the project, or elsewhere.",
+        )
+        .default("sandboxed"),
+        now(
+            "root",
+            Shape::Like(&BELOW_PROJECT),
+            "With `sandboxed` zones: the directory that holds them, below the project.",
+        )
+        .default(".sandbox"),
+        now(
+            "zones",
+            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&ZONE)),
+            "Directories by name; each appears to workers as `/NAME`.",
+        )
+        .default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }"),
+        now(
+            "default",
+            Shape::Words(&["none", "inherit"], &[]),
+            "What a called worker gets that declares no `sandbox` of its own: nothing, or what its caller holds.",
+        )
+        .default("none"),
+        now(
+            "require_os_sandbox",
+            Shape::Bool,
+            "Refuse to run commands where the operating system cannot confine them.",
+        )
+        .default("false"),
+        now(
+            "protect",
+            TEXTS,
+            "Names and paths that are never written, beside the built-in ones.",
+        )
+        .default("[]")
+        .unites(),
+        now(
+            "hide",
+            TEXTS,
+            "Names and paths that are not readable and listed as absent, beside the built-in ones.",
+        )
+        .default("[]")
+        .unites(),
+        later(
+            "readonly",
+            Shape::Bool,
+            "With a root project: nothing is written.",
+        )
+        .default("false"),
+        later(
+            "paths",
+            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&PATH)),
+            "Front-end: named directories, read-only unless they say otherwise.",
+        ),
+        later(
+            "mounts",
+            Shape::List(&Shape::Section(&MOUNT)),
+            "Front-end: directories, and the paths at which they appear.",
+        ),
+        later(
+            "read_paths",
+            TEXTS,
+            "Front-end: directories that may be read.",
+        ),
+        later(
+            "write_paths",
+            TEXTS,
+            "Front-end: directories that may be written.",
+        ),
+        later(
+            "strict_paths",
+            Shape::Bool,
+            "Refuse every path that holds `..`, also those that stay inside.",
+        )
+        .default("false"),
+        later(
+            "unix_sockets",
+            TEXTS,
+            "Sockets of the host that commands may connect to.",
+        )
+        .trust("always"),
+        later(
+            "hardlinks",
+            Shape::Words(&["allow", "deny"], &[]),
+            "Whether file tools write files that have more than one name.",
+        ),
+        later(
+            "quota",
+            Shape::Count,
+            "Bytes that the files of a mount may take together.",
+        ),
+    ],
+    foreign: &[
+        (
+            "enabled",
+            "the sandbox is always on; `require_os_sandbox: true` refuses to run commands without one",
+        ),
+        (
+            "restrict",
+            "`restrict` narrows a worker: it stands in the worker's file",
+        ),
+        ("network", "forge spells it `network:`, at the top level"),
+        ("allow", "name directories under `zones:`"),
+        ("deny", "forge spells it `hide:` or `protect:`"),
+        (
+            "child_sandbox",
+            "there is no such key: a child's rights follow from its own declaration",
+        ),
+    ],
+};
+
+pub(crate) static ZONE: Keys = Keys {
+    id: "zone",
+    plural: "zones have",
+    may_be_blank: false,
+    list: &[
+        now(
+            "path",
+            Shape::Text,
+            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+        )
+        .required()
+        .trust("when it leads out of the project, or through a link"),
+        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
+        SUFFIXES,
+        MAX_FILE_BYTES,
+        APPROVAL,
+        later(
+            "quota",
+            Shape::Count,
+            "Bytes that the files of this zone may take together.",
+        ),
+        later(
+            "hardlinks",
+            Shape::Words(&["allow", "deny"], &[]),
+            "Whether file tools write files that have more than one name.",
+        ),
+        later(
+            "strict_paths",
+            Shape::Bool,
+            "Refuse every path that holds `..`, also those that stay inside.",
+        ),
+        later(
+            "unix_sockets",
+            TEXTS,
+            "Sockets in this zone that commands may connect to.",
+        ),
+    ],
+    foreign: &[
+        ("readOnly", MODE_HELP),
+        ("read_only", MODE_HELP),
+        ("readonly", MODE_HELP),
+        ("write", MODE_HELP),
+        ("access", MODE_HELP),
+        ("root", "zones spell it `path:`"),
+        ("source", "zones spell it `path:`"),
+        ("allow", "forge spells it `suffixes:` or `approval:`"),
+        (
+            "deny",
+            "forge spells it `approval:` here, or `sandbox.hide:`",
+        ),
+    ],
+};
+
+pub(crate) static ZONE_APPROVAL: Keys = Keys {
+    id: "zone_approval",
+    plural: "`approval` of a zone has",
+    may_be_blank: true,
+    list: &[
+        now("read", VERDICT, "Reading files.").default("preApproved"),
+        now("write", VERDICT, "Writing and creating files.").default("ask"),
+        now("delete", VERDICT, "Deleting files.")
+            .default("ask")
+            .trust("when it is `preApproved`"),
+    ],
+    foreign: &[],
+};
+
+static PATH: Keys = Keys {
+    id: "path",
+    plural: "paths have",
+    may_be_blank: false,
+    list: &[
+        later("root", Shape::Text, "The directory.")
+            .required()
+            .trust("when it leads out of the project, or through a link"),
+        later("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
+        later(
+            "suffixes",
+            Shape::Some(&Shape::Like(&SUFFIX)),
+            "File tools touch only files that end in one of these.",
+        ),
+        later(
+            "max_file_bytes",
+            Shape::Count,
+            "File tools read and write no larger file.",
+        ),
+    ],
+    foreign: &[],
+};
+
+static MOUNT: Keys = Keys {
+    id: "mount",
+    plural: "mounts have",
+    may_be_blank: false,
+    list: &[
+        later("source", Shape::Text, "The directory.")
+            .required()
+            .trust("when it leads out of the project, or through a link"),
+        later("target", Shape::Text, "Where it appears.").required(),
+        later("readonly", Shape::Bool, "Nothing is written.").default("false"),
+    ],
+    foreign: &[],
+};

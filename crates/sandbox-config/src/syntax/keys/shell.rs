@@ -1,0 +1,163 @@
+//! Commands: the rules that decide about them, and their environment.
+
+use crate::syntax::keys::sandbox::VERDICT;
+use crate::syntax::keys::shape::{Names, Shape, VARIABLE};
+use crate::syntax::keys::{Key, Keys, RULES_HELP, later, now};
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const RULE_LIST: Shape = Shape::List(&Shape::Section(&RULE));
+
+const RULES: Key = now(
+    "rules",
+    RULE_LIST,
+    "Patterns and what they decide: `blocked` wins wherever it stands, then the first rule that matches.",
+)
+.default("[]");
+
+const DEFAULT: Shape = Shape::Words(&["blocked", "ask"], &[]);
+
+const ALLOW: Key = later(
+    "allow",
+    TEXTS,
+    "Patterns of commands that run without asking.",
+)
+.trust("always");
+
+const DENY: Key = later("deny", TEXTS, "Patterns of commands that never run.").unites();
+
+pub(crate) static SHELL: Keys = Keys {
+    id: "shell",
+    plural: "`shell` has",
+    may_be_blank: true,
+    list: &[
+        RULES,
+        now(
+            "default",
+            DEFAULT,
+            "What holds for a command that no rule matches.",
+        )
+        .default("blocked"),
+        now(
+            "env",
+            Shape::Section(&ENVIRONMENT),
+            "The variables of commands, beside the few that forge sets.",
+        ),
+        ALLOW,
+        DENY,
+        later(
+            "unix_sockets",
+            TEXTS,
+            "Sockets of the host that commands may connect to.",
+        )
+        .trust("always"),
+    ],
+    foreign: &[
+        ("allowed_commands", RULES_HELP),
+        ("allowedCommands", RULES_HELP),
+        ("blocked_commands", RULES_HELP),
+    ],
+};
+
+pub(crate) static WORKER_SHELL: Keys = Keys {
+    id: "worker_shell",
+    plural: "`shell` of a worker has",
+    may_be_blank: false,
+    list: &[
+        RULES,
+        now(
+            "default",
+            DEFAULT,
+            "What holds for a command that no rule of the worker matches; without it, the project's answer.",
+        ),
+        ALLOW,
+        DENY,
+    ],
+    foreign: &[(
+        "env",
+        "the environment is the project's: `shell.env` in the project file",
+    )],
+};
+
+pub(crate) static RULE: Keys = Keys {
+    id: "rule",
+    plural: "rules have",
+    may_be_blank: false,
+    list: &[
+        now(
+            "pattern",
+            Shape::Text,
+            "Words of a command: `*` is any word and at the end any rest, `(a|b)` is either.",
+        )
+        .required(),
+        now("approval", VERDICT, "What is decided.")
+            .required()
+            .trust("when it is `preApproved`"),
+        now(
+            "why",
+            Shape::Text,
+            "The reason, which is shown to the model.",
+        ),
+        now(
+            "examples",
+            Shape::Section(&EXAMPLES),
+            "Commands that the pattern must match or must not match; checked when the file is read.",
+        ),
+        later(
+            "grants",
+            Shape::Free,
+            "Rights that the command gets in addition.",
+        ),
+    ],
+    foreign: &[
+        ("command", "forge spells it `pattern:`"),
+        ("allow", "forge spells it `approval: preApproved`"),
+        ("deny", "forge spells it `approval: blocked`"),
+        (
+            "approval_required",
+            "forge spells it `approval: ask` or `approval: preApproved`",
+        ),
+    ],
+};
+
+pub(crate) static EXAMPLES: Keys = Keys {
+    id: "examples",
+    plural: "`examples` have",
+    may_be_blank: true,
+    list: &[
+        now("match", TEXTS, "Commands that the pattern matches.").default("[]"),
+        now(
+            "no_match",
+            TEXTS,
+            "Commands that the pattern does not match.",
+        )
+        .default("[]"),
+    ],
+    foreign: &[],
+};
+
+pub(crate) static ENVIRONMENT: Keys = Keys {
+    id: "env",
+    plural: "`env` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "pass",
+            Shape::List(&Shape::Like(&VARIABLE)),
+            "Variables of yours that commands get, beside `LANG` and `TERM`.",
+        )
+        .default("[]")
+        .trust("always"),
+        now(
+            "set",
+            Shape::Map(Names::Like(&VARIABLE), &Shape::Text),
+            "Variables with these values.",
+        )
+        .default("{}")
+        .trust("when the variable makes a loader or an interpreter run other code"),
+    ],
+    foreign: &[
+        ("allow", "forge spells it `pass:`"),
+        ("inherit", "forge spells it `pass:`"),
+    ],
+};

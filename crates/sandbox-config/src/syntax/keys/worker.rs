@@ -1,0 +1,219 @@
+//! The front matter of worker files.
+
+use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
+use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES};
+use crate::syntax::keys::shape::{DELEGATE, SANDBOX_PATH, SUFFIX, Shape, WORKER_NAME};
+use crate::syntax::keys::shell::WORKER_SHELL;
+use crate::syntax::keys::{Keys, MODE_HELP, RULES_HELP, later, now};
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const TOOLS_HELP: &str =
+    "forge spells it `tools:`. As written this worker would get every tool its grants allow.";
+const TOOLS_ALLOW_HELP: &str = "forge lists what is allowed: `tools: [read_file, …]`";
+
+pub(crate) static WORKER: Keys = Keys {
+    id: "worker",
+    plural: "worker files",
+    may_be_blank: true,
+    list: &[
+        now(
+            "name",
+            Shape::Like(&WORKER_NAME),
+            "The worker's name, and that of its tool when others call it; without it, the file's.",
+        ),
+        now(
+            "description",
+            Shape::Text,
+            "What it is for; the description of its tool when others call it.",
+        ),
+        now(
+            "model",
+            Shape::Text,
+            "The model it runs on, as `provider:model`; without it, the project's.",
+        ),
+        now(
+            "sandbox",
+            Shape::OneOf(&[
+                Shape::Words(&["none", "inherit"], &[]),
+                Shape::Section(&WORKER_SANDBOX),
+            ]),
+            "What it needs of the project's files; without it, `sandbox.default` of the project.",
+        ),
+        now(
+            "network",
+            NETWORK_SHAPE,
+            "Whether its commands may use the network; at most what its caller has.",
+        )
+        .default("false"),
+        now(
+            "shell",
+            Shape::Section(&WORKER_SHELL),
+            "That it may run commands, by the project's rules and these; without it there is no shell.",
+        ),
+        now(
+            "tools",
+            TEXTS,
+            "The only tools it gets; without it, all that its rights make possible.",
+        ),
+        now(
+            "workers",
+            Shape::List(&Shape::Like(&DELEGATE)),
+            "The workers it may call.",
+        )
+        .default("[]"),
+        now(
+            "limits",
+            Shape::Section(&LIMITS),
+            "Numbers that end its calls, commands and run; the smaller one holds.",
+        ),
+        now(
+            "instructions",
+            Shape::Text,
+            "Its instructions, if nothing stands below the front matter.",
+        ),
+        later(
+            "compatible_models",
+            TEXTS,
+            "Patterns of models it runs on; others are refused.",
+        ),
+        later("toolsets", Shape::Free, "Tools by family."),
+        later(
+            "attachment_policy",
+            Shape::Section(&ATTACHMENTS),
+            "What may be attached to its input.",
+        ),
+        later("input_schema", Shape::Free, "JSON Schema of its input."),
+        later(
+            "output_schema",
+            Shape::OneOf(&[Shape::Free, Shape::Text]),
+            "JSON Schema of its answer, or the file that holds it.",
+        ),
+        later(
+            "output_schema_ref",
+            Shape::Text,
+            "Another spelling of `output_schema` with a file.",
+        ),
+        later(
+            "allow_empty_input",
+            Shape::Bool,
+            "Whether it may be called with nothing.",
+        )
+        .default("false"),
+        later("license", Shape::Text, "A licence, carried along."),
+        later("metadata", Shape::Free, "Anything, carried along."),
+    ],
+    foreign: &[
+        ("allowedTools", TOOLS_HELP),
+        ("allowed_tools", TOOLS_HELP),
+        ("allowed-tools", TOOLS_HELP),
+        ("disallowedTools", TOOLS_ALLOW_HELP),
+        ("disallowed_tools", TOOLS_ALLOW_HELP),
+        ("disallowed-tools", TOOLS_ALLOW_HELP),
+        (
+            "permissions",
+            "forge spells it `sandbox:`, `tools:` and `shell:`",
+        ),
+        ("max_turns", "forge spells it `limits.max_turns`"),
+        ("maxTurns", "forge spells it `limits.max_turns`"),
+        ("allow", RULES_HELP),
+        ("deny", RULES_HELP),
+        ("readOnly", "forge spells it `mode: ro` on a zone"),
+        ("readonly", "forge spells it `mode: ro` on a zone"),
+        ("zones", "forge spells it `sandbox.zones`"),
+        (
+            "child_sandbox",
+            "there is no such key: a child's rights follow from its own declaration",
+        ),
+        ("agents", "forge spells it `workers:`"),
+    ],
+};
+
+pub(crate) static WORKER_SANDBOX: Keys = Keys {
+    id: "worker_sandbox",
+    plural: "`sandbox` of a worker has",
+    may_be_blank: false,
+    list: &[
+        now(
+            "zones",
+            Shape::List(&Shape::Section(&WORKER_ZONE)),
+            "The zones it needs.",
+        ),
+        later(
+            "restrict",
+            Shape::Like(&SANDBOX_PATH),
+            "The only directory it needs.",
+        ),
+        later("readonly", Shape::Bool, "It only reads."),
+        later("rebase", Shape::Bool, "Whether `restrict` becomes `/`.").default("false"),
+    ],
+    foreign: &[
+        (
+            "paths",
+            "this project has zones. Name the ones this worker needs:\nsandbox:\n  zones:\n    - { name: cache, mode: rw }",
+        ),
+        ("root", "the root belongs to the project file"),
+        (
+            "mode",
+            "a mode belongs to each zone: `zones: [{ name: data, mode: ro }]`",
+        ),
+        (
+            "child_sandbox",
+            "there is no such key: a child's rights follow from its own declaration",
+        ),
+    ],
+};
+
+pub(crate) static WORKER_ZONE: Keys = Keys {
+    id: "worker_zone",
+    plural: "zones of a worker have",
+    may_be_blank: false,
+    list: &[
+        now("name", Shape::Text, "A zone of the project.").required(),
+        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
+        now(
+            "use",
+            Shape::Bool,
+            "`false`: held only to be passed on; its own tools cannot touch it.",
+        )
+        .default("true"),
+        APPROVAL.trust("when `delete` is `preApproved`"),
+        SUFFIXES,
+        MAX_FILE_BYTES,
+    ],
+    foreign: &[
+        ("readOnly", MODE_HELP),
+        ("read_only", MODE_HELP),
+        ("readonly", MODE_HELP),
+        ("write", MODE_HELP),
+        ("access", MODE_HELP),
+        (
+            "path",
+            "the path belongs to the project file; a worker names the zone",
+        ),
+        ("zone", "forge spells it `name:`"),
+    ],
+};
+
+static ATTACHMENTS: Keys = Keys {
+    id: "attachment_policy",
+    plural: "`attachment_policy` has",
+    may_be_blank: true,
+    list: &[
+        later("max_attachments", Shape::Count, "How many.").default("4"),
+        later("max_total_bytes", Shape::Count, "Bytes, together.").default("10000000"),
+        later(
+            "allowed_suffixes",
+            Shape::List(&Shape::Like(&SUFFIX)),
+            "Only files that end in one of these.",
+        )
+        .default("[]"),
+        later(
+            "denied_suffixes",
+            Shape::List(&Shape::Like(&SUFFIX)),
+            "No files that end in one of these.",
+        )
+        .default("[]"),
+    ],
+    foreign: &[],
+};
