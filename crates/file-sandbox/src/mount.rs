@@ -16,7 +16,7 @@ use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::path::SandboxPath;
-use crate::resolve::names_below;
+use crate::resolve::{hidden_by, names_below};
 use crate::rules::NameRules;
 
 /// One directory of the host, shown at a place in the sandbox.
@@ -224,6 +224,51 @@ impl Mount {
         mount.base.clear();
         mount.whole = mount.dir.clone();
         Ok(mount)
+    }
+
+    /// The directory `below` this mount as a mount of its own, at `target`. Name rules and quotas
+    /// still count from the whole: `.git/hooks` stays protected where `.git` is the part. No link
+    /// is followed on the way, so what is opened is what was named.
+    ///
+    /// ```
+    /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// # let project = tempfile::tempdir()?;
+    /// # let (project, authority) = (project.path(), cap_std::ambient_authority());
+    /// std::fs::create_dir_all(project.join(".git/hooks"))?;
+    /// let whole = Mount::open_ambient(SandboxPath::root(), project, Mode::ReadWrite, authority)?
+    ///     .protect([".git/hooks"])?;
+    /// let part = whole.part(&SandboxPath::parse("/.git")?, SandboxPath::parse("/.git")?)?;
+    /// let files = FileSandbox::new(vec![part])?;
+    /// let hook = files.path("/.git/hooks/pre-commit")?;
+    /// let denied = files.write(&hook, "x", Default::default()).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+    /// assert!(whole.part(&SandboxPath::parse("/absent")?, SandboxPath::root()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `INVALID_PATH` if it is absent, hidden, no directory, or a link is on the way.
+    pub fn part(&self, below: &SandboxPath, target: SandboxPath) -> Result<Self, Error> {
+        let names = names_below(below, &SandboxPath::root()).unwrap_or_default();
+        if hidden_by(self, &names).is_some() {
+            return Err(not_opened(&target, io::ErrorKind::NotFound.into()));
+        }
+        let opened = now(async {
+            let mut found: Option<AnyDir> = None;
+            for name in &names {
+                let at = found.as_ref().unwrap_or(&self.dir);
+                found = Some(at.open_dir(name).await?);
+            }
+            Ok::<_, Fault>(found)
+        });
+        match opened.map_err(|fault| not_opened(&target, fault.into_io()))? {
+            Some(dir) => Ok(self.narrowed(target, dir, &names)),
+            None => Ok(Self {
+                target,
+                ..self.clone()
+            }),
+        }
     }
 
     /// Sets the limits.
