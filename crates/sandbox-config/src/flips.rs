@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::grant::Grant;
 use crate::grant::verdict::Operation;
-use crate::project::sources::{Sources, Trust};
+use crate::project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 use crate::syntax::keys::{self, Keys};
 use crate::{Declaration, Project, Worker, load};
 
@@ -117,10 +117,14 @@ fn worker(front: &str) -> Result<String, String> {
         format!("---\n{front}\n---\n{body}"),
     )
     .unwrap();
-    let sources = Sources {
+    let mut sources = Sources {
         trust: Trust::Given,
         ..Sources::new(dir.path())
     };
+    if front.contains("restrict") {
+        sources.choice = ConfigChoice::None;
+        sources.without_file = WithoutFile::RootAtStart;
+    }
     let project = load(&sources).map_err(|mistakes| mistakes.to_string())?;
     let workers = project.workers().map_err(|mistakes| mistakes.to_string())?;
     Ok(shown_worker(&project, &workers[0]))
@@ -320,6 +324,7 @@ fn project_rows() -> Vec<Row> {
 fn worker_rows() -> Vec<Row> {
     use keys::{WORKER, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
     let zone = "sandbox: { zones: [{ name: cache }] }";
+    let restrict = "sandbox: { restrict: /src }";
     vec![
         (&WORKER, "name", "", "name: other"),
         (&WORKER, "description", "", "description: x"),
@@ -332,6 +337,30 @@ fn worker_rows() -> Vec<Row> {
         (&WORKER, "limits", "", "limits: { max_turns: 2 }"),
         (&WORKER, "instructions", "", "instructions: Do it."),
         (&WORKER_SANDBOX, "zones", "sandbox: {}", zone),
+        (
+            &WORKER_SANDBOX,
+            "restrict",
+            "sandbox: { restrict: / }",
+            restrict,
+        ),
+        (
+            &WORKER_SANDBOX,
+            "readonly",
+            restrict,
+            "sandbox: { restrict: /src, readonly: true }",
+        ),
+        (
+            &WORKER_SANDBOX,
+            "rebase",
+            restrict,
+            "sandbox: { restrict: /src, rebase: true }",
+        ),
+        (
+            &WORKER_SANDBOX,
+            "use",
+            restrict,
+            "sandbox: { restrict: /src, use: false }",
+        ),
         (
             &WORKER_ZONE,
             "name",

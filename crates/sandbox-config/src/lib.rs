@@ -57,6 +57,7 @@ pub use grant::limits::Limits;
 pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};
+pub use grant::restrict::{PlaceError, Restrict};
 pub use grant::shell::{Pattern, PatternError, RuleMatch, ShellRules};
 pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
 pub use grant::{Environment, Grant};

@@ -5,6 +5,7 @@
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
+use crate::grant::restrict::Restrict;
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
@@ -39,6 +40,8 @@ pub(crate) enum MountWish {
     /// `inherit`.
     Inherit,
     Zones(Vec<ZoneDeclaration>),
+    /// `restrict`, `readonly`, `rebase`.
+    Restrict(Restrict),
 }
 
 impl Declaration {
@@ -81,6 +84,12 @@ impl Declaration {
         Declaration::new(MountWish::Zones(zones))
     }
 
+    /// `sandbox: {restrict: …}`: a subtree.
+    #[must_use]
+    pub fn restrict(to: Restrict) -> Declaration {
+        Declaration::new(MountWish::Restrict(to))
+    }
+
     /// Ask for the network.
     #[must_use]
     pub fn with_network(mut self, access: NetworkAccess) -> Declaration {
@@ -119,7 +128,10 @@ impl Declaration {
     pub fn zone_names(&self) -> impl Iterator<Item = &str> {
         let zones: &[ZoneDeclaration] = match &self.mounts {
             MountWish::Zones(zones) => zones,
-            MountWish::Undeclared | MountWish::Nothing | MountWish::Inherit => &[],
+            MountWish::Undeclared
+            | MountWish::Nothing
+            | MountWish::Inherit
+            | MountWish::Restrict(_) => &[],
         };
         zones.iter().map(|zone| zone.name.as_str())
     }

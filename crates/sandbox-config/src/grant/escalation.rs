@@ -54,6 +54,18 @@ pub(crate) enum Violation {
         at: Option<Span>,
         held: Vec<String>,
     },
+    /// A subtree of which the parent holds nothing.
+    Outside {
+        place: String,
+        at: Option<Span>,
+        held: Vec<String>,
+    },
+    /// `readonly: false` on what is read-only.
+    Upgrade {
+        target: String,
+        at: Option<Span>,
+        parent: Origin,
+    },
     Network {
         at: Option<Span>,
         /// The hosts that are too many; none: every host was asked for, or the parent has none.
@@ -135,6 +147,12 @@ impl Violation {
             Violation::Suffixes { zone, .. } => {
                 format!("Child requests suffixes on '{zone}' that parent doesn't have")
             }
+            Violation::Outside { place, .. } => {
+                format!("Child requests '{place}' but parent doesn't have it")
+            }
+            Violation::Upgrade { .. } => {
+                "Cannot upgrade read-only sandbox to read-write".to_owned()
+            }
             Violation::Network {
                 held: NetworkAccess::Denied,
                 ..
@@ -170,8 +188,12 @@ impl Violation {
                 held: held @ NetworkAccess::Hosts(_),
                 ..
             } => format!("{}\nAllowed hosts: {held}", self.sentence()),
+            Violation::Outside { held, .. } => {
+                format!("{}\nAvailable: {}", self.sentence(), list(held))
+            }
             Violation::Mode { .. }
             | Violation::Approval { .. }
+            | Violation::Upgrade { .. }
             | Violation::Network { .. }
             | Violation::Shell { .. } => self.sentence(),
         }
@@ -187,10 +209,7 @@ impl Violation {
                 parent,
             } => {
                 let diagnostic = place(diagnostic, at);
-                let diagnostic = match parent.name() {
-                    Some(_) => diagnostic.note(format!("zone '{zone}' is ro at {parent}")),
-                    None => diagnostic,
-                };
+                let diagnostic = diagnostic.related_to(parent, format!("zone '{zone}' is ro here"));
                 if *implied {
                     diagnostic.help(
                         "without `mode` a worker asks for rw: declare `mode: ro`, or make the zone rw in the project config",
@@ -208,6 +227,12 @@ impl Violation {
             Violation::Suffixes { at, held, .. } => {
                 place(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
             }
+            Violation::Outside { at, held, .. } => place(diagnostic, at)
+                .note(format!("Available: {}", list(held)))
+                .help("a place is counted from the `/` that the caller sees"),
+            Violation::Upgrade { target, at, parent } => place(diagnostic, at)
+                .related_to(parent, format!("`{target}` is read-only here"))
+                .help("leave `readonly` out, or make it read-write for the caller"),
             Violation::Network {
                 at,
                 held: held @ NetworkAccess::Hosts(_),
@@ -231,9 +256,13 @@ fn place(diagnostic: Diagnostic, at: &Option<Span>) -> Diagnostic {
 }
 
 fn names(available: &[(String, Mode)]) -> String {
-    if available.is_empty() {
+    let names: Vec<String> = available.iter().map(|(name, _)| name.clone()).collect();
+    list(&names)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
         return "none".to_owned();
     }
-    let names: Vec<&str> = available.iter().map(|(name, _)| name.as_str()).collect();
     names.join(", ")
 }

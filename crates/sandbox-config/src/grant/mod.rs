@@ -11,6 +11,7 @@ pub(crate) mod mount;
 #[cfg(test)]
 mod narrowing;
 pub(crate) mod network;
+pub(crate) mod restrict;
 pub(crate) mod shell;
 pub(crate) mod verdict;
 
@@ -119,7 +120,7 @@ impl Grant {
     pub fn child(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let undeclared = match self.undeclared {
             Undeclared::Nothing => Vec::new(),
-            Undeclared::Inherit => self.mounts.clone(),
+            Undeclared::Inherit => self.handed_on(),
         };
         self.meet(declaration, undeclared, NetworkAccess::Denied, None)
     }
@@ -151,8 +152,9 @@ impl Grant {
         let mounts = match &declaration.mounts {
             MountWish::Undeclared => undeclared_mounts,
             MountWish::Nothing => Vec::new(),
-            MountWish::Inherit => self.mounts.clone(),
+            MountWish::Inherit => self.handed_on(),
             MountWish::Zones(zones) => self.meet_zones(zones, &mut violations),
+            MountWish::Restrict(wish) => self.meet_restrict(wish, &mut violations),
         };
         let network = match &declaration.network {
             None => undeclared_network,
@@ -209,6 +211,15 @@ impl Grant {
         }
     }
 
+    /// All mounts, for whoever inherits: `use: false` is said about one worker's own tools.
+    fn handed_on(&self) -> Vec<Mount> {
+        let mut mounts = self.mounts.clone();
+        for mount in &mut mounts {
+            mount.usable = true;
+        }
+        mounts
+    }
+
     /// In the parent's order; a zone named twice counts once.
     fn meet_zones(&self, zones: &[ZoneDeclaration], violations: &mut Vec<Violation>) -> Vec<Mount> {
         let wishes: BTreeMap<&str, &ZoneDeclaration> = zones
@@ -231,10 +242,22 @@ impl Grant {
         self.mounts
             .iter()
             .filter_map(|mount| {
-                let wish = wishes.get(mount.name())?;
-                Some(mount.meet(wish, violations))
+                if let Some(wish) = wishes.get(mount.name()) {
+                    return Some(mount.meet(wish, violations));
+                }
+                let wish = *wishes.get(self.around(mount, &wishes)?.name())?;
+                Some(mount.meet_as_part(wish))
             })
             .collect()
+    }
+
+    /// The innermost mount that is asked for and has this one as a part. A part with rights of its
+    /// own comes along: without its row it would have those of the whole.
+    fn around(&self, part: &Mount, wishes: &BTreeMap<&str, &ZoneDeclaration>) -> Option<&Mount> {
+        self.mounts
+            .iter()
+            .filter(|mount| wishes.contains_key(mount.name()) && part.is_part_of(mount))
+            .max_by_key(|mount| mount.target.len())
     }
 
     /// How the project spells its directories: decides words, never rights.
@@ -246,6 +269,15 @@ impl Grant {
     /// The mounts, in the project's order; those held only for children, too.
     pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter()
+    }
+
+    /// What lies in a mount that is used, and is itself only held: it must not be reached by way
+    /// of the whole.
+    #[cfg(any(feature = "files", feature = "process"))]
+    pub(crate) fn unused_parts(&self, outer: &Mount) -> impl Iterator<Item = &Mount> {
+        self.mounts
+            .iter()
+            .filter(move |part| !part.usable && part.is_part_of(outer))
     }
 
     /// One mount by name.
@@ -400,6 +432,23 @@ impl Mount {
             usable: wish.usable,
             ..self.clone()
         }
+    }
+
+    /// As far as the wish for the whole asks for this part, too; never an escalation, because
+    /// nobody has asked for this part by name.
+    fn meet_as_part(&self, wish: &ZoneDeclaration) -> Mount {
+        let mut unasked = Vec::new();
+        let mut wish = wish.clone();
+        wish.approval
+            .retain(|(operation, wanted, _)| *wanted >= self.approval.stated(*operation).ceiling());
+        self.meet(&wish, &mut unasked)
+    }
+
+    /// Whether this is a directory inside another mount, shown at the same place.
+    pub(crate) fn is_part_of(&self, outer: &Mount) -> bool {
+        self.target != outer.target
+            && is_below(&self.target, &outer.target)
+            && self.host().starts_with(outer.host())
     }
 
     fn meet_approval(

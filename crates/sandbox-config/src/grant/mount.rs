@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::grant::restrict::Part;
 use crate::grant::verdict::MountApproval;
 use crate::syntax::text::Origin;
 
@@ -41,7 +42,10 @@ impl std::fmt::Display for Mode {
 pub struct Mount {
     pub(crate) name: String,
     pub(crate) target: String,
+    /// The directory that the project declares.
     pub(crate) host: PathBuf,
+    /// What of it is held; none: all.
+    pub(crate) part: Option<Part>,
     /// The part of `host` that existed and was resolved when the config was read; what lies below
     /// may be created, never through a link.
     pub(crate) anchor: PathBuf,
@@ -64,16 +68,16 @@ impl Mount {
         &self.name
     }
 
-    /// The sandbox path: `/data`, or `/`.
+    /// The sandbox path: `/data`, `/`, or `/src/lib` for a part of it.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The host directory. Never shown to a model.
+    /// The host directory of what is held. Never shown to a model.
     #[must_use]
     pub fn host(&self) -> &Path {
-        &self.host
+        self.part.as_ref().map_or(&self.host, |part| &part.host)
     }
 
     /// Whether a missing host directory is made: inside the project yes, elsewhere no.
@@ -112,7 +116,8 @@ impl Mount {
         self.usable
     }
 
-    /// Forge's own project and worker files below this mount, as patterns from its root
+    /// Forge's own project and worker files below this mount, as patterns from the root of what
+    /// the project declares
     /// (`/golem-forge.config.yaml`, `/workers/*.worker`): never writable.
     #[must_use]
     pub fn own_files(&self) -> &[String] {

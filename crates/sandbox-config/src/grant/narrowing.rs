@@ -127,6 +127,7 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                 name: name.to_owned(),
                 target: format!("/{name}"),
                 host: format!("/host/{name}").into(),
+                part: None,
                 anchor: "/host".into(),
                 create: false,
                 mode,

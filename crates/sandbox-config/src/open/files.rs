@@ -61,20 +61,36 @@ impl Grant {
             Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
             Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
         };
+        // A part is opened from the whole, on handles and through no link.
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
-        let opened = file_sandbox::Mount::open_ambient(target, &mount.host, mode, authority)
-            .map_err(told)?
-            .with_limits(limits)
-            .protect(self.protect.iter().chain(&mount.own_files))
-            .map_err(told)?
-            .hide(&self.hide)
-            .map_err(told)?;
+        let opened =
+            file_sandbox::Mount::open_ambient(target.clone(), &mount.host, mode, authority)
+                .map_err(told)?
+                .with_limits(limits)
+                .protect(self.protect.iter().chain(&mount.own_files))
+                .map_err(told)?
+                .hide(self.hide.iter().chain(&self.held_inside(mount)))
+                .map_err(told)?;
         // The path was resolved when the config was read; a link that has come since leads
         // elsewhere.
         if opened.host() != Some(mount.host.as_path()) {
             return Err(refuse("its directory has moved".into()));
         }
-        Ok(opened)
+        let Some(part) = &mount.part else {
+            return Ok(opened);
+        };
+        let below = SandboxPath::parse(&format!("/{}", part.below)).map_err(told)?;
+        opened.part(&below, target).map_err(told)
+    }
+}
+
+impl Grant {
+    /// Patterns for what lies in a mount and is held without being used.
+    fn held_inside(&self, outer: &Mount) -> Vec<String> {
+        self.unused_parts(outer)
+            .filter_map(|part| part.host().strip_prefix(&outer.host).ok())
+            .filter_map(|below| Some(format!("/{}", below.to_str()?)))
+            .collect()
     }
 }
 

@@ -29,6 +29,14 @@ pub struct GrantError {
 }
 
 impl GrantError {
+    pub(crate) fn of(mount: &Mount, why: &str) -> GrantError {
+        GrantError {
+            target: mount.target.clone(),
+            why: why.to_owned(),
+            host: Some(mount.host().to_path_buf()),
+        }
+    }
+
     /// The sandbox path of the mount that is the matter.
     #[must_use]
     pub fn target(&self) -> &str {
@@ -47,11 +55,7 @@ impl GrantError {
 
 /// See that the host directory of a mount is there.
 pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
-    let refuse = |why: &str| GrantError {
-        target: mount.target.clone(),
-        why: why.to_owned(),
-        host: Some(mount.host.clone()),
-    };
+    let refuse = |why: &str| GrantError::of(mount, why);
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut dir = rustix::fs::open(&mount.anchor, flags, Mode::empty())
         .map_err(|error| refuse(why(error)))?;
@@ -69,6 +73,11 @@ pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
                 Err(error) => return Err(refuse(why(error))),
             }
         }
+        dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
+            .map_err(|error| refuse(why(error)))?;
+    }
+    // A part that a worker asks for is never made: whoever holds the whole may do that.
+    for name in mount.part_names() {
         dir = rustix::fs::openat(&dir, name, flags, Mode::empty())
             .map_err(|error| refuse(why(error)))?;
     }

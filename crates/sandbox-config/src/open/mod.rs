@@ -2,6 +2,8 @@
 
 #[cfg(feature = "files")]
 mod files;
+#[cfg(feature = "process")]
+pub(crate) mod guards;
 #[cfg(any(feature = "files", feature = "process"))]
 pub(crate) mod host_dirs;
 #[cfg(feature = "process")]

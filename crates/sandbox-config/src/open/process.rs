@@ -1,10 +1,13 @@
 //! A grant as a policy for commands (feature `process`).
 
+use std::collections::BTreeSet;
+
 use os_sandbox::{Access, Environment, Limits, Network, Policy};
 
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
+use crate::open::guards::{Guards, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
 
 impl Grant {
@@ -37,22 +40,32 @@ impl Grant {
             })
             .env(self.variables())
             .limits(self.command_limits());
-        let mut guarded: Vec<&String> = self.protect.iter().collect();
+        let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
+        let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
             ensure(mount)?;
+            let own = Guards::on(mount, self.protect.iter().chain(&mount.own_files));
+            let hides = Guards::on(mount, &self.hide);
+            if hides.everything {
+                return Err(GrantError::of(mount, "its directory does not exist"));
+            }
             let access = match mount.mode {
-                Mode::ReadOnly => Access::READ | Access::EXECUTE,
-                Mode::ReadWrite => Access::ALL,
+                Mode::ReadWrite if !own.everything => Access::ALL,
+                Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
             };
-            builder = builder.mount(&mount.host, &mount.target, access);
-            guarded.extend(&mount.own_files);
+            builder = builder.mount(mount.host(), &mount.target, access);
+            for part in self.unused_parts(mount) {
+                builder = builder.mount(part.host(), &part.target, Access::NONE);
+            }
+            protected.extend(mount.own_files.iter().map(|pattern| anywhere(pattern)));
+            protected.extend(own.inside);
+            hidden.extend(hides.inside);
         }
-        // Guards of commands count at any depth, which is the stricter reading of a leading `/`.
-        for pattern in guarded {
-            builder = builder.protect(pattern.trim_start_matches('/'));
+        for pattern in protected {
+            builder = builder.protect(pattern);
         }
-        for pattern in &self.hide {
-            builder = builder.hide(pattern.trim_start_matches('/'));
+        for pattern in hidden {
+            builder = builder.hide(pattern);
         }
         builder.build().map_err(|error| GrantError {
             target: "the mounts".into(),

@@ -279,6 +279,7 @@ fn root_mount(reports: &mut Reports, dir: &Path) -> Option<Mount> {
         name: "/".to_owned(),
         target: "/".to_owned(),
         host: dir.to_path_buf(),
+        part: None,
         anchor: dir.to_path_buf(),
         create: false,
         mode: Mode::ReadWrite,

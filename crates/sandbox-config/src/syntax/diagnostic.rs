@@ -241,7 +241,7 @@ pub struct Diagnostic {
     at: Option<Span>,
     label: Option<String>,
     file: Option<String>,
-    related: Vec<(Span, String)>,
+    related: Vec<(Origin, String)>,
     notes: Vec<String>,
     help: Option<String>,
 }
@@ -292,8 +292,15 @@ impl Diagnostic {
         self
     }
 
-    pub(crate) fn related(mut self, span: &Span, note: impl Into<String>) -> Diagnostic {
-        self.related.push((span.clone(), note.into()));
+    pub(crate) fn related(self, span: &Span, note: impl Into<String>) -> Diagnostic {
+        self.related_to(&span.origin(), note)
+    }
+
+    /// A second place, if it is one: what is built in stands nowhere.
+    pub(crate) fn related_to(mut self, origin: &Origin, note: impl Into<String>) -> Diagnostic {
+        if origin.name().is_some() {
+            self.related.push((origin.clone(), note.into()));
+        }
         self
     }
 
@@ -408,13 +415,11 @@ impl fmt::Display for Diagnostic {
         } else if let Some(file) = &self.file {
             write!(f, "\n {pad}--> {}", visible(file))?;
         }
-        for (span, note) in &self.related {
+        for (origin, note) in &self.related {
             write!(
                 f,
-                "\n {pad}::: {}:{}:{}   {}",
-                visible(&span.text.name),
-                span.line,
-                span.column,
+                "\n {pad}::: {}   {}",
+                visible(&origin.to_string()),
                 visible(note)
             )?;
         }

@@ -1,25 +1,23 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
+mod sandbox;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::front::zones::{MODES, stated, suffixes};
 use crate::grant::Grant;
-use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::declaration::Declaration;
 use crate::grant::limits::Limits;
-use crate::grant::mount::Mode;
-use crate::grant::verdict::{Operation, Verdict};
 use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
 use crate::project::trust::WideningKey;
 use crate::project::walk::Walk;
-use crate::project::widening;
-use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
-use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{Origin, Span, Text};
-use crate::syntax::yaml::{self, Entry, Node, Value};
+use crate::syntax::yaml::{self, Node, Value};
 
 /// A worker as its file describes it. What it may do is another matter: that is a
 /// [`Grant`], made from somebody's grant and [`Worker::declaration`].
@@ -251,7 +249,7 @@ pub(crate) fn parse(
         None => Declaration::undeclared(),
         Some(entry) => Declaration {
             sandbox: Some(entry.key_span.clone()),
-            ..sandbox(walk, entry, ceiling, &name)
+            ..sandbox::read(walk, entry, ceiling, &name)
         },
     };
     if let Some(entry) = top.get("network") {
@@ -339,152 +337,6 @@ fn instructions(reports: &mut Reports, top: &Fields<'_>, body: &str) -> String {
         (Some(_), true) => key.unwrap_or_default().to_owned(),
         (None, _) => body.to_owned(),
     }
-}
-
-fn sandbox(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: &str) -> Declaration {
-    if let Value::Str(_) = &entry.node.value {
-        let words = [("none", true), ("inherit", false)];
-        return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
-            Some(false) => Declaration::inherit(),
-            Some(true) | None => Declaration::none(),
-        };
-    }
-    if let Value::Null = &entry.node.value {
-        walk.reports.add(
-            fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
-                .help("write `sandbox: none` for a worker without files"),
-        );
-        return Declaration::none();
-    }
-    let Some(section) = Fields::open(
-        &mut walk.reports,
-        &entry.node,
-        "sandbox",
-        &keys::WORKER_SANDBOX,
-    ) else {
-        return Declaration::none();
-    };
-    let Some(zones) = section.get("zones") else {
-        return Declaration::none();
-    };
-    if let Value::Map(_) = &zones.node.value {
-        walk.reports.add(
-            fields::wrong_type(&zones.node, "sandbox.zones", "a list")
-                .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
-        );
-        return Declaration::none();
-    }
-    let items = fields::list(&mut walk.reports, &zones.node, "sandbox.zones").unwrap_or_default();
-    let mut wishes: Vec<ZoneDeclaration> = Vec::new();
-    for item in items {
-        let Some(wish) = zone(walk, item, ceiling, worker) else {
-            continue;
-        };
-        let twin = wishes.iter().find(|earlier| earlier.name == wish.name);
-        if let (Some(twin), Some(at)) = (
-            twin.and_then(|twin| twin.name_span.as_ref()),
-            &wish.name_span,
-        ) {
-            walk.reports.add(
-                Diagnostic::error(
-                    Code::DuplicateKey,
-                    format!("zone `{}` is listed twice", wish.name),
-                )
-                .at(at)
-                .related(twin, "the first one"),
-            );
-        }
-        wishes.push(wish);
-    }
-    let mut declaration = Declaration::none();
-    if !wishes.is_empty() {
-        declaration.mounts = MountWish::Zones(wishes);
-    }
-    declaration
-}
-
-fn zone(
-    walk: &mut Walk<'_>,
-    node: &Node,
-    ceiling: &Grant,
-    worker: &str,
-) -> Option<ZoneDeclaration> {
-    if let Value::Str(name) = &node.value {
-        walk.reports.add(
-            fields::wrong_type(node, "sandbox.zones[]", "a mapping")
-                .help(format!("write `{{ name: {name}, mode: ro }}`")),
-        );
-        return None;
-    }
-    let zone = Fields::open(
-        &mut walk.reports,
-        node,
-        "sandbox.zones[]",
-        &keys::WORKER_ZONE,
-    )?;
-    let mode = zone.word(&mut walk.reports, "mode", &MODES);
-    let usable = zone.boolean(&mut walk.reports, "use").unwrap_or(true);
-    let max_file_bytes = zone.count(&mut walk.reports, "max_file_bytes");
-    let suffixes = zone.get("suffixes").and_then(|entry| {
-        let list = suffixes(&mut walk.reports, &entry.node, "sandbox.zones[].suffixes")?;
-        Some((list, Some(entry.node.span.clone())))
-    });
-    if zone.get("name").is_none() {
-        zone.missing(&mut walk.reports, "name", "name a zone of the project");
-    }
-    let name = zone.string(&mut walk.reports, "name")?;
-    let name_span = zone.get("name").map(|entry| entry.node.span.clone());
-    if ceiling.mount(name).is_none() {
-        report_unknown_zone(&mut walk.reports, name, name_span.as_ref()?, ceiling);
-        return None;
-    }
-    let approval = stated(&mut walk.reports, &zone)
-        .into_iter()
-        .filter_map(|(operation, verdict, entry)| {
-            let span = &entry.node.span;
-            let allowed = match (operation, verdict) {
-                (Operation::Delete, Verdict::Allow) => walk.agreed(
-                    &widening::DELETE,
-                    &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
-                    "preApproved",
-                    span,
-                ),
-                (Operation::Read | Operation::Write | Operation::Delete, _) => true,
-            };
-            allowed.then(|| (operation, verdict, Some(span.clone())))
-        })
-        .collect();
-    Some(ZoneDeclaration {
-        name: name.to_owned(),
-        name_span,
-        mode: mode.unwrap_or(Mode::ReadWrite),
-        mode_span: zone.get("mode").map(|entry| entry.node.span.clone()),
-        usable,
-        approval,
-        suffixes,
-        max_file_bytes,
-    })
-}
-
-fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
-    let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
-    let unknown = Diagnostic::error(
-        Code::UnknownZone,
-        format!("zone `{name}` does not exist in this project"),
-    )
-    .at(at)
-    .note(format!(
-        "Available zones: {}",
-        if zones.is_empty() {
-            "none".to_owned()
-        } else {
-            zones.join(", ")
-        }
-    ));
-    reports.add(match nearest(name, zones) {
-        Some(near) => unknown.help(format!("did you mean `{near}`?")),
-        None => unknown,
-    });
 }
 
 fn tools(walk: &mut Walk<'_>, top: &Fields<'_>) -> Option<Vec<String>> {

@@ -72,7 +72,7 @@ fn texts_f000_16_and_18() {
        = note: Available zones: data
 
     error[worker.exceeds_parent]: Child requests 'rw' on 'data' but parent only has 'ro'
-       = note: zone 'data' is ro at golem-forge.config.yaml:3:28
+      ::: golem-forge.config.yaml:3:28   zone 'data' is ro here
        = help: declare `mode: ro`, or make the zone rw in the project config
     "#);
 }

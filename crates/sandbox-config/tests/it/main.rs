@@ -8,6 +8,7 @@ mod discovery;
 mod fixtures;
 mod layers;
 mod lineage;
+mod restrict;
 mod support;
 mod trust;
 mod workers;

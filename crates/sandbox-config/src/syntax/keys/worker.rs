@@ -119,7 +119,11 @@ pub(crate) static WORKER: Keys = Keys {
         ("allow", RULES_HELP),
         ("deny", RULES_HELP),
         ("readOnly", "forge spells it `mode: ro` on a zone"),
-        ("readonly", "forge spells it `mode: ro` on a zone"),
+        (
+            "readonly",
+            "forge spells it `mode: ro` on a zone, or `sandbox.readonly`",
+        ),
+        ("restrict", "forge spells it `sandbox.restrict`"),
         ("zones", "forge spells it `sandbox.zones`"),
         (
             "child_sandbox",
@@ -139,13 +143,28 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
             Shape::List(&Shape::Section(&WORKER_ZONE)),
             "The zones it needs.",
         ),
-        later(
+        now(
             "restrict",
             Shape::Like(&SANDBOX_PATH),
-            "The only directory it needs.",
+            "The only directory it needs, as its caller sees it; for projects without zones.",
         ),
-        later("readonly", Shape::Bool, "It only reads."),
-        later("rebase", Shape::Bool, "Whether `restrict` becomes `/`.").default("false"),
+        now(
+            "readonly",
+            Shape::Bool,
+            "`true`: it only reads. `false`: it must be able to write.",
+        ),
+        now(
+            "rebase",
+            Shape::Bool,
+            "Whether `restrict` becomes `/`, for it and for whom it calls.",
+        )
+        .default("false"),
+        now(
+            "use",
+            Shape::Bool,
+            "`false`: held to be passed on; its own tools cannot touch it.",
+        )
+        .default("true"),
     ],
     foreign: &[
         (

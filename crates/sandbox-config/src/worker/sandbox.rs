@@ -1,0 +1,331 @@
+//! The `sandbox` key of a worker: `none`, `inherit`, named zones, or a subtree. Which of the last two
+//! a worker may write depends on the project, because only named directories have names.
+
+use crate::front::FrontEnd;
+use crate::front::zones::{MODES, stated, suffixes};
+use crate::grant::Grant;
+use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::mount::Mode;
+use crate::grant::restrict::Restrict;
+use crate::grant::verdict::{Operation, Verdict};
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys;
+use crate::syntax::text::Span;
+use crate::syntax::yaml::{Entry, Node, Value};
+
+/// Read the `sandbox` key.
+pub(crate) fn read(
+    walk: &mut Walk<'_>,
+    entry: &Entry,
+    ceiling: &Grant,
+    worker: &str,
+) -> Declaration {
+    if let Value::Str(_) = &entry.node.value {
+        let words = [("none", true), ("inherit", false)];
+        return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
+            Some(false) => Declaration::inherit(),
+            Some(true) | None => Declaration::none(),
+        };
+    }
+    if let Value::Null = &entry.node.value {
+        walk.reports.add(
+            fields::wrong_type(&entry.node, "sandbox", "`none`, `inherit` or a mapping")
+                .help("write `sandbox: none` for a worker without files"),
+        );
+        return Declaration::none();
+    }
+    let Some(section) = Fields::open(
+        &mut walk.reports,
+        &entry.node,
+        "sandbox",
+        &keys::WORKER_SANDBOX,
+    ) else {
+        return Declaration::none();
+    };
+    let subtree = ["restrict", "readonly", "rebase", "use"]
+        .into_iter()
+        .find_map(|key| section.get(key));
+    match (section.get("zones"), subtree) {
+        // No zone is named; where nothing has a name, nothing is said.
+        (None, None) => match ceiling.front() {
+            FrontEnd::Zones => Declaration::none(),
+            FrontEnd::Root | FrontEnd::Mounts | FrontEnd::Paths | FrontEnd::PathLists => {
+                Declaration::undeclared()
+            }
+        },
+        (Some(zones), None) => {
+            if let Some(problem) = misplaced_zones(zones, ceiling) {
+                walk.reports.add(problem);
+                return Declaration::none();
+            }
+            named(walk, zones, ceiling, worker)
+        }
+        (None, Some(key)) => {
+            let wish = restrict(&mut walk.reports, &section);
+            if let Some(problem) = misplaced_subtree(key, &wish, ceiling) {
+                walk.reports.add(problem);
+                return Declaration::none();
+            }
+            Declaration::restrict(wish)
+        }
+        (Some(zones), Some(key)) => {
+            walk.reports.add(
+                Diagnostic::error(
+                    Code::FrontEnd,
+                    format!(
+                        "a worker names zones or a subtree: `zones` and `{}`",
+                        key.key
+                    ),
+                )
+                .at(&key.key_span)
+                .related(&zones.key_span, "`zones` is here")
+                .help("keep one of them; for a read-only zone write `mode: ro` beside its name"),
+            );
+            Declaration::none()
+        }
+    }
+}
+
+fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
+    let mut wish = Restrict::everything();
+    if let Some(place) = section.string(reports, "restrict") {
+        let at = section.get("restrict").map(|entry| entry.node.span.clone());
+        match Restrict::to(place) {
+            Ok(restrict) => wish = restrict,
+            Err(problem) => {
+                let bad = Diagnostic::error(Code::BadValue, problem.to_string());
+                let bad = match &at {
+                    Some(at) => bad.at(at),
+                    None => bad,
+                };
+                reports.add(bad.help(format!(
+                    "a place in the sandbox begins with `/`: `restrict: /{}`",
+                    place.trim_start_matches(['.', '/', '~'])
+                )));
+            }
+        }
+        wish.place_span = at;
+    }
+    wish.readonly = section.boolean(reports, "readonly");
+    wish.readonly_span = section.get("readonly").map(|entry| entry.node.span.clone());
+    wish.rebase = section.boolean(reports, "rebase").unwrap_or(false);
+    wish.usable = section.boolean(reports, "use").unwrap_or(true);
+    wish
+}
+
+/// `zones` where nothing has a name.
+fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
+    let what = match ceiling.front() {
+        FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => return None,
+        FrontEnd::Root => "one root",
+        FrontEnd::Mounts => "mounts",
+    };
+    let first = match &zones.node.value {
+        Value::List(items) => items.first(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::Map(_) => None,
+    };
+    let name = first
+        .and_then(|zone| text_of(zone, "name"))
+        .unwrap_or("src");
+    let readonly = match first.and_then(|zone| text_of(zone, "mode")) {
+        Some("ro") => "\n  readonly: true",
+        Some(_) | None => "",
+    };
+    Some(
+        Diagnostic::error(
+            Code::FrontEnd,
+            format!("this project has {what}, not zones: a worker restricts itself to a subtree"),
+        )
+        .at(&zones.key_span)
+        .help(format!(
+            "write\nsandbox:\n  restrict: /{}{readonly}",
+            name.trim_start_matches(['.', '/'])
+        )),
+    )
+}
+
+/// A subtree where every directory has a name of its own.
+fn misplaced_subtree(key: &Entry, wish: &Restrict, ceiling: &Grant) -> Option<Diagnostic> {
+    match ceiling.front() {
+        FrontEnd::Root | FrontEnd::Mounts | FrontEnd::Paths | FrontEnd::PathLists => return None,
+        FrontEnd::Zones => {}
+    }
+    let first = wish.place.trim_start_matches('/').split('/').next();
+    let meant = first.and_then(|name| ceiling.mount(name));
+    let named: Vec<String> = ceiling
+        .mounts()
+        .filter(|mount| meant.is_none_or(|meant| meant.name() == mount.name()))
+        .map(|mount| {
+            let mode = if wish.readonly == Some(true) {
+                Mode::ReadOnly
+            } else {
+                mount.mode()
+            };
+            format!("    - {{ name: {}, mode: {mode} }}", mount.name())
+        })
+        .take(20)
+        .collect();
+    let help = if named.is_empty() {
+        "it has none; write `sandbox: none`".to_owned()
+    } else {
+        format!("write\nsandbox:\n  zones:\n{}", named.join("\n"))
+    };
+    Some(
+        Diagnostic::error(
+            Code::FrontEnd,
+            format!(
+                "this project has zones: `{}` is for projects without them",
+                key.key
+            ),
+        )
+        .at(&key.key_span)
+        .help(help),
+    )
+}
+
+/// The text of a key of a mapping that is not read otherwise.
+fn text_of<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    let Value::Map(entries) = &node.value else {
+        return None;
+    };
+    let entry = entries.iter().find(|entry| entry.key == key)?;
+    match &entry.node.value {
+        Value::Str(text) => Some(text),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::List(_)
+        | Value::Map(_) => None,
+    }
+}
+
+/// `zones: [{name: …}]`.
+fn named(walk: &mut Walk<'_>, zones: &Entry, ceiling: &Grant, worker: &str) -> Declaration {
+    if let Value::Map(_) = &zones.node.value {
+        walk.reports.add(
+            fields::wrong_type(&zones.node, "sandbox.zones", "a list")
+                .help("a worker lists the zones it needs: `zones: [{ name: data, mode: ro }]`"),
+        );
+        return Declaration::none();
+    }
+    let items = fields::list(&mut walk.reports, &zones.node, "sandbox.zones").unwrap_or_default();
+    let mut wishes: Vec<ZoneDeclaration> = Vec::new();
+    for item in items {
+        let Some(wish) = zone(walk, item, ceiling, worker) else {
+            continue;
+        };
+        let twin = wishes.iter().find(|earlier| earlier.name == wish.name);
+        if let (Some(twin), Some(at)) = (
+            twin.and_then(|twin| twin.name_span.as_ref()),
+            &wish.name_span,
+        ) {
+            walk.reports.add(
+                Diagnostic::error(
+                    Code::DuplicateKey,
+                    format!("zone `{}` is listed twice", wish.name),
+                )
+                .at(at)
+                .related(twin, "the first one"),
+            );
+        }
+        wishes.push(wish);
+    }
+    let mut declaration = Declaration::none();
+    if !wishes.is_empty() {
+        declaration.mounts = MountWish::Zones(wishes);
+    }
+    declaration
+}
+
+fn zone(
+    walk: &mut Walk<'_>,
+    node: &Node,
+    ceiling: &Grant,
+    worker: &str,
+) -> Option<ZoneDeclaration> {
+    if let Value::Str(name) = &node.value {
+        walk.reports.add(
+            fields::wrong_type(node, "sandbox.zones[]", "a mapping")
+                .help(format!("write `{{ name: {name}, mode: ro }}`")),
+        );
+        return None;
+    }
+    let zone = Fields::open(
+        &mut walk.reports,
+        node,
+        "sandbox.zones[]",
+        &keys::WORKER_ZONE,
+    )?;
+    let mode = zone.word(&mut walk.reports, "mode", &MODES);
+    let usable = zone.boolean(&mut walk.reports, "use").unwrap_or(true);
+    let max_file_bytes = zone.count(&mut walk.reports, "max_file_bytes");
+    let suffixes = zone.get("suffixes").and_then(|entry| {
+        let list = suffixes(&mut walk.reports, &entry.node, "sandbox.zones[].suffixes")?;
+        Some((list, Some(entry.node.span.clone())))
+    });
+    if zone.get("name").is_none() {
+        zone.missing(&mut walk.reports, "name", "name a zone of the project");
+    }
+    let name = zone.string(&mut walk.reports, "name")?;
+    let name_span = zone.get("name").map(|entry| entry.node.span.clone());
+    if ceiling.mount(name).is_none() {
+        report_unknown_zone(&mut walk.reports, name, name_span.as_ref()?, ceiling);
+        return None;
+    }
+    let approval = stated(&mut walk.reports, &zone)
+        .into_iter()
+        .filter_map(|(operation, verdict, entry)| {
+            let span = &entry.node.span;
+            let allowed = match (operation, verdict) {
+                (Operation::Delete, Verdict::Allow) => walk.agreed(
+                    &widening::DELETE,
+                    &format!("workers.{worker}.sandbox.zones.{name}.approval.delete"),
+                    "preApproved",
+                    span,
+                ),
+                (Operation::Read | Operation::Write | Operation::Delete, _) => true,
+            };
+            allowed.then(|| (operation, verdict, Some(span.clone())))
+        })
+        .collect();
+    Some(ZoneDeclaration {
+        name: name.to_owned(),
+        name_span,
+        mode: mode.unwrap_or(Mode::ReadWrite),
+        mode_span: zone.get("mode").map(|entry| entry.node.span.clone()),
+        usable,
+        approval,
+        suffixes,
+        max_file_bytes,
+    })
+}
+
+fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
+    let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
+    let unknown = Diagnostic::error(
+        Code::UnknownZone,
+        format!("zone `{name}` does not exist in this project"),
+    )
+    .at(at)
+    .note(format!(
+        "Available zones: {}",
+        if zones.is_empty() {
+            "none".to_owned()
+        } else {
+            zones.join(", ")
+        }
+    ));
+    reports.add(match nearest(name, zones) {
+        Some(near) => unknown.help(format!("did you mean `{near}`?")),
+        None => unknown,
+    });
+}
