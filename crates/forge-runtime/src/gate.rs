@@ -9,7 +9,7 @@
 //! The project's approval mode then answers what is left as *ask*.
 
 use forge_tools::{CommandLine, Gate, Intent, Judgement, Reason, Request, Risk, Verdict};
-use sandbox_config::{Grant, Operation, ShellRules};
+use sandbox_config::{Grant, Operation, RunnerChoice, ShellRules, Usable};
 
 /// The gate of a worker that holds `grant`.
 ///
@@ -71,6 +71,43 @@ impl GrantGate {
         Judgement::new(tools_verdict(verdict), Reason::new(reason))
     }
 
+    /// Where the call would run, and whether it may (behaviour section 7).
+    fn place(&self, request: &Request<'_>, mut judgement: Judgement) -> Judgement {
+        let execution = self.grant.execution();
+        let usable = Usable {
+            os: request.confined,
+            // No mechanism of os-sandbox runs containers yet.
+            docker: false,
+            // Where nobody is there, the question itself is the refusal.
+            interactive: true,
+        };
+        let (choice, why) = execution.select(config_risk(request.risk), usable);
+        let reason = Reason {
+            text: why.clone(),
+            rule: Some(format!("execution.mode: {}", execution.mode())),
+            origin: Some(execution.origin().to_string()),
+            why: Some(
+                "Only a person can change where calls run, by `execution` or `docker` in the \
+                 project file."
+                    .to_owned(),
+            ),
+        };
+        judgement.runner = Some(why);
+        match choice {
+            RunnerChoice::Run(_) => {}
+            RunnerChoice::Confirm(_) if judgement.verdict == Verdict::Block => {}
+            RunnerChoice::Confirm(_) => {
+                judgement.verdict = Verdict::Ask;
+                judgement.reasons.insert(0, reason);
+            }
+            RunnerChoice::Refuse => {
+                judgement.verdict = Verdict::Block;
+                judgement.reasons.insert(0, reason);
+            }
+        }
+        judgement
+    }
+
     fn mount_axis(&self, intent: &Intent) -> Option<Judgement> {
         let (path, operation) = match intent {
             Intent::Read(path) => (path, Operation::Read),
@@ -129,6 +166,9 @@ impl Gate for GrantGate {
             judgement.verdict = answered;
             judgement.reasons.insert(0, reason);
         }
+        if !delegates(request) {
+            judgement = self.place(request, judgement);
+        }
         // No setting stands in for a person where nothing would confine the command.
         if unconfined && judgement.verdict != Verdict::Block {
             judgement.verdict = Verdict::Ask;
@@ -139,6 +179,14 @@ impl Gate for GrantGate {
         }
         judgement
     }
+}
+
+/// Calling a worker runs nothing by itself: what it then does is placed call by call.
+fn delegates(request: &Request<'_>) -> bool {
+    request
+        .intents
+        .iter()
+        .any(|intent| matches!(intent, Intent::Delegate(_)))
 }
 
 /// What the rules say about a whole line: its strictest part. A line that a shell

@@ -107,6 +107,8 @@ pub struct Judgement {
     pub reasons: Vec<Reason>,
     /// An *ask* that only a person may answer: no stored preference stands in.
     pub only_a_person: bool,
+    /// Where the call would run and why, if the gate knows.
+    pub runner: Option<String>,
 }
 
 impl Judgement {
@@ -116,12 +118,14 @@ impl Judgement {
             verdict,
             reasons: vec![reason],
             only_a_person: false,
+            runner: None,
         }
     }
 
     /// Both together: the stricter verdict, its reasons first.
     pub fn and(mut self, other: Judgement) -> Judgement {
         let only_a_person = self.only_a_person || other.only_a_person;
+        let runner = self.runner.take().or_else(|| other.runner.clone());
         let mut joined = if other.verdict > self.verdict {
             let mut joined = other;
             joined.reasons.append(&mut self.reasons);
@@ -131,6 +135,7 @@ impl Judgement {
             self
         };
         joined.only_a_person = only_a_person;
+        joined.runner = runner;
         joined
     }
 }

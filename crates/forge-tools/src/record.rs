@@ -22,6 +22,9 @@ pub struct DecisionRecord {
     pub verdict: Option<Verdict>,
     /// Why, the deciding reason first; never empty.
     pub reasons: Vec<Reason>,
+    /// Which runner was chosen, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
     /// What an *ask* was answered with: `allowed`, `denied`, `unanswered`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<&'static str>,
@@ -36,6 +39,7 @@ impl DecisionRecord {
         DecisionRecord {
             verdict: None,
             reasons: vec![Reason::new(why)],
+            runner: None,
             answer: None,
             by: None,
         }

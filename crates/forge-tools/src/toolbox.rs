@@ -149,6 +149,7 @@ impl Toolbox {
         trail.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
             reasons: judgement.reasons.clone(),
+            runner: judgement.runner.clone(),
             answer: None,
             by: None,
         };

@@ -36,7 +36,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
     }
     writeln!(
         out,
-        "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\nprotect={:?}\nhide={:?}",
+        "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\n{:?}\nprotect={:?}\nhide={:?}",
         grant.network(),
         grant.shell(),
         grant.environment(),
@@ -44,6 +44,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
         grant.approval(),
         grant.require_os_sandbox(),
         grant.tools(),
+        grant.execution(),
         grant.protect(),
         grant.hide(),
     )
@@ -137,8 +138,8 @@ const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
 
 fn project_rows() -> Vec<Row> {
     use keys::{
-        APPROVAL, DELEGATION, ENVIRONMENT, EXAMPLES, LIMITS, NETWORK, PROJECT, RULE, SANDBOX,
-        SHELL, ZONE, ZONE_APPROVAL,
+        APPROVAL, DELEGATION, DOCKER, ENVIRONMENT, EXAMPLES, EXECUTION, LIMITS, NETWORK, PROJECT,
+        RULE, SANDBOX, SHELL, ZONE, ZONE_APPROVAL,
     };
     let rule = "shell: { rules: [{ pattern: \"grep *\", approval: ask }] }";
     vec![
@@ -167,6 +168,50 @@ fn project_rows() -> Vec<Row> {
             "sandbox: { root: sb, zones: { d: { path: ./d } } }",
         ),
         (&SANDBOX, "zones", "sandbox: {}", Z),
+        (
+            &PROJECT,
+            "execution",
+            "",
+            "execution: { mode: prefer_docker }",
+        ),
+        (
+            &PROJECT,
+            "execution_mode",
+            "",
+            "execution_mode: docker_required",
+        ),
+        (&PROJECT, "docker", "", "docker: { enabled: true }"),
+        (
+            &EXECUTION,
+            "mode",
+            "",
+            "execution: { mode: docker_required }",
+        ),
+        (&EXECUTION, "runners", "", "execution: { runners: [os] }"),
+        (&DOCKER, "enabled", "", "docker: { enabled: true }"),
+        (&DOCKER, "image", "", "docker: { image: \"debian:12\" }"),
+        (
+            &DOCKER,
+            "host",
+            "",
+            "docker: { host: \"unix:///run/d.sock\" }",
+        ),
+        (
+            &DOCKER,
+            "network_default",
+            "",
+            "docker: { network_default: bridge }",
+        ),
+        (&DOCKER, "cpu_limit", "", "docker: { cpu_limit: 0.5 }"),
+        (&DOCKER, "mem_limit_mb", "", "docker: { mem_limit_mb: 9 }"),
+        (&DOCKER, "pids_limit", "", "docker: { pids_limit: 9 }"),
+        (
+            &DOCKER,
+            "read_only_root",
+            "",
+            "docker: { read_only_root: false }",
+        ),
+        (&DOCKER, "reuse", "", "docker: { reuse: session }"),
         (&SANDBOX, "default", "", "sandbox: { default: inherit }"),
         (
             &SANDBOX,

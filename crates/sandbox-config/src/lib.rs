@@ -53,6 +53,9 @@ mod open;
 pub use front::FrontEnd;
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
+pub use grant::execution::{
+    ContainerNetwork, Docker, Execution, ExecutionMode, Reuse, Runner, RunnerChoice, Usable,
+};
 pub use grant::limits::Limits;
 pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::mount::{Mode, Mount};

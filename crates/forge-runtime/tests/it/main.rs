@@ -6,4 +6,6 @@ mod limits;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
 mod rules;
+#[cfg(target_os = "linux")]
+mod runners;
 mod support;

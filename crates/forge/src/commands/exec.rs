@@ -14,7 +14,7 @@ use os_sandbox::{
     Session, Stdio, Support,
 };
 use rustix::fs::OFlags;
-use sandbox_config::{Grant, WithoutFile};
+use sandbox_config::{Grant, Risk, Runner, RunnerChoice, Usable, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -44,7 +44,34 @@ fn prepare(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Plan, Fail
     let policy = grant
         .policy()
         .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;
-    plan(args, &grant, &policy)
+    let plan = plan(args, &grant, &policy)?;
+    place(args, &grant)?;
+    Ok(plan)
+}
+
+/// Whether the project lets commands run here. Nobody is asked: who types
+/// `--no-os-sandbox` has answered.
+fn place(args: &Exec, grant: &Grant) -> Result<(), Failure> {
+    let usable = Usable {
+        os: !args.no_os_sandbox,
+        // No mechanism of os-sandbox runs containers yet.
+        docker: false,
+        interactive: args.no_os_sandbox,
+    };
+    match grant.execution().select(Risk::Exec, usable) {
+        (RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local), _) => Ok(()),
+        (
+            RunnerChoice::Run(Runner::Docker)
+            | RunnerChoice::Confirm(Runner::Docker)
+            | RunnerChoice::Refuse,
+            why,
+        ) => Err(Failure::new(
+            Exit::ExecRefused,
+            "isolation.unavailable",
+            format!("the command has nowhere to run: {why}"),
+        )
+        .hint("to run it here, under the OS sandbox: -c execution.mode=prefer_local")),
+    }
 }
 
 fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {

@@ -5,4 +5,5 @@
 mod cli;
 #[cfg(target_os = "linux")]
 mod confined;
+mod settings;
 mod support;

@@ -5,6 +5,7 @@
 pub(crate) mod declaration;
 mod difference;
 pub(crate) mod escalation;
+pub(crate) mod execution;
 pub(crate) mod limits;
 pub(crate) mod lineage;
 pub(crate) mod mount;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
+use crate::grant::execution::Execution;
 use crate::grant::limits::Limits;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
@@ -52,6 +54,7 @@ pub struct Grant {
     pub(crate) limits: Limits,
     pub(crate) approval: Approval,
     pub(crate) require_os_sandbox: bool,
+    pub(crate) execution: Execution,
     pub(crate) tools: Option<BTreeSet<String>>,
     pub(crate) protect: Vec<String>,
     pub(crate) hide: Vec<String>,
@@ -106,6 +109,7 @@ impl Grant {
             limits: Limits::default(),
             approval: Approval::default(),
             require_os_sandbox: false,
+            execution: Execution::default(),
             tools: None,
             protect: Vec::new(),
             hide: Vec::new(),
@@ -203,6 +207,7 @@ impl Grant {
                 limits: self.limits.meet(declaration.limits),
                 approval: self.approval.clone(),
                 require_os_sandbox: self.require_os_sandbox,
+                execution: self.execution.clone(),
                 tools,
                 protect: self.protect.clone(),
                 hide: self.hide.clone(),
@@ -342,6 +347,12 @@ impl Grant {
     #[must_use]
     pub fn require_os_sandbox(&self) -> bool {
         self.require_os_sandbox
+    }
+
+    /// Where calls run: the project's word, the same for every worker.
+    #[must_use]
+    pub fn execution(&self) -> &Execution {
+        &self.execution
     }
 
     /// The only tools offered; none: all that the rights make possible.

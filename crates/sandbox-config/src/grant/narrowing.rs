@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
+use crate::grant::execution::Execution;
 use crate::grant::limits::Limits;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{HostPattern, NetworkAccess};
@@ -171,6 +172,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                 limits,
                 approval: Approval::default(),
                 require_os_sandbox,
+                execution: Execution::default(),
                 tools: tools.map(|tools| tools.into_iter().collect::<BTreeSet<_>>()),
                 protect: vec![".git/hooks".into()],
                 hide: vec![".env*".into()],
@@ -267,6 +269,7 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
         assert!(!child.allows_tool(tool) || parent.allows_tool(tool));
     }
     assert!(child.require_os_sandbox() >= parent.require_os_sandbox());
+    assert_eq!(child.execution(), parent.execution());
     assert_eq!(child.environment(), parent.environment());
     assert_eq!(child.approval(), parent.approval());
     assert_eq!(child.protect(), parent.protect());

@@ -10,6 +10,7 @@ use crate::grant::verdict::MountApproval;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Found;
 use crate::project::discover::PROJECT_FILES;
+use crate::project::execution;
 use crate::project::network;
 use crate::project::sections;
 use crate::project::sources::WithoutFile;
@@ -83,6 +84,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ceiling.approval = sections::approval(walk, top.get("approval"));
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
+    ceiling.execution = execution::execution(walk, &top);
     let delegation = delegation(&mut walk.reports, &top);
     ReadProject {
         ceiling,

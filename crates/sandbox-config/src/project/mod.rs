@@ -2,6 +2,7 @@
 
 pub(crate) mod ceiling;
 pub(crate) mod discover;
+pub(crate) mod execution;
 pub(crate) mod expand;
 pub(crate) mod layers;
 pub(crate) mod library;

@@ -208,6 +208,27 @@ pub(crate) static HOOK: WideningRule = ignored(
     "it is not set",
 );
 
+pub(crate) static DOCKER_IMAGE: WideningRule = ignored(
+    &[("docker.image", "docker: { image: other }")],
+    "decides what runs in containers",
+    "the default image is used",
+);
+
+pub(crate) static DOCKER_HOST: WideningRule = ignored(
+    &[("docker.host", "docker: { host: 'tcp://example.com' }")],
+    "hands files to a docker engine",
+    "the local engine is used",
+);
+
+pub(crate) static DOCKER_NETWORK: WideningRule = ignored(
+    &[(
+        "docker.network_default",
+        "docker: { network_default: bridge }",
+    )],
+    "gives containers a network",
+    "they have none",
+);
+
 static ALL: &[&WideningRule] = &[
     &OUTSIDE,
     &THROUGH_LINK,
@@ -219,4 +240,7 @@ static ALL: &[&WideningRule] = &[
     &DELETE,
     &PASS,
     &HOOK,
+    &DOCKER_IMAGE,
+    &DOCKER_HOST,
+    &DOCKER_NETWORK,
 ];

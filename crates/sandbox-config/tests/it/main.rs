@@ -5,6 +5,7 @@
 mod attenuation;
 mod bad_input;
 mod discovery;
+mod execution;
 mod fixtures;
 mod layers;
 mod lineage;

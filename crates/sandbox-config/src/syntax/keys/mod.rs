@@ -10,6 +10,7 @@ mod shell;
 mod worker;
 
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
+pub(crate) use runtime::{DOCKER, EXECUTION};
 pub(crate) use sandbox::{SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};

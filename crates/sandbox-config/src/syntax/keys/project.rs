@@ -1,7 +1,9 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
-use crate::syntax::keys::runtime::{DOCKER, EXECUTION, GIT, LOG, PERMISSIONS, PROVIDER};
+use crate::syntax::keys::runtime::{
+    DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG, PERMISSIONS, PROVIDER,
+};
 use crate::syntax::keys::sandbox::SANDBOX;
 use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
@@ -83,13 +85,13 @@ const DELEGATION_KEY: Key = now(
     "How workers may call workers.",
 );
 
-const EXECUTION_KEY: Key = later(
+const EXECUTION_KEY: Key = now(
     "execution",
     Shape::Section(&EXECUTION),
     "Where calls run: on this host, or in a container.",
 );
 
-const DOCKER_KEY: Key = later(
+const DOCKER_KEY: Key = now(
     "docker",
     Shape::Section(&DOCKER),
     "How containers are started.",
@@ -138,17 +140,9 @@ pub(crate) static PROJECT: Keys = Keys {
         )
         .strongest(),
         EXECUTION_KEY,
-        later(
+        now(
             "execution_mode",
-            Shape::Words(
-                &[
-                    "local_only",
-                    "prefer_local",
-                    "prefer_docker",
-                    "docker_required",
-                ],
-                &[],
-            ),
+            EXECUTION_MODE,
             "Another spelling of `execution.mode`.",
         ),
         DOCKER_KEY,
@@ -220,8 +214,8 @@ pub(crate) static USER: Keys = Keys {
         not_here_yet(SHELL_KEY),
         not_here_yet(LIMITS_KEY),
         not_here_yet(DELEGATION_KEY),
-        EXECUTION_KEY,
-        DOCKER_KEY,
+        not_here_yet(EXECUTION_KEY),
+        not_here_yet(DOCKER_KEY),
         GIT_KEY,
         LOG_KEY,
         PROVIDERS_KEY,

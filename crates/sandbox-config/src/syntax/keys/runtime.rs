@@ -1,39 +1,41 @@
 //! Sections about where things run and what is kept of them.
 
-use crate::syntax::keys::shape::{Names, Shape};
-use crate::syntax::keys::{Keys, later};
+use crate::syntax::keys::shape::{ENGINE, IMAGE, Names, Shape};
+use crate::syntax::keys::{Keys, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
 const ASKS: Shape = Shape::Map(Names::Any, &Shape::Bool);
+
+pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
+    &[
+        "local_only",
+        "prefer_local",
+        "prefer_docker",
+        "docker_required",
+    ],
+    &[],
+);
 
 pub(crate) static EXECUTION: Keys = Keys {
     id: "execution",
     plural: "`execution` has",
     may_be_blank: true,
     list: &[
-        later(
+        now(
             "mode",
-            Shape::Words(
-                &[
-                    "local_only",
-                    "prefer_local",
-                    "prefer_docker",
-                    "docker_required",
-                ],
-                &[],
-            ),
-            "Which runner hazardous calls get.",
+            EXECUTION_MODE,
+            "Where hazardous calls run: `local_only` and `prefer_local` on this host, `prefer_docker` in a container or, if a person agrees, here; `docker_required` puts every call into a container.",
         )
         .default("prefer_local"),
-        later(
+        now(
             "runners",
-            Shape::List(&Shape::Words(&["os", "docker", "kubernetes"], &[])),
-            "The runners that may be chosen.",
+            Shape::Some(&Shape::Words(&["os", "docker"], &[])),
+            "The runners that may be chosen for hazardous calls.",
         )
         .default("[os, docker]"),
     ],
-    foreign: &[],
+    foreign: &[("runner", "forge spells it `runners:`, a list")],
 };
 
 pub(crate) static DOCKER: Keys = Keys {
@@ -41,32 +43,57 @@ pub(crate) static DOCKER: Keys = Keys {
     plural: "`docker` has",
     may_be_blank: true,
     list: &[
-        later("enabled", Shape::Bool, "Whether containers may be used.").default("false"),
-        later("image", Shape::Text, "The image.").trust("always"),
-        later("host", Shape::Text, "The engine's address.").trust("always"),
-        later(
+        now("enabled", Shape::Bool, "Whether containers may be used.").default("false"),
+        now("image", Shape::Like(&IMAGE), "The image of containers.")
+            .default("forge-sandbox:1")
+            .trust("always"),
+        now(
+            "host",
+            Shape::OneOf(&[Shape::Like(&ENGINE), Shape::Null]),
+            "The engine's address, as `DOCKER_HOST` spells it; `null`: the local one.",
+        )
+        .trust("always"),
+        now(
             "network_default",
             Shape::Words(&["none", "bridge"], &[]),
             "The network of a container whose call asks for none.",
         )
-        .default("none"),
-        later("cpu_limit", Shape::Number, "Processors.").default("1.0"),
-        later("mem_limit_mb", Shape::Count, "MiB of memory.").default("512"),
-        later("pids_limit", Shape::Count, "Processes.").default("256"),
-        later(
+        .default("none")
+        .trust("when it is `bridge`"),
+        now("cpu_limit", Shape::Number, "Processors of a container.").default("1.0"),
+        now(
+            "mem_limit_mb",
+            Shape::Count,
+            "MiB of memory of a container, swap included.",
+        )
+        .default("512"),
+        now("pids_limit", Shape::Count, "Processes of a container.").default("256"),
+        now(
             "read_only_root",
             Shape::Bool,
             "Whether the image's own files stay as they are.",
         )
         .default("true"),
-        later(
+        now(
             "reuse",
-            Shape::Bool,
-            "Whether a container serves more than one call.",
+            Shape::Words(&["call", "session"], &[]),
+            "`call`: a container for each call. `session`: one for all calls of a worker.",
         )
-        .default("false"),
+        .default("call"),
     ],
-    foreign: &[],
+    foreign: &[
+        ("network", "forge spells it `network_default:`"),
+        ("memory", "forge spells it `mem_limit_mb:`"),
+        ("cpus", "forge spells it `cpu_limit:`"),
+        (
+            "privileged",
+            "a container of forge is never privileged; there is no key for it",
+        ),
+        (
+            "volumes",
+            "a container shows the mounts of its worker and nothing else",
+        ),
+    ],
 };
 
 pub(crate) static GIT: Keys = Keys {

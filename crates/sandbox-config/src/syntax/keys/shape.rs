@@ -109,6 +109,20 @@ pub(crate) static HOST: Like = Like {
     bad: "https://example.com/",
 };
 
+pub(crate) static IMAGE: Like = Like {
+    what: "an image such as `forge-sandbox:1`",
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}$",
+    good: "debian:12",
+    bad: "--privileged",
+};
+
+pub(crate) static ENGINE: Like = Like {
+    what: "an engine's address: `unix://…`, `tcp://…` or `ssh://…`",
+    pattern: "^(unix|tcp|ssh)://[!-~]+$",
+    good: "unix:///run/docker.sock",
+    bad: "/run/docker.sock",
+};
+
 pub(crate) static BELOW_PROJECT: Like = Like {
     what: "a path below the project",
     pattern: "^[^/]",

@@ -1,0 +1,472 @@
+//! Where a call runs: the project's wish, and the one table that answers it (behaviour section 7).
+//! The table is pure: what can be used on this host is handed in.
+
+use crate::grant::verdict::{Risk, Verdict};
+use crate::syntax::text::Origin;
+
+/// `execution.mode`.
+///
+/// ```
+/// use sandbox_config::{ExecutionMode, Grant};
+/// assert_eq!(Grant::empty().execution().mode(), ExecutionMode::PreferLocal);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExecutionMode {
+    /// `local_only`: docker is never used.
+    LocalOnly,
+    /// `prefer_local`: here, if an OS sandbox can be enforced.
+    PreferLocal,
+    /// `prefer_docker`: what is hazardous goes to a container.
+    PreferDocker,
+    /// `docker_required`: everything goes to a container, or does not run.
+    DockerRequired,
+}
+
+impl ExecutionMode {
+    pub(crate) const WORDS: [(&'static str, ExecutionMode); 4] = [
+        ("local_only", ExecutionMode::LocalOnly),
+        ("prefer_local", ExecutionMode::PreferLocal),
+        ("prefer_docker", ExecutionMode::PreferDocker),
+        ("docker_required", ExecutionMode::DockerRequired),
+    ];
+}
+
+impl std::fmt::Display for ExecutionMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ExecutionMode::LocalOnly => "local_only",
+            ExecutionMode::PreferLocal => "prefer_local",
+            ExecutionMode::PreferDocker => "prefer_docker",
+            ExecutionMode::DockerRequired => "docker_required",
+        })
+    }
+}
+
+/// What can be used right now, as somebody found out by trying.
+///
+/// ```
+/// let usable = sandbox_config::Usable { os: true, docker: false, interactive: false };
+/// assert!(usable.os);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usable {
+    /// An OS sandbox can be enforced.
+    pub os: bool,
+    /// A container has been run.
+    pub docker: bool,
+    /// Somebody can be asked.
+    pub interactive: bool,
+}
+
+/// Where a call runs.
+///
+/// ```
+/// use sandbox_config::{ExecutionMode, Risk, Runner, RunnerChoice, Usable};
+/// let usable = Usable { os: true, docker: false, interactive: true };
+/// let choice = |mode| Runner::select(mode, Risk::Exec, usable);
+/// assert_eq!(choice(ExecutionMode::PreferLocal), RunnerChoice::Run(Runner::Local));
+/// assert_eq!(choice(ExecutionMode::PreferDocker), RunnerChoice::Confirm(Runner::Local));
+/// assert_eq!(choice(ExecutionMode::DockerRequired), RunnerChoice::Refuse);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runner {
+    /// In this process, or in a child of it under the OS sandbox.
+    Local,
+    /// In a container.
+    Docker,
+}
+
+/// The answer of the table.
+///
+/// ```
+/// use sandbox_config::{Runner, RunnerChoice};
+/// assert_ne!(RunnerChoice::Run(Runner::Local), RunnerChoice::Confirm(Runner::Local));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunnerChoice {
+    /// There.
+    Run(Runner),
+    /// There, if a person says so.
+    Confirm(Runner),
+    /// Nowhere.
+    Refuse,
+}
+
+impl Runner {
+    /// The table. The same question has the same answer, always.
+    #[must_use]
+    pub fn select(mode: ExecutionMode, risk: Risk, usable: Usable) -> RunnerChoice {
+        let confirmed = if usable.interactive {
+            RunnerChoice::Confirm(Runner::Local)
+        } else {
+            RunnerChoice::Refuse
+        };
+        let hazardous = risk.safe_default() != Verdict::Allow;
+        match (mode, hazardous) {
+            (ExecutionMode::DockerRequired, _) if usable.docker => {
+                RunnerChoice::Run(Runner::Docker)
+            }
+            (ExecutionMode::DockerRequired, _) => RunnerChoice::Refuse,
+            (ExecutionMode::LocalOnly, _)
+            | (ExecutionMode::PreferLocal | ExecutionMode::PreferDocker, false) => {
+                RunnerChoice::Run(Runner::Local)
+            }
+            (ExecutionMode::PreferLocal, true) if usable.os => RunnerChoice::Run(Runner::Local),
+            (ExecutionMode::PreferLocal | ExecutionMode::PreferDocker, true) => {
+                if usable.docker {
+                    RunnerChoice::Run(Runner::Docker)
+                } else {
+                    confirmed
+                }
+            }
+        }
+    }
+}
+
+/// `execution` and `docker`: the same for every worker of a project.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "execution: { mode: docker_required }\n").unwrap();
+/// use sandbox_config::{Risk, RunnerChoice, Sources, Usable, load};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let usable = Usable { os: true, docker: false, interactive: true };
+/// let (choice, why) = project.ceiling().execution().select(Risk::ReadOnly, usable);
+/// assert_eq!(choice, RunnerChoice::Refuse);
+/// assert_eq!(why, "`execution.mode: docker_required`, and docker cannot be used: \
+///                  it is not enabled (`docker.enabled`)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    pub(crate) mode: ExecutionMode,
+    /// `execution.runners`.
+    pub(crate) os: bool,
+    pub(crate) containers: bool,
+    pub(crate) docker: Docker,
+    pub(crate) origin: Origin,
+}
+
+impl Default for Execution {
+    fn default() -> Execution {
+        Execution {
+            mode: ExecutionMode::PreferLocal,
+            os: true,
+            containers: true,
+            docker: Docker::default(),
+            origin: Origin::built_in(),
+        }
+    }
+}
+
+impl Execution {
+    /// `execution.mode`.
+    #[must_use]
+    pub fn mode(&self) -> ExecutionMode {
+        self.mode
+    }
+
+    /// `docker`.
+    #[must_use]
+    pub fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Where the mode is set.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Why docker is not to be tried at all, if it is not.
+    #[must_use]
+    pub fn without_docker(&self) -> Option<&'static str> {
+        if !self.containers {
+            Some("`execution.runners` does not list it")
+        } else if !self.docker.enabled {
+            Some("it is not enabled (`docker.enabled`)")
+        } else {
+            None
+        }
+    }
+
+    /// The table's answer under this project's settings, and why, for people and records.
+    #[must_use]
+    pub fn select(&self, risk: Risk, usable: Usable) -> (RunnerChoice, String) {
+        let mode = self.mode;
+        let hazardous = risk.safe_default() != Verdict::Allow;
+        let no_docker = match self.without_docker() {
+            Some(why) => Some(why),
+            None if usable.docker => None,
+            None => Some("nothing that runs containers is available"),
+        };
+        let usable = Usable {
+            os: usable.os && self.os,
+            docker: no_docker.is_none(),
+            ..usable
+        };
+        let choice = match Runner::select(mode, risk, usable) {
+            // Files are this process's own business; what is hazardous needs a listed runner.
+            RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local)
+                if hazardous && !self.os =>
+            {
+                RunnerChoice::Refuse
+            }
+            choice => choice,
+        };
+        let docker = no_docker.unwrap_or("it can");
+        let no_os = if usable.os || mode != ExecutionMode::PreferLocal {
+            ""
+        } else {
+            ", no OS sandbox can be enforced"
+        };
+        let why = match choice {
+            RunnerChoice::Run(Runner::Local) if !hazardous => {
+                format!("local: risk `{risk}` under `execution.mode: {mode}`")
+            }
+            RunnerChoice::Run(Runner::Local) => format!("local: `execution.mode: {mode}`"),
+            RunnerChoice::Run(Runner::Docker) => format!("docker: `execution.mode: {mode}`"),
+            RunnerChoice::Refuse if !self.os && mode != ExecutionMode::DockerRequired => {
+                format!("`execution.runners` does not list os, and docker cannot be used: {docker}")
+            }
+            RunnerChoice::Confirm(_) => format!(
+                "local if a person agrees: `execution.mode: {mode}`{no_os}, and docker cannot be \
+                 used: {docker}"
+            ),
+            RunnerChoice::Refuse => {
+                format!("`execution.mode: {mode}`{no_os}, and docker cannot be used: {docker}")
+            }
+        };
+        (choice, why)
+    }
+}
+
+/// `docker`: what a container of a call is like.
+///
+/// ```
+/// let docker = sandbox_config::Docker::default();
+/// assert_eq!((docker.is_enabled(), docker.pids_limit()), (false, 256));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Docker {
+    pub(crate) enabled: bool,
+    pub(crate) image: String,
+    pub(crate) host: Option<String>,
+    pub(crate) network: ContainerNetwork,
+    pub(crate) cpu_limit_milli: u64,
+    pub(crate) mem_limit_mb: u64,
+    pub(crate) pids_limit: u64,
+    pub(crate) read_only_root: bool,
+    pub(crate) reuse: Reuse,
+}
+
+/// `docker.network_default`.
+///
+/// ```
+/// let docker = sandbox_config::Docker::default();
+/// assert_eq!(docker.network(), sandbox_config::ContainerNetwork::None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerNetwork {
+    /// `none`.
+    None,
+    /// `bridge`: the engine's default network.
+    Bridge,
+}
+
+/// `docker.reuse`.
+///
+/// ```
+/// let docker = sandbox_config::Docker::default();
+/// assert_eq!(docker.reuse(), sandbox_config::Reuse::Call);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reuse {
+    /// `call`: a container for each call.
+    Call,
+    /// `session`: one for all calls of a worker.
+    Session,
+}
+
+impl Default for Docker {
+    fn default() -> Docker {
+        Docker {
+            enabled: false,
+            image: "forge-sandbox:1".to_owned(),
+            host: None,
+            network: ContainerNetwork::None,
+            cpu_limit_milli: 1_000,
+            mem_limit_mb: 512,
+            pids_limit: 256,
+            read_only_root: true,
+            reuse: Reuse::Call,
+        }
+    }
+}
+
+impl Docker {
+    /// Whether docker may be tried.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        &self.image
+    }
+
+    /// The engine, as `DOCKER_HOST` names it; none: the local one.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
+    /// The network that a container has where the grant gives one.
+    #[must_use]
+    pub fn network(&self) -> ContainerNetwork {
+        self.network
+    }
+
+    /// Thousandths of a processor.
+    #[must_use]
+    pub fn cpu_limit_milli(&self) -> u64 {
+        self.cpu_limit_milli
+    }
+
+    /// Bytes of memory, swap included.
+    #[must_use]
+    pub fn mem_limit_bytes(&self) -> u64 {
+        self.mem_limit_mb.saturating_mul(1024 * 1024)
+    }
+
+    /// Processes at a time.
+    #[must_use]
+    pub fn pids_limit(&self) -> u64 {
+        self.pids_limit
+    }
+
+    /// Whether the container's own root is read-only.
+    #[must_use]
+    pub fn read_only_root(&self) -> bool {
+        self.read_only_root
+    }
+
+    /// How long a container lives.
+    #[must_use]
+    pub fn reuse(&self) -> Reuse {
+        self.reuse
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behaviour section 7, cell by cell: mode, hazardous, os, docker, interactive → choice.
+    const TABLE: &str = "
+        local_only      no  -  -  -  local
+        local_only      yes -  -  -  local
+        prefer_local    no  -  -  -  local
+        prefer_local    yes y  -  -  local
+        prefer_local    yes n  y  -  docker
+        prefer_local    yes n  n  y  confirm
+        prefer_local    yes n  n  n  refuse
+        prefer_docker   no  -  -  -  local
+        prefer_docker   yes -  y  -  docker
+        prefer_docker   yes -  n  y  confirm
+        prefer_docker   yes -  n  n  refuse
+        docker_required no  -  y  -  docker
+        docker_required yes -  y  -  docker
+        docker_required no  -  n  -  refuse
+        docker_required yes -  n  -  refuse
+    ";
+
+    #[test]
+    fn every_cell_of_the_matrix() {
+        let fits = |cell: &str, value: bool| match cell {
+            "-" => true,
+            "y" | "yes" => value,
+            _ => !value,
+        };
+        let rows: Vec<Vec<&str>> = TABLE
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|row| !row.is_empty())
+            .collect();
+        let mut used = vec![false; rows.len()];
+        for (word, mode) in ExecutionMode::WORDS {
+            assert_eq!(mode.to_string(), word);
+            for risk in Risk::ALL {
+                let hazardous = !matches!(risk, Risk::ReadOnly | Risk::WritesWorkspace);
+                for bits in 0..8u8 {
+                    let usable = Usable {
+                        os: bits & 1 != 0,
+                        docker: bits & 2 != 0,
+                        interactive: bits & 4 != 0,
+                    };
+                    let found: Vec<usize> = rows
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, row)| {
+                            row[0] == word
+                                && fits(row[1], hazardous)
+                                && fits(row[2], usable.os)
+                                && fits(row[3], usable.docker)
+                                && fits(row[4], usable.interactive)
+                        })
+                        .map(|(index, _)| index)
+                        .collect();
+                    let [index] = found[..] else {
+                        panic!("{word} {risk} {usable:?}: {} rows", found.len());
+                    };
+                    used[index] = true;
+                    let expected = match rows[index][5] {
+                        "local" => RunnerChoice::Run(Runner::Local),
+                        "docker" => RunnerChoice::Run(Runner::Docker),
+                        "confirm" => RunnerChoice::Confirm(Runner::Local),
+                        _ => RunnerChoice::Refuse,
+                    };
+                    assert_eq!(
+                        Runner::select(mode, risk, usable),
+                        expected,
+                        "{word} {risk} {usable:?}"
+                    );
+                }
+            }
+        }
+        assert!(used.iter().all(|used| *used), "a row that nothing reaches");
+    }
+
+    #[test]
+    fn a_runner_that_is_not_listed_is_not_chosen() {
+        for (_, mode) in ExecutionMode::WORDS {
+            for bits in 0..8u8 {
+                let usable = Usable {
+                    os: bits & 1 != 0,
+                    docker: bits & 2 != 0,
+                    interactive: bits & 4 != 0,
+                };
+                for risk in Risk::ALL {
+                    let mut execution = Execution {
+                        mode,
+                        containers: false,
+                        ..Execution::default()
+                    };
+                    execution.docker.enabled = true;
+                    let (choice, _) = execution.select(risk, usable);
+                    assert_ne!(choice, RunnerChoice::Run(Runner::Docker));
+                    execution.containers = true;
+                    execution.os = false;
+                    let (choice, why) = execution.select(risk, usable);
+                    if matches!(risk, Risk::WritesFs | Risk::Network | Risk::Exec) {
+                        assert_ne!(choice, RunnerChoice::Run(Runner::Local));
+                        assert_ne!(choice, RunnerChoice::Confirm(Runner::Local));
+                    }
+                    assert_eq!((choice, why), execution.select(risk, usable));
+                }
+            }
+        }
+    }
+}

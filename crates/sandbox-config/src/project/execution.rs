@@ -1,0 +1,248 @@
+//! `execution` (and its other spelling, `execution_mode`) and `docker`: where calls run.
+
+use crate::grant::execution::{ContainerNetwork, Docker, Execution, ExecutionMode, Reuse};
+use crate::project::walk::Walk;
+use crate::project::widening::{DOCKER_HOST, DOCKER_IMAGE, DOCKER_NETWORK, WideningRule};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::keys;
+use crate::syntax::text::Span;
+use crate::syntax::yaml::{Entry, Node, Value};
+
+/// Both sections of a project file.
+pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> Execution {
+    let mut execution = Execution::default();
+    let section = top.get("execution").and_then(|entry| {
+        Fields::open(
+            &mut walk.reports,
+            &entry.node,
+            "execution",
+            &keys::EXECUTION,
+        )
+    });
+    let own = section.as_ref().and_then(|section| section.get("mode"));
+    let mode = match (own, top.get("execution_mode")) {
+        (Some(own), Some(alias)) => stronger(walk, own, alias),
+        (own, alias) => own.or(alias),
+    };
+    if let Some(entry) = mode {
+        let path = if entry.key == "mode" {
+            "execution.mode"
+        } else {
+            walk.reports.add(
+                Diagnostic::warning(
+                    Code::Alias,
+                    "`execution_mode` is read as `execution: { mode: … }`",
+                )
+                .at(&entry.key_span),
+            );
+            "execution_mode"
+        };
+        execution.origin = entry.node.span.origin();
+        let word = fields::word(&mut walk.reports, &entry.node, path, &ExecutionMode::WORDS);
+        if let Some(mode) = word {
+            execution.mode = mode;
+        }
+    }
+    if let Some(section) = &section {
+        runners(walk, section, &mut execution);
+    }
+    if let Some(entry) = top.get("docker") {
+        execution.docker = docker(walk, &entry.node);
+    }
+    execution
+}
+
+/// One value in two spellings: said by two layers the stronger one holds, said by one it is a
+/// mistake.
+fn stronger<'n>(walk: &mut Walk<'_>, own: &'n Entry, alias: &'n Entry) -> Option<&'n Entry> {
+    let (a, b) = (own.node.span.layer(), alias.node.span.layer());
+    if a == b {
+        walk.reports.add(
+            Diagnostic::error(
+                Code::DuplicateKey,
+                "`execution_mode` is another spelling of `execution.mode`, and both are given",
+            )
+            .at(&alias.key_span)
+            .related(&own.key_span, "the other one")
+            .help("keep `execution.mode`"),
+        );
+    }
+    Some(if b > a { alias } else { own })
+}
+
+fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut Execution) {
+    let Some(entry) = section.get("runners") else {
+        return;
+    };
+    let Some(items) = fields::list(&mut walk.reports, &entry.node, "execution.runners") else {
+        return;
+    };
+    (execution.os, execution.containers) = (false, false);
+    for item in items {
+        if matches!(&item.value, Value::Str(word) if word == "kubernetes") {
+            walk.reports.add(
+                Diagnostic::error(Code::NotYet, "the runner `kubernetes` does not exist yet")
+                    .at(&item.span)
+                    .help("runners are: os, docker"),
+            );
+            continue;
+        }
+        let words = [("os", false), ("docker", true)];
+        match fields::word(&mut walk.reports, item, "execution.runners", &words) {
+            Some(false) => execution.os = true,
+            Some(true) => execution.containers = true,
+            None => {}
+        }
+    }
+    let nowhere = match execution.mode {
+        ExecutionMode::LocalOnly => !execution.os,
+        ExecutionMode::DockerRequired => !execution.containers,
+        ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => items.is_empty(),
+    };
+    if nowhere {
+        let message = format!(
+            "no runner is left: `execution.mode` is `{}`",
+            execution.mode
+        );
+        walk.reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&entry.node.span)
+                .help("leave `runners` out, or list what the mode uses"),
+        );
+    }
+}
+
+fn docker(walk: &mut Walk<'_>, node: &Node) -> Docker {
+    let mut docker = Docker::default();
+    let Some(section) = Fields::open(&mut walk.reports, node, "docker", &keys::DOCKER) else {
+        return docker;
+    };
+    if let Some(enabled) = section.boolean(&mut walk.reports, "enabled") {
+        docker.enabled = enabled;
+    }
+    if let Some(image) = image(walk, &section) {
+        docker.image = image;
+    }
+    docker.host = host(walk, &section);
+    let networks = [
+        ("none", ContainerNetwork::None),
+        ("bridge", ContainerNetwork::Bridge),
+    ];
+    if let Some(network) = section.word(&mut walk.reports, "network_default", &networks) {
+        let closed = network == ContainerNetwork::None;
+        if closed || agreed(walk, &section, &DOCKER_NETWORK, "network_default", "bridge") {
+            docker.network = network;
+        }
+    }
+    if let Some(milli) = cpu_limit_milli(walk, &section) {
+        docker.cpu_limit_milli = milli;
+    }
+    if let Some(mb) = section.count(&mut walk.reports, "mem_limit_mb") {
+        docker.mem_limit_mb = mb;
+    }
+    if let Some(pids) = section.count(&mut walk.reports, "pids_limit") {
+        docker.pids_limit = pids;
+    }
+    if let Some(read_only) = section.boolean(&mut walk.reports, "read_only_root") {
+        docker.read_only_root = read_only;
+    }
+    let reuse = [("call", Reuse::Call), ("session", Reuse::Session)];
+    if let Some(reuse) = section.word(&mut walk.reports, "reuse", &reuse) {
+        docker.reuse = reuse;
+    }
+    docker
+}
+
+/// The image decides what runs, so one that a repository names needs a yes.
+fn image(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
+    let image = section.string(&mut walk.reports, "image")?;
+    let plain = image
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._-/:@".contains(c));
+    if !plain || !image.starts_with(|c: char| c.is_ascii_alphanumeric()) || image.len() > 512 {
+        bad(walk, section, "image", image, "an image", "forge-sandbox:1");
+        return None;
+    }
+    agreed(walk, section, &DOCKER_IMAGE, "image", image).then(|| image.to_owned())
+}
+
+/// The engine gets the workspace's files, so one that a repository names needs a yes.
+fn host(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<String> {
+    let entry = section.get("host")?;
+    if matches!(entry.node.value, Value::Null) {
+        return None;
+    }
+    let host = section.string(&mut walk.reports, "host")?;
+    let place = ["unix://", "tcp://", "ssh://"]
+        .iter()
+        .find_map(|scheme| host.strip_prefix(scheme));
+    let plain = |c: char| c.is_ascii_graphic();
+    if !place.is_some_and(|place| !place.is_empty() && place.chars().all(plain)) {
+        let example = "unix:///run/docker.sock, tcp://… or ssh://…";
+        bad(walk, section, "host", host, "an engine's address", example);
+        return None;
+    }
+    agreed(walk, section, &DOCKER_HOST, "host", host).then(|| host.to_owned())
+}
+
+/// `1.5` processors as thousandths.
+fn cpu_limit_milli(walk: &mut Walk<'_>, section: &Fields<'_>) -> Option<u64> {
+    /// More processors than any engine has.
+    const MOST: f64 = 4_096.0;
+    let entry = section.get("cpu_limit")?;
+    let number = match &entry.node.value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => None,
+    };
+    let milli = number
+        .filter(|number| (0.001..=MOST).contains(number))
+        .map(|number| (number * 1_000.0).round() as u64);
+    if milli.is_none() {
+        walk.reports.add(
+            Diagnostic::error(
+                Code::BadValue,
+                "`docker.cpu_limit` must be a number of processors above 0, such as 1.5",
+            )
+            .at(&entry.node.span),
+        );
+    }
+    milli
+}
+
+fn agreed(
+    walk: &mut Walk<'_>,
+    section: &Fields<'_>,
+    rule: &'static WideningRule,
+    key: &'static str,
+    value: &str,
+) -> bool {
+    let span = value_span(section, key);
+    let key = section.dotted(key);
+    walk.agreed(rule, &key, value, &span)
+}
+
+fn bad(
+    walk: &mut Walk<'_>,
+    section: &Fields<'_>,
+    key: &'static str,
+    value: &str,
+    what: &str,
+    example: &str,
+) {
+    let span = value_span(section, key);
+    let message = format!("`{}: {value}` is not {what}", section.dotted(key));
+    walk.reports.add(
+        Diagnostic::error(Code::BadValue, message)
+            .at(&span)
+            .help(format!("for example {example}")),
+    );
+}
+
+fn value_span(section: &Fields<'_>, key: &'static str) -> Span {
+    section
+        .get(key)
+        .map_or(&section.span, |entry| &entry.node.span)
+        .clone()
+}
