@@ -134,6 +134,9 @@ fn worker(front: &str) -> Result<String, String> {
 /// Table, key, and two texts that differ in that key only. `Err` (a refusal) is an effect, too.
 type Row = (&'static Keys, &'static str, &'static str, &'static str);
 
+const R: &str = "sandbox: { root: . }";
+const P: &str = "sandbox: { paths: { d: { root: ./d } } }";
+const M: &str = "sandbox: { mounts: [{ source: ., target: /data }] }";
 const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
 
 fn project_rows() -> Vec<Row> {
@@ -366,6 +369,77 @@ fn project_rows() -> Vec<Row> {
     ]
 }
 
+/// The front-ends beside zones.
+fn front_rows() -> Vec<Row> {
+    use keys::{MOUNT, NAMED_PATH, SANDBOX};
+    vec![
+        (&SANDBOX, "root", "", R),
+        (
+            &SANDBOX,
+            "readonly",
+            R,
+            "sandbox: { root: ., readonly: true }",
+        ),
+        (&SANDBOX, "paths", "", P),
+        (&SANDBOX, "mounts", "", M),
+        (&SANDBOX, "read_paths", "", "sandbox: { read_paths: [.] }"),
+        (
+            &SANDBOX,
+            "write_paths",
+            "",
+            "sandbox: { write_paths: [out] }",
+        ),
+        (
+            &NAMED_PATH,
+            "root",
+            P,
+            "sandbox: { paths: { d: { root: ./e } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "mode",
+            P,
+            "sandbox: { paths: { d: { root: ./d, mode: rw } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "suffixes",
+            P,
+            "sandbox: { paths: { d: { root: ./d, suffixes: [.md] } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "max_file_bytes",
+            P,
+            "sandbox: { paths: { d: { root: ./d, max_file_bytes: 1e7 } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "approval",
+            P,
+            "sandbox: { paths: { d: { root: ./d, approval: { write: ask } } } }",
+        ),
+        (
+            &MOUNT,
+            "source",
+            M,
+            "sandbox: { mounts: [{ source: .., target: /data }] }",
+        ),
+        (
+            &MOUNT,
+            "target",
+            M,
+            "sandbox: { mounts: [{ source: ., target: / }] }",
+        ),
+        (
+            &MOUNT,
+            "readonly",
+            M,
+            "sandbox: { mounts: [{ source: ., target: /data, readonly: true }] }",
+        ),
+    ]
+}
+
 fn worker_rows() -> Vec<Row> {
     use keys::{WORKER, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
     let zone = "sandbox: { zones: [{ name: cache }] }";
@@ -459,7 +533,7 @@ fn worker_rows() -> Vec<Row> {
 
 #[test]
 fn every_project_key_flips_something() {
-    for (_, key, without, with) in project_rows() {
+    for (_, key, without, with) in project_rows().into_iter().chain(front_rows()) {
         // These three speak by refusing; every other text is valid.
         let refuses = matches!(key, "version" | "examples" | "match" | "no_match");
         assert_eq!(
@@ -482,7 +556,11 @@ fn every_worker_key_flips_something() {
 
 #[test]
 fn every_key_that_is_read_has_a_row() {
-    let rows: Vec<Row> = project_rows().into_iter().chain(worker_rows()).collect();
+    let rows: Vec<Row> = project_rows()
+        .into_iter()
+        .chain(front_rows())
+        .chain(worker_rows())
+        .collect();
     for table in keys::PROJECT
         .reached()
         .into_iter()

@@ -187,8 +187,6 @@ fn bad(shape: &Shape) -> Vec<Value> {
 
 /// Whether a mistake is seen without directories, other files, or the meaning of the rest.
 fn is_structural(mistake: &Diagnostic) -> bool {
-    // The form of a root project, which `root` alone stands for, is not read yet.
-    let root_form = mistake.message().starts_with("`sandbox.root` without");
     let code = matches!(
         mistake.code(),
         Code::UnknownKey
@@ -198,7 +196,7 @@ fn is_structural(mistake: &Diagnostic) -> bool {
             | Code::WrongType
             | Code::BadValue
     );
-    mistake.is_error() && code && !root_form
+    mistake.is_error() && code
 }
 
 /// What the parser finds wrong with a project file, or with a worker's front matter.

@@ -2,7 +2,15 @@
 //! of one mount table; which one it was decides the words of messages and what a called worker
 //! without a declaration gets (behaviour C1, C2).
 
-pub(crate) mod zones;
+pub(crate) mod choose;
+mod mounts;
+pub(crate) mod named;
+mod path_lists;
+mod paths;
+pub(crate) mod place;
+mod root;
+mod table;
+mod zones;
 
 use crate::grant::Undeclared;
 
@@ -29,6 +37,15 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
+    /// What people call one of its directories.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            FrontEnd::Zones => "zone",
+            FrontEnd::Root | FrontEnd::Mounts => "mount",
+            FrontEnd::Paths | FrontEnd::PathLists => "path",
+        }
+    }
+
     /// What a called worker without a `sandbox` key gets, unless `sandbox.default` says it.
     pub(crate) fn undeclared(self) -> Undeclared {
         match self {

@@ -111,12 +111,12 @@ impl MountApproval {
         delete: Stated::Default(Verdict::Ask),
     };
 
-    /// Root projects: the mount is the workspace, so reading and writing are free and deleting is
-    /// asked about.
-    pub const WORKSPACE: MountApproval = MountApproval {
+    /// Every other project: the mount has no word of its own, and the tool axis decides alone
+    /// (decisions 16).
+    pub const SILENT: MountApproval = MountApproval {
         read: Stated::Default(Verdict::Allow),
         write: Stated::Default(Verdict::Allow),
-        delete: Stated::Default(Verdict::Ask),
+        delete: Stated::Default(Verdict::Allow),
     };
 
     /// What holds for an operation.

@@ -3,22 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use crate::front::FrontEnd;
-use crate::front::zones::{self, PLACEMENTS, Placement, Placing, climbs};
+use crate::front::choose::mount_table;
+use crate::front::place::climbs;
 use crate::grant::limits::Limits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
-use crate::grant::verdict::MountApproval;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Found;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
 use crate::project::network;
 use crate::project::sections;
-use crate::project::sources::WithoutFile;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::text::Span;
 use crate::syntax::yaml::{Node, Value};
 
 /// What the walk over the merged tree yields.
@@ -75,6 +74,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     sandbox(walk, &top, found, &mut ceiling);
     protect_own_files(
         &mut walk.reports,
+        ceiling.front,
         &mut ceiling.mounts,
         found,
         &worker_dirs,
@@ -158,32 +158,12 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     let section = top
         .get("sandbox")
         .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX));
+    let (front, mounts) = mount_table(walk, section.as_ref(), found);
+    ceiling.front = front;
+    ceiling.undeclared = front.undeclared();
+    ceiling.mounts = mounts;
     let Some(section) = section else {
-        let is_program = found
-            .file
-            .as_deref()
-            .and_then(Path::file_stem)
-            .is_some_and(|stem| stem == "program");
-        let root_form =
-            found.file.is_none() && walk.sources.without_file == WithoutFile::RootAtStart;
-        ceiling.mounts = if root_form {
-            set_front(ceiling, FrontEnd::Root);
-            root_mount(&mut walk.reports, &found.dir)
-                .into_iter()
-                .collect()
-        } else if is_program {
-            // Seed 001: a program without a sandbox has no files.
-            set_front(ceiling, FrontEnd::Root);
-            Vec::new()
-        } else {
-            zones::default_zones(walk, &default_placing(found))
-        };
         return;
-    };
-    let placing = placing(walk, &section, found);
-    ceiling.mounts = match section.get("zones") {
-        Some(entry) => zones::read(walk, &entry.node, &placing),
-        None => zones::default_zones(walk, &placing),
     };
     let undeclared = [
         ("none", Undeclared::Nothing),
@@ -204,95 +184,6 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         walk.reports
             .add(Diagnostic::error(Code::TooComplex, message).at(&section.span));
     }
-}
-
-/// `sandbox.default` is read afterwards and overrides.
-fn set_front(ceiling: &mut Grant, front: FrontEnd) {
-    ceiling.front = front;
-    ceiling.undeclared = front.undeclared();
-}
-
-fn default_placing(found: &Found) -> Placing {
-    Placing {
-        placement: Placement::Sandboxed,
-        root: found.dir.join(".sandbox"),
-    }
-}
-
-fn placing(walk: &mut Walk<'_>, section: &Fields<'_>, found: &Found) -> Placing {
-    let default = default_placing(found);
-    let placement = section.word(&mut walk.reports, "mode", &PLACEMENTS);
-    let Some(text) = section.string(&mut walk.reports, "root") else {
-        return Placing {
-            placement: placement.unwrap_or(default.placement),
-            ..default
-        };
-    };
-    let span = &value_span(section, "root");
-    if section.get("mode").is_none() && section.get("zones").is_none() {
-        walk.reports.add(
-            Diagnostic::error(
-                Code::NotYet,
-                "`sandbox.root` without zones has no effect yet",
-            )
-            .at(span)
-            .help("this is the form of a root project; for zones add `mode:` or `zones:`"),
-        );
-    }
-    let path = Path::new(text);
-    if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
-        walk.reports.add(
-            Diagnostic::error(
-                Code::HostPath,
-                format!("`sandbox.root: {text}` is not a directory below the project"),
-            )
-            .at(span),
-        );
-        return default;
-    }
-    if placement == Some(Placement::Direct) {
-        walk.reports.add(
-            Diagnostic::warning(
-                Code::NoEffect,
-                "`sandbox.root` has no effect in direct mode",
-            )
-            .at(span),
-        );
-    }
-    Placing {
-        placement: placement.unwrap_or(default.placement),
-        root: found.dir.join(path.components().collect::<PathBuf>()),
-    }
-}
-
-/// The whole directory as one mount at `/`: the root form (decisions 17).
-fn root_mount(reports: &mut Reports, dir: &Path) -> Option<Mount> {
-    if dir.parent().is_none() {
-        reports.add(
-            Diagnostic::error(
-                Code::HostPath,
-                "the root of the file system cannot be a project",
-            )
-            .help("start in a directory of your own, or use -C DIR"),
-        );
-        return None;
-    }
-    Some(Mount {
-        name: "/".to_owned(),
-        target: "/".to_owned(),
-        host: dir.to_path_buf(),
-        part: None,
-        anchor: dir.to_path_buf(),
-        create: false,
-        mode: Mode::ReadWrite,
-        suffixes: None,
-        max_file_bytes: None,
-        approval: MountApproval::WORKSPACE,
-        usable: true,
-        own_files: Vec::new(),
-        origin: Origin::built_in(),
-        mode_origin: Origin::built_in(),
-    })
 }
 
 /// The defaults included; os-sandbox takes 256, and some are our own files.
@@ -327,6 +218,7 @@ fn unite(list: &mut Vec<String>, more: Vec<String>) {
 /// A worker that could write the project file or a worker file would write its own rights.
 fn protect_own_files(
     reports: &mut Reports,
+    front: FrontEnd,
     mounts: &mut [Mount],
     found: &Found,
     worker_dirs: &[PathBuf],
@@ -351,7 +243,8 @@ fn protect_own_files(
                 Diagnostic::error(
                     Code::HostPath,
                     format!(
-                        "zone `{}` would let workers rewrite worker files",
+                        "{} `{}` would let workers rewrite worker files",
+                        front.noun(),
                         mount.name
                     ),
                 )

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::front::zones::VERDICTS;
+use crate::front::named::VERDICTS;
 use crate::grant::Environment;
 use crate::grant::limits::Limits;
 use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules, example_words};

@@ -108,18 +108,54 @@ const fn becomes(mut rule: WideningRule, value: &'static str) -> WideningRule {
 }
 
 pub(crate) static OUTSIDE: WideningRule = refused(
-    &[(
-        "sandbox.zones.*.path",
-        "sandbox: { mode: direct, zones: { a: { path: ../outside, mode: ro } } }",
-    )],
+    &[
+        (
+            "sandbox.zones.*.path",
+            "sandbox: { mode: direct, zones: { a: { path: ../outside, mode: ro } } }",
+        ),
+        (
+            "sandbox.paths.*.root",
+            "sandbox: { paths: { a: { root: ../outside } } }",
+        ),
+        (
+            "sandbox.mounts[*].source",
+            "sandbox: { mounts: [{ source: ../outside, target: /a }] }",
+        ),
+        (
+            "sandbox.read_paths[*]",
+            "sandbox: { read_paths: [../outside] }",
+        ),
+        (
+            "sandbox.write_paths[*]",
+            "sandbox: { write_paths: [../outside] }",
+        ),
+    ],
     "reaches outside the project",
 );
 
 pub(crate) static THROUGH_LINK: WideningRule = refused(
-    &[(
-        "sandbox.zones.*.path",
-        "sandbox: { mode: direct, zones: { a: { path: ./way/sub, mode: ro } } }",
-    )],
+    &[
+        (
+            "sandbox.zones.*.path",
+            "sandbox: { mode: direct, zones: { a: { path: ./way/sub, mode: ro } } }",
+        ),
+        (
+            "sandbox.paths.*.root",
+            "sandbox: { paths: { a: { root: ./way/sub } } }",
+        ),
+        (
+            "sandbox.mounts[*].source",
+            "sandbox: { mounts: [{ source: ./way/sub, target: /a }] }",
+        ),
+        (
+            "sandbox.read_paths[*]",
+            "sandbox: { read_paths: [./way/sub] }",
+        ),
+        (
+            "sandbox.write_paths[*]",
+            "sandbox: { write_paths: [./way/sub] }",
+        ),
+    ],
     "leads through a symbolic link",
 );
 

@@ -2,7 +2,7 @@
 //! a worker may write depends on the project, because only named directories have names.
 
 use crate::front::FrontEnd;
-use crate::front::zones::{MODES, stated, suffixes};
+use crate::front::named::{MODES, stated, suffixes};
 use crate::grant::Grant;
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::mount::Mode;

@@ -11,7 +11,7 @@ mod worker;
 
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
 pub(crate) use runtime::{DOCKER, EXECUTION};
-pub(crate) use sandbox::{SANDBOX, ZONE, ZONE_APPROVAL};
+pub(crate) use sandbox::{MOUNT, NAMED_PATH, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{WORKER, WORKER_SANDBOX, WORKER_ZONE};

@@ -1,6 +1,6 @@
 //! `sandbox` of a project file: the front-ends, and the guards that hold for every mount.
 
-use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, Names, SUFFIX, Shape};
+use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, MOUNT_TARGET, Names, SUFFIX, Shape};
 use crate::syntax::keys::{Key, Keys, MODE_HELP, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
@@ -43,9 +43,8 @@ pub(crate) static SANDBOX: Keys = Keys {
         now(
             "root",
             Shape::Like(&BELOW_PROJECT),
-            "With `sandboxed` zones: the directory that holds them, below the project.",
-        )
-        .default(".sandbox"),
+            "With zones: the directory that holds them, `.sandbox` without a word. Without `zones` and `mode` it is the front-end of a root project: this directory of the project, which exists, is the whole tree.",
+        ),
         now(
             "zones",
             Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&ZONE)),
@@ -53,11 +52,38 @@ pub(crate) static SANDBOX: Keys = Keys {
         )
         .default("{ cache: { path: ./cache }, workspace: { path: ./workspace } }"),
         now(
+            "readonly",
+            Shape::Bool,
+            "With a root project: nothing is written.",
+        )
+        .default("false"),
+        now(
+            "paths",
+            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&NAMED_PATH)),
+            "Front-end: named directories, read-only unless they say otherwise.",
+        ),
+        now(
+            "mounts",
+            Shape::List(&Shape::Section(&MOUNT)),
+            "Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a part of another mount.",
+        ),
+        now(
+            "read_paths",
+            TEXTS,
+            "Front-end: directories that may be read; each is named after itself.",
+        )
+        .trust("when one leads out of the project, or through a link"),
+        now(
+            "write_paths",
+            TEXTS,
+            "Front-end: directories that may be written; inside a readable one they keep their place there.",
+        )
+        .trust("when one leads out of the project, or through a link"),
+        now(
             "default",
             Shape::Words(&["none", "inherit"], &[]),
-            "What a called worker gets that declares no `sandbox` of its own: nothing, or what its caller holds.",
-        )
-        .default("none"),
+            "What a called worker gets that declares no `sandbox` of its own: nothing, or what its caller holds. Without a word: nothing in a project with zones, and all of it in every other.",
+        ),
         now(
             "require_os_sandbox",
             Shape::Bool,
@@ -78,32 +104,6 @@ pub(crate) static SANDBOX: Keys = Keys {
         )
         .default("[]")
         .unites(),
-        later(
-            "readonly",
-            Shape::Bool,
-            "With a root project: nothing is written.",
-        )
-        .default("false"),
-        later(
-            "paths",
-            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&PATH)),
-            "Front-end: named directories, read-only unless they say otherwise.",
-        ),
-        later(
-            "mounts",
-            Shape::List(&Shape::Section(&MOUNT)),
-            "Front-end: directories, and the paths at which they appear.",
-        ),
-        later(
-            "read_paths",
-            TEXTS,
-            "Front-end: directories that may be read.",
-        ),
-        later(
-            "write_paths",
-            TEXTS,
-            "Front-end: directories that may be written.",
-        ),
         later(
             "strict_paths",
             Shape::Bool,
@@ -213,39 +213,72 @@ pub(crate) static ZONE_APPROVAL: Keys = Keys {
     foreign: &[],
 };
 
-static PATH: Keys = Keys {
+pub(crate) static NAMED_PATH: Keys = Keys {
     id: "path",
     plural: "paths have",
     may_be_blank: false,
     list: &[
-        later("root", Shape::Text, "The directory.")
-            .required()
-            .trust("when it leads out of the project, or through a link"),
-        later("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
-        later(
-            "suffixes",
-            Shape::Some(&Shape::Like(&SUFFIX)),
-            "File tools touch only files that end in one of these.",
-        ),
-        later(
-            "max_file_bytes",
-            Shape::Count,
-            "File tools read and write no larger file.",
+        now(
+            "root",
+            Shape::Text,
+            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+        )
+        .required()
+        .trust("when it leads out of the project, or through a link"),
+        now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
+        SUFFIXES,
+        MAX_FILE_BYTES,
+        APPROVAL,
+    ],
+    foreign: &[
+        ("readOnly", MODE_HELP),
+        ("read_only", MODE_HELP),
+        ("readonly", MODE_HELP),
+        ("write", MODE_HELP),
+        ("access", MODE_HELP),
+        ("path", "paths spell it `root:`"),
+        ("source", "paths spell it `root:`"),
+        ("allow", "forge spells it `suffixes:` or `approval:`"),
+        (
+            "deny",
+            "forge spells it `approval:` here, or `sandbox.hide:`",
         ),
     ],
-    foreign: &[],
 };
 
-static MOUNT: Keys = Keys {
+const READONLY_HELP: &str = "mounts spell it `readonly: true`";
+const SOURCE_HELP: &str = "mounts spell it `source:`";
+
+pub(crate) static MOUNT: Keys = Keys {
     id: "mount",
     plural: "mounts have",
     may_be_blank: false,
     list: &[
-        later("source", Shape::Text, "The directory.")
-            .required()
-            .trust("when it leads out of the project, or through a link"),
-        later("target", Shape::Text, "Where it appears.").required(),
-        later("readonly", Shape::Bool, "Nothing is written.").default("false"),
+        now(
+            "source",
+            Shape::Text,
+            "The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+        )
+        .required()
+        .trust("when it leads out of the project, or through a link"),
+        now(
+            "target",
+            Shape::Like(&MOUNT_TARGET),
+            "Where it appears: `/`, `/NAME`, or below another mount the place that it has there.",
+        )
+        .required(),
+        now("readonly", Shape::Bool, "Nothing is written.").default("false"),
     ],
-    foreign: &[],
+    foreign: &[
+        ("readOnly", READONLY_HELP),
+        ("read_only", READONLY_HELP),
+        ("mode", READONLY_HELP),
+        ("path", SOURCE_HELP),
+        ("root", SOURCE_HELP),
+        ("src", SOURCE_HELP),
+        ("host", SOURCE_HELP),
+        ("name", "mounts spell it `target: /NAME`"),
+        ("dst", "mounts spell it `target:`"),
+        ("destination", "mounts spell it `target:`"),
+    ],
 };

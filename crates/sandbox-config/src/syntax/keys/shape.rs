@@ -88,6 +88,13 @@ pub(crate) static MOUNT_NAME: Like = Like {
     bad: "a/b",
 };
 
+pub(crate) static MOUNT_TARGET: Like = Like {
+    what: "a place in the tree, from `/` on",
+    pattern: "^/[^*?{}]*$",
+    good: "/data",
+    bad: "data",
+};
+
 pub(crate) static SUFFIX: Like = Like {
     what: "a suffix such as `.md`",
     pattern: r"^\.[^/]+$",

@@ -1,0 +1,143 @@
+//! Which front-end a project file speaks, and what it lowers to. Exactly one per file: two would
+//! be two opinions about one tree.
+
+use std::path::Path;
+
+use crate::front::zones::Placing;
+use crate::front::{FrontEnd, mounts, path_lists, paths, root, zones};
+use crate::grant::mount::{Mode, Mount};
+use crate::project::Found;
+use crate::project::sources::WithoutFile;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Fields;
+use crate::syntax::yaml::Entry;
+
+/// What the project holds without a front-end key.
+enum Unspoken {
+    DefaultZones,
+    /// Seed 001: a program without a sandbox has no files.
+    Nothing,
+    /// `exec` without a project file (decisions 17).
+    WholeDirectory,
+}
+
+impl Unspoken {
+    fn of(walk: &Walk<'_>, found: &Found) -> Unspoken {
+        let stem = found.file.as_deref().and_then(Path::file_stem);
+        match (stem, walk.sources.without_file) {
+            (Some(stem), _) if stem == "program" => Unspoken::Nothing,
+            (Some(_), _) | (None, WithoutFile::DefaultZones) => Unspoken::DefaultZones,
+            (None, WithoutFile::RootAtStart) => Unspoken::WholeDirectory,
+        }
+    }
+}
+
+/// Read the front-end of `sandbox`, if there is one.
+pub(crate) fn mount_table(
+    walk: &mut Walk<'_>,
+    section: Option<&Fields<'_>>,
+    found: &Found,
+) -> (FrontEnd, Vec<Mount>) {
+    let unspoken = Unspoken::of(walk, found);
+    let spoken = section.map(spoken).unwrap_or_default();
+    let (Some(section), Some((front, first))) = (section, spoken.first()) else {
+        return match unspoken {
+            Unspoken::DefaultZones => {
+                let placing = Placing::unstated(found);
+                (FrontEnd::Zones, zones::default_zones(walk, &placing))
+            }
+            Unspoken::Nothing => (FrontEnd::Root, Vec::new()),
+            Unspoken::WholeDirectory => {
+                let mount = root::whole(&mut walk.reports, walk.dir, Mode::ReadWrite);
+                (FrontEnd::Root, mount.into_iter().collect())
+            }
+        };
+    };
+    for (_, entry) in &spoken[1..] {
+        walk.reports.add(two_front_ends(first, entry));
+    }
+    // All of them are read, so that all mistakes are told; only one comes back.
+    // A root that is missing beside another front-end is not the mistake.
+    let whole = matches!(unspoken, Unspoken::WholeDirectory) || spoken.len() > 1;
+    let mut tables: Vec<Vec<Mount>> = spoken
+        .iter()
+        .map(|(front, _)| lower(walk, *front, section, found, whole))
+        .collect();
+    (*front, tables.swap_remove(0))
+}
+
+/// The front-ends that a section speaks, each with a key that says so, in the file's order.
+fn spoken<'n>(section: &Fields<'n>) -> Vec<(FrontEnd, &'n Entry)> {
+    // `root` belongs to zones if anything else says that there are zones (decisions 14).
+    let has_zones = section.get("zones").or(section.get("mode"));
+    let root = match has_zones {
+        Some(_) => section.get("readonly"),
+        None => section.get("root").or(section.get("readonly")),
+    };
+    let mut spoken: Vec<(FrontEnd, &Entry)> = [
+        (FrontEnd::Zones, has_zones),
+        (FrontEnd::Root, root),
+        (FrontEnd::Paths, section.get("paths")),
+        (FrontEnd::Mounts, section.get("mounts")),
+        (
+            FrontEnd::PathLists,
+            section.get("read_paths").or(section.get("write_paths")),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(front, entry)| Some((front, entry?)))
+    .collect();
+    spoken.sort_by_key(|(_, entry)| {
+        let span = &entry.key_span;
+        (span.layer(), span.line, span.column)
+    });
+    spoken
+}
+
+fn two_front_ends(first: &Entry, second: &Entry) -> Diagnostic {
+    let message = format!(
+        "`sandbox` has two front-ends: `{}` and `{}`",
+        first.key, second.key
+    );
+    let help = match second.key.as_str() {
+        "readonly" => "zones say `mode: ro`; `readonly` stands beside `root` alone",
+        _ => {
+            "keep one of: zones (with mode and root), root (with readonly), paths, mounts, read_paths and write_paths"
+        }
+    };
+    Diagnostic::error(Code::FrontEnd, message)
+        .at(&second.key_span)
+        .related(&first.key_span, format!("`{}` is here", first.key))
+        .help(help)
+}
+
+fn lower(
+    walk: &mut Walk<'_>,
+    front: FrontEnd,
+    section: &Fields<'_>,
+    found: &Found,
+    whole_by_default: bool,
+) -> Vec<Mount> {
+    match front {
+        FrontEnd::Zones => {
+            let placing = Placing::read(walk, section, found);
+            match section.get("zones") {
+                Some(entry) => zones::read(walk, &entry.node, &placing),
+                None => zones::default_zones(walk, &placing),
+            }
+        }
+        FrontEnd::Root => root::read(walk, section, whole_by_default)
+            .into_iter()
+            .collect(),
+        FrontEnd::Paths => match section.get("paths") {
+            Some(entry) => paths::read(walk, &entry.node),
+            None => Vec::new(),
+        },
+        FrontEnd::Mounts => match section.get("mounts") {
+            Some(entry) => mounts::read(walk, &entry.node),
+            None => Vec::new(),
+        },
+        FrontEnd::PathLists => path_lists::read(walk, section),
+    }
+}

@@ -1,0 +1,140 @@
+//! Front-end M: a list of directories, each with its place in the tree. A target is `/`, `/name`,
+//! or a part of another mount that gets rights of its own: `/vendor` below `/` is the directory
+//! `vendor` of what is at `/`, and nothing else can be.
+
+use crate::front::place::{Reach, is_outside, place};
+use crate::front::table::{Row, finish};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::verdict::MountApproval;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::keys;
+use crate::syntax::yaml::Node;
+
+/// Read `sandbox.mounts`.
+pub(crate) fn read(walk: &mut Walk<'_>, node: &Node) -> Vec<Mount> {
+    let Some(items) = fields::list(&mut walk.reports, node, "sandbox.mounts") else {
+        return Vec::new();
+    };
+    let rows: Vec<Row> = items
+        .iter()
+        .enumerate()
+        .filter_map(|(index, item)| row(walk, item, index))
+        .collect();
+    finish(&mut walk.reports, rows, "mount")
+}
+
+fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
+    let path = format!("sandbox.mounts[{index}]");
+    let fields = Fields::open(&mut walk.reports, item, &path, &keys::MOUNT)?;
+    let mode = match fields.boolean(&mut walk.reports, "readonly") {
+        Some(true) => Mode::ReadOnly,
+        Some(false) | None => Mode::ReadWrite,
+    };
+    for (key, example) in [("source", "`source: .`"), ("target", "`target: /`")] {
+        if fields.get(key).is_none() {
+            fields.missing(&mut walk.reports, key, &format!("write {example}"));
+        }
+    }
+    let source = fields.string(&mut walk.reports, "source");
+    let target = fields.string(&mut walk.reports, "target");
+    let (source_at, target_at) = (fields.get("source")?, fields.get("target")?);
+    let target = target.and_then(|text| match normal_target(text) {
+        Ok(target) => Some(target),
+        Err(problem) => {
+            walk.reports.add(problem.at(&target_at.node.span));
+            None
+        }
+    });
+    let source = source?;
+    let span = &source_at.node.span;
+    let host = match place(walk, source, Reach::Anywhere, "mount") {
+        Ok(host) => host,
+        Err(problem) => {
+            walk.reports.add(problem.at(span));
+            return None;
+        }
+    };
+    let target = target?;
+    // By target, which stays what it is when the list is sorted.
+    let key = format!("sandbox.mounts[{target}].source");
+    let outside = is_outside(walk, &host, mode, &key, span, false);
+    if !host.exists() && !outside {
+        let message = format!("`{source}` does not exist");
+        let help = format!("make the directory {}", host.path.display());
+        walk.reports.add(
+            Diagnostic::error(Code::HostPath, message)
+                .at(span)
+                .help(help),
+        );
+        return None;
+    }
+    let mode_origin = fields
+        .get("readonly")
+        .map_or(span.origin(), |entry| entry.node.span.origin());
+    Some(Row {
+        shown: target.clone(),
+        named_at: target_at.node.span.clone(),
+        path_at: span.clone(),
+        mount: Mount {
+            name: name_of(&target),
+            target,
+            host: host.path,
+            part: None,
+            anchor: host.anchor,
+            create: false,
+            mode,
+            suffixes: None,
+            max_file_bytes: None,
+            approval: MountApproval::SILENT,
+            usable: true,
+            own_files: Vec::new(),
+            origin: span.origin(),
+            mode_origin,
+        },
+    })
+}
+
+/// The target without its first `/`, which is the name of what is at `/`.
+pub(crate) fn name_of(target: &str) -> String {
+    match target.strip_prefix('/') {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        Some(_) | None => target.to_owned(),
+    }
+}
+
+/// `/data/` is `/data`; `..` and the like have no place in a target.
+fn normal_target(text: &str) -> Result<String, Box<Diagnostic>> {
+    let bad = |message: String, help: &str| {
+        let problem = Diagnostic::error(Code::MountName, message).help(help);
+        Err(Box::new(problem))
+    };
+    let Some(rest) = text.strip_prefix('/') else {
+        return bad(
+            format!("the target `{text}` does not start with `/`"),
+            &format!("write `/{}`", text.trim_start_matches("./")),
+        );
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.is_empty() {
+        return Ok("/".to_owned());
+    }
+    match rest.split('/').find(|name| !is_component(name)) {
+        None => Ok(format!("/{rest}")),
+        Some(name) => bad(
+            format!("`{name}` cannot be a part of a target"),
+            "a target is `/`, `/name`, or a path below one of them, without `..`, `*` and control characters",
+        ),
+    }
+}
+
+/// Patterns and escapes would make a place stand for others.
+pub(crate) fn is_component(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.len() <= 255
+        && name.trim() == name
+        && !name
+            .chars()
+            .any(|c| c.is_control() || matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\'))
+}

@@ -1,0 +1,186 @@
+//! Named directories, as `zones` and `paths` list them: one shape with two spellings.
+
+use crate::front::place::{Reach, is_outside, place};
+use crate::front::table::{Row, finish, name_problem};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::verdict::{MountApproval, Operation, Verdict};
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys::{self, Keys};
+use crate::syntax::yaml::{Entry, Node};
+
+pub(crate) const MODES: [(&str, Mode); 2] = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
+
+pub(crate) const VERDICTS: [(&str, Verdict); 3] = [
+    ("preApproved", Verdict::Allow),
+    ("ask", Verdict::Ask),
+    ("blocked", Verdict::Block),
+];
+
+/// How a front-end spells a named directory, and what holds for one that says nothing.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) noun: &'static str,
+    /// `sandbox.zones`
+    pub(crate) section: &'static str,
+    pub(crate) keys: &'static Keys,
+    /// The key of the host directory.
+    pub(crate) path_key: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) approval: MountApproval,
+    /// Writing to a directory that holds files already is a key of its own (interfaces 2.6:
+    /// `mode: direct`).
+    pub(crate) asks_in_place: bool,
+}
+
+/// Read the mapping from names to directories.
+pub(crate) fn read(walk: &mut Walk<'_>, node: &Node, form: &Form, reach: Reach<'_>) -> Vec<Mount> {
+    let Some(entries) = fields::free_mapping(&mut walk.reports, node, form.section) else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for entry in entries {
+        match name_problem(&entry.key, form.noun) {
+            Some(problem) => walk.reports.add(problem.at(&entry.key_span)),
+            None => rows.extend(row(walk, entry, form, reach)),
+        }
+    }
+    finish(&mut walk.reports, rows, form.noun)
+}
+
+fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Option<Row> {
+    let name = &entry.key;
+    let path = format!("{}.{name}", form.section);
+    let named = Fields::open(&mut walk.reports, &entry.node, &path, form.keys)?;
+    let mode = named
+        .word(&mut walk.reports, "mode", &MODES)
+        .unwrap_or(form.mode);
+    let mode_origin = named
+        .get("mode")
+        .map_or(entry.key_span.origin(), |entry| entry.node.span.origin());
+    let suffixes = named
+        .get("suffixes")
+        .and_then(|entry| suffixes(&mut walk.reports, &entry.node, &named.dotted("suffixes")));
+    let max_file_bytes = named.count(&mut walk.reports, "max_file_bytes");
+    let approval = approval(walk, &named, form.approval);
+    let key = form.path_key;
+    let Some(path_entry) = named.get(key) else {
+        let example = format!("name the directory: `{key}: ./{name}`");
+        named.missing(&mut walk.reports, key, &example);
+        return None;
+    };
+    let text = fields::string(&mut walk.reports, &path_entry.node, &named.dotted(key))?;
+    let span = &path_entry.node.span;
+    let host = match place(walk, text, reach, form.noun) {
+        Ok(host) => host,
+        Err(problem) => {
+            walk.reports.add(problem.at(span));
+            return None;
+        }
+    };
+    let in_place = match reach {
+        Reach::Below(..) => false,
+        Reach::Anywhere => form.asks_in_place,
+    };
+    let outside = is_outside(walk, &host, mode, &named.dotted(key), span, in_place);
+    Some(Row {
+        mount: Mount {
+            name: name.clone(),
+            target: format!("/{name}"),
+            host: host.path,
+            part: None,
+            anchor: host.anchor,
+            create: !outside,
+            mode,
+            suffixes,
+            max_file_bytes,
+            approval,
+            usable: true,
+            own_files: Vec::new(),
+            origin: entry.key_span.origin(),
+            mode_origin,
+        },
+        shown: name.clone(),
+        named_at: entry.key_span.clone(),
+        path_at: span.clone(),
+    })
+}
+
+/// `approval: {read, write, delete}` in the project file. Saying less than the front-end's own
+/// answer to deleting is a widening.
+fn approval(walk: &mut Walk<'_>, named: &Fields<'_>, unstated: MountApproval) -> MountApproval {
+    let mut approval = unstated;
+    for (operation, verdict, entry) in stated(&mut walk.reports, named) {
+        let allowed = match (operation, verdict) {
+            (Operation::Delete, Verdict::Allow) if unstated.verdict(operation) > verdict => walk
+                .agreed(
+                    &widening::DELETE,
+                    &format!("{}.approval.delete", named.path),
+                    "preApproved",
+                    &entry.node.span,
+                ),
+            (Operation::Read | Operation::Write | Operation::Delete, _) => true,
+        };
+        approval.say(operation, if allowed { verdict } else { Verdict::Ask });
+    }
+    approval
+}
+
+/// The verdicts that an `approval` key states; for workers, too.
+pub(crate) fn stated<'n>(
+    reports: &mut Reports,
+    named: &Fields<'n>,
+) -> Vec<(Operation, Verdict, &'n Entry)> {
+    let Some(entry) = named.get("approval") else {
+        return Vec::new();
+    };
+    let path = named.dotted("approval");
+    let Some(approval) = Fields::open(reports, &entry.node, &path, &keys::ZONE_APPROVAL) else {
+        return Vec::new();
+    };
+    [
+        ("read", Operation::Read),
+        ("write", Operation::Write),
+        ("delete", Operation::Delete),
+    ]
+    .into_iter()
+    .filter_map(|(key, operation)| {
+        let verdict = approval.word(reports, key, &VERDICTS)?;
+        Some((operation, verdict, approval.get(key)?))
+    })
+    .collect()
+}
+
+/// A list of suffixes, lower case; for workers, too.
+pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
+    let list = fields::strings(reports, node, path)?;
+    if list.is_empty() {
+        reports.add(
+            Diagnostic::error(
+                Code::BadValue,
+                format!("`{path}` is empty: no file would do"),
+            )
+            .at(&node.span)
+            .help("leave it out to allow every suffix"),
+        );
+    }
+    for (suffix, node) in &list {
+        if !suffix.starts_with('.') || suffix.len() < 2 || suffix.contains('/') {
+            reports.add(
+                Diagnostic::error(Code::BadValue, format!("`{suffix}` is not a suffix"))
+                    .at(&node.span)
+                    .help(format!(
+                        "write `.{}`",
+                        suffix.trim_start_matches(['.', '*'])
+                    )),
+            );
+        }
+    }
+    Some(
+        list.iter()
+            .map(|(suffix, _)| suffix.to_lowercase())
+            .collect(),
+    )
+}

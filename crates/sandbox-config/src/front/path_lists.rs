@@ -1,0 +1,146 @@
+//! Front-end L: two lists of directories, the ones to read and the ones to write (seed 003).
+//! Nobody names them, so their names follow from the paths alone: the last component, `project`
+//! for the project directory itself, and for a writable directory inside a readable one its place
+//! there (`read_paths: [.]` with `write_paths: [out]` is `/project`, and `/project/out` writable).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::front::mounts::{is_component, name_of};
+use crate::front::place::{Host, Reach, is_outside, place};
+use crate::front::table::{Row, finish, name_problem};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::verdict::MountApproval;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Fields;
+use crate::syntax::text::Span;
+
+/// A listed directory, before it has a name.
+struct Listed<'n> {
+    text: &'n str,
+    span: &'n Span,
+    host: Host,
+    outside: bool,
+}
+
+/// Read `sandbox.read_paths` and `sandbox.write_paths`.
+pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> Vec<Mount> {
+    let readable = list(walk, section, "read_paths", Mode::ReadOnly);
+    let writable = list(walk, section, "write_paths", Mode::ReadWrite);
+    let mut rows = Vec::new();
+    let mut targets: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for one in readable {
+        if let Some(target) = own_target(walk, &one) {
+            targets.insert(one.host.path.clone(), target.clone());
+            rows.push(row(one, target, Mode::ReadOnly));
+        }
+    }
+    for one in writable {
+        let target = match inner_target(&targets, &one.host.path) {
+            Some(target) => Some(target),
+            None => own_target(walk, &one),
+        };
+        rows.extend(target.map(|target| row(one, target, Mode::ReadWrite)));
+    }
+    finish(&mut walk.reports, rows, "path")
+}
+
+fn list<'n>(
+    walk: &mut Walk<'_>,
+    section: &Fields<'n>,
+    key: &'static str,
+    mode: Mode,
+) -> Vec<Listed<'n>> {
+    let texts = section.strings(&mut walk.reports, key).unwrap_or_default();
+    let mut list = Vec::new();
+    for (text, node) in texts {
+        let span = &node.span;
+        let host = match place(walk, text, Reach::Anywhere, "path") {
+            Ok(host) => host,
+            Err(problem) => {
+                walk.reports.add(problem.at(span));
+                continue;
+            }
+        };
+        let outside = is_outside(
+            walk,
+            &host,
+            mode,
+            &format!("sandbox.{key}[{text}]"),
+            span,
+            false,
+        );
+        if mode == Mode::ReadOnly && !host.exists() && !outside {
+            let message = format!("`{text}` does not exist");
+            let help = format!("make the directory {}", host.path.display());
+            walk.reports.add(
+                Diagnostic::error(Code::HostPath, message)
+                    .at(span)
+                    .help(help),
+            );
+            continue;
+        }
+        list.push(Listed {
+            text,
+            span,
+            host,
+            outside,
+        });
+    }
+    list
+}
+
+/// `/name`, after the directory.
+fn own_target(walk: &mut Walk<'_>, one: &Listed<'_>) -> Option<String> {
+    let name = if one.host.path == walk.dir {
+        "project".into()
+    } else {
+        one.host.path.file_name()?.to_string_lossy()
+    };
+    let Some(problem) = name_problem(&name, "path") else {
+        return Some(format!("/{name}"));
+    };
+    let help = format!(
+        "listed directories are named after themselves; give this one a name with `paths: {{ docs: {{ root: {} }} }}`",
+        one.text
+    );
+    walk.reports.add(problem.at(one.span).note(help));
+    None
+}
+
+/// Its place in the nearest readable directory that holds it.
+fn inner_target(targets: &BTreeMap<PathBuf, String>, host: &Path) -> Option<String> {
+    let (outer, target) = host
+        .ancestors()
+        .skip(1)
+        .find_map(|above| Some((above, targets.get(above)?)))?;
+    let rest = host.strip_prefix(outer).ok()?.to_str()?;
+    rest.split('/')
+        .all(is_component)
+        .then(|| format!("{target}/{rest}"))
+}
+
+fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
+    Row {
+        shown: one.text.to_owned(),
+        named_at: one.span.clone(),
+        path_at: one.span.clone(),
+        mount: Mount {
+            name: name_of(&target),
+            target,
+            host: one.host.path,
+            part: None,
+            anchor: one.host.anchor,
+            create: mode == Mode::ReadWrite && !one.outside,
+            mode,
+            suffixes: None,
+            max_file_bytes: None,
+            approval: MountApproval::SILENT,
+            usable: true,
+            own_files: Vec::new(),
+            origin: one.span.origin(),
+            mode_origin: one.span.origin(),
+        },
+    }
+}

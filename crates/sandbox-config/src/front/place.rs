@@ -1,0 +1,217 @@
+//! Where on the host a directory of the config lies: one reading of paths for all front-ends, so
+//! that none of them has a laxer rule about `..`, links, or what leaves the project.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::grant::mount::Mode;
+use crate::project::expand::expand;
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::Span;
+
+/// A host directory, resolved as far as it exists.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) path: PathBuf,
+    /// The existing part of it.
+    pub(crate) anchor: PathBuf,
+    /// The way as written holds a symbolic link.
+    pub(crate) through_link: bool,
+}
+
+impl Host {
+    pub(crate) fn exists(&self) -> bool {
+        self.path == self.anchor
+    }
+}
+
+/// How far a path may lead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach<'a> {
+    /// Below this directory and through no link, whoever says otherwise.
+    Below(&'a Path, &'static Bounds),
+    /// From the project directory to anywhere; what leaves it asks for a person's yes.
+    Anywhere,
+}
+
+/// What is said of a path that does not stay below.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    pub(crate) leaves: &'static str,
+    pub(crate) leaves_help: &'static str,
+    pub(crate) link_help: &'static str,
+}
+
+/// `noun`: what the directory is to be, for messages.
+pub(crate) fn place(
+    walk: &Walk<'_>,
+    text: &str,
+    reach: Reach<'_>,
+    noun: &str,
+) -> Result<Host, Box<Diagnostic>> {
+    let refuse = |message: String| Box::new(Diagnostic::error(Code::HostPath, message));
+    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+        .map_err(|problem| refuse(format!("cannot expand `{text}`: {problem}")))?;
+    if expanded.is_empty() || expanded.contains('\0') {
+        return Err(refuse("the path is empty or holds a NUL".into()));
+    }
+    let written = Path::new(&expanded);
+    let base = match reach {
+        Reach::Anywhere => walk.dir,
+        Reach::Below(base, bounds) => {
+            if written.is_absolute() || climbs(written) {
+                let message = format!("`{text}` leaves {}", bounds.leaves);
+                return Err(Box::new(refuse(message).help(bounds.leaves_help)));
+            }
+            base
+        }
+    };
+    let host = resolve(base, written).map_err(refuse)?;
+    let holds_everything = host.path.parent().is_none();
+    if holds_everything {
+        return Err(refuse(format!(
+            "the root of the file system cannot be a {noun}"
+        )));
+    }
+    match reach {
+        Reach::Below(_, bounds) if host.through_link => {
+            let message = format!("`{text}` leads through a symbolic link");
+            Err(Box::new(refuse(message).help(bounds.link_help)))
+        }
+        Reach::Below(..) | Reach::Anywhere => Ok(host),
+    }
+}
+
+/// Whether the directory lies outside the project. A person must have agreed to that, to a link on
+/// the way, and (where `in_place` says so) to changing files that nothing could bring back.
+pub(crate) fn is_outside(
+    walk: &mut Walk<'_>,
+    host: &Host,
+    mode: Mode,
+    key: &str,
+    span: &Span,
+    in_place: bool,
+) -> bool {
+    let outside = !host.path.starts_with(walk.dir);
+    let unkept = in_place
+        && mode == Mode::ReadWrite
+        && holds_files(&host.path)
+        && !in_repository(&host.path, walk.sources.home.as_deref());
+    let rule = if outside {
+        Some(&widening::OUTSIDE)
+    } else if host.through_link {
+        Some(&widening::THROUGH_LINK)
+    } else if unkept {
+        Some(&widening::IN_PLACE)
+    } else {
+        None
+    };
+    if let Some(rule) = rule {
+        let value = format!("{} {mode}", host.path.display());
+        walk.agreed(rule, key, &value, span);
+    }
+    outside
+}
+
+/// Whether there is anything in a directory that could be lost; one that cannot be listed may.
+fn holds_files(dir: &Path) -> bool {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether version control keeps what a directory held: a `.git` at it or above, below the home
+/// directory.
+fn in_repository(dir: &Path, home: Option<&Path>) -> bool {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    dir.ancestors()
+        .take_while(|above| home.as_deref() != Some(*above))
+        .any(|above| std::fs::symlink_metadata(above.join(".git")).is_ok())
+}
+
+/// Whether a relative path goes above its base at any point.
+pub(crate) fn climbs(path: &Path) -> bool {
+    let mut depth = 0usize;
+    for component in path.components() {
+        match component {
+            Component::ParentDir => match depth.checked_sub(1) {
+                Some(up) => depth = up,
+                None => return true,
+            },
+            Component::Normal(_) => depth += 1,
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    false
+}
+
+/// `..` is resolved in the text first; then what exists is resolved by the system.
+fn resolve(base: &Path, written: &Path) -> Result<Host, String> {
+    let plain = normal(&base.join(written));
+    if let Ok(found) = std::fs::symlink_metadata(&plain) {
+        if found.is_symlink() {
+            return Err(format!(
+                "`{}` is a symbolic link; name its target",
+                written.display()
+            ));
+        }
+        if !found.is_dir() {
+            return Err(format!("`{}` is not a directory", written.display()));
+        }
+    }
+    let existing = plain
+        .ancestors()
+        .find(|dir| std::fs::symlink_metadata(dir).is_ok())
+        .unwrap_or(Path::new("/"));
+    let anchor = existing
+        .canonicalize()
+        .map_err(|error| format!("`{}` cannot be resolved: {error}", existing.display()))?;
+    if !anchor.is_dir() {
+        return Err(format!("`{}` is not a directory", existing.display()));
+    }
+    let rest = plain.strip_prefix(existing).unwrap_or(Path::new(""));
+    let path = if rest.as_os_str().is_empty() {
+        anchor.clone()
+    } else {
+        anchor.join(rest)
+    };
+    Ok(Host {
+        through_link: path != plain,
+        path,
+        anchor,
+    })
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => out.push(component),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn climbing_is_seen_at_any_point() {
+        for (path, expected) in [
+            ("a/b", false),
+            ("./a/../b", false),
+            ("..", true),
+            ("a/../../a", true),
+            (".", false),
+        ] {
+            assert_eq!(climbs(Path::new(path)), expected, "{path}");
+        }
+    }
+}

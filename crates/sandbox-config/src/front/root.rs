@@ -1,0 +1,106 @@
+//! Front-end R: one directory of the project as the whole tree (seed 001). It must be there: a
+//! program's root is its content, not a place for results.
+
+use std::path::Path;
+
+use crate::front::place::{Bounds, Host, Reach, place};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::verdict::MountApproval;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{Fields, Reports};
+use crate::syntax::text::Origin;
+
+static BOUNDS: Bounds = Bounds {
+    leaves: "the project",
+    leaves_help: "`root` is below the project directory; for other places use `mounts:` or `paths:`",
+    link_help: "the way to `root` has no links: name the directory itself",
+};
+
+/// Read `sandbox.root` and `sandbox.readonly`. `whole_by_default`: without `root` it is the whole
+/// project directory.
+pub(crate) fn read(
+    walk: &mut Walk<'_>,
+    section: &Fields<'_>,
+    whole_by_default: bool,
+) -> Option<Mount> {
+    let readonly = section.boolean(&mut walk.reports, "readonly");
+    let mode = match readonly {
+        Some(true) => Mode::ReadOnly,
+        Some(false) | None => Mode::ReadWrite,
+    };
+    let Some(entry) = section.get("root") else {
+        if whole_by_default {
+            return whole(&mut walk.reports, walk.dir, mode);
+        }
+        let message = "`sandbox.readonly` stands beside `root`, and there is none";
+        let missing = Diagnostic::error(Code::FrontEnd, message)
+            .help("name the directory: `root: .` is the whole project");
+        walk.reports.add(match section.get("readonly") {
+            Some(entry) => missing.at(&entry.key_span),
+            None => missing.at(&section.span),
+        });
+        return None;
+    };
+    let span = &entry.node.span;
+    let text = section.string(&mut walk.reports, "root")?;
+    let reach = Reach::Below(walk.dir, &BOUNDS);
+    let host = match place(walk, text, reach, "project's root") {
+        Ok(host) => host,
+        Err(problem) => {
+            walk.reports.add(problem.at(span));
+            return None;
+        }
+    };
+    if !host.exists() {
+        let message = format!("`sandbox.root: {text}` does not exist");
+        let help = format!("make the directory {}", host.path.display());
+        walk.reports.add(
+            Diagnostic::error(Code::HostPath, message)
+                .at(span)
+                .help(help),
+        );
+        return None;
+    }
+    let mode_origin = section
+        .get("readonly")
+        .map_or(span.origin(), |entry| entry.node.span.origin());
+    Some(mount(host, mode, span.origin(), mode_origin))
+}
+
+/// The whole directory, without a word from anybody (decisions 17).
+pub(crate) fn whole(reports: &mut Reports, dir: &Path, mode: Mode) -> Option<Mount> {
+    if dir.parent().is_none() {
+        let message = "the root of the file system cannot be a project";
+        reports.add(
+            Diagnostic::error(Code::HostPath, message)
+                .help("start in a directory of your own, or use -C DIR"),
+        );
+        return None;
+    }
+    let host = Host {
+        path: dir.to_path_buf(),
+        anchor: dir.to_path_buf(),
+        through_link: false,
+    };
+    Some(mount(host, mode, Origin::built_in(), Origin::built_in()))
+}
+
+fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
+    Mount {
+        name: "/".to_owned(),
+        target: "/".to_owned(),
+        host: host.path,
+        part: None,
+        anchor: host.anchor,
+        create: false,
+        mode,
+        suffixes: None,
+        max_file_bytes: None,
+        approval: MountApproval::SILENT,
+        usable: true,
+        own_files: Vec::new(),
+        origin,
+        mode_origin,
+    }
+}

@@ -1,0 +1,221 @@
+//! The mount table that every front-end is lowered to, and what no table may hold: two rows at
+//! one place, one file under two sets of rights, a name that the system needs.
+//!
+//! A row may lie below another one only as a part of it: `/vendor` below `/` is the directory
+//! `vendor` of what is at `/`. So a path means the same file to tools, which resolve it in the
+//! table, and to commands, which see directories; and rights differ by place, never by name.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::grant::mount::{Mount, RESERVED};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Reports;
+use crate::syntax::text::Span;
+
+/// A row, and where the file says it.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) mount: Mount,
+    /// What messages call it: a zone's name, a mount's target, a listed path as written.
+    pub(crate) shown: String,
+    /// Where its name stands.
+    pub(crate) named_at: Span,
+    /// Where its host path stands.
+    pub(crate) path_at: Span,
+}
+
+/// Check the rows against each other; in the file's order.
+pub(crate) fn finish(reports: &mut Reports, rows: Vec<Row>, noun: &str) -> Vec<Mount> {
+    report_twins(reports, &rows, noun);
+    report_targets(reports, &rows, noun);
+    report_overlaps(reports, &rows, noun);
+    rows.into_iter().map(|row| row.mount).collect()
+}
+
+fn report_twins(reports: &mut Reports, rows: &[Row], noun: &str) {
+    let mut folded: BTreeMap<String, &Row> = BTreeMap::new();
+    for row in rows {
+        let Some(twin) = folded.insert(row.mount.target.to_lowercase(), row) else {
+            continue;
+        };
+        if twin.mount.target == row.mount.target {
+            continue;
+        }
+        let message = format!(
+            "{noun}s `{}` and `{}` differ in case only",
+            twin.shown, row.shown
+        );
+        reports.add(
+            Diagnostic::error(Code::MountName, message)
+                .at(&row.named_at)
+                .related(&twin.named_at, "the other one")
+                .help("rename one: some file systems cannot tell them apart"),
+        );
+    }
+}
+
+/// Sorted by components, whatever lies below a place follows it directly; so each row is compared
+/// with the ones around it only, and ten thousand rows are read in one go.
+fn report_targets(reports: &mut Reports, rows: &[Row], noun: &str) {
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by(|a, b| Path::new(&a.mount.target).cmp(Path::new(&b.mount.target)));
+    let mut around: Vec<&Row> = Vec::new();
+    for row in sorted {
+        let target = Path::new(&row.mount.target);
+        while let Some(outer) = around.last()
+            && !target.starts_with(&outer.mount.target)
+        {
+            around.pop();
+        }
+        let problem = match around.last() {
+            Some(outer) => nested_problem(outer, row, noun),
+            None => top_problem(&row.mount.target),
+        };
+        match problem {
+            Some(problem) => reports.add(problem.at(&row.named_at)),
+            None => around.push(row),
+        }
+    }
+}
+
+fn nested_problem(outer: &Row, row: &Row, noun: &str) -> Option<Diagnostic> {
+    if outer.mount.host == row.mount.host {
+        // One directory twice: an overlap, and said once.
+        return None;
+    }
+    if outer.mount.target == row.mount.target {
+        let message = format!(
+            "{noun}s `{}` and `{}` are both at {}",
+            outer.shown, row.shown, row.mount.target
+        );
+        return Some(
+            Diagnostic::error(Code::MountName, message)
+                .related(&outer.named_at, "the other one")
+                .help("a place shows one directory: give one of them another name"),
+        );
+    }
+    if is_part(&outer.mount, &row.mount) {
+        return None;
+    }
+    let message = format!(
+        "{} lies below {}, and is not that part of its directory",
+        row.mount.target, outer.mount.target
+    );
+    let help = format!(
+        "below a mount only its own parts can be mounted again; for other directories give each a name of its own: /{}, /project",
+        last_name(&row.mount.target)
+    );
+    Some(
+        Diagnostic::error(Code::MountName, message)
+            .related(&outer.named_at, format!("{} is here", outer.mount.target))
+            .help(help),
+    )
+}
+
+fn top_problem(target: &str) -> Option<Diagnostic> {
+    let name = target.strip_prefix('/').unwrap_or(target);
+    if name.is_empty() {
+        return None;
+    }
+    if name.contains('/') {
+        let message = format!("{target} lies below no other mount");
+        return Some(Diagnostic::error(Code::MountName, message).help(format!(
+            "a name has one component, such as /{}; deeper ones are parts of a mount",
+            last_name(target)
+        )));
+    }
+    name_problem(name, "mount")
+}
+
+fn last_name(target: &str) -> &str {
+    target.rsplit('/').next().unwrap_or(target)
+}
+
+/// Whether `inner` is what `outer`'s directory holds at the place of `inner`'s target.
+pub(crate) fn is_part(outer: &Mount, inner: &Mount) -> bool {
+    Path::new(&inner.target)
+        .strip_prefix(&outer.target)
+        .is_ok_and(|rest| !rest.as_os_str().is_empty() && inner.host == outer.host.join(rest))
+}
+
+/// What is wrong with the name of a directory at the sandbox's root: it is a tool's argument, a
+/// directory that commands see, and a word in messages.
+pub(crate) fn name_problem(name: &str, noun: &str) -> Option<Diagnostic> {
+    let plain = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !plain || !starts_well || name.len() > 64 {
+        let message = format!("`{name}` cannot be a {noun}'s name");
+        return Some(Diagnostic::error(Code::MountName, message).help(
+            "letters, digits, `_`, `-` and `.`, a letter or digit first, at most 64 of them",
+        ));
+    }
+    let reserved = RESERVED.contains(&name.to_lowercase().as_str());
+    reserved.then(|| {
+        Diagnostic::error(Code::MountName, format!("`{name}` is a reserved name")).help(format!(
+            "commands need the system's /{name}; reserved are: {}",
+            RESERVED.join(", ")
+        ))
+    })
+}
+
+/// Sorted by components, as targets are.
+fn report_overlaps(reports: &mut Reports, rows: &[Row], noun: &str) {
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by(|a, b| a.mount.host.cmp(&b.mount.host));
+    let mut around: Vec<&Row> = Vec::new();
+    for row in sorted {
+        while let Some(outer) = around.last()
+            && !row.mount.host.starts_with(&outer.mount.host)
+        {
+            around.pop();
+        }
+        let Some(outer) = around
+            .last()
+            .filter(|outer| !is_part(&outer.mount, &row.mount))
+        else {
+            around.push(row);
+            continue;
+        };
+        let what = if outer.mount.host == row.mount.host {
+            format!(
+                "{noun}s `{}` and `{}` are the same directory",
+                outer.shown, row.shown
+            )
+        } else {
+            format!(
+                "{noun} `{}` lies inside {noun} `{}`",
+                row.shown, outer.shown
+            )
+        };
+        reports.add(
+            Diagnostic::error(Code::Overlap, what)
+                .at(&row.path_at)
+                .related(&outer.path_at, format!("{noun} `{}`", outer.shown))
+                .help(format!(
+                    "one file must have one set of rights: give each {noun} a directory of its own"
+                )),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["data", "Data-1", "a.b_c", "9"] {
+            assert!(name_problem(good, "zone").is_none(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "etc", "Work", "-a", "a b", "ä", "a\n"] {
+            assert!(name_problem(bad, "zone").is_some(), "{bad}");
+        }
+        for bad in ["/etc", "/Work", "/a/b", "/a b"] {
+            assert!(top_problem(bad).is_some(), "{bad}");
+        }
+        assert!(top_problem("/").is_none());
+    }
+}
