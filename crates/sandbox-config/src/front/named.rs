@@ -153,9 +153,13 @@ pub(crate) fn stated<'n>(
     .collect()
 }
 
+/// The suffixes of a worker are compared with the project's, each with each.
+const MAX_SUFFIXES: usize = 256;
+
 /// A list of suffixes, lower case; for workers, too.
 pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
     let list = fields::strings(reports, node, path)?;
+    let list = fields::at_most(reports, node, path, &list, MAX_SUFFIXES);
     if list.is_empty() {
         reports.add(
             Diagnostic::error(
@@ -166,7 +170,7 @@ pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option
             .help("leave it out to allow every suffix"),
         );
     }
-    for (suffix, node) in &list {
+    for (suffix, node) in list {
         if !suffix.starts_with('.') || suffix.len() < 2 || suffix.contains('/') {
             reports.add(
                 Diagnostic::error(Code::BadValue, format!("`{suffix}` is not a suffix"))

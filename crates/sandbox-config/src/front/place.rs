@@ -56,6 +56,9 @@ pub(crate) fn place(
     if expanded.is_empty() || expanded.contains('\0') {
         return Err(refuse("the path is empty or holds a NUL".into()));
     }
+    if expanded.len() > MAX_PATH {
+        return Err(refuse(format!("the path is longer than {MAX_PATH} bytes")));
+    }
     let written = Path::new(&expanded);
     let base = match reach {
         Reach::Anywhere => walk.dir,
@@ -146,6 +149,9 @@ pub(crate) fn climbs(path: &Path) -> bool {
     }
     false
 }
+
+/// Longer ones no system call takes.
+const MAX_PATH: usize = 4096;
 
 /// `..` is resolved in the text first; then what exists is resolved by the system.
 fn resolve(base: &Path, written: &Path) -> Result<Host, String> {

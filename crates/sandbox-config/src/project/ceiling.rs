@@ -209,7 +209,8 @@ fn patterns(reports: &mut Reports, section: &Fields<'_>, key: &'static str) -> V
 
 fn unite(list: &mut Vec<String>, more: Vec<String>) {
     for pattern in more {
-        if !list.contains(&pattern) {
+        // One too many is enough to be refused.
+        if list.len() <= MAX_PATTERNS && !list.contains(&pattern) {
             list.push(pattern);
         }
     }

@@ -62,6 +62,11 @@ fn overlay(
         );
         return None;
     }
+    if keys.len() > yaml::MAX_DEPTH {
+        let message = format!("a key of more than {} parts", yaml::MAX_DEPTH);
+        reports.add(Diagnostic::error(Code::TooComplex, message).at(&start));
+        return None;
+    }
     let node = match yaml::parse(&text) {
         Ok(Some(node)) => node,
         Ok(None) => Node {

@@ -218,10 +218,23 @@ struct ReadRules<'n> {
     origin: Origin,
 }
 
+/// Every command is compared with every rule.
+const MAX_RULES: usize = 1_000;
+
 fn rules<'n>(reports: &mut Reports, section: &Fields<'n>, origin: Origin) -> ReadRules<'n> {
     let items = section
         .get("rules")
-        .and_then(|entry| fields::list(reports, &entry.node, "shell.rules"))
+        .and_then(|entry| {
+            let items = fields::list(reports, &entry.node, "shell.rules")?;
+            let node = &entry.node;
+            Some(fields::at_most(
+                reports,
+                node,
+                "shell.rules",
+                items,
+                MAX_RULES,
+            ))
+        })
         .unwrap_or_default();
     let rules = items
         .iter()

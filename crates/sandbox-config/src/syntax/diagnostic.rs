@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::syntax::shown::{self, shorten, visible};
 use crate::syntax::text::{Origin, Span};
 
 /// The closed list of codes. Programs match on them; people look them up.
@@ -251,7 +252,7 @@ impl Diagnostic {
         Diagnostic {
             code,
             error: true,
-            message: message.into(),
+            message: shorten(message.into()),
             at: None,
             label: None,
             file: None,
@@ -288,7 +289,7 @@ impl Diagnostic {
     }
 
     pub(crate) fn label(mut self, label: impl Into<String>) -> Diagnostic {
-        self.label = Some(label.into());
+        self.label = Some(shorten(label.into()));
         self
     }
 
@@ -299,23 +300,19 @@ impl Diagnostic {
     /// A second place, if it is one: what is built in stands nowhere.
     pub(crate) fn related_to(mut self, origin: &Origin, note: impl Into<String>) -> Diagnostic {
         if origin.name().is_some() {
-            self.related.push((origin.clone(), note.into()));
+            self.related.push((origin.clone(), shorten(note.into())));
         }
         self
     }
 
     pub(crate) fn note(mut self, note: impl Into<String>) -> Diagnostic {
-        self.notes.push(note.into());
+        self.notes.push(shorten(note.into()));
         self
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
-        self.help = Some(help.into());
+        self.help = Some(shorten(help.into()));
         self
-    }
-
-    pub(crate) fn has_help(&self) -> bool {
-        self.help.is_some()
     }
 
     /// The code.
@@ -369,18 +366,57 @@ impl Diagnostic {
         self.help.as_deref()
     }
 
-    /// `{"code","message","file","line","column","help"}`; absent parts are null.
+    /// What stands beside the caret.
+    #[must_use]
+    pub fn label_text(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// What else there is to know.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str)
+    }
+
+    /// Other places that have to do with it, and what stands there.
+    pub fn related_places(&self) -> impl Iterator<Item = (&Origin, &str)> {
+        self.related
+            .iter()
+            .map(|(origin, note)| (origin, note.as_str()))
+    }
+
+    /// The machine form. Lines and columns count from 1, columns in characters; `end` is the place
+    /// after the last character. Absent parts are null, or empty lists:
+    /// `{"severity","code","message","file","line","column","end":{"line","column"},"label",
+    /// "notes":[…],"help","related":[{"file","line","column","end","message"}]}`
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
+        let related = self.related.iter().map(|(origin, note)| {
+            serde_json::json!({
+                "file": origin.name(),
+                "line": origin.line(),
+                "column": origin.column(),
+                "end": origin.span().map(end),
+                "message": note,
+            })
+        });
         serde_json::json!({
+            "severity": if self.error { "error" } else { "warning" },
             "code": self.code.as_str(),
             "message": self.message,
             "file": self.file(),
             "line": self.line(),
             "column": self.column(),
+            "end": self.at.as_ref().map(end),
+            "label": self.label,
+            "notes": self.notes,
             "help": self.help,
+            "related": related.collect::<Vec<_>>(),
         })
     }
+}
+
+fn end(span: &Span) -> serde_json::Value {
+    serde_json::json!({ "line": span.line, "column": span.column + span.width })
 }
 
 impl fmt::Display for Diagnostic {
@@ -405,8 +441,12 @@ impl fmt::Display for Diagnostic {
                 span.line,
                 span.column
             )?;
-            let (line, before) = window(span);
-            let carets = "^".repeat(span.width.min(60) as usize);
+            let shown::Window {
+                line,
+                before,
+                carets,
+            } = shown::window(span);
+            let carets = "^".repeat(carets);
             write!(f, "\n {pad} |\n {} | {line}", span.line)?;
             write!(f, "\n {pad} | {}{carets}", " ".repeat(before))?;
             if let Some(label) = &self.label {
@@ -546,45 +586,6 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Control characters and text direction marks written out, so that a file cannot draw on the
-/// reader's terminal.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let hidden = c.is_control()
-                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{feff}');
-            let escaped = hidden.then(|| c.escape_default());
-            let plain = (!hidden).then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
-}
-
-/// The part of the line around the caret, and how many characters of it stand before the caret.
-fn window(span: &Span) -> (String, usize) {
-    const BEFORE: usize = 80;
-    const TOTAL: usize = 160;
-    let column = span.column.saturating_sub(1) as usize;
-    let start = column.saturating_sub(BEFORE);
-    let shown = span
-        .text
-        .line(span.line)
-        .chars()
-        .skip(start)
-        .take(TOTAL)
-        .map(|c| if c == '\t' { ' ' } else { c })
-        // One character stays one column wide, or the caret would point elsewhere.
-        .map(|c| {
-            if visible(c.encode_utf8(&mut [0; 4])).chars().count() == 1 {
-                c
-            } else {
-                '\u{fffd}'
-            }
-        })
-        .collect::<String>();
-    (shown.trim_end().to_owned(), column - start)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -604,10 +605,5 @@ mod tests {
         assert_eq!(nearest("mdoe", keys), Some("mode"));
         assert_eq!(nearest("kubernetes", keys), None);
         assert_eq!(nearest("", keys), None);
-    }
-
-    #[test]
-    fn a_message_cannot_draw_on_the_terminal() {
-        assert_eq!(visible("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
     }
 }

@@ -4,26 +4,45 @@ use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
 use crate::syntax::keys::Keys;
+use crate::syntax::shown::is_hidden;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// What a walk finds wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
+    errors: Found,
+    warnings: Found,
+}
+
+#[derive(Debug, Default)]
+struct Found {
     list: Vec<Diagnostic>,
     left_out: usize,
 }
 
-/// A file full of mistakes tells no more after this many.
+/// A file full of mistakes tells no more after this many; of errors and of warnings each, so that
+/// neither can hide the other.
 const MAX_REPORTS: usize = 200;
 
 impl Reports {
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
-        if self.list.len() < MAX_REPORTS {
-            self.list.push(diagnostic);
+        let of_its_kind = if diagnostic.is_error() {
+            &mut self.errors
         } else {
-            self.left_out += 1;
+            &mut self.warnings
+        };
+        if of_its_kind.list.len() < MAX_REPORTS {
+            of_its_kind.list.push(diagnostic);
+        } else {
+            of_its_kind.left_out += 1;
         }
+    }
+
+    /// Whether a further error would be counted and not shown: what would explain it need not be
+    /// worked out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.list.len() >= MAX_REPORTS
     }
 
     pub(crate) fn extend(&mut self, list: impl IntoIterator<Item = Diagnostic>) {
@@ -33,17 +52,24 @@ impl Reports {
     }
 
     /// Warnings if there is no error, everything otherwise.
-    pub(crate) fn finish(mut self) -> Result<Vec<Diagnostic>, Diagnostics> {
+    pub(crate) fn finish(self) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let Reports { errors, warnings } = self;
+        let mut list = errors.list;
+        list.extend(warnings.list);
         // As the file is read; what has no place stays where it came up.
-        self.list
-            .sort_by_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
-        if self.left_out > 0 {
-            let text = format!("{} more are not shown", self.left_out);
-            self.list.push(Diagnostic::error(Code::TooComplex, text));
+        list.sort_by_cached_key(|one| (one.file().map(str::to_owned), one.line(), one.column()));
+        if errors.left_out > 0 {
+            let text = format!("{} more mistakes are not shown", errors.left_out);
+            list.push(Diagnostic::error(Code::TooComplex, text));
         }
-        match Diagnostics::from_list(self.list.clone()) {
-            Some(diagnostics) => Err(diagnostics),
-            None => Ok(self.list),
+        if warnings.left_out > 0 {
+            let text = format!("{} more warnings are not shown", warnings.left_out);
+            list.push(Diagnostic::warning(Code::TooComplex, text));
+        }
+        if list.iter().any(Diagnostic::is_error) {
+            Diagnostics::from_list(list).map_or(Ok(Vec::new()), Err)
+        } else {
+            Ok(list)
         }
     }
 }
@@ -110,6 +136,10 @@ impl<'n> Fields<'n> {
             );
             return;
         }
+        if reports.is_full() {
+            reports.add(Diagnostic::error(Code::UnknownKey, ""));
+            return;
+        }
         let accepted: Vec<&str> = keys
             .list
             .iter()
@@ -124,6 +154,10 @@ impl<'n> Fields<'n> {
         let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"))
             .at(&entry.key_span)
             .label(format!("{}{verb} {}", keys.plural, accepted.join(", ")));
+        let unknown = match lookalikes(key) {
+            Some(note) => unknown.note(note),
+            None => unknown,
+        };
         reports.add(match nearest(key, accepted.iter().copied()) {
             Some(near) => unknown.help(format!("did you mean `{near}`?")),
             None => unknown,
@@ -187,6 +221,20 @@ impl<'n> Fields<'n> {
         let entry = self.get(key)?;
         strings(reports, &entry.node, &self.dotted(key))
     }
+}
+
+/// Our keys and words are ASCII: a character that is not may look like one that is.
+fn lookalikes(word: &str) -> Option<String> {
+    let foreign: Vec<String> = word
+        .chars()
+        .filter(|c| !c.is_ascii())
+        .take(4)
+        .map(|c| match is_hidden(c) {
+            true => format!("U+{:04X}", u32::from(c)),
+            false => format!("`{c}` (U+{:04X})", u32::from(c)),
+        })
+        .collect();
+    (!foreign.is_empty()).then(|| format!("not ASCII: {}", foreign.join(", ")))
 }
 
 pub(crate) fn join(path: &str, key: &str) -> String {
@@ -258,8 +306,8 @@ pub(crate) fn string<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> O
 pub(crate) fn boolean(reports: &mut Reports, node: &Node, path: &str) -> Option<bool> {
     match &node.value {
         Value::Bool(value) => Some(*value),
-        Value::Str(word) if matches!(word.as_str(), "yes" | "no" | "on" | "off") => {
-            let meant = matches!(word.as_str(), "yes" | "on");
+        // What YAML 1.1 took for a boolean.
+        Value::Str(word) if let Some(meant) = old_boolean(word) => {
             reports.add(wrong_type(node, path, "true or false").help(format!("write `{meant}`")));
             None
         }
@@ -272,6 +320,14 @@ pub(crate) fn boolean(reports: &mut Reports, node: &Node, path: &str) -> Option<
             reports.add(wrong_type(node, path, "true or false"));
             None
         }
+    }
+}
+
+fn old_boolean(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "yes" | "y" | "on" | "true" => Some(true),
+        "no" | "n" | "off" | "false" => Some(false),
+        _ => None,
     }
 }
 
@@ -320,6 +376,10 @@ pub(crate) fn word<T: Copy>(
     )
     .at(&node.span)
     .label(format!("allowed: {}", allowed.join(", ")));
+    let bad = match lookalikes(text) {
+        Some(note) => bad.note(note),
+        None => bad,
+    };
     reports.add(match nearest(text, allowed.iter().copied()) {
         Some(near) => bad.help(format!("did you mean `{near}`?")),
         None => bad,
@@ -344,6 +404,21 @@ pub(crate) fn list<'n>(reports: &mut Reports, node: &'n Node, path: &str) -> Opt
             None
         }
     }
+}
+
+/// The beginning of a list that is looked through again and again: its cost is what bounds it.
+pub(crate) fn at_most<'l, T>(
+    reports: &mut Reports,
+    node: &Node,
+    path: &str,
+    items: &'l [T],
+    most: usize,
+) -> &'l [T] {
+    if items.len() > most {
+        let message = format!("`{path}` has more than {most} entries");
+        reports.add(Diagnostic::error(Code::TooComplex, message).at(&node.span));
+    }
+    items.get(..most).unwrap_or(items)
 }
 
 pub(crate) fn strings<'n>(

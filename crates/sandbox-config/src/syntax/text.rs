@@ -149,7 +149,16 @@ impl Text {
     }
 
     fn new(name: String, path: Option<PathBuf>, layer: Layer, text: String) -> Arc<Text> {
-        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        // As YAML counts them: `\n`, `\r\n`, and `\r` alone.
+        let bytes = text.as_bytes();
+        let ends_line = |at: usize| match bytes[at] {
+            b'\n' => true,
+            b'\r' => bytes.get(at + 1) != Some(&b'\n'),
+            _ => false,
+        };
+        let after_breaks = (0..bytes.len())
+            .filter(|at| ends_line(*at))
+            .map(|at| at + 1);
         let starts = std::iter::once(0).chain(after_breaks).collect();
         Arc::new(Text {
             layer,
@@ -160,6 +169,25 @@ impl Text {
         })
     }
 
+    /// A place of one character. A parser that waits for more text complains behind the end:
+    /// that becomes the place behind the last character.
+    pub(crate) fn inside(self: &Arc<Text>, line: u32, column: u32) -> Span {
+        let lines = self.starts.len() - usize::from(self.starts.last() == Some(&self.text.len()));
+        let last = u32::try_from(lines).unwrap_or(u32::MAX).max(1);
+        let (line, column) = match line {
+            0 => (1, 1),
+            line if line > last => (last, u32::MAX),
+            line => (line, column.max(1)),
+        };
+        let behind = self.line(line).chars().count() + 1;
+        Span {
+            text: Arc::clone(self),
+            line,
+            column: column.min(u32::try_from(behind).unwrap_or(u32::MAX)),
+            width: 1,
+        }
+    }
+
     /// The line's text without its ending, `line` from 1.
     pub(crate) fn line(&self, line: u32) -> &str {
         let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -168,9 +196,10 @@ impl Text {
         };
         let end = self.starts.get(index + 1).copied();
         let line = self.text.get(start..end.unwrap_or(self.text.len()));
-        line.unwrap_or("")
-            .trim_end_matches(['\n', '\r'])
-            .trim_start_matches('\u{feff}')
+        let line = line.unwrap_or("").trim_end_matches(['\n', '\r']);
+        // A byte order mark is no part of the first line; elsewhere it is a character.
+        let mark = (index == 0).then(|| line.strip_prefix('\u{feff}'));
+        mark.flatten().unwrap_or(line)
     }
 }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
 
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::complaint::complaint;
+use crate::syntax::diagnostic::Diagnostic;
 use crate::syntax::text::{Span, Text};
 
 /// A value and its place.
@@ -82,6 +83,9 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
+        // `1_000` is a number in YAML 1.1 only; `!include x` would be read as the word `x`.
+        underscored_numbers_as_strings: true,
+        reject_unsupported_tags: true,
         with_snippet: false,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         alias_limits: serde_saphyr::alias_limits! {
@@ -116,59 +120,11 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
 
 /// Deep enough for every documented key (shell.rules[].examples.match[] is 5 deep) and for `x-`
 /// keys of other programs; small enough for a recursive visitor on a 2 MiB stack.
-const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 /// A project with 10 000 zones has about 80 000 nodes.
-const MAX_NODES: usize = 400_000;
+pub(crate) const MAX_NODES: usize = 400_000;
 
-/// Set for the syntax that we refuse rather than interpret.
-fn complaint(text: &Arc<Text>, error: &serde_saphyr::Error) -> Diagnostic {
-    let location = error.location();
-    let span = Span {
-        text: Arc::clone(text),
-        line: location.map_or(1, |at| clamp(at.line()).max(1)),
-        column: location.map_or(1, |at| clamp(at.column()).max(1)),
-        width: 1,
-    };
-    let rendered = error.without_snippet().to_string();
-    let first_line = rendered.lines().next().unwrap_or("not YAML");
-    // The place is shown below; saying it twice invites two truths.
-    let message = first_line
-        .rsplit_once(" at line ")
-        .map_or(first_line, |(message, _)| message)
-        .to_owned();
-    let diagnostic = match error.without_snippet() {
-        serde_saphyr::Error::MergeKeyNotAllowed { .. } => {
-            Diagnostic::error(Code::Syntax, "merge keys (`<<`) are not read").help(
-                "write the keys out: a rule that is merged in from elsewhere is easily missed in review",
-            )
-        }
-        serde_saphyr::Error::MultipleDocuments { .. } => {
-            Diagnostic::error(Code::Syntax, "a second document starts here")
-                .help("one file holds one document: remove the `---` or split the file")
-        }
-        serde_saphyr::Error::Budget { .. } => Diagnostic::error(
-            Code::TooComplex,
-            format!("too deeply nested or too large: {message}"),
-        )
-        .help(format!(
-            "at most {MAX_DEPTH} levels and {MAX_NODES} values, aliases counted each time they are used"
-        )),
-        _ => Diagnostic::error(Code::Syntax, message),
-    };
-    let at_tab = text
-        .line(span.line)
-        .chars()
-        .take_while(|c| c.is_whitespace())
-        .any(|c| c == '\t');
-    let diagnostic = if at_tab && !diagnostic.has_help() {
-        diagnostic.help("YAML indents with spaces; this line starts with a tab")
-    } else {
-        diagnostic
-    };
-    diagnostic.at(&span)
-}
-
-fn clamp(number: u64) -> u32 {
+pub(crate) fn clamp(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -290,14 +246,19 @@ fn place(text: &Arc<Text>, raw: Spanned<Raw>) -> Node {
 fn span(text: &Arc<Text>, location: serde_saphyr::Location) -> Span {
     let line = clamp(location.line()).max(1);
     let column = clamp(location.column()).max(1);
-    let rest_of_line = text
-        .line(line)
-        .chars()
-        .skip(column as usize - 1)
-        .collect::<String>();
-    let room = rest_of_line.trim_end().chars().count();
     let length = usize::try_from(location.span().len()).unwrap_or(usize::MAX);
-    let width = length.min(room).max(1);
+    // From the node's own byte on: to walk a line from its start for every node would make one
+    // long line cost the square of its length.
+    let from = location.span().byte_offset();
+    let rest = from
+        .and_then(|at| text.text.get(usize::try_from(at).ok()?..))
+        .unwrap_or("");
+    let end = rest
+        .char_indices()
+        .enumerate()
+        .find(|(count, (_, c))| *count == length || matches!(c, '\n' | '\r'))
+        .map_or(rest.len(), |(_, (at, _))| at);
+    let width = rest[..end].trim_end().chars().count().max(1);
     Span {
         text: Arc::clone(text),
         line,

@@ -310,6 +310,10 @@ fn zone(
 }
 
 fn report_unknown_zone(reports: &mut Reports, name: &str, at: &Span, ceiling: &Grant) {
+    if reports.is_full() {
+        reports.add(Diagnostic::error(Code::UnknownZone, ""));
+        return;
+    }
     let zones: Vec<&str> = ceiling.mounts().map(|mount| mount.name()).collect();
     let unknown = Diagnostic::error(
         Code::UnknownZone,

@@ -48,7 +48,7 @@ fn texts() {
     check("delegation: { max_depth: 0 }\n", &["config.bad_value"]);
     check("[sandbox]\nmode = \"direct\"\n", &["config.syntax"]);
     check(vec![b'#'; 2 << 20], &["config.too_large"]);
-    check("[".repeat(10_000), &["config.syntax"]);
+    check("[".repeat(10_000), &["config.too_complex"]);
     let deep: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
     check(deep, &["config.too_complex"]);
 }

@@ -4,6 +4,7 @@
 
 mod attenuation;
 mod bad_input;
+mod bounds;
 mod discovery;
 mod execution;
 mod fixtures;

@@ -1,0 +1,98 @@
+//! What the YAML parser complains about, in our words: its own are for programmers.
+
+use std::sync::Arc;
+
+use serde_saphyr::Error;
+use serde_saphyr::budget::BudgetBreach;
+
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::{Span, Text};
+use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, clamp};
+
+pub(crate) fn complaint(text: &Arc<Text>, error: &Error) -> Diagnostic {
+    let error = error.without_snippet();
+    let location = error.location();
+    let span = text.inside(
+        location.map_or(1, |at| clamp(at.line())),
+        location.map_or(1, |at| clamp(at.column())),
+    );
+    in_our_words(error)
+        .unwrap_or_else(|| in_its_words(error, &span))
+        .at(&span)
+}
+
+fn in_our_words(error: &Error) -> Option<Diagnostic> {
+    let (message, help) = match error {
+        // What went wrong behind an alias.
+        Error::AliasError { error, .. } => return in_our_words(error),
+        Error::MergeKeyNotAllowed { .. } => (
+            "merge keys (`<<`) are not read",
+            "write the keys out: a rule that is merged in from elsewhere is easily missed in review",
+        ),
+        Error::MultipleDocuments { .. } => (
+            "a second document starts here",
+            "one file holds one document: remove the `---` or split the file",
+        ),
+        Error::NullIntoString { .. } => ("a key is empty", "write a word before the `:`"),
+        Error::UnsupportedTag { tag, .. } => {
+            let message = format!("the tag `{tag}` is not read");
+            let help = "write the value itself: nothing is included or computed";
+            return Some(Diagnostic::error(Code::Syntax, message).help(help));
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("an anchor holds an alias of itself", "write the value out")
+        }
+        Error::Budget {
+            breach: BudgetBreach::Depth { .. },
+            ..
+        } => return Some(too_deep()),
+        Error::Budget { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => return Some(too_much()),
+        // The parser's own guard, which answers before the budget in `[[[[…`.
+        other if other.to_string().starts_with("recursion limit exceeded") => {
+            return Some(too_deep());
+        }
+        _ => return None,
+    };
+    Some(Diagnostic::error(Code::Syntax, message).help(help))
+}
+
+fn too_deep() -> Diagnostic {
+    let message = format!("nested more than {MAX_DEPTH} levels deep");
+    Diagnostic::error(Code::TooComplex, message).help("no key of ours is deeper than 6")
+}
+
+fn too_much() -> Diagnostic {
+    Diagnostic::error(Code::TooComplex, "more values than a config file holds").help(format!(
+        "at most {MAX_NODES} values, an alias counted each time with all that its anchor holds, \
+         and 1 000 aliases of one anchor"
+    ))
+}
+
+fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
+    let rendered = error.to_string();
+    let first_line = rendered.lines().next().unwrap_or("not YAML");
+    // The place is shown below; saying it twice invites two truths.
+    let message = first_line
+        .rsplit_once(" at line ")
+        .map_or(first_line, |(message, _)| message);
+    let diagnostic = match message {
+        "expected string scalar" => Diagnostic::error(Code::Syntax, "a key is no word"),
+        _ => Diagnostic::error(Code::Syntax, message),
+    };
+    let line = span.text.line(span.line);
+    let mut indentation = line.chars().take_while(|c| c.is_whitespace());
+    if indentation.any(|c| c == '\t') {
+        diagnostic.help("YAML indents with spaces; this line starts with a tab")
+    } else if span.column > MAX_KEY && message.starts_with("mapping values") {
+        diagnostic.help(format!("a key has at most {MAX_KEY} characters"))
+    } else {
+        diagnostic
+    }
+}
+
+/// YAML's own bound for a key without `?`.
+const MAX_KEY: u32 = 1024;
