@@ -122,7 +122,8 @@ impl GrantGate {
             .filter(|mount| mount.usable() && is_under(path.as_str(), mount.target()))
             .max_by_key(|mount| mount.target().len())?;
         let verdict = mount.approval().verdict(operation);
-        let mut reason = Reason::new(format!("{operation} in {} is `{verdict}`", mount.target()));
+        let place = self.grant.front().show(mount.target());
+        let mut reason = Reason::new(format!("{operation} in {place} is `{verdict}`"));
         reason.rule = Some(format!("approval.{operation}: {verdict}"));
         reason.origin = Some(mount.origin().to_string());
         Some(Judgement::new(tools_verdict(verdict), reason))

@@ -374,6 +374,7 @@ fn front_rows() -> Vec<Row> {
     use keys::{MOUNT, NAMED_PATH, SANDBOX};
     vec![
         (&SANDBOX, "root", "", R),
+        (&SANDBOX, "network", "", "sandbox: { network: true }"),
         (
             &SANDBOX,
             "readonly",

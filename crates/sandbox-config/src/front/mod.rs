@@ -37,6 +37,24 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
+    /// A sandbox path as messages show it where nobody asked for it in words of their own:
+    /// `./portfolio` in a project with `paths`, `/data` otherwise.
+    ///
+    /// ```
+    /// use sandbox_config::FrontEnd;
+    /// assert_eq!(FrontEnd::Paths.show("/portfolio"), "./portfolio");
+    /// assert_eq!(FrontEnd::Zones.show("/data"), "/data");
+    /// ```
+    #[must_use]
+    pub fn show(self, path: &str) -> String {
+        match self {
+            FrontEnd::Paths => format!(".{path}"),
+            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
+                path.to_owned()
+            }
+        }
+    }
+
     /// What people call one of its directories.
     pub(crate) fn noun(self) -> &'static str {
         match self {

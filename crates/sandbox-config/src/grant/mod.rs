@@ -244,25 +244,18 @@ impl Grant {
                     .collect(),
             });
         }
+        let asked: Vec<(&Mount, &ZoneDeclaration)> = self
+            .mounts
+            .iter()
+            .filter_map(|mount| Some((mount, *wishes.get(mount.name())?)))
+            .collect();
         self.mounts
             .iter()
-            .filter_map(|mount| {
-                if let Some(wish) = wishes.get(mount.name()) {
-                    return Some(mount.meet(wish, violations));
-                }
-                let wish = *wishes.get(self.around(mount, &wishes)?.name())?;
-                Some(mount.meet_as_part(wish))
+            .filter_map(|mount| match wishes.get(mount.name()) {
+                Some(wish) => Some(mount.meet(wish, violations)),
+                None => Some(mount.meet_as_part(around(mount, &asked)?)),
             })
             .collect()
-    }
-
-    /// The innermost mount that is asked for and has this one as a part. A part with rights of its
-    /// own comes along: without its row it would have those of the whole.
-    fn around(&self, part: &Mount, wishes: &BTreeMap<&str, &ZoneDeclaration>) -> Option<&Mount> {
-        self.mounts
-            .iter()
-            .filter(|mount| wishes.contains_key(mount.name()) && part.is_part_of(mount))
-            .max_by_key(|mount| mount.target.len())
     }
 
     /// How the project spells its directories: decides words, never rights.
@@ -396,6 +389,19 @@ pub(crate) fn is_below(path: &str, above: &str) -> bool {
         || path
             .strip_prefix(above)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The wish for the innermost mount that is asked for and has this one as a part. A part with
+/// rights of its own comes along: without its row it would have those of the whole.
+fn around<'w>(
+    part: &Mount,
+    asked: &[(&Mount, &'w ZoneDeclaration)],
+) -> Option<&'w ZoneDeclaration> {
+    asked
+        .iter()
+        .filter(|(mount, _)| part.is_part_of(mount))
+        .max_by_key(|(mount, _)| mount.target.len())
+        .map(|(_, wish)| *wish)
 }
 
 impl Mount {

@@ -1,8 +1,9 @@
 //! A grant's usable mounts, opened: the one place where a grant becomes handles (feature `files`).
 
 use cap_std::AmbientAuthority;
-use file_sandbox::{FileSandbox, Limits, SandboxPath};
+use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
 
+use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::mount::{Mode, Mount};
 use crate::open::host_dirs::{GrantError, ensure};
@@ -23,14 +24,23 @@ impl Grant {
     /// # Errors
     /// A directory is absent, not a directory, or may not be opened.
     pub fn files(&self, authority: AmbientAuthority) -> Result<Option<FileSandbox>, GrantError> {
-        let mut mounts = Vec::new();
+        let style = match self.front {
+            FrontEnd::Paths => RootStyle::Relative,
+            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
+                RootStyle::Absolute
+            }
+        };
+        let mut builder = FileSandbox::builder().root_style(style);
+        let mut nothing = true;
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            mounts.push(self.open(mount, authority)?);
+            let opened = self.open(mount, authority);
+            builder = builder.mount(opened.map_err(|error| error.shown_by(self.front))?);
+            nothing = false;
         }
-        if mounts.is_empty() {
+        if nothing {
             return Ok(None);
         }
-        let files = FileSandbox::new(mounts).map_err(|error| GrantError {
+        let files = builder.build().map_err(|error| GrantError {
             target: "the mounts".into(),
             why: error.to_string(),
             host: None,

@@ -5,6 +5,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::path::Component;
 
+use crate::front::FrontEnd;
 use crate::grant::mount::Mount;
 
 /// Why a grant cannot be turned into something that enforces it.
@@ -35,6 +36,14 @@ impl GrantError {
             why: why.to_owned(),
             host: Some(mount.host().to_path_buf()),
         }
+    }
+
+    /// In the spelling of a front-end.
+    pub(crate) fn shown_by(mut self, front: FrontEnd) -> GrantError {
+        if self.target.starts_with('/') {
+            self.target = front.show(&self.target);
+        }
+        self
     }
 
     /// The sandbox path of the mount that is the matter.

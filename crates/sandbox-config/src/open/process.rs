@@ -43,11 +43,12 @@ impl Grant {
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            ensure(mount)?;
+            ensure(mount).map_err(|error| error.shown_by(self.front))?;
             let own = Guards::on(mount, self.protect.iter().chain(&mount.own_files));
             let hides = Guards::on(mount, &self.hide);
             if hides.everything {
-                return Err(GrantError::of(mount, "its directory does not exist"));
+                let error = GrantError::of(mount, "its directory does not exist");
+                return Err(error.shown_by(self.front));
             }
             let access = match mount.mode {
                 Mode::ReadWrite if !own.everything => Access::ALL,

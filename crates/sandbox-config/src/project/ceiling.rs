@@ -165,6 +165,15 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     let Some(section) = section else {
         return;
     };
+    if let (Some(top), Some(inner)) = (top.get("network"), section.get("network")) {
+        let twice = Diagnostic::error(Code::DuplicateKey, "`network` stands at two places");
+        walk.reports.add(
+            twice
+                .at(&inner.key_span)
+                .related(&top.key_span, "the other one")
+                .help("keep the one at the top level"),
+        );
+    }
     let undeclared = [
         ("none", Undeclared::Nothing),
         ("inherit", Undeclared::Inherit),

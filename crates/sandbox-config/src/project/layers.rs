@@ -152,6 +152,28 @@ fn is_blocked(rule: &Node) -> bool {
     })
 }
 
+/// Seed 004 puts `network` into `sandbox`. Taken out before anything is laid over it, so that
+/// `-c network=true` overrides it there, too. Beside a `network` of its own it stays, and is told.
+pub(crate) fn hoist_network(root: &mut Node) {
+    let Value::Map(top) = &mut root.value else {
+        return;
+    };
+    if top.iter().any(|entry| entry.key == "network") {
+        return;
+    }
+    let Some(Value::Map(sandbox)) = top
+        .iter_mut()
+        .find(|entry| entry.key == "sandbox")
+        .map(|entry| &mut entry.node.value)
+    else {
+        return;
+    };
+    let network: Vec<Entry> = sandbox
+        .extract_if(.., |entry| entry.key == "network")
+        .collect();
+    top.extend(network);
+}
+
 /// The tree of a project without a file.
 pub(crate) fn empty_root(text: &Arc<Text>) -> Node {
     Node {

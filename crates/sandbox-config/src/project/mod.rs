@@ -21,7 +21,7 @@ use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
 use crate::project::ceiling::{Delegation, read_project, version};
 use crate::project::discover::discover;
-use crate::project::layers::{empty_root, lay, overlays};
+use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::sources::{ConfigChoice, Sources};
@@ -91,6 +91,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     user_file(&mut walk.reports, sources, &found, &mut layers);
     let no_text = Text::inline("project".into(), Layer::Default, String::new());
     let mut root = root.unwrap_or_else(|| empty_root(&no_text));
+    hoist_network(&mut root);
     preferences_of(&root, &mut layers);
     for overlay in overlays(&mut walk.reports, sources) {
         if let [key] = overlay.keys.as_slice()

@@ -104,7 +104,7 @@ fn mistakes_in_flags_point_at_flags() {
       --> -c sandbox.mdoe:1:1
        |
      1 | direct
-       | ^^^^^^ `sandbox` has: mode, root, zones, readonly, paths, mounts, read_paths, write_paths, default, require_os_sandbox, protect, hide
+       | ^^^^^^ `sandbox` has: mode, root, zones, readonly, paths, mounts, read_paths, write_paths, default, require_os_sandbox, protect, hide, network
        = help: did you mean `mode`?
 
     error[config.bad_value]: `wr` is not a value of `sandbox.zones.data.mode`

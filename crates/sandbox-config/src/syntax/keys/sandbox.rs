@@ -1,5 +1,6 @@
 //! `sandbox` of a project file: the front-ends, and the guards that hold for every mount.
 
+use crate::syntax::keys::project::NETWORK_SHAPE;
 use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, MOUNT_TARGET, Names, SUFFIX, Shape};
 use crate::syntax::keys::{Key, Keys, MODE_HELP, later, now};
 
@@ -104,6 +105,13 @@ pub(crate) static SANDBOX: Keys = Keys {
         )
         .default("[]")
         .unites(),
+        now(
+            "network",
+            NETWORK_SHAPE,
+            "The same as `network` at the top level, which it may not stand beside.",
+        )
+        .default("false")
+        .trust("when it is not `false`"),
         later(
             "strict_paths",
             Shape::Bool,
@@ -136,7 +144,6 @@ pub(crate) static SANDBOX: Keys = Keys {
             "restrict",
             "`restrict` narrows a worker: it stands in the worker's file",
         ),
-        ("network", "forge spells it `network:`, at the top level"),
         ("allow", "name directories under `zones:`"),
         ("deny", "forge spells it `hide:` or `protect:`"),
         (
