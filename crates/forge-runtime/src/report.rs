@@ -1,6 +1,7 @@
 //! What a run tells while it goes on, and what it comes to.
 
 use forge_tools::Caller;
+use sandbox_config::DrawnFrom;
 use serde::Serialize;
 
 use crate::model::{Message, ModelError};
@@ -10,7 +11,7 @@ use crate::model::{Message, ModelError};
 /// ```
 /// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
 ///     match event {
-///         forge_runtime::RunEvent::Started { caller }
+///         forge_runtime::RunEvent::Started { caller, .. }
 ///         | forge_runtime::RunEvent::Said { caller, .. }
 ///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
 ///         forge_runtime::RunEvent::Warning { .. } => String::new(),
@@ -23,6 +24,8 @@ pub enum RunEvent<'a> {
     Started {
         /// Which, and who called it.
         caller: &'a Caller,
+        /// What its declaration of directories was met with.
+        drawn_from: DrawnFrom,
     },
     /// Another entry of a worker's conversation.
     Said {

@@ -120,7 +120,10 @@ impl Session {
         above: Option<Arc<Budget>>,
     ) -> BoxFuture<'_, End> {
         Box::pin(async move {
-            self.tell(RunEvent::Started { caller: &caller });
+            self.tell(RunEvent::Started {
+                caller: &caller,
+                drawn_from: grant.drawn_from(),
+            });
             let budget = Budget::new(above, *grant.limits());
             // Dropping the conversation ends whatever it is waiting for.
             let end = tokio::select! {

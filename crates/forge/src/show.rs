@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_runtime::{Message, Observer, RunEvent, ToolResult};
 use forge_tools::escape_controls;
+use sandbox_config::DrawnFrom;
 
 use crate::run_dir::Transcript;
 use crate::stderr::say;
@@ -91,8 +92,15 @@ fn outcome(result: &ToolResult) -> String {
 impl Observer for Watcher {
     fn observe(&self, event: RunEvent<'_>) {
         match event {
-            RunEvent::Started { caller } => {
-                self.line(caller.chain().len(), &format!("▸ {}", caller.worker()));
+            RunEvent::Started { caller, drawn_from } => {
+                let depth = caller.chain().len();
+                let note = match drawn_from {
+                    DrawnFrom::Project if depth > 1 => {
+                        "  (directories: its own, met with the project)"
+                    }
+                    DrawnFrom::Project | DrawnFrom::Caller => "",
+                };
+                self.line(depth, &format!("▸ {}{note}", caller.worker()));
             }
             RunEvent::Said { caller, message } => {
                 self.said(caller.chain().len(), message);

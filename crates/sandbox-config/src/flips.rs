@@ -9,7 +9,7 @@ use crate::grant::Grant;
 use crate::grant::verdict::Operation;
 use crate::project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 use crate::syntax::keys::{self, Keys};
-use crate::{Declaration, Project, Worker, load};
+use crate::{Declaration, Mode, Project, Worker, ZoneDeclaration, load};
 
 /// What the API shows of a grant.
 fn grant(out: &mut String, grant: &Grant, dir: &Path) {
@@ -64,6 +64,12 @@ fn shown(project: &Project) -> String {
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
     writeln!(out, "undeclared={}", undeclared.mounts().count()).unwrap();
+    let nothing = project.ceiling().child(&Declaration::none()).unwrap();
+    let own = nothing.child(&Declaration::zones([ZoneDeclaration::new(
+        "d",
+        Mode::ReadOnly,
+    )]));
+    writeln!(out, "own={}", own.is_ok()).unwrap();
     out
 }
 
@@ -359,6 +365,12 @@ fn project_rows() -> Vec<Row> {
         (&LIMITS, "max_wall_s", "", "limits: { max_wall_s: 1 }"),
         (&LIMITS, "max_working_s", "", "limits: { max_working_s: 1 }"),
         (&LIMITS, "repeat_calls", "", "limits: { repeat_calls: 1 }"),
+        (
+            &DELEGATION,
+            "child_sandbox_policy",
+            P,
+            "sandbox: { paths: { d: { root: ./d } } }\ndelegation: { child_sandbox_policy: own }",
+        ),
         (&DELEGATION, "max_depth", "", "delegation: { maxDepth: 2 }"),
         (
             &DELEGATION,

@@ -58,8 +58,10 @@ pub use grant::execution::{
 };
 pub use grant::limits::Limits;
 pub use grant::lineage::{Answer, Lineage, Question, Step};
+pub use grant::meet::DrawnFrom;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};
+pub use grant::refusal::Refusal;
 pub use grant::restrict::{PlaceError, Restrict};
 pub use grant::shell::{Pattern, PatternError, RuleMatch, ShellRules};
 pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};

@@ -1,6 +1,7 @@
 //! A child never gets more than its parent, and what would is not started.
 
 use forge_runtime::End;
+use sandbox_config::DrawnFrom;
 
 use crate::support::{CONFIG, World};
 
@@ -233,4 +234,78 @@ workers:
             answer: expected.join(" ")
         }
     );
+}
+
+#[test]
+fn a_child_with_a_sandbox_of_its_own_says_so() {
+    let run = |policy: &str| {
+        let world = World::new(
+            &format!(
+                "sandbox:\n  paths:\n    data: {{ root: ./data, mode: rw }}\n    out: {{ root: ./out }}\n\
+                 delegation: {{ child_sandbox_policy: {policy} }}\n"
+            ),
+            &[
+                (
+                    "main",
+                    "sandbox: {zones: [{name: out, mode: ro}]}\nworkers: [child]\n",
+                ),
+                ("child", DATA_RO),
+            ],
+        );
+        world.run(&calls("child"));
+        let drawn_from = world.log.drawn_from.lock().unwrap().clone();
+        (world.results(), drawn_from)
+    };
+    let (results, drawn_from) = run("own");
+    assert_eq!(drawn_from, [DrawnFrom::Project, DrawnFrom::Project]);
+    assert!(results.starts_with("✓ list_files: data/"), "{results}");
+    // Held by the project, and not by the caller.
+    let (results, drawn_from) = run("intersect");
+    assert_eq!(drawn_from, [DrawnFrom::Project]);
+    assert!(results.contains("Child requests 'data'"), "{results}");
+}
+
+#[test]
+fn a_subtree_is_passed_on_and_not_climbed_out_of() {
+    let world = World::new(
+        "sandbox: {root: .}\n",
+        &[
+            (
+                "main",
+                "sandbox: {restrict: /src, use: false}\nworkers: [reader, climber]\n",
+            ),
+            ("reader", "sandbox: {restrict: /src/lib, readonly: true}\n"),
+            ("climber", "sandbox: {restrict: /docs}\n"),
+        ],
+    );
+    for dir in ["src/lib", "docs"] {
+        std::fs::create_dir_all(world.dir.path().join(dir)).unwrap();
+    }
+    world.run(
+        "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: list_files, args: {path: /}}
+        - {tool: reader, args: {input: x}}
+        - {tool: climber, args: {input: x}}
+    - say: done
+  reader:
+    - calls:
+        - {tool: list_files, args: {path: /}}
+        - {tool: write_file, args: {path: /src/lib/a, content: x}}
+    - say: finished
+",
+    );
+    insta::assert_snapshot!(world.results(), @r#"
+    ✓ list_files: src/
+    ✗ write_file: Cannot write to '/src/lib/a': path is read-only.
+    Writable paths: none
+    ✗ list_files: There is no tool named `list_files`.
+    Available tools: call_worker, climber, reader
+    ✓ reader: finished
+    ✗ climber: Cannot call worker 'climber': Child requests '/docs' but parent doesn't have it
+    Available: /src
+    The worker was not started. Do the work with what you hold, or leave it out.
+    "#);
 }

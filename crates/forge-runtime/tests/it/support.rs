@@ -20,13 +20,17 @@ pub(crate) struct World {
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) started: Mutex<Vec<String>>,
+    pub(crate) drawn_from: Mutex<Vec<sandbox_config::DrawnFrom>>,
     pub(crate) results: Mutex<Vec<String>>,
 }
 
 impl Observer for Log {
     fn observe(&self, event: RunEvent<'_>) {
         match event {
-            RunEvent::Started { caller } => self.started.lock().unwrap().push(caller.to_string()),
+            RunEvent::Started { caller, drawn_from } => {
+                self.started.lock().unwrap().push(caller.to_string());
+                self.drawn_from.lock().unwrap().push(drawn_from);
+            }
             RunEvent::Said {
                 message: Message::ToolResult(result),
                 ..

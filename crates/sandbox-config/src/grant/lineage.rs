@@ -2,10 +2,12 @@
 //! what it asked for. A question is put to all of them, and each answers for itself; the strictest
 //! answer is what holds, and the first that gives it is who is to be asked about it.
 
+use std::path::{Path, PathBuf};
+
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Escalation;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::Mount;
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
@@ -180,8 +182,23 @@ impl Lineage {
         let last = self.workers.len();
         self.steps()
             .enumerate()
-            .map(|(index, step)| step.answer(question, index == last))
+            .map(|(index, step)| step.answer(&self.as_seen_by(step, question), index == last))
             .collect()
+    }
+
+    /// A path is the last one's; whoever is above a `rebase` sees the same file at another place.
+    fn as_seen_by(&self, step: &Step, question: &Question) -> Question {
+        match question {
+            Question::Path { path, operation } => Question::Path {
+                path: self
+                    .grant()
+                    .host_of(path)
+                    .and_then(|host| step.grant.place_of(&host))
+                    .unwrap_or_else(|| path.clone()),
+                operation: *operation,
+            },
+            Question::Network | Question::Tool(_) | Question::Command(_) => question.clone(),
+        }
     }
 
     /// What holds for the last one: the first answer that says so.
@@ -192,6 +209,31 @@ impl Lineage {
             .into_iter()
             .find(|answer| answer.verdict == own.verdict)
             .unwrap_or(own)
+    }
+}
+
+impl Grant {
+    /// The host path of a sandbox path, by text.
+    fn host_of(&self, path: &str) -> Option<PathBuf> {
+        let mount = self.mount_at(path)?;
+        let below = path.strip_prefix(mount.target()).unwrap_or_default();
+        let names = below.split('/').filter(|name| !name.is_empty());
+        Some(names.fold(mount.host().to_path_buf(), |host, name| host.join(name)))
+    }
+
+    /// The sandbox path of a host path, by text.
+    fn place_of(&self, host: &Path) -> Option<String> {
+        let mount = self
+            .mounts()
+            .filter(|mount| host.starts_with(mount.host()))
+            .max_by_key(|mount| mount.host().components().count())?;
+        let below = host.strip_prefix(mount.host()).ok()?.to_str()?;
+        let target = mount.target().trim_end_matches('/');
+        Some(match (target, below) {
+            ("", "") => "/".to_owned(),
+            (target, "") => target.to_owned(),
+            (target, below) => format!("{target}/{below}"),
+        })
     }
 }
 
@@ -248,19 +290,20 @@ impl Step {
     }
 
     fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> Answer {
-        let Some(mount) = self.grant.mount_at(path) else {
-            let rule = format!("holds nothing at {path}");
-            return self.says(Verdict::Block, rule, self.place_of_sandbox());
+        // What is held and not used is a right of whoever is called.
+        let refusal = if is_last {
+            self.grant.refusal(path, operation)
+        } else {
+            self.grant.lacks(path, operation)
         };
-        let changes = operation != Operation::Read;
-        if is_last && !mount.usable() {
-            let rule = format!("{} is held and not used (`use: false`)", mount.target());
-            return self.says(Verdict::Block, rule, self.place_of_sandbox());
+        if let Some(refusal) = refusal {
+            let origin = refusal.origin().cloned();
+            let origin = origin.or_else(|| self.place_of_sandbox());
+            return self.says(Verdict::Block, refusal.for_person(), origin);
         }
-        if changes && mount.mode() == Mode::ReadOnly {
-            let rule = format!("{} is ro", mount.target());
-            return self.says(Verdict::Block, rule, Some(mount.mode_origin.clone()));
-        }
+        let Some(mount) = self.grant.mount_at(path) else {
+            return self.says(Verdict::Allow, "the names of what is held", None);
+        };
         if let Some(suffixes) = unfit(mount, path) {
             let rule = format!("{} takes {suffixes} only", mount.target());
             return self.says(Verdict::Block, rule, Some(mount.origin.clone()));

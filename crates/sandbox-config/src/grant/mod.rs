@@ -8,23 +8,28 @@ pub(crate) mod escalation;
 pub(crate) mod execution;
 pub(crate) mod limits;
 pub(crate) mod lineage;
+pub(crate) mod meet;
 pub(crate) mod mount;
 #[cfg(test)]
 mod narrowing;
 pub(crate) mod network;
+pub(crate) mod refusal;
 pub(crate) mod restrict;
 pub(crate) mod shell;
 pub(crate) mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::Execution;
 use crate::grant::limits::Limits;
+use crate::grant::meet::{DrawnFrom, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
+use crate::grant::restrict::meet_restrict;
 use crate::grant::shell::ShellRules;
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 
@@ -60,6 +65,10 @@ pub struct Grant {
     pub(crate) hide: Vec<String>,
     /// What a called worker without a `sandbox` key gets (behaviour C2).
     pub(crate) undeclared: Undeclared,
+    /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
+    /// of the caller's.
+    pub(crate) pool: Option<Arc<[Mount]>>,
+    pub(crate) drawn_from: DrawnFrom,
 }
 
 /// The answer to a worker that declares nothing.
@@ -114,6 +123,8 @@ impl Grant {
             protect: Vec::new(),
             hide: Vec::new(),
             undeclared: FrontEnd::Zones.undeclared(),
+            pool: None,
+            drawn_from: DrawnFrom::Project,
         }
     }
 
@@ -131,16 +142,21 @@ impl Grant {
 
     /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
-        if declaration.is_undeclared() {
+        let grant = if declaration.is_undeclared() {
             let mounts = self.mounts.clone();
-            return self.meet(
+            self.meet(
                 declaration,
                 mounts,
                 self.network.clone(),
                 self.shell.clone(),
-            );
-        }
-        self.child(declaration)
+            )?
+        } else {
+            self.child(declaration)?
+        };
+        Ok(Grant {
+            drawn_from: DrawnFrom::Project,
+            ..grant
+        })
     }
 
     /// `undeclared_*`: what holds for the parts that the declaration leaves out; the caller takes
@@ -157,8 +173,8 @@ impl Grant {
             MountWish::Undeclared => undeclared_mounts,
             MountWish::Nothing => Vec::new(),
             MountWish::Inherit => self.handed_on(),
-            MountWish::Zones(zones) => self.meet_zones(zones, &mut violations),
-            MountWish::Restrict(wish) => self.meet_restrict(wish, &mut violations),
+            MountWish::Zones(zones) => meet_zones(self.source(), zones, &mut violations),
+            MountWish::Restrict(wish) => meet_restrict(self.source(), wish, &mut violations),
         };
         let network = match &declaration.network {
             None => undeclared_network,
@@ -212,6 +228,17 @@ impl Grant {
                 protect: self.protect.clone(),
                 hide: self.hide.clone(),
                 undeclared: self.undeclared,
+                pool: self.pool.clone(),
+                drawn_from: match &declaration.mounts {
+                    MountWish::Zones(_) | MountWish::Restrict(_) if self.pool.is_some() => {
+                        DrawnFrom::Project
+                    }
+                    MountWish::Undeclared
+                    | MountWish::Nothing
+                    | MountWish::Inherit
+                    | MountWish::Zones(_)
+                    | MountWish::Restrict(_) => DrawnFrom::Caller,
+                },
             }),
         }
     }
@@ -225,37 +252,23 @@ impl Grant {
         mounts
     }
 
-    /// In the parent's order; a zone named twice counts once.
-    fn meet_zones(&self, zones: &[ZoneDeclaration], violations: &mut Vec<Violation>) -> Vec<Mount> {
-        let wishes: BTreeMap<&str, &ZoneDeclaration> = zones
-            .iter()
-            .rev()
-            .map(|zone| (zone.name.as_str(), zone))
-            .collect();
-        let held: BTreeSet<&str> = self.mounts.iter().map(Mount::name).collect();
-        for zone in zones.iter().filter(|zone| !held.contains(zone.name())) {
-            violations.push(Violation::Missing {
-                zone: zone.name.clone(),
-                at: zone.name_span.clone(),
-                available: self
-                    .mounts
-                    .iter()
-                    .map(|mount| (mount.name.clone(), mount.mode))
-                    .collect(),
-            });
+    /// `child_sandbox_policy: own`: whoever is below may draw on these mounts.
+    pub(crate) fn open_to_all(self) -> Grant {
+        Grant {
+            pool: Some(self.mounts.clone().into()),
+            ..self
         }
-        let asked: Vec<(&Mount, &ZoneDeclaration)> = self
-            .mounts
-            .iter()
-            .filter_map(|mount| Some((mount, *wishes.get(mount.name())?)))
-            .collect();
-        self.mounts
-            .iter()
-            .filter_map(|mount| match wishes.get(mount.name()) {
-                Some(wish) => Some(mount.meet(wish, violations)),
-                None => Some(mount.meet_as_part(around(mount, &asked)?)),
-            })
-            .collect()
+    }
+
+    /// What a declaration of directories is met with.
+    fn source(&self) -> &[Mount] {
+        self.pool.as_deref().unwrap_or(&self.mounts)
+    }
+
+    /// What this grant's directories were met with on the way here.
+    #[must_use]
+    pub fn drawn_from(&self) -> DrawnFrom {
+        self.drawn_from
     }
 
     /// How the project spells its directories: decides words, never rights.
@@ -287,10 +300,7 @@ impl Grant {
     /// The mount that a sandbox path lies in: the innermost.
     #[must_use]
     pub fn mount_at(&self, path: &str) -> Option<&Mount> {
-        self.mounts
-            .iter()
-            .filter(|mount| is_below(path, mount.target()))
-            .max_by_key(|mount| mount.target.len())
+        innermost(&self.mounts, path)
     }
 
     /// `ro`, `rw`, or not held (seed 000's `getZoneAccess`).
@@ -383,29 +393,8 @@ impl Grant {
     }
 }
 
-/// Whether a sandbox path is `above` or lies below it.
-pub(crate) fn is_below(path: &str, above: &str) -> bool {
-    above == "/"
-        || path
-            .strip_prefix(above)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The wish for the innermost mount that is asked for and has this one as a part. A part with
-/// rights of its own comes along: without its row it would have those of the whole.
-fn around<'w>(
-    part: &Mount,
-    asked: &[(&Mount, &'w ZoneDeclaration)],
-) -> Option<&'w ZoneDeclaration> {
-    asked
-        .iter()
-        .filter(|(mount, _)| part.is_part_of(mount))
-        .max_by_key(|(mount, _)| mount.target.len())
-        .map(|(_, wish)| *wish)
-}
-
 impl Mount {
-    fn meet(&self, wish: &ZoneDeclaration, violations: &mut Vec<Violation>) -> Mount {
+    pub(crate) fn meet(&self, wish: &ZoneDeclaration, violations: &mut Vec<Violation>) -> Mount {
         if wish.mode > self.mode {
             violations.push(Violation::Mode {
                 zone: self.name.clone(),
@@ -449,23 +438,6 @@ impl Mount {
             usable: wish.usable,
             ..self.clone()
         }
-    }
-
-    /// As far as the wish for the whole asks for this part, too; never an escalation, because
-    /// nobody has asked for this part by name.
-    fn meet_as_part(&self, wish: &ZoneDeclaration) -> Mount {
-        let mut unasked = Vec::new();
-        let mut wish = wish.clone();
-        wish.approval
-            .retain(|(operation, wanted, _)| *wanted >= self.approval.stated(*operation).ceiling());
-        self.meet(&wish, &mut unasked)
-    }
-
-    /// Whether this is a directory inside another mount, shown at the same place.
-    pub(crate) fn is_part_of(&self, outer: &Mount) -> bool {
-        self.target != outer.target
-            && is_below(&self.target, &outer.target)
-            && self.host().starts_with(outer.host())
     }
 
     fn meet_approval(

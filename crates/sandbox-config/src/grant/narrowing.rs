@@ -9,6 +9,7 @@ use crate::front::FrontEnd;
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::execution::Execution;
 use crate::grant::limits::Limits;
+use crate::grant::meet::DrawnFrom;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules};
@@ -181,6 +182,8 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                 } else {
                     Undeclared::Nothing
                 },
+                pool: None,
+                drawn_from: DrawnFrom::Project,
             },
         )
 }

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::grant::escalation::Violation;
+use crate::grant::meet::{innermost, is_below};
 use crate::grant::mount::{Mode, Mount};
-use crate::grant::{Grant, is_below};
 use crate::syntax::text::Span;
 
 /// The subtree that a worker asks for.
@@ -134,54 +134,46 @@ pub(crate) struct Part {
     pub(crate) host: PathBuf,
 }
 
-impl Grant {
-    /// What of this grant lies at or below a place.
-    pub(crate) fn meet_restrict(
-        &self,
-        wish: &Restrict,
-        violations: &mut Vec<Violation>,
-    ) -> Vec<Mount> {
-        let covering = self
-            .mount_at(&wish.place)
-            .map(|mount| mount.below(&wish.place));
-        let inside =
-            |mount: &&Mount| mount.target != wish.place && is_below(mount.target(), &wish.place);
-        let mut kept: Vec<Mount> = covering.into_iter().collect();
-        kept.extend(self.mounts.iter().filter(inside).cloned());
-        if kept.is_empty() {
-            violations.push(Violation::Outside {
-                place: wish.place.clone(),
-                at: wish.place_span.clone(),
-                held: self
-                    .mounts
-                    .iter()
-                    .map(|mount| mount.target.clone())
-                    .collect(),
-            });
-        }
-        if wish.readonly == Some(false)
-            && let Some(held) = kept.iter().find(|mount| mount.mode == Mode::ReadOnly)
-        {
-            violations.push(Violation::Upgrade {
-                target: held.target.clone(),
-                at: wish.readonly_span.clone(),
-                parent: held.mode_origin.clone(),
-            });
-        }
-        for mount in &mut kept {
-            mount.usable = wish.usable;
-            if wish.readonly == Some(true) && mount.mode == Mode::ReadWrite {
-                mount.mode = Mode::ReadOnly;
-                if let Some(at) = &wish.readonly_span {
-                    mount.mode_origin = at.origin();
-                }
-            }
-            if wish.rebase {
-                mount.target = rebased(&mount.target, &wish.place);
-            }
-        }
-        kept
+/// What of these mounts lies at or below a place.
+pub(crate) fn meet_restrict(
+    held: &[Mount],
+    wish: &Restrict,
+    violations: &mut Vec<Violation>,
+) -> Vec<Mount> {
+    let covering = innermost(held, &wish.place).map(|mount| mount.below(&wish.place));
+    let inside =
+        |mount: &&Mount| mount.target != wish.place && is_below(mount.target(), &wish.place);
+    let mut kept: Vec<Mount> = covering.into_iter().collect();
+    kept.extend(held.iter().filter(inside).cloned());
+    if kept.is_empty() {
+        violations.push(Violation::Outside {
+            place: wish.place.clone(),
+            at: wish.place_span.clone(),
+            held: held.iter().map(|mount| mount.target.clone()).collect(),
+        });
     }
+    if wish.readonly == Some(false)
+        && let Some(upgraded) = kept.iter().find(|mount| mount.mode == Mode::ReadOnly)
+    {
+        violations.push(Violation::Upgrade {
+            target: upgraded.target.clone(),
+            at: wish.readonly_span.clone(),
+            parent: upgraded.mode_origin.clone(),
+        });
+    }
+    for mount in &mut kept {
+        mount.usable = wish.usable;
+        if wish.readonly == Some(true) && mount.mode == Mode::ReadWrite {
+            mount.mode = Mode::ReadOnly;
+            if let Some(at) = &wish.readonly_span {
+                mount.mode_origin = at.origin();
+            }
+        }
+        if wish.rebase {
+            mount.target = rebased(&mount.target, &wish.place);
+        }
+    }
+    kept
 }
 
 fn rebased(target: &str, top: &str) -> String {

@@ -32,6 +32,8 @@ pub(crate) struct ReadProject {
 pub(crate) struct Delegation {
     pub(crate) max_depth: u64,
     pub(crate) max_children: u64,
+    /// `child_sandbox_policy: own`.
+    pub(crate) own: bool,
 }
 
 impl Default for Delegation {
@@ -40,6 +42,7 @@ impl Default for Delegation {
         Delegation {
             max_depth: 5,
             max_children: 16,
+            own: false,
         }
     }
 }
@@ -85,7 +88,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
     ceiling.execution = execution::execution(walk, &top);
-    let delegation = delegation(&mut walk.reports, &top);
+    let delegation = delegation(&mut walk.reports, &top, ceiling.front);
     ReadProject {
         ceiling,
         delegation,
@@ -93,7 +96,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     }
 }
 
-fn delegation(reports: &mut Reports, top: &Fields<'_>) -> Delegation {
+fn delegation(reports: &mut Reports, top: &Fields<'_>, front: FrontEnd) -> Delegation {
     let mut delegation = Delegation::default();
     let Some(section) = top
         .get("delegation")
@@ -107,7 +110,26 @@ fn delegation(reports: &mut Reports, top: &Fields<'_>) -> Delegation {
     if let Some(children) = section.count(reports, "max_children") {
         delegation.max_children = children;
     }
+    delegation.own = own_policy(reports, &section, front);
     delegation
+}
+
+/// `child_sandbox_policy`: who calls whom says nothing about files in seed 004's projects.
+fn own_policy(reports: &mut Reports, section: &Fields<'_>, front: FrontEnd) -> bool {
+    let words = [("intersect", false), ("own", true)];
+    let own = section.word(reports, "child_sandbox_policy", &words) == Some(true);
+    if own && front != FrontEnd::Paths {
+        reports.add(
+            Diagnostic::error(
+                Code::FrontEnd,
+                "`child_sandbox_policy: own` is for projects with `sandbox.paths`",
+            )
+            .at(&value_span(section, "child_sandbox_policy"))
+            .help("remove it: here a called worker gets what it declares and its caller holds"),
+        );
+        return false;
+    }
+    own
 }
 
 pub(crate) fn version(reports: &mut Reports, top: &Fields<'_>) {

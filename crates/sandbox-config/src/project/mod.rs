@@ -119,7 +119,11 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         file: found.file,
         preferences,
         origins,
-        ceiling: read.ceiling,
+        ceiling: if read.delegation.own {
+            read.ceiling.open_to_all()
+        } else {
+            read.ceiling
+        },
         delegation: read.delegation,
         warnings,
         widening,

@@ -170,3 +170,49 @@ fn no_text_for_a_model_says_zone_or_names_the_host() {
     );
     assert_eq!(text.lines().count(), 7, "{text}");
 }
+
+#[test]
+fn texts_f000_24_and_25() {
+    let (scratch, project) =
+        project("    data: { path: d }\n    cache: { path: c }\n    out: { path: o }\n");
+    let declared = Declaration::zones([
+        ZoneDeclaration::new("data", RO),
+        ZoneDeclaration::new("out", RW).held_only(),
+    ]);
+    let child = project.ceiling().child(&declared).unwrap();
+    let mut said = String::new();
+    for (path, operation) in [
+        ("/data/x", Operation::Read),
+        ("/cache/x", Operation::Read),
+        ("/data/x", Operation::Write),
+        ("/data/x", Operation::Delete),
+        ("/out/x", Operation::Read),
+        ("/", Operation::Read),
+    ] {
+        said.push_str(&format!("{operation} {path}\n"));
+        if let Some(refusal) = child.refusal(path, operation) {
+            let (person, model) = (refusal.for_person(), refusal.for_model());
+            said.push_str(&format!("  {person}\n  {}\n", model.replace('\n', "\n  ")));
+            assert!(!model.to_lowercase().contains("zone"), "{model}");
+            assert!(!model.contains(&scratch.path().display().to_string()));
+        }
+    }
+    insta::assert_snapshot!(said, @r#"
+    read /data/x
+    read /cache/x
+      Zone 'cache' not available to this worker
+      '/cache' not available to this worker
+      Available: /data
+    write /data/x
+      Zone 'data' is read-only for this worker
+      '/data' is read-only for this worker
+    delete /data/x
+      Zone 'data' is read-only for this worker
+      '/data' is read-only for this worker
+    read /out/x
+      Zone 'out' is held by this worker to be passed on, not to be used
+      '/out' is held by this worker to be passed on, not to be used
+      Available: /data
+    read /
+    "#);
+}

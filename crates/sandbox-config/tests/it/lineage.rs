@@ -74,12 +74,12 @@ fn every_ceiling_answers_with_its_place() {
     insta::assert_snapshot!(table(&reader, &write), @r#"
     the project: ask (write in /data is `ask`) golem-forge.config.yaml:4:5
     boss: ask (write in /data is `ask`) golem-forge.config.yaml:4:5
-    reader: blocked (/data is ro) workers/reader.worker:4:27
+    reader: blocked (Zone 'data' is read-only for this worker) workers/reader.worker:4:27
     "#);
     let read = Question::path("/data/a.md", Operation::Read);
     insta::assert_snapshot!(table(&boss, &read), @r#"
     the project: preApproved (read in /data is `preApproved`) golem-forge.config.yaml:4:5
-    boss: blocked (/data is held and not used (`use: false`)) workers/boss.worker:2:1
+    boss: blocked (Zone 'data' is held by this worker to be passed on, not to be used) workers/boss.worker:2:1
     "#);
     insta::assert_snapshot!(table(&reader, &read), @r#"
     the project: preApproved (read in /data is `preApproved`) golem-forge.config.yaml:4:5
@@ -94,7 +94,7 @@ fn every_ceiling_answers_with_its_place() {
     insta::assert_snapshot!(table(&reader, &Question::path("/out/a", Operation::Read)), @r#"
     the project: preApproved (read in /out is `preApproved`) golem-forge.config.yaml:5:5
     boss: preApproved (read in /out is `preApproved`) golem-forge.config.yaml:5:5
-    reader: blocked (holds nothing at /out/a) workers/reader.worker:2:1
+    reader: blocked (Zone 'out' not available to this worker) workers/reader.worker:2:1
     "#);
     insta::assert_snapshot!(table(&reader, &Question::Network), @r#"
     the project: preApproved (network: true) 

@@ -10,6 +10,7 @@ mod execution;
 mod fixtures;
 mod layers;
 mod lineage;
+mod own_sandbox;
 mod restrict;
 mod support;
 mod trust;

@@ -374,3 +374,48 @@ mod commands {
         assert!(policy.allows(&at(".git/hooks/pre-commit"), Access::READ));
     }
 }
+
+#[test]
+fn a_lineage_follows_a_file_through_a_new_top() {
+    use sandbox_config::{Lineage, Operation, Question, Verdict};
+    let scratch = Scratch::new()
+        .file(
+            "workers/boss.worker",
+            "---\nsandbox: { restrict: /src, rebase: true }\nworkers: ['*']\n---\n",
+        )
+        .file(
+            "workers/reader.worker",
+            "---\nsandbox: { restrict: /lib, readonly: true }\n---\n",
+        );
+    let project = load_root(&scratch);
+    let worker = |name: &str| project.worker(name).unwrap();
+    let boss = Lineage::of(&project).entry(&worker("boss")).unwrap();
+    let reader = boss.call(&worker("reader")).unwrap();
+    let table = |path: &str, operation| {
+        let answers = reader.ask(&Question::path(path, operation));
+        let lines: Vec<String> = answers
+            .iter()
+            .map(|answer| {
+                let at = answer.origin.as_ref().map(ToString::to_string);
+                let at = at.unwrap_or_default();
+                format!("{}: {} ({}) {at}", answer.who, answer.verdict, answer.rule)
+            })
+            .collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(table("/lib/b.rs", Operation::Write), @r#"
+    the project: preApproved (write in / is `preApproved`) 
+    boss: preApproved (write in / is `preApproved`) 
+    reader: blocked ('/lib' is read-only for this worker) workers/reader.worker:2:38
+    "#);
+    insta::assert_snapshot!(table("/a.rs", Operation::Read), @r#"
+    the project: preApproved (read in / is `preApproved`) 
+    boss: preApproved (read in / is `preApproved`) 
+    reader: blocked ('/a.rs' not available to this worker) workers/reader.worker:2:1
+    "#);
+    let decisive = reader.decisive(&Question::path("/lib/b.rs", Operation::Write));
+    assert_eq!(
+        (decisive.who.as_str(), decisive.verdict),
+        ("reader", Verdict::Block)
+    );
+}

@@ -404,10 +404,10 @@ pub(crate) static DELEGATION: Keys = Keys {
             "How many calls of other workers one worker may make.",
         )
         .default("16"),
-        later(
+        now(
             "child_sandbox_policy",
             Shape::Words(&["own", "intersect"], &[]),
-            "`intersect`: a called worker gets what it declares and its caller holds. `own`: what it declares and the project allows.",
+            "`intersect`: a called worker gets what it declares and its caller holds. `own`, for projects with `paths`: what it declares and the project allows.",
         )
         .default("intersect"),
     ],

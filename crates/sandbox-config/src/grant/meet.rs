@@ -1,0 +1,124 @@
+//! The meet of a mount table and named wishes. Rights differ by place: a part of a mount may have
+//! rights of its own, and then it goes where the whole goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::grant::declaration::ZoneDeclaration;
+use crate::grant::escalation::Violation;
+use crate::grant::mount::Mount;
+
+/// What a worker's own declaration of directories was met with (behaviour C3).
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "\
+/// # sandbox: { paths: { a: { root: ./a, mode: rw } } }
+/// # delegation: { child_sandbox_policy: own }
+/// # ".replace("\n# ", "\n")).unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::{Declaration, DrawnFrom, Mode, ZoneDeclaration};
+/// let nothing = project.ceiling().child(&Declaration::none()).unwrap();
+/// let own = Declaration::zones([ZoneDeclaration::new("a", Mode::ReadOnly)]);
+/// // The caller holds nothing, and the project lets each worker have what it declares.
+/// let child = nothing.child(&own).unwrap();
+/// assert_eq!(child.drawn_from(), DrawnFrom::Project);
+/// assert_eq!(child.mount_access("a"), Some(Mode::ReadOnly));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DrawnFrom {
+    /// What the caller holds: own declaration ∩ caller.
+    Caller,
+    /// What the project holds: own declaration ∩ project. For the project itself, too.
+    Project,
+}
+
+impl std::fmt::Display for DrawnFrom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DrawnFrom::Caller => "caller",
+            DrawnFrom::Project => "project",
+        })
+    }
+}
+
+/// In the parent's order; a zone named twice counts once.
+pub(crate) fn meet_zones(
+    held: &[Mount],
+    zones: &[ZoneDeclaration],
+    violations: &mut Vec<Violation>,
+) -> Vec<Mount> {
+    let wishes: BTreeMap<&str, &ZoneDeclaration> = zones
+        .iter()
+        .rev()
+        .map(|zone| (zone.name.as_str(), zone))
+        .collect();
+    let names: BTreeSet<&str> = held.iter().map(Mount::name).collect();
+    for zone in zones.iter().filter(|zone| !names.contains(zone.name())) {
+        violations.push(Violation::Missing {
+            zone: zone.name.clone(),
+            at: zone.name_span.clone(),
+            available: held
+                .iter()
+                .map(|mount| (mount.name.clone(), mount.mode))
+                .collect(),
+        });
+    }
+    let asked: Vec<(&Mount, &ZoneDeclaration)> = held
+        .iter()
+        .filter_map(|mount| Some((mount, *wishes.get(mount.name())?)))
+        .collect();
+    held.iter()
+        .filter_map(|mount| match wishes.get(mount.name()) {
+            Some(wish) => Some(mount.meet(wish, violations)),
+            None => Some(mount.meet_as_part(around(mount, &asked)?)),
+        })
+        .collect()
+}
+
+/// The wish for the innermost mount that is asked for and has this one as a part. A part with
+/// rights of its own comes along: without its row it would have those of the whole.
+fn around<'w>(
+    part: &Mount,
+    asked: &[(&Mount, &'w ZoneDeclaration)],
+) -> Option<&'w ZoneDeclaration> {
+    asked
+        .iter()
+        .filter(|(mount, _)| part.is_part_of(mount))
+        .max_by_key(|(mount, _)| mount.target.len())
+        .map(|(_, wish)| *wish)
+}
+
+/// The mount that a sandbox path lies in.
+pub(crate) fn innermost<'m>(mounts: &'m [Mount], path: &str) -> Option<&'m Mount> {
+    mounts
+        .iter()
+        .filter(|mount| is_below(path, mount.target()))
+        .max_by_key(|mount| mount.target.len())
+}
+
+/// Whether a sandbox path is `above` or lies below it.
+pub(crate) fn is_below(path: &str, above: &str) -> bool {
+    above == "/"
+        || path
+            .strip_prefix(above)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl Mount {
+    /// As far as the wish for the whole asks for this part, too; never an escalation, because
+    /// nobody has asked for this part by name.
+    fn meet_as_part(&self, wish: &ZoneDeclaration) -> Mount {
+        let mut unasked = Vec::new();
+        let mut wish = wish.clone();
+        wish.approval
+            .retain(|(operation, wanted, _)| *wanted >= self.approval.stated(*operation).ceiling());
+        self.meet(&wish, &mut unasked)
+    }
+
+    /// Whether this is a directory inside another mount, shown at the same place.
+    pub(crate) fn is_part_of(&self, outer: &Mount) -> bool {
+        self.target != outer.target
+            && is_below(&self.target, &outer.target)
+            && self.host().starts_with(outer.host())
+    }
+}

@@ -1,0 +1,150 @@
+//! Why a grant does not let something happen to a path. For people in the words of config files
+//! (seed 000's sentences); for models without them.
+
+use crate::front::FrontEnd;
+use crate::grant::Grant;
+use crate::grant::mount::Mode;
+use crate::grant::verdict::Operation;
+use crate::syntax::text::Origin;
+
+/// What a grant lacks for an operation on a path. Consent is a different question
+/// ([`Grant::mount_approval`]), and so are suffixes, sizes and guarded names, which file tools keep.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// use sandbox_config::{Declaration, Mode, Operation, ZoneDeclaration};
+/// let reader = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadOnly)]);
+/// let reader = project.ceiling().child(&reader).unwrap();
+///
+/// assert!(reader.refusal("/cache/a", Operation::Read).is_none());
+/// let denied = reader.refusal("/cache/a", Operation::Write).unwrap();
+/// assert_eq!(denied.for_person(), "Zone 'cache' is read-only for this worker");
+/// assert_eq!(denied.for_model(), "'/cache' is read-only for this worker");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Refusal {
+    lack: Lack,
+    /// What config files call the place; none: nothing has a name there.
+    zone: Option<String>,
+    target: String,
+    available: Vec<String>,
+    origin: Option<Origin>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    NotHeld,
+    HeldOnly,
+    ReadOnly,
+}
+
+impl Grant {
+    /// Why this may not happen to a path, as far as what is held decides it.
+    pub fn refusal(&self, path: &str, operation: Operation) -> Option<Refusal> {
+        self.lacks(path, operation)
+            .or_else(|| self.holds_only(path))
+    }
+
+    fn holds_only(&self, path: &str) -> Option<Refusal> {
+        let mount = self.mount_at(path).filter(|mount| !mount.usable)?;
+        Some(self.refused(Lack::HeldOnly, mount.target(), None))
+    }
+
+    fn refused(&self, lack: Lack, target: &str, origin: Option<&Origin>) -> Refusal {
+        Refusal {
+            lack,
+            zone: self.zone_of(target),
+            target: target.to_owned(),
+            available: self.usable_targets(),
+            origin: origin.filter(|origin| origin.name().is_some()).cloned(),
+        }
+    }
+
+    /// Why this could not be passed on, either.
+    pub(crate) fn lacks(&self, path: &str, operation: Operation) -> Option<Refusal> {
+        let Some(mount) = self.mount_at(path) else {
+            // Looking at the top shows the names of what is held.
+            if path == "/" && operation == Operation::Read && !self.mounts.is_empty() {
+                return None;
+            }
+            return Some(self.refused(Lack::NotHeld, &top(path), None));
+        };
+        let changes = match operation {
+            Operation::Read => false,
+            Operation::Write | Operation::Delete => true,
+        };
+        (changes && mount.mode == Mode::ReadOnly)
+            .then(|| self.refused(Lack::ReadOnly, mount.target(), Some(&mount.mode_origin)))
+    }
+
+    fn usable_targets(&self) -> Vec<String> {
+        let usable = self.mounts.iter().filter(|mount| mount.usable);
+        usable.map(|mount| mount.target.clone()).collect()
+    }
+
+    /// The name of a place, where places have names.
+    fn zone_of(&self, target: &str) -> Option<String> {
+        match self.front {
+            FrontEnd::Zones => {
+                let name = target.trim_start_matches('/').split('/').next()?;
+                (!name.is_empty()).then(|| name.to_owned())
+            }
+            FrontEnd::Root | FrontEnd::Paths | FrontEnd::Mounts | FrontEnd::PathLists => None,
+        }
+    }
+}
+
+/// `/cache` for `/cache/a/b`: what lies deeper is nobody's to know.
+fn top(path: &str) -> String {
+    let name = path.trim_start_matches('/').split('/').next();
+    format!("/{}", name.unwrap_or_default())
+}
+
+impl Refusal {
+    /// With config words.
+    #[must_use]
+    pub fn for_person(&self) -> String {
+        match &self.zone {
+            Some(zone) => format!("Zone '{zone}' {}", self.what()),
+            None => self.sentence(),
+        }
+    }
+
+    /// Without config words and host paths; what there is instead stands on a second line.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        match self.lack {
+            Lack::ReadOnly => self.sentence(),
+            Lack::NotHeld | Lack::HeldOnly if self.available.is_empty() => {
+                format!("{}\nAvailable: none", self.sentence())
+            }
+            Lack::NotHeld | Lack::HeldOnly => {
+                format!(
+                    "{}\nAvailable: {}",
+                    self.sentence(),
+                    self.available.join(", ")
+                )
+            }
+        }
+    }
+
+    /// Where it is decided, if a file says it.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    fn sentence(&self) -> String {
+        format!("'{}' {}", self.target, self.what())
+    }
+
+    fn what(&self) -> &'static str {
+        match self.lack {
+            Lack::NotHeld => "not available to this worker",
+            Lack::HeldOnly => "is held by this worker to be passed on, not to be used",
+            Lack::ReadOnly => "is read-only for this worker",
+        }
+    }
+}
