@@ -156,14 +156,22 @@ impl Gate for GrantGate {
                 .intents
                 .iter()
                 .any(|intent| matches!(intent, Intent::Execute(_)));
-        let mode = self.grant.approval().mode();
+        let approval = self.grant.approval();
+        let mode = approval.mode();
         let risk = config_risk(request.risk);
         let mut judgement = axes;
-        let answered = mode.answer(config_verdict(judgement.verdict), risk);
+        let verdict = config_verdict(judgement.verdict);
+        let answered = approval.answer(request.tool, risk, verdict);
         let answered = tools_verdict(answered);
         if answered != judgement.verdict {
-            let mut reason = Reason::new(format!("approval mode `{mode}`"));
-            reason.rule = Some(format!("approval.mode: {mode}"));
+            let by_mode = tools_verdict(mode.answer(verdict, risk)) == answered;
+            let reason = if by_mode {
+                let mut reason = Reason::new(format!("approval mode `{mode}`"));
+                reason.rule = Some(format!("approval.mode: {mode}"));
+                reason
+            } else {
+                Reason::new("the person's own file asks for this")
+            };
             judgement.verdict = answered;
             judgement.reasons.insert(0, reason);
         }

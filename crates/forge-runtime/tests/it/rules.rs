@@ -10,7 +10,13 @@ const MAIN: &str = "sandbox: {zones: [{name: data, mode: ro}, {name: workspace}]
 
 /// The code of one call's failure, or `ok`.
 fn outcome(config: &str, tool: &str, args: &str, yes: bool) -> String {
+    outcome_for("", config, tool, args, yes)
+}
+
+/// The same with a file of the person's own.
+fn outcome_for(user: &str, config: &str, tool: &str, args: &str, yes: bool) -> String {
     let mut world = World::new(config, &[("main", MAIN)]);
+    std::fs::write(world.dir.path().join("user.yaml"), user).unwrap();
     std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
     std::fs::write(world.dir.path().join("workspace/kept"), "kept").unwrap();
     if yes {
@@ -243,4 +249,50 @@ workers:
     let results = world.results();
     assert!(results.contains("[exit code 1]"), "{results}");
     assert!(!world.dir.path().join("data/new").exists());
+}
+
+#[test]
+fn the_persons_own_file_holds_against_rules_and_modes() {
+    let config = format!("{CONFIG}approval: {{mode: auto}}\n");
+    let shell = "{command: echo hi}";
+    let write = "{path: /workspace/new, content: x}";
+    for (user, tool, args, expected) in [
+        ("", "shell", shell, "ok"),
+        (
+            "approval: {require_user_permission_by_risk: {exec: true}}",
+            "shell",
+            shell,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "approval: {require_user_permission: {write_file: true}}",
+            "write_file",
+            write,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "approval: {mode: manual}",
+            "write_file",
+            write,
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            "approval: {mode: deny}",
+            "shell",
+            "{command: ls}",
+            "BLOCKED",
+        ),
+        (
+            "shell: {rules: [{pattern: 'echo *', approval: blocked}]}",
+            "shell",
+            shell,
+            "BLOCKED",
+        ),
+    ] {
+        assert_eq!(
+            outcome_for(user, &config, tool, args, false),
+            expected,
+            "{user}"
+        );
+    }
 }

@@ -71,6 +71,8 @@ impl World {
     pub(crate) fn run_with(&self, model: impl Model) -> RunReport {
         let mut sources = Sources::new(self.dir.path());
         sources.trust = Trust::Given;
+        // Below the project, so that a test can write one; absent otherwise.
+        sources.user_file = Some(self.dir.path().join("user.yaml"));
         let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let worker = project.worker("main").unwrap();
         let session = Session::builder(model)

@@ -1,7 +1,7 @@
 //! Consent: what may happen unasked, what is asked, what never happens. Capability (may the mount
 //! be written at all) is a different axis; the stricter of the two holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
 ///
@@ -265,6 +265,17 @@ pub struct Approval {
     /// true = a person is asked.
     pub(crate) by_risk: BTreeMap<Risk, bool>,
     pub(crate) by_tool: BTreeMap<String, bool>,
+    /// What the person's own file asks for, whatever the project says.
+    pub(crate) floor: Floor,
+}
+
+/// The strictness that nothing lifts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Floor {
+    manual: bool,
+    deny: bool,
+    tools: BTreeSet<String>,
+    risks: BTreeSet<Risk>,
 }
 
 impl Default for Approval {
@@ -273,6 +284,7 @@ impl Default for Approval {
             mode: ApprovalMode::Tool,
             by_risk: BTreeMap::new(),
             by_tool: BTreeMap::new(),
+            floor: Floor::default(),
         }
     }
 }
@@ -304,6 +316,50 @@ impl Approval {
             .or_else(|| self.for_risk(risk))
             .or_else(|| requires.map(asked))
             .unwrap_or_else(|| risk.safe_default())
+            .max(self.least(tool, risk))
+    }
+
+    /// What holds whatever a rule or a mode says: the person's own file may want to be asked.
+    #[must_use]
+    pub fn least(&self, tool: &str, risk: Risk) -> Verdict {
+        if self.floor.tools.contains(tool) || self.floor.risks.contains(&risk) {
+            Verdict::Ask
+        } else {
+            Verdict::Allow
+        }
+    }
+
+    /// What the modes make of a verdict about a call: the project's and the person's own, and
+    /// never less than [`Approval::least`].
+    #[must_use]
+    pub fn answer(&self, tool: &str, risk: Risk, verdict: Verdict) -> Verdict {
+        let least = self.least(tool, risk);
+        let mut answer = self.mode.answer(verdict.max(least), risk);
+        if self.floor.manual {
+            answer = ApprovalMode::Manual.answer(answer, risk);
+        }
+        answer = answer.max(least);
+        if self.floor.deny || self.mode == ApprovalMode::Deny {
+            answer = ApprovalMode::Deny.answer(answer, risk);
+        }
+        answer
+    }
+
+    /// The meet with what the person's own file says.
+    pub(crate) fn at_most(mut self, own: &Approval) -> Approval {
+        match own.mode {
+            // Whoever says so wants to be asked by nobody.
+            ApprovalMode::Auto => return self,
+            // The project's mode has been met with it already.
+            ApprovalMode::Tool => {}
+            ApprovalMode::Manual => self.floor.manual = true,
+            ApprovalMode::Deny => self.floor.deny = true,
+        }
+        let asked = own.by_tool.iter().filter(|(_, asks)| **asks);
+        self.floor.tools.extend(asked.map(|(tool, _)| tool.clone()));
+        let asked = own.by_risk.iter().filter(|(_, asks)| **asks);
+        self.floor.risks.extend(asked.map(|(risk, _)| *risk));
+        self
     }
 }
 

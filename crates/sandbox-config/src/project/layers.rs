@@ -2,7 +2,8 @@
 //! the project's tree before it is walked. Every node keeps its text, so a mistake in a flag
 //! points at the flag, and a widening value of one's own needs nobody's trust.
 //!
-//! Lists replace, except `sandbox.protect`, `sandbox.hide` and blocked shell rules, which unite.
+//! Mappings merge; lists replace, except `sandbox.protect`, `sandbox.hide`, `log.redact` and
+//! blocked shell rules, which unite.
 
 use std::sync::Arc;
 
@@ -16,96 +17,250 @@ use crate::syntax::yaml::{self, Entry, Node, Value};
 /// One value of one's own.
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    pub(crate) keys: Vec<String>,
+    pub(crate) keys: Vec<(String, Span)>,
     pub(crate) node: Node,
+}
+
+/// A part of a key, and where it begins, in characters.
+struct Part {
+    name: String,
+    at: usize,
+    width: usize,
 }
 
 /// The overlays, weakest first: variables by name, then flags in order.
 pub(crate) fn overlays(reports: &mut Reports, sources: &Sources) -> Vec<Overlay> {
-    let mut variables: Vec<(&str, Vec<String>, &str)> = Vec::new();
+    let mut variables: Vec<(&str, Vec<Part>, &str)> = Vec::new();
     for (name, value) in &sources.env {
-        if let Some(path) = name.strip_prefix("FORGE__") {
-            let keys = path.split("__").map(str::to_lowercase).collect();
-            variables.push((name, keys, value));
+        if let Some(path) = name.strip_prefix(PREFIX) {
+            variables.push((name, variable_parts(path), value));
         } else if name == "FORGE_MODEL" {
-            variables.push((name, vec!["model".to_owned()], value));
+            let model = Part {
+                name: "model".to_owned(),
+                at: 0,
+                width: name.len(),
+            };
+            variables.push((name, vec![model], value));
         }
     }
-    variables.sort_by_key(|(name, _, _)| name.starts_with("FORGE__"));
-    let flags = sources.overrides.iter().map(|(key, value)| {
-        let keys = key.split('.').map(str::to_owned).collect();
-        (format!("-c {key}"), keys, value.as_str())
+    // The order of an environment means nothing, so names decide; FORGE_MODEL is the weakest.
+    variables.sort_by_key(|(name, _, _)| (name.starts_with(PREFIX), name.len(), *name));
+    let variables = variables.into_iter().map(|(name, parts, value)| {
+        let text = Text::setting(name.to_owned(), Layer::Environment, name, value);
+        overlay(&text, parts)
     });
-    let variables = variables
-        .into_iter()
-        .map(|(name, keys, value)| (name.to_owned(), keys, value, Layer::Environment));
-    variables
-        .chain(flags.map(|(name, keys, value)| (name, keys, value, Layer::CommandLine)))
-        .filter_map(|(name, keys, value, layer)| overlay(reports, name, keys, value, layer))
+    let flags = sources.overrides.iter().map(|(key, value)| {
+        let text = Text::setting(format!("-c {key}"), Layer::CommandLine, key, value);
+        let parts = flag_parts(key).map_err(|problem| open_quote(problem, &text))?;
+        overlay(&text, parts)
+    });
+    let mut all = Vec::new();
+    for read in variables.chain(flags) {
+        match read {
+            Ok(overlay) => all.push(overlay),
+            Err(problem) => reports.add(*problem),
+        }
+    }
+    all
+}
+
+const PREFIX: &str = "FORGE__";
+
+/// `SANDBOX__ZONES__DATA`: lower case, as forge's own keys are; names of the project (zones,
+/// tools) are found in any case.
+fn variable_parts(path: &str) -> Vec<Part> {
+    let mut at = PREFIX.len();
+    path.split("__")
+        .map(|part| {
+            let width = part.chars().count();
+            let part = Part {
+                name: part.to_lowercase(),
+                at,
+                width,
+            };
+            at += width + 2;
+            part
+        })
         .collect()
 }
 
-fn overlay(
-    reports: &mut Reports,
-    name: String,
-    keys: Vec<String>,
-    value: &str,
-    layer: Layer,
-) -> Option<Overlay> {
-    let text = Text::inline(name, layer, value.to_owned());
-    let start = Span::start(&text);
-    if keys.iter().any(String::is_empty) {
-        reports.add(
-            Diagnostic::error(Code::BadValue, "a part of the key is empty")
-                .at(&start)
-                .help("write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`"),
-        );
-        return None;
-    }
-    if keys.len() > yaml::MAX_DEPTH {
-        let message = format!("a key of more than {} parts", yaml::MAX_DEPTH);
-        reports.add(Diagnostic::error(Code::TooComplex, message).at(&start));
-        return None;
-    }
-    let node = match yaml::parse(&text) {
-        Ok(Some(node)) => node,
-        Ok(None) => Node {
-            value: Value::Null,
-            span: start,
-        },
-        Err(diagnostic) => {
-            reports.add(*diagnostic);
-            return None;
+fn open_quote(problem: &str, text: &Arc<Text>) -> Box<Diagnostic> {
+    let help = "write `-c 'sandbox.zones.\"a.b\".mode=ro'`";
+    let problem = Diagnostic::error(Code::BadValue, problem);
+    Box::new(problem.at(&Span::start(text)).help(help))
+}
+
+/// `sandbox.zones.data.mode`; a name with a dot in it stands in double quotes.
+fn flag_parts(key: &str) -> Result<Vec<Part>, &'static str> {
+    let mut parts = vec![Part {
+        name: String::new(),
+        at: 0,
+        width: 0,
+    }];
+    let mut quoted = false;
+    for (at, c) in key.chars().enumerate() {
+        if c == '.' && !quoted {
+            parts.push(Part {
+                name: String::new(),
+                at: at + 1,
+                width: 0,
+            });
+        } else if let Some(part) = parts.last_mut() {
+            part.width += 1;
+            if c == '"' {
+                quoted = !quoted;
+            } else {
+                part.name.push(c);
+            }
         }
+    }
+    if quoted {
+        return Err("a quote in the key is not closed");
+    }
+    Ok(parts)
+}
+
+fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic>> {
+    let place = |at: usize, width: usize| Span {
+        text: Arc::clone(text),
+        line: 1,
+        column: clamp(at + 1),
+        width: clamp(width.max(1)),
     };
-    let keys = keys.iter().map(|key| canonical(key).to_owned()).collect();
-    Some(Overlay { keys, node })
+    if parts.len() > yaml::MAX_DEPTH {
+        let message = format!("a key of more than {} parts", yaml::MAX_DEPTH);
+        return Err(Box::new(
+            Diagnostic::error(Code::TooComplex, message).at(&Span::start(text)),
+        ));
+    }
+    if parts
+        .iter()
+        .any(|part| part.name.contains(char::is_control))
+    {
+        let problem = Diagnostic::error(Code::BadValue, "the key holds control characters");
+        return Err(Box::new(problem.at(&Span::start(text))));
+    }
+    if let Some(empty) = parts.iter().find(|part| part.name.is_empty()) {
+        let problem = Diagnostic::error(Code::BadValue, "a part of the key is empty")
+            .at(&place(empty.at, empty.width))
+            .help("write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`");
+        return Err(Box::new(problem));
+    }
+    let node = yaml::parse(text)?.unwrap_or_else(|| Node {
+        value: Value::Null,
+        span: place(text.before() as usize, 1),
+    });
+    let keys = parts
+        .iter()
+        .map(|part| (canonical(&part.name).to_owned(), place(part.at, part.width)))
+        .collect();
+    Ok(Overlay { keys, node })
+}
+
+fn clamp(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Lay one over a tree.
 pub(crate) fn lay(root: &mut Node, overlay: Overlay) {
-    let unite = match overlay.keys.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["sandbox", "protect" | "hide"] => Unite::All,
-        ["shell", "rules"] => Unite::Blocked,
-        _ => Unite::Nothing,
-    };
-    lay_at(root, &overlay.keys, overlay.node, &unite);
+    lay_at(root, &overlay.keys, overlay.node, &mut Vec::new());
 }
 
 /// A value on the way that is no mapping gives way to one.
-fn lay_at(node: &mut Node, keys: &[String], mut new: Node, unite: &Unite) {
-    let Some((key, rest)) = keys.split_first() else {
-        if let (Value::List(old), Value::List(list)) = (&node.value, &mut new.value) {
-            match unite {
-                Unite::Nothing => {}
-                Unite::All => list.extend(old.iter().cloned()),
-                Unite::Blocked => list.extend(old.iter().filter(|rule| is_blocked(rule)).cloned()),
+fn lay_at(node: &mut Node, keys: &[(String, Span)], new: Node, path: &mut Vec<String>) {
+    let Some(((key, key_span), rest)) = keys.split_first() else {
+        return merge(node, new, path);
+    };
+    let mut entries = take_entries(node);
+    let in_any_case = key_span.layer() == Layer::Environment;
+    let found = entries.iter_mut().find(|entry| {
+        canonical(&entry.key) == key || (in_any_case && entry.key.to_lowercase() == *key)
+    });
+    path.push(key.clone());
+    match found {
+        Some(entry) => {
+            let span = new.span.clone();
+            lay_at(&mut entry.node, rest, new, path);
+            if *path == NETWORK {
+                entry.node.span = span;
             }
         }
-        *node = new;
-        return;
-    };
-    let mut entries = match std::mem::replace(&mut node.value, Value::Null) {
+        None => {
+            let mut below = Node {
+                value: Value::Null,
+                span: new.span.clone(),
+            };
+            lay_at(&mut below, rest, new, path);
+            entries.push(Entry {
+                key: key.clone(),
+                key_span: key_span.clone(),
+                node: below,
+            });
+        }
+    }
+    node.value = Value::Map(entries);
+    path.pop();
+}
+
+/// A mapping and yet one value: whoever says a part of it says all of it.
+const NETWORK: [&str; 1] = ["network"];
+
+/// One value over another: mappings key by key, everything else as a whole.
+fn merge(node: &mut Node, new: Node, path: &mut Vec<String>) {
+    let is_map = matches!(node.value, Value::Map(_));
+    let mut new = new;
+    match &mut new.value {
+        Value::Map(entries) if is_map && *path != NETWORK => {
+            let mut held = take_entries(node);
+            for entry in std::mem::take(entries) {
+                lay_entry(&mut held, entry, path);
+            }
+            node.value = Value::Map(held);
+        }
+        Value::List(list) => {
+            if let Value::List(old) = &node.value {
+                let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+                match keys[..] {
+                    ["sandbox", "protect" | "hide"] | ["log", "redact"] => {
+                        list.extend(old.iter().cloned());
+                    }
+                    ["shell", "rules"] => {
+                        list.extend(old.iter().filter(|rule| is_blocked(rule)).cloned());
+                    }
+                    _ => {}
+                }
+            }
+            *node = new;
+        }
+        Value::Map(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_) => *node = new,
+    }
+}
+
+fn lay_entry(entries: &mut Vec<Entry>, new: Entry, path: &mut Vec<String>) {
+    let key = canonical(&new.key).to_owned();
+    // The same key twice in one text stays twice: the walk reports it.
+    let found = entries.iter_mut().find(|entry| {
+        canonical(&entry.key) == key && !Arc::ptr_eq(&entry.key_span.text, &new.key_span.text)
+    });
+    match found {
+        Some(entry) => {
+            path.push(key);
+            merge(&mut entry.node, new.node, path);
+            entry.key_span = new.key_span;
+            path.pop();
+        }
+        None => entries.push(new),
+    }
+}
+
+/// The entries of a node, taken out of it; none if it is no mapping.
+pub(crate) fn take_entries(node: &mut Node) -> Vec<Entry> {
+    match std::mem::replace(&mut node.value, Value::Null) {
         Value::Map(entries) => entries,
         Value::Null
         | Value::Bool(_)
@@ -113,36 +268,10 @@ fn lay_at(node: &mut Node, keys: &[String], mut new: Node, unite: &Unite) {
         | Value::Float(_)
         | Value::Str(_)
         | Value::List(_) => Vec::new(),
-    };
-    match entries
-        .iter_mut()
-        .find(|entry| canonical(&entry.key) == key)
-    {
-        Some(entry) => lay_at(&mut entry.node, rest, new, unite),
-        None => {
-            let span = new.span.clone();
-            let mut below = Node {
-                value: Value::Null,
-                span: span.clone(),
-            };
-            lay_at(&mut below, rest, new, unite);
-            entries.push(Entry {
-                key: key.clone(),
-                key_span: span,
-                node: below,
-            });
-        }
     }
-    node.value = Value::Map(entries);
 }
 
-enum Unite {
-    Nothing,
-    All,
-    Blocked,
-}
-
-fn is_blocked(rule: &Node) -> bool {
+pub(crate) fn is_blocked(rule: &Node) -> bool {
     let Value::Map(entries) = &rule.value else {
         return false;
     };

@@ -11,6 +11,7 @@ pub(crate) mod preferences;
 pub(crate) mod sections;
 pub(crate) mod sources;
 pub(crate) mod trust;
+pub(crate) mod user;
 pub(crate) mod walk;
 pub(crate) mod widening;
 
@@ -19,16 +20,16 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
-use crate::project::ceiling::{Delegation, read_project, version};
+use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::sources::{ConfigChoice, Sources};
 use crate::project::trust::WideningKey;
+use crate::project::user::{UserFile, user_file};
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Origin, Span, Text};
@@ -88,20 +89,29 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         );
     }
     let mut layers = Layers::new();
-    user_file(&mut walk.reports, sources, &found, &mut layers);
+    let user = user_file(&mut walk.reports, sources, &found);
+    for (key, node) in user.iter().flat_map(UserFile::preferences) {
+        layers.set(&key, node);
+    }
     let no_text = Text::inline("project".into(), Layer::Default, String::new());
     let mut root = root.unwrap_or_else(|| empty_root(&no_text));
     hoist_network(&mut root);
     preferences_of(&root, &mut layers);
     for overlay in overlays(&mut walk.reports, sources) {
-        if let [key] = overlay.keys.as_slice()
+        if let [(key, _)] = overlay.keys.as_slice()
             && preferences::KEYS.contains(&key.as_str())
         {
             layers.set(key, &overlay.node);
         }
         lay(&mut root, overlay);
     }
-    let read = read_project(&mut walk, &root, &found);
+    if let Some(user) = &user {
+        user.meet(&mut walk.reports, &mut root);
+    }
+    let mut read = read_project(&mut walk, &root, &found);
+    if let Some(user) = &user {
+        user.meet_grant(&mut read.ceiling);
+    }
     let Walk {
         reports, widening, ..
     } = walk;
@@ -251,6 +261,15 @@ impl Found {
     fn show(&self, path: &Path) -> String {
         show(&self.start, path)
     }
+
+    /// The same place, for reading a text that is no project's.
+    fn without_file(&self) -> Found {
+        Found {
+            start: self.start.clone(),
+            dir: self.dir.clone(),
+            file: None,
+        }
+    }
 }
 
 /// A path as messages show it.
@@ -299,32 +318,6 @@ fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
         None => start.clone(),
     };
     Ok(Found { start, dir, file })
-}
-
-/// The person's own file: preferences only, for now.
-fn user_file(reports: &mut Reports, sources: &Sources, found: &Found, layers: &mut Layers) {
-    let Some(path) = &sources.user_file else {
-        return;
-    };
-    // Absent is the ordinary case; anything else that cannot be read is a mistake.
-    if std::fs::symlink_metadata(path).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
-        return;
-    }
-    let parsed = read(path, &found.show(path), Layer::User).and_then(|text| yaml::parse(&text));
-    match parsed {
-        Ok(None) => {}
-        Ok(Some(node)) => {
-            if let Some(fields) = Fields::open(reports, &node, "", &keys::USER) {
-                version(reports, &fields);
-                if fields.string(reports, "model").is_some()
-                    && let Some(entry) = fields.get("model")
-                {
-                    layers.set("model", &entry.node);
-                }
-            }
-        }
-        Err(problem) => reports.add(*problem),
-    }
 }
 
 fn preferences_of(root: &Node, layers: &mut Layers) {

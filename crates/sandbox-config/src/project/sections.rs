@@ -37,7 +37,7 @@ pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits)
     limits
 }
 
-const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
+pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
     ("tool", ApprovalMode::Tool),
     ("manual", ApprovalMode::Manual),
     ("auto", ApprovalMode::Auto),

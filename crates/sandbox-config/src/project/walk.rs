@@ -8,7 +8,7 @@ use crate::project::trust::WideningKey;
 use crate::project::widening::{Untrusted, WideningRule};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::Reports;
-use crate::syntax::text::Span;
+use crate::syntax::text::{Layer, Span};
 
 pub(crate) struct Walk<'s> {
     pub(crate) reports: Reports,
@@ -28,7 +28,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a widening key may have its effect. The person's own voice always may.
+    /// Whether a widening key may have its effect. What a person says for this run always may; a
+    /// user file only limits, so what stands there and still widens is what a project asked for.
     pub(crate) fn agreed(
         &mut self,
         rule: &'static WideningRule,
@@ -36,8 +37,9 @@ impl<'s> Walk<'s> {
         value: &str,
         span: &Span,
     ) -> bool {
-        if span.layer().is_own_voice() {
-            return true;
+        match span.layer() {
+            Layer::Default | Layer::Environment | Layer::CommandLine => return true,
+            Layer::User | Layer::Project => {}
         }
         let widening = WideningKey::new(
             self.dir,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::syntax::shown::{self, shorten, visible};
-use crate::syntax::text::{Origin, Span};
+use crate::syntax::text::{Layer, Origin, Span};
 
 /// The closed list of codes. Programs match on them; people look them up.
 ///
@@ -56,6 +56,8 @@ pub enum Code {
     UnknownZone,
     /// A widening key that nobody has agreed to.
     Untrusted,
+    /// More than the person's own file allows.
+    AboveUserFile,
     /// A worker file without closing `---`.
     FrontMatter,
     /// A worker that does not exist.
@@ -113,6 +115,7 @@ impl Code {
         Code::Overlap,
         Code::UnknownZone,
         Code::Untrusted,
+        Code::AboveUserFile,
         Code::FrontMatter,
         Code::UnknownWorker,
         Code::TwoWorkers,
@@ -155,6 +158,7 @@ impl Code {
             Code::Overlap => "config.overlap",
             Code::UnknownZone => "config.unknown_zone",
             Code::Untrusted => "config.untrusted",
+            Code::AboveUserFile => "config.above_user_file",
             Code::FrontMatter => "worker.front_matter",
             Code::UnknownWorker => "worker.unknown",
             Code::TwoWorkers => "worker.two_files",
@@ -203,6 +207,7 @@ impl Code {
             Code::Overlap => "two mounts share host files",
             Code::UnknownZone => "a worker names a zone that the project does not have",
             Code::Untrusted => "a key that widens, and nobody has agreed to it",
+            Code::AboveUserFile => "a key asks for more than the person's own file allows",
             Code::FrontMatter => "a worker file without its `---` lines",
             Code::UnknownWorker => "a worker that does not exist",
             Code::TwoWorkers => "two workers with one name",
@@ -331,6 +336,11 @@ impl Diagnostic {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The layer of the text that it points at.
+    pub(crate) fn layer(&self) -> Option<Layer> {
+        self.at.as_ref().map(Span::layer)
     }
 
     /// The file as shown, or the name of the variable or flag.

@@ -51,6 +51,18 @@ impl Reports {
         }
     }
 
+    /// How many errors there are so far.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors.list.len() + self.errors.left_out
+    }
+
+    /// Everything, errors first.
+    pub(crate) fn into_list(self) -> Vec<Diagnostic> {
+        let mut list = self.errors.list;
+        list.extend(self.warnings.list);
+        list
+    }
+
     /// Warnings if there is no error, everything otherwise.
     pub(crate) fn finish(self) -> Result<Vec<Diagnostic>, Diagnostics> {
         let Reports { errors, warnings } = self;

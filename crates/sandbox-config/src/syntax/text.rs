@@ -137,18 +137,51 @@ pub(crate) struct Text {
     pub(crate) text: String,
     /// Byte offset of each line's first character.
     starts: Vec<usize>,
+    /// Where the YAML begins: behind the `KEY=` of a flag or variable.
+    yaml_at: usize,
 }
 
 impl Text {
     pub(crate) fn file(name: String, path: &Path, layer: Layer, text: String) -> Arc<Text> {
-        Text::new(name, Some(path.to_path_buf()), layer, text)
+        Text::new(name, Some(path.to_path_buf()), layer, text, 0)
     }
 
     pub(crate) fn inline(name: String, layer: Layer, text: String) -> Arc<Text> {
-        Text::new(name, None, layer, text)
+        Text::new(name, None, layer, text, 0)
     }
 
-    fn new(name: String, path: Option<PathBuf>, layer: Layer, text: String) -> Arc<Text> {
+    /// `KEY=VALUE`, of which the value is YAML.
+    pub(crate) fn setting(name: String, layer: Layer, key: &str, value: &str) -> Arc<Text> {
+        Text::new(name, None, layer, format!("{key}={value}"), key.len() + 1)
+    }
+
+    /// The part that is YAML.
+    pub(crate) fn yaml(&self) -> &str {
+        self.text.get(self.yaml_at..).unwrap_or("")
+    }
+
+    /// How many characters stand before the YAML, on the first line.
+    pub(crate) fn before(&self) -> u32 {
+        let before = self.text.get(..self.yaml_at).unwrap_or("");
+        u32::try_from(before.chars().count()).unwrap_or(u32::MAX)
+    }
+
+    /// A column of the YAML as one of the text.
+    pub(crate) fn column(&self, line: u32, column: u32) -> u32 {
+        if line == 1 {
+            column.saturating_add(self.before())
+        } else {
+            column
+        }
+    }
+
+    fn new(
+        name: String,
+        path: Option<PathBuf>,
+        layer: Layer,
+        text: String,
+        yaml_at: usize,
+    ) -> Arc<Text> {
         // As YAML counts them: `\n`, `\r\n`, and `\r` alone.
         let bytes = text.as_bytes();
         let ends_line = |at: usize| match bytes[at] {
@@ -166,6 +199,7 @@ impl Text {
             path,
             text,
             starts,
+            yaml_at,
         })
     }
 
@@ -175,9 +209,9 @@ impl Text {
         let lines = self.starts.len() - usize::from(self.starts.last() == Some(&self.text.len()));
         let last = u32::try_from(lines).unwrap_or(u32::MAX).max(1);
         let (line, column) = match line {
-            0 => (1, 1),
+            0 => (1, self.column(1, 1)),
             line if line > last => (last, u32::MAX),
-            line => (line, column.max(1)),
+            line => (line, self.column(line, column.max(1))),
         };
         let behind = self.line(line).chars().count() + 1;
         Span {

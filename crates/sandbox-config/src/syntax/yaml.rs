@@ -74,7 +74,7 @@ impl Node {
 
 /// Parse one document. `None`: the text holds nothing but comments and blanks.
 pub(crate) fn parse(text: &Arc<Text>) -> Result<Option<Node>, Box<Diagnostic>> {
-    parse_part(text, &text.text)
+    parse_part(text, text.yaml())
 }
 
 /// Parse the beginning of a text (front matter), so that lines keep their numbers.
@@ -245,13 +245,13 @@ fn place(text: &Arc<Text>, raw: Spanned<Raw>) -> Node {
 
 fn span(text: &Arc<Text>, location: serde_saphyr::Location) -> Span {
     let line = clamp(location.line()).max(1);
-    let column = clamp(location.column()).max(1);
+    let column = text.column(line, clamp(location.column()).max(1));
     let length = usize::try_from(location.span().len()).unwrap_or(usize::MAX);
     // From the node's own byte on: to walk a line from its start for every node would make one
     // long line cost the square of its length.
     let from = location.span().byte_offset();
     let rest = from
-        .and_then(|at| text.text.get(usize::try_from(at).ok()?..))
+        .and_then(|at| text.yaml().get(usize::try_from(at).ok()?..))
         .unwrap_or("");
     let end = rest
         .char_indices()

@@ -79,7 +79,7 @@ fn mistakes_in_flags_point_at_flags() {
     let scratch = Scratch::with_config("sandbox: { zones: { data: { path: ./d } } }\n");
     let mut sources = scratch.sources();
     for (key, value) in [
-        ("sandbox.mdoe", "direct"),
+        ("sandbox.zones.data.approval.raed", "ask"),
         ("sandbox.zones.data.mode", "wr"),
         ("", "x"),
         ("model", "[a"),
@@ -90,28 +90,28 @@ fn mistakes_in_flags_point_at_flags() {
     error[config.bad_value]: a part of the key is empty
       --> -c :1:1
        |
-     1 | x
+     1 | =x
        | ^
        = help: write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`
 
     error[config.syntax]: unclosed bracket '['
-      --> -c model:1:1
+      --> -c model:1:7
        |
-     1 | [a
-       | ^
+     1 | model=[a
+       |       ^
 
-    error[config.unknown_key]: unknown key `mdoe`
-      --> -c sandbox.mdoe:1:1
+    error[config.unknown_key]: unknown key `raed`
+      --> -c sandbox.zones.data.approval.raed:1:29
        |
-     1 | direct
-       | ^^^^^^ `sandbox` has: mode, root, zones, readonly, paths, mounts, read_paths, write_paths, default, require_os_sandbox, protect, hide, network
-       = help: did you mean `mode`?
+     1 | sandbox.zones.data.approval.raed=ask
+       |                             ^^^^ `approval` of a zone has: read, write, delete
+       = help: did you mean `read`?
 
     error[config.bad_value]: `wr` is not a value of `sandbox.zones.data.mode`
-      --> -c sandbox.zones.data.mode:1:1
+      --> -c sandbox.zones.data.mode:1:25
        |
-     1 | wr
-       | ^^ allowed: ro, rw
+     1 | sandbox.zones.data.mode=wr
+       |                         ^^ allowed: ro, rw
        = help: did you mean `rw`?
     "#);
 }
@@ -143,4 +143,101 @@ fn guards_and_blocked_rules_unite() {
     };
     assert_eq!(verdict(&["rm", "x"]), Verdict::Block);
     assert_eq!(verdict(&["ls"]), Verdict::Allow);
+}
+
+/// Tables of what can be typed: key and value, and what comes of it.
+#[test]
+fn flags_and_variables_reach_any_key_in_any_shape() {
+    let project = "sandbox: { zones: { data: { path: ./d }, a.b: { path: ./e }, Upper: { path: ./u } } }\nnetwork: { allow: [a.org] }\nlimits: { max_turns: 9 }\n";
+    let scratch = Scratch::with_config(project);
+    type Check = fn(&sandbox_config::Project) -> bool;
+    let rows: [(&str, &str, Check); 8] = [
+        ("-c", "sandbox.zones.data.mode=ro", |p| {
+            p.ceiling().mount_access("data") == Some(sandbox_config::Mode::ReadOnly)
+        }),
+        ("-c", "sandbox.zones.\"a.b\".mode=ro", |p| {
+            p.ceiling().mount_access("a.b") == Some(sandbox_config::Mode::ReadOnly)
+        }),
+        // A mapping is merged in, a list replaces.
+        ("-c", "sandbox.zones={more: {path: ./m}}", |p| {
+            p.ceiling().mounts().count() == 4
+        }),
+        ("-c", "network={allow: [b.org]}", |p| {
+            p.ceiling().network().allows("b.org", 1) && !p.ceiling().network().allows("a.org", 1)
+        }),
+        ("-c", "network.allow=[b.org]", |p| {
+            p.ceiling().network().allows("b.org", 1) && !p.ceiling().network().allows("a.org", 1)
+        }),
+        ("FORGE__SANDBOX__ZONES__UPPER__MODE", "ro", |p| {
+            p.ceiling().mount_access("Upper") == Some(sandbox_config::Mode::ReadOnly)
+        }),
+        ("FORGE__DELEGATION__MAXDEPTH", "2", |p| p.max_depth() == 2),
+        ("FORGE__LIMITS", "{max_turns: 3}", |p| {
+            p.ceiling().limits().max_turns() == 3
+        }),
+    ];
+    for (name, text, check) in rows {
+        let mut sources = scratch.sources();
+        if name == "-c" {
+            let (key, value) = text.split_once('=').unwrap();
+            sources.overrides.push((key.into(), value.into()));
+        } else {
+            sources.env.push((name.into(), text.into()));
+        }
+        let project = match load(&sources) {
+            Ok(project) => project,
+            Err(mistakes) => panic!("{name} {text}\n{mistakes}"),
+        };
+        assert!(check(&project), "{name} {text}");
+        assert!(!check(&scratch.load().unwrap()), "{name} {text}");
+    }
+}
+
+#[test]
+fn mistakes_in_variables_name_the_variable() {
+    let scratch = Scratch::new();
+    let mut sources = scratch.sources();
+    for (name, value) in [
+        ("FORGE__SANDBOX__MODE", "host"),
+        ("FORGE____MODE", "x"),
+        ("FORGE__LIMITS", "{max_turns: 3, max_turns: 4}"),
+        ("FORGE__NETWORK", ""),
+        ("FORGE__NAME", "a: b: c"),
+    ] {
+        sources.env.push((name.into(), value.into()));
+    }
+    insta::assert_snapshot!(load(&sources).unwrap_err(), @r#"
+    error[config.duplicate_key]: `max_turns` stands here a second time
+      --> FORGE__LIMITS:1:30
+       |
+     1 | FORGE__LIMITS={max_turns: 3, max_turns: 4}
+       |                              ^^^^^^^^^
+      ::: FORGE__LIMITS:1:16   the first one
+       = help: remove one of them: which one holds must not depend on the order
+
+    error[config.syntax]: mapping values are not allowed in this context
+      --> FORGE__NAME:1:17
+       |
+     1 | FORGE__NAME=a: b: c
+       |                 ^
+
+    error[config.wrong_type]: `network` must be true or false, not nothing
+      --> FORGE__NETWORK:1:16
+       |
+     1 | FORGE__NETWORK=
+       |                ^
+
+    error[config.bad_value]: `host` is not a value of `sandbox.mode`
+      --> FORGE__SANDBOX__MODE:1:22
+       |
+     1 | FORGE__SANDBOX__MODE=host
+       |                      ^^^^ allowed: sandboxed, direct
+
+    error[config.bad_value]: a part of the key is empty
+      --> FORGE____MODE:1:8
+       |
+     1 | FORGE____MODE=x
+       |        ^
+       = help: write `-c sandbox.mode=direct` or `FORGE__SANDBOX__MODE=direct`
+    "#);
 }

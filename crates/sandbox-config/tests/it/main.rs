@@ -14,6 +14,7 @@ mod own_sandbox;
 mod restrict;
 mod support;
 mod trust;
+mod user_file;
 mod workers;
 
 #[cfg(feature = "files")]

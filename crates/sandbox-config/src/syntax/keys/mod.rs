@@ -151,12 +151,16 @@ impl Keys {
     }
 }
 
-/// The documented spelling of a project key that has another one.
+/// The documented spelling of a project key that has another one; names of variables come in
+/// lower case.
 pub(crate) fn canonical(key: &str) -> &str {
     PROJECT
         .list
         .iter()
         .chain(DELEGATION.list)
-        .find(|known| known.aliases.contains(&key))
+        .find(|known| {
+            let is_key = |alias: &&str| *alias == key || alias.to_lowercase() == key;
+            known.aliases.iter().any(is_key)
+        })
         .map_or(key, |known| known.name)
 }

@@ -193,12 +193,7 @@ pub(crate) static PROJECT: Keys = Keys {
     ],
 };
 
-/// The same row, refused by name in this file.
-const fn not_here_yet(mut key: Key) -> Key {
-    key.now = false;
-    key
-}
-
+/// Below the top a user file has what `project/user.rs` lists: what it can limit.
 pub(crate) static USER: Keys = Keys {
     id: "user",
     plural: "user files",
@@ -206,16 +201,16 @@ pub(crate) static USER: Keys = Keys {
     list: &[
         VERSION,
         MODEL,
-        not_here_yet(ENTRY),
-        not_here_yet(WORKER_PATHS).aliases(&[]),
-        not_here_yet(SANDBOX_KEY),
-        not_here_yet(NETWORK_KEY),
-        not_here_yet(APPROVAL_KEY),
-        not_here_yet(SHELL_KEY),
-        not_here_yet(LIMITS_KEY),
-        not_here_yet(DELEGATION_KEY),
-        not_here_yet(EXECUTION_KEY),
-        not_here_yet(DOCKER_KEY),
+        ENTRY,
+        WORKER_PATHS,
+        SANDBOX_KEY,
+        NETWORK_KEY,
+        APPROVAL_KEY,
+        SHELL_KEY,
+        LIMITS_KEY,
+        DELEGATION_KEY,
+        EXECUTION_KEY,
+        DOCKER_KEY,
         GIT_KEY,
         LOG_KEY,
         PROVIDERS_KEY,
