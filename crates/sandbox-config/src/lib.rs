@@ -79,6 +79,8 @@ pub use syntax::text::{Layer, Origin};
 pub use worker::{Delegates, Worker};
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod flips;
 #[cfg(test)]
 mod samples;

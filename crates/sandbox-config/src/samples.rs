@@ -1,12 +1,13 @@
 //! Every key that is read takes what its row says and nothing else: for each row a document that
-//! holds the key with a value of its shape, and documents with values of other shapes.
+//! holds the key with a value of its shape, and documents with values of other shapes. The parser
+//! and the JSON Schema judge each of them alike.
 
 use serde_json::{Map, Value, json};
 
-use crate::project::sources::{Sources, Trust};
+use crate::Diagnostic;
+use crate::agreement::{Kind, Seen, fits, mistakes, seen, written};
 use crate::syntax::diagnostic::Code;
 use crate::syntax::keys::{Key, Keys, Names, PROJECT, Shape, WORKER};
-use crate::{Diagnostic, load};
 
 /// One document, and whether its structure is right.
 struct Sample {
@@ -185,57 +186,26 @@ fn bad(shape: &Shape) -> Vec<Value> {
     list
 }
 
-/// Whether a mistake is seen without directories, other files, or the meaning of the rest.
-fn is_structural(mistake: &Diagnostic) -> bool {
-    let code = matches!(
-        mistake.code(),
-        Code::UnknownKey
-            | Code::ForeignKey
-            | Code::NotYet
-            | Code::MissingKey
-            | Code::WrongType
-            | Code::BadValue
-    );
-    mistake.is_error() && code
-}
-
-/// What the parser finds wrong with a project file, or with a worker's front matter.
-fn mistakes(top: &'static Keys, document: &Value) -> Vec<Diagnostic> {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: String| std::fs::write(dir.path().join(path), text).unwrap();
-    let sources = Sources {
-        trust: Trust::Given,
-        ..Sources::new(dir.path())
-    };
-    // JSON is YAML.
-    let found = if std::ptr::eq(top, &PROJECT) {
-        write("golem-forge.config.yaml", document.to_string());
-        load(&sources).map(drop)
-    } else {
-        std::fs::create_dir(dir.path().join("workers")).unwrap();
-        let zones = "{sandbox: {zones: {demo: {path: demo}}}}";
-        write("golem-forge.config.yaml", zones.to_owned());
-        write("workers/w.worker", format!("---\n{document}\n---\n"));
-        load(&sources).unwrap().workers().map(drop)
-    };
-    let list = found.err().map_or_else(Vec::new, |found| found.into_list());
-    list.into_iter().filter(Diagnostic::is_error).collect()
-}
-
-fn check(top: &'static Keys) {
+fn check(kind: Kind, top: &'static Keys) {
     let list = samples(top);
     assert!(list.len() > 100, "{} samples", list.len());
     let mut wrong = String::new();
     for sample in list {
-        let mistakes = mistakes(top, &sample.document);
-        let as_expected = if sample.right {
-            !mistakes.iter().any(is_structural)
+        let mistakes = mistakes(kind, written(kind, &sample.document).as_bytes());
+        let parsed = if sample.right {
+            !mistakes.iter().any(|mistake| {
+                matches!(seen(mistake), Seen::Always) || mistake.code() == Code::BadValue
+            })
         } else {
-            !mistakes.is_empty()
+            mistakes.is_empty()
         };
-        if !as_expected {
+        let fits = fits(kind, &sample.document);
+        if (parsed, fits) != (sample.right, sample.right) {
             let said: Vec<&str> = mistakes.iter().map(Diagnostic::message).collect();
-            wrong += &format!("{}\n  {}\n  {said:?}\n", sample.what, sample.document);
+            wrong += &format!(
+                "{}\n  {}\n  the parser says {said:?}, the schema {fits}\n",
+                sample.what, sample.document
+            );
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -243,12 +213,12 @@ fn check(top: &'static Keys) {
 
 #[test]
 fn every_project_key_takes_what_its_row_says() {
-    check(&PROJECT);
+    check(Kind::Project, &PROJECT);
 }
 
 #[test]
 fn every_worker_key_takes_what_its_row_says() {
-    check(&WORKER);
+    check(Kind::Worker, &WORKER);
 }
 
 #[test]

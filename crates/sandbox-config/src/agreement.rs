@@ -1,0 +1,322 @@
+//! The JSON Schemas and the parser agree, both ways: what one refuses for its structure, the other
+//! refuses. Tried on the corpus of config fixtures, and on valid files with something dropped,
+//! renamed or of another type.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::project::sources::{Sources, Trust};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::{Layer, Text};
+use crate::syntax::yaml;
+use crate::{load, schema};
+
+/// Which of the two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Project,
+    Worker,
+}
+
+/// Whether a schema can see a mistake, by the parser's code for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A matter of keys and types: the schema must refuse.
+    Always,
+    /// A matter of one value: a schema can tell some of them.
+    Perhaps,
+    /// A matter of directories, other files, other keys or trust: the schema must not refuse.
+    Never,
+    /// There is no tree that a schema could be asked about.
+    NoTree,
+}
+
+pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
+    if !mistake.is_error() {
+        return Seen::Never;
+    }
+    match mistake.code() {
+        Code::UnknownKey | Code::ForeignKey | Code::NotYet | Code::MissingKey | Code::WrongType => {
+            Seen::Always
+        }
+        Code::BadValue | Code::MountName | Code::HostPath | Code::DuplicateKey => Seen::Perhaps,
+        Code::Syntax
+        | Code::TooComplex
+        | Code::Unreadable
+        | Code::TooLarge
+        | Code::NotUtf8
+        | Code::FrontMatter => Seen::NoTree,
+        Code::Empty
+        | Code::TwoFiles
+        | Code::FrontEnd
+        | Code::Overlap
+        | Code::UnknownZone
+        | Code::Untrusted
+        | Code::UnknownWorker
+        | Code::TwoWorkers
+        | Code::FileName
+        | Code::ExceedsParent
+        | Code::ExampleFailed
+        | Code::BadPattern
+        | Code::NoEffect
+        | Code::Alias
+        | Code::ImplicitInherit
+        | Code::Cycle
+        | Code::TooDeep
+        | Code::Unreachable
+        | Code::UnusedMount
+        | Code::Shadowed
+        | Code::RunsAnything => Seen::Never,
+    }
+}
+
+/// Whether the schema takes this tree.
+pub(crate) fn fits(kind: Kind, tree: &Value) -> bool {
+    static PROJECT: LazyLock<Validator> = LazyLock::new(|| judge(&schema::project()));
+    static WORKER: LazyLock<Validator> = LazyLock::new(|| judge(&schema::worker()));
+    match kind {
+        Kind::Project => PROJECT.is_valid(tree),
+        Kind::Worker => WORKER.is_valid(tree),
+    }
+}
+
+fn judge(schema: &str) -> Validator {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema));
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+/// The project that worker files stand in; the fixtures' own has the same zones.
+const AROUND_WORKERS: &str = "\
+sandbox:
+  zones:
+    data: { path: ./data, mode: ro }
+    demo: { path: ./demo }
+    workspace: { path: ./workspace, mode: rw }
+shell:
+  rules:
+    - { pattern: \"grep *\", approval: ask }
+";
+
+/// What the parser finds wrong with a project file, or with a worker's front matter.
+pub(crate) fn mistakes(kind: Kind, text: &[u8]) -> Vec<Diagnostic> {
+    let dir = tempfile::tempdir().unwrap();
+    let sources = Sources {
+        trust: Trust::Given,
+        ..Sources::new(dir.path())
+    };
+    let config = dir.path().join("golem-forge.config.yaml");
+    let found = match kind {
+        Kind::Project => {
+            std::fs::write(config, text).unwrap();
+            load(&sources).map(drop)
+        }
+        Kind::Worker => {
+            std::fs::create_dir(dir.path().join("workers")).unwrap();
+            std::fs::write(config, AROUND_WORKERS).unwrap();
+            std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
+            load(&sources).unwrap().workers().map(drop)
+        }
+    };
+    let list = found.err().map_or_else(Vec::new, |found| found.into_list());
+    list.into_iter().filter(Diagnostic::is_error).collect()
+}
+
+/// A tree as a file. JSON is YAML.
+pub(crate) fn written(kind: Kind, tree: &Value) -> String {
+    match kind {
+        Kind::Project => tree.to_string(),
+        Kind::Worker => format!("---\n{tree}\n---\n"),
+    }
+}
+
+/// The tree of a file; of a worker's, the front matter. None: it has none.
+fn tree(kind: Kind, text: &str) -> Option<Value> {
+    let text = Text::inline("t".into(), Layer::Project, text.to_owned());
+    let node = match kind {
+        Kind::Project => yaml::parse(&text),
+        Kind::Worker => {
+            let end = text.text.trim_end().get(3..)?.find("\n---")? + 4;
+            yaml::parse_part(&text, &text.text[..end])
+        }
+    };
+    node.ok()
+        .map(|node| node.map_or(Value::Null, |node| node.to_json()))
+}
+
+/// How the two disagree about a file, if they do.
+fn disagreement(kind: Kind, text: &str, tree: &Value) -> Option<String> {
+    let mistakes = mistakes(kind, text.as_bytes());
+    let said: Vec<Seen> = mistakes.iter().map(seen).collect();
+    let fits = fits(kind, tree);
+    let agree = if said.contains(&Seen::NoTree) {
+        true
+    } else if said.contains(&Seen::Always) {
+        !fits
+    } else {
+        fits || said.contains(&Seen::Perhaps)
+    };
+    let messages: Vec<&str> = mistakes.iter().map(Diagnostic::message).collect();
+    (!agree).then(|| {
+        format!(
+            "{text}\nthe schema {} it, the parser says {messages:?}",
+            if fits { "takes" } else { "refuses" }
+        )
+    })
+}
+
+fn corpus(verdict: &str) -> Vec<(PathBuf, Kind, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/config")
+        .join(verdict);
+    let mut files: Vec<_> = std::fs::read_dir(&dir)
+        .unwrap()
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let kind = match path.extension()?.to_str()? {
+                "yaml" => Kind::Project,
+                "worker" => Kind::Worker,
+                _ => return None,
+            };
+            // What is not UTF-8 has no tree.
+            let text = std::fs::read_to_string(&path).ok()?;
+            Some((path, kind, text))
+        })
+        .collect();
+    files.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    assert!(files.len() > 3, "{}", dir.display());
+    files
+}
+
+#[test]
+fn a_valid_file_fits_its_schema() {
+    for (path, kind, text) in corpus("valid") {
+        let tree = tree(kind, &text).unwrap();
+        assert!(fits(kind, &tree), "{}", path.display());
+    }
+}
+
+#[test]
+fn an_invalid_file_fits_if_nothing_is_wrong_with_its_structure() {
+    let mut refused = 0;
+    for (path, kind, text) in corpus("invalid") {
+        let Some(tree) = tree(kind, &text) else {
+            continue;
+        };
+        refused += usize::from(!fits(kind, &tree));
+        if let Some(how) = disagreement(kind, &text, &tree) {
+            panic!("{}:\n{how}", path.display());
+        }
+    }
+    assert!(refused > 3, "{refused} refused");
+}
+
+/// One change of a tree, somewhere.
+#[derive(Clone, Debug)]
+enum Change {
+    Drop,
+    Rename(&'static str),
+    Retype(Value),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let values = [
+        Value::Null,
+        json!(true),
+        json!(0),
+        json!(7),
+        json!(-1.5),
+        json!("text"),
+        json!(""),
+        json!([]),
+        json!(["text"]),
+        json!({}),
+        json!({ "text": 1 }),
+        json!([{}]),
+    ];
+    prop_oneof![
+        Just(Change::Drop),
+        prop::sample::select(vec!["unknown", "x-free", "allowed_tools", "mode", "path"])
+            .prop_map(Change::Rename),
+        prop::sample::select(values.to_vec()).prop_map(Change::Retype),
+    ]
+}
+
+/// Every place in a tree, as a JSON pointer; the tree itself is not one.
+fn places(tree: &Value, here: &str, list: &mut Vec<String>) {
+    let below: Vec<(String, &Value)> = match tree {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), value))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, item)| (i.to_string(), item))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    for (key, value) in below {
+        let place = format!("{here}/{}", key.replace('~', "~0").replace('/', "~1"));
+        places(value, &place, list);
+        list.push(place);
+    }
+}
+
+fn apply(tree: &mut Value, place: &str, change: &Change) {
+    let (above, key) = place.rsplit_once('/').unwrap();
+    let key = key.replace("~1", "/").replace("~0", "~");
+    match (tree.pointer_mut(above), change) {
+        (Some(_), Change::Retype(value)) => {
+            if let Some(old) = tree.pointer_mut(place) {
+                *old = value.clone();
+            }
+        }
+        (Some(Value::Object(map)), Change::Drop) => {
+            map.remove(&key);
+        }
+        (Some(Value::Object(map)), Change::Rename(name)) => {
+            if let Some(value) = map.remove(&key) {
+                map.insert((*name).to_owned(), value);
+            }
+        }
+        (Some(Value::Array(items)), Change::Drop) => {
+            if let Some(i) = key.parse::<usize>().ok().filter(|i| *i < items.len()) {
+                items.remove(i);
+            }
+        }
+        // What an earlier change took away.
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_changed_file_fits_if_the_parser_takes_its_structure(
+        file in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), change()), 1..3),
+    ) {
+        static FILES: LazyLock<Vec<(Kind, Value)>> = LazyLock::new(|| {
+            let files = corpus("valid").into_iter();
+            files.filter_map(|(_, kind, text)| Some((kind, tree(kind, &text)?))).collect()
+        });
+        let (kind, mut tree) = file.get(FILES.as_slice()).clone();
+        for (place, change) in &changes {
+            let mut list = Vec::new();
+            places(&tree, "", &mut list);
+            if !list.is_empty() {
+                apply(&mut tree, &list[place.index(list.len())], change);
+            }
+        }
+        let text = written(kind, &tree);
+        if let Some(how) = disagreement(kind, &text, &tree) {
+            panic!("{how}");
+        }
+    }
+}
