@@ -19,7 +19,9 @@ pub(crate) const ABOUT: &str =
 /// Generous: the first command also builds forge for release.
 const WATCHDOG_S: u64 = 900;
 
-const BEGIN: &str = "<!-- generated: cargo xtask help -->\n";
+/// The marks around the generated part of a page that is otherwise written by hand.
+const HELP: &str = "<!-- generated: cargo xtask help -->\n";
+const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
 /// Commands that would run this check inside itself, or the whole of which it is a step.
@@ -45,14 +47,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// What is generated: the list of commands in `docs/testing.md`, the table of what each mechanism
-/// keeps, and the copy of our lock file that the example audits.
+/// What is generated: the list of commands in `docs/testing.md`, every key in
+/// `docs/configuration.md`, the table of what each mechanism keeps, the JSON Schemas, and the copy
+/// of our lock file that the example audits.
 fn generated(check: bool) -> Result<(), Failure> {
-    let page = read("docs/testing.md")?;
-    let help = replace_generated(&page, &format!("```text\n{}```\n", crate::help()))
-        .ok_or_else(|| Failure::new("docs/testing.md: the marks of its generated part are gone"))?;
-    keep("docs/testing.md", &help, check)?;
+    let help = format!("```text\n{}```\n", crate::help());
+    keep_part("docs/testing.md", HELP, &help, check)?;
+    let keys = page("reference")?;
+    keep_part("docs/configuration.md", KEYS, &keys, check)?;
     keep("docs/mechanisms.md", &mechanisms()?, check)?;
+    for which in ["config", "worker"] {
+        let file = format!("schemas/forge-{which}.schema.json");
+        keep(&file, &page(which)?, check)?;
+    }
     keep(
         "examples/dep-audit/inputs/Cargo.lock",
         &read("Cargo.lock")?,
@@ -67,6 +74,14 @@ fn mechanisms() -> Result<String, Failure> {
         .get(&("os-sandbox".to_owned(), "os".to_owned()))
         .ok_or_else(|| Failure::new("os-sandbox has no program `os`"))?;
     process::output(process::command(program).arg("--page"))
+}
+
+/// What is made from the table of configuration keys, by a program beside it.
+fn page(which: &str) -> Result<String, Failure> {
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "-p", "sandbox-config"]);
+    cargo.args(["--all-features", "--example", "pages", "--", which]);
+    process::output(&mut cargo)
 }
 
 fn read(file: &str) -> Result<String, Failure> {
@@ -89,10 +104,17 @@ fn keep(file: &str, fresh: &str, check: bool) -> Result<(), Failure> {
     }
 }
 
-fn replace_generated(page: &str, text: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
+/// Like [`keep`], for the part of a page behind `mark`.
+fn keep_part(file: &str, mark: &str, fresh: &str, check: bool) -> Result<(), Failure> {
+    let page = replace_generated(&read(file)?, mark, fresh)
+        .ok_or_else(|| Failure::new(format!("{file}: the marks of its generated part are gone")))?;
+    keep(file, &page, check)
+}
+
+fn replace_generated(page: &str, mark: &str, text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(mark)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{text}{END}{after}"))
+    Some(format!("{before}{mark}{text}{END}{after}"))
 }
 
 /// Every relative link of a tracked page that leads nowhere.
@@ -242,12 +264,12 @@ mod tests {
 
     #[test]
     fn the_generated_part_is_replaced_and_nothing_else() {
-        let page = format!("a\n{BEGIN}old\n{END}\nb\n");
+        let page = format!("a\n{KEYS}old\n{END}\nb\n");
         assert_eq!(
-            replace_generated(&page, "new\n"),
-            Some(format!("a\n{BEGIN}new\n{END}\nb\n"))
+            replace_generated(&page, KEYS, "new\n"),
+            Some(format!("a\n{KEYS}new\n{END}\nb\n"))
         );
-        assert_eq!(replace_generated("no marks", "new\n"), None);
+        assert_eq!(replace_generated(&page, HELP, "new\n"), None);
     }
 
     #[test]

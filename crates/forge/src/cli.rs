@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
     Run(Run),
+    /// Print the JSON Schema of project or worker files.
+    Schema(Schema),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
     /// Agree to the keys of this project that widen what its workers may do.
@@ -206,6 +208,30 @@ pub(crate) struct Run {
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) approval: Approval,
+}
+
+/// A kind of file that has a schema.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// golem-forge.config.yaml
+    Config,
+    /// The front matter of *.worker files.
+    Worker,
+}
+
+/// `forge schema`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge schema config > .forge/config.schema.json
+  forge schema worker | jq '.properties | keys'
+
+Draft 2020-12. A schema knows keys, types and words; what depends on directories,
+other files or trust only `forge check` finds.")]
+pub(crate) struct Schema {
+    /// Whose schema.
+    #[arg(value_name = "FILE")]
+    pub(crate) of: SchemaOf,
 }
 
 /// `forge tools`

@@ -29,6 +29,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
+        cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
         cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
     };

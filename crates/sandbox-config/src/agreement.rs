@@ -9,8 +9,9 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::project::sources::{Sources, Trust};
+use crate::project::sources::{Sources, Trust, WithoutFile};
 use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::keys::{PROJECT, USER, WORKER};
 use crate::syntax::text::{Layer, Text};
 use crate::syntax::yaml;
 use crate::{load, schema};
@@ -70,7 +71,8 @@ pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
         | Code::Unreachable
         | Code::UnusedMount
         | Code::Shadowed
-        | Code::RunsAnything => Seen::Never,
+        | Code::RunsAnything
+        | Code::AboveUserFile => Seen::Never,
     }
 }
 
@@ -104,24 +106,28 @@ shell:
 
 /// What the parser finds wrong with a project file, or with a worker's front matter.
 pub(crate) fn mistakes(kind: Kind, text: &[u8]) -> Vec<Diagnostic> {
+    match kind {
+        Kind::Project => found(Some(text), None),
+        Kind::Worker => found(Some(AROUND_WORKERS.as_bytes()), Some(text)),
+    }
+}
+
+/// The mistakes of a project and of a worker in it; without a project file it is a root project.
+fn found(project: Option<&[u8]>, worker: Option<&[u8]>) -> Vec<Diagnostic> {
     let dir = tempfile::tempdir().unwrap();
     let sources = Sources {
         trust: Trust::Given,
+        without_file: WithoutFile::RootAtStart,
         ..Sources::new(dir.path())
     };
-    let config = dir.path().join("golem-forge.config.yaml");
-    let found = match kind {
-        Kind::Project => {
-            std::fs::write(config, text).unwrap();
-            load(&sources).map(drop)
-        }
-        Kind::Worker => {
-            std::fs::create_dir(dir.path().join("workers")).unwrap();
-            std::fs::write(config, AROUND_WORKERS).unwrap();
-            std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
-            load(&sources).unwrap().workers().map(drop)
-        }
-    };
+    if let Some(text) = project {
+        std::fs::write(dir.path().join("golem-forge.config.yaml"), text).unwrap();
+    }
+    if let Some(text) = worker {
+        std::fs::create_dir(dir.path().join("workers")).unwrap();
+        std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
+    }
+    let found = load(&sources).and_then(|project| project.workers());
     let list = found.err().map_or_else(Vec::new, |found| found.into_list());
     list.into_iter().filter(Diagnostic::is_error).collect()
 }
@@ -319,4 +325,44 @@ proptest! {
             panic!("{how}");
         }
     }
+}
+
+#[test]
+fn the_examples_of_the_page_load_and_hold_every_key() {
+    let mut missing = String::new();
+    let tables = [&PROJECT, &WORKER, &USER];
+    for table in tables.into_iter().flat_map(|top| top.reached()) {
+        let examples: Vec<&str> = schema::examples::of(table.id).collect();
+        for example in &examples {
+            let text = example.as_bytes();
+            let said = if example.starts_with("---") {
+                // Some keys are for zone projects, others for root projects.
+                let among_zones = mistakes(Kind::Worker, text);
+                if among_zones.is_empty() {
+                    among_zones
+                } else {
+                    found(None, Some(text))
+                }
+            } else {
+                mistakes(Kind::Project, text)
+            };
+            let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+            assert!(said.is_empty(), "{example}\n{}", said.join("\n"));
+        }
+        // A user file has keys of project files only.
+        let own = table
+            .list
+            .iter()
+            .filter(|key| key.now && table.id != "user");
+        for key in own {
+            let shown = format!("{}:", key.name);
+            if !examples.iter().any(|example| example.contains(&shown)) {
+                missing += &format!("{}.{}\n", table.id, key.name);
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "no example in schema/examples.rs shows:\n{missing}"
+    );
 }

@@ -5,5 +5,6 @@
 mod cli;
 #[cfg(target_os = "linux")]
 mod confined;
+mod schema;
 mod settings;
 mod support;

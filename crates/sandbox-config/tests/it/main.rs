@@ -11,6 +11,7 @@ mod fixtures;
 mod layers;
 mod lineage;
 mod own_sandbox;
+mod pages;
 mod restrict;
 mod support;
 mod trust;

@@ -1,6 +1,9 @@
-//! JSON Schemas (draft 2020-12) of project and worker files, made from the same rows that the
-//! parser reads. They say what can be said about one file alone: keys, types, words, forms. What
-//! depends on directories, other files or trust only `forge check` knows.
+//! JSON Schemas (draft 2020-12) of project and worker files, and the reference page, made from the
+//! same rows that the parser reads. A schema says what can be said about one file alone: keys,
+//! types, words, forms. What depends on directories, other files or trust only `forge check` knows.
+
+pub(crate) mod examples;
+mod page;
 
 use serde_json::{Map, Value, json};
 
@@ -38,6 +41,17 @@ pub fn worker() -> String {
         "forge worker file",
         "The front matter of a .worker file: what a worker needs.",
     )
+}
+
+/// The generated part of `docs/configuration.md`: every key, in Markdown.
+///
+/// ```
+/// let page = sandbox_config::schema::reference();
+/// assert!(page.contains("### `sandbox.zones.NAME`"));
+/// ```
+#[must_use]
+pub fn reference() -> String {
+    page::reference()
 }
 
 fn document(top: &'static Keys, title: &str, about: &str) -> String {

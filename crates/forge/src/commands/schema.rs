@@ -1,0 +1,20 @@
+//! `forge schema`: the JSON Schemas of project and worker files, for editors and other programs.
+
+use std::io::Write as _;
+
+use sandbox_config::schema;
+
+use crate::cli::{Schema as Args, SchemaOf};
+use crate::exit::{Exit, Failure};
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let text = match args.of {
+        SchemaOf::Config => schema::project(),
+        SchemaOf::Worker => schema::worker(),
+    };
+    std::io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,321 @@
+//! Whole files for every table of keys, with every key of it; the reference page shows them, and a
+//! test loads them.
+
+/// The examples of a table, by its id.
+pub(crate) fn of(id: &str) -> impl Iterator<Item = &'static str> {
+    EXAMPLES
+        .iter()
+        .filter(move |(known, _)| *known == id)
+        .map(|(_, text)| *text)
+}
+
+const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "project",
+        "\
+version: 1
+name: reports
+model: anthropic:claude-haiku-4-5
+entry: main
+worker_paths: [workers]
+sandbox:
+  zones:
+    data: { path: ./data, mode: ro }
+network: false
+approval: { mode: tool }
+shell:
+  rules:
+    - { pattern: \"grep *\", approval: ask }
+limits: { max_turns: 20 }
+delegation: { max_depth: 2 }
+execution: { mode: prefer_local }
+docker: { enabled: false }
+",
+    ),
+    (
+        "project",
+        "\
+execution_mode: local_only
+",
+    ),
+    (
+        "execution",
+        "\
+execution:
+  mode: prefer_docker
+  runners: [os, docker]
+",
+    ),
+    (
+        "docker",
+        "\
+docker:
+  enabled: true
+  image: forge-sandbox:1
+  host: null
+  network_default: none
+  cpu_limit: 1.5
+  mem_limit_mb: 512
+  pids_limit: 256
+  read_only_root: true
+  reuse: call
+",
+    ),
+    (
+        "user",
+        "\
+version: 1
+model: anthropic:claude-haiku-4-5
+network: { allow: [\"*.example.com\"] }
+approval: { require_user_permission_by_risk: { exec: true } }
+shell: { rules: [{ pattern: \"sudo *\", approval: blocked }] }
+limits: { max_turns: 100 }
+sandbox: { hide: [\"*.key\"] }
+",
+    ),
+    (
+        "sandbox",
+        "\
+sandbox:
+  mode: sandboxed
+  root: .sandbox
+  zones:
+    input: { path: ./input, mode: ro }
+    drafts: { path: ./drafts }
+  default: none
+  require_os_sandbox: true
+  protect: [Makefile, /settings]
+  hide: [\"*.key\"]
+",
+    ),
+    (
+        "sandbox",
+        "\
+# A root project: the whole tree is one directory.
+sandbox: { root: ., readonly: true, network: false }
+",
+    ),
+    (
+        "sandbox",
+        "\
+# Directories by name, read-only unless they say otherwise.
+sandbox:
+  paths:
+    notes: { root: ./notes, mode: rw }
+",
+    ),
+    (
+        "sandbox",
+        "\
+# What appears where.
+sandbox:
+  mounts:
+    - { source: ., target: / }
+",
+    ),
+    (
+        "sandbox",
+        "\
+# What may be read and what may be written.
+sandbox:
+  read_paths: [.]
+  write_paths: [./out]
+",
+    ),
+    (
+        "path",
+        "\
+sandbox:
+  paths:
+    portfolio:
+      root: ./portfolio
+      mode: rw
+      suffixes: [.md]
+      max_file_bytes: 10000000
+      approval: { write: ask }
+",
+    ),
+    (
+        "mount",
+        "\
+sandbox:
+  mounts:
+    - { source: ., target: /, readonly: true }
+",
+    ),
+    (
+        "zone",
+        "\
+sandbox:
+  zones:
+    reports:
+      path: ./reports
+      mode: rw
+      suffixes: [.md, .json]
+      max_file_bytes: 10000000
+      approval: { write: preApproved }
+",
+    ),
+    (
+        "zone_approval",
+        "\
+sandbox:
+  zones:
+    final:
+      path: ./final
+      approval: { read: preApproved, write: ask, delete: blocked }
+",
+    ),
+    (
+        "network",
+        "\
+network:
+  allow: [\"example.com:443\", \"*.rust-lang.org\"]
+",
+    ),
+    (
+        "approval",
+        "\
+approval:
+  mode: tool
+  require_user_permission: { delete_file: true }
+  require_user_permission_by_risk: { writes_workspace: true, exec: true }
+",
+    ),
+    (
+        "shell",
+        "\
+shell:
+  rules:
+    - { pattern: \"git (log|show|status) *\", approval: ask }
+    - { pattern: \"rm *\", approval: blocked, why: use delete_file }
+  default: blocked
+  env: { set: { CI: \"1\" } }
+",
+    ),
+    (
+        "rule",
+        "\
+shell:
+  rules:
+    - pattern: \"git (log|show) *\"
+      approval: ask
+      why: history is read, never written
+      examples: { match: [git log -1], no_match: [git push, git logx] }
+",
+    ),
+    (
+        "examples",
+        "\
+shell:
+  rules:
+    - pattern: \"wc *\"
+      approval: ask
+      examples:
+        match: [wc, wc -l a.md]
+        no_match: [wcx]
+",
+    ),
+    (
+        "env",
+        "\
+shell:
+  env:
+    pass: [LC_ALL]
+    set: { CI: \"1\", RUST_BACKTRACE: \"1\" }
+",
+    ),
+    (
+        "limits",
+        "\
+limits:
+  timeout_s_default: 60
+  max_stdout_kb: 256
+  max_stderr_kb: 64
+  max_file_write_mb: 10
+  max_turns: 20
+  max_tokens: 200000
+  max_wall_s: 900
+  max_working_s: 600
+  repeat_calls: 3
+  processes: 64
+  memory_mb: 1024
+",
+    ),
+    (
+        "delegation",
+        "\
+delegation: { max_depth: 3, max_children: 8 }
+",
+    ),
+    (
+        "delegation",
+        "\
+sandbox:
+  paths:
+    notes: { root: ./notes, mode: rw }
+delegation: { child_sandbox_policy: own }
+",
+    ),
+    (
+        "worker",
+        "\
+---
+name: formatter
+description: Formats data files
+model: anthropic:claude-haiku-4-5
+sandbox: none
+network: false
+shell:
+  rules: [{ pattern: \"grep *\", approval: ask }]
+tools: [read_file, list_files]
+workers: [validator]
+limits: { max_turns: 10 }
+instructions: Format what you are given.
+---
+",
+    ),
+    (
+        "worker_sandbox",
+        "\
+---
+sandbox:
+  zones:
+    - { name: workspace, mode: ro }
+---
+Read everything; write nothing.
+",
+    ),
+    (
+        "worker_sandbox",
+        "\
+---
+sandbox: { restrict: /src, readonly: true, rebase: false, use: true }
+---
+Say what is wrong with the sources.
+",
+    ),
+    (
+        "worker_zone",
+        "\
+---
+sandbox:
+  zones:
+    - { name: data, mode: ro, suffixes: [.csv], max_file_bytes: 1000000 }
+    - { name: workspace, use: false, approval: { delete: blocked } }
+---
+Hand each file of data to a worker that writes.
+",
+    ),
+    (
+        "worker_shell",
+        "\
+---
+shell:
+  rules: [{ pattern: \"grep *\", approval: ask }]
+  default: ask
+---
+Search before you answer.
+",
+    ),
+];

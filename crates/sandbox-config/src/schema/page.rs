@@ -1,0 +1,208 @@
+//! The reference page: a section for each table of keys, a line for each key.
+
+use std::fmt::Write as _;
+
+use crate::schema::examples;
+use crate::syntax::keys::{Key, Keys, Merge, Names, PROJECT, Shape, USER, WORKER};
+
+/// One section of the page.
+struct Section {
+    table: &'static Keys,
+    title: String,
+    /// Where its keys stand: `sandbox.zones.NAME`.
+    path: String,
+}
+
+/// The sections in the order of the page, each table once.
+struct Sections(Vec<Section>);
+
+pub(super) fn reference() -> String {
+    let mut sections = Sections(Vec::new());
+    let tops = [
+        (&PROJECT, "Project files", ""),
+        (&WORKER, "Worker files", "worker: "),
+        (&USER, "The person's own file", "user: "),
+    ];
+    for (top, title, prefix) in tops {
+        sections.add(top, title.to_owned(), String::new(), prefix);
+    }
+    let mut out = String::new();
+    for section in &sections.0 {
+        sections.print(section, &mut out);
+    }
+    out
+}
+
+impl Sections {
+    fn add(&mut self, table: &'static Keys, title: String, path: String, prefix: &str) {
+        let known = self.0.iter().any(|known| std::ptr::eq(known.table, table));
+        if known || !table.is_read() {
+            return;
+        }
+        self.0.push(Section {
+            table,
+            title,
+            path: path.clone(),
+        });
+        for key in table.list.iter().filter(|key| key.now) {
+            let path = if path.is_empty() {
+                key.name.to_owned()
+            } else {
+                format!("{path}.{}", key.name)
+            };
+            self.below(&key.shape, path, prefix);
+        }
+    }
+
+    fn below(&mut self, shape: &Shape, path: String, prefix: &str) {
+        match shape {
+            Shape::Section(table) => {
+                let title = format!("{prefix}`{path}`");
+                self.add(table, title, path, prefix);
+            }
+            Shape::List(item) | Shape::Some(item) => {
+                self.below(item, format!("{path}[]"), prefix);
+            }
+            Shape::Map(_, item) => self.below(item, format!("{path}.NAME"), prefix),
+            Shape::OneOf(shapes) => {
+                for shape in *shapes {
+                    self.below(shape, path.clone(), prefix);
+                }
+            }
+            Shape::Text
+            | Shape::Like(_)
+            | Shape::Bool
+            | Shape::Count
+            | Shape::Number
+            | Shape::Exactly(_)
+            | Shape::Words(..)
+            | Shape::Null
+            | Shape::Free => {}
+        }
+    }
+
+    fn print(&self, section: &Section, out: &mut String) {
+        let level = if section.path.is_empty() { "##" } else { "###" };
+        line(out, format_args!("{level} {}\n", section.title));
+        let worker = section.title.contains("orker");
+        line(
+            out,
+            format_args!(
+                "| key | value | without it |{} a yes is needed | what it says |\n|---|---|---|{}---|---|",
+                if worker { "" } else { " layers |" },
+                if worker { "" } else { "---|" },
+            ),
+        );
+        for key in section.table.list.iter().filter(|key| key.now) {
+            self.row(key, worker, out);
+        }
+        out.push('\n');
+        let later: Vec<String> = section
+            .table
+            .list
+            .iter()
+            .filter(|key| !key.now)
+            .map(|key| format!("`{}`", key.name))
+            .collect();
+        if !later.is_empty() {
+            let later = later.join(", ");
+            line(
+                out,
+                format_args!("Not yet, and refused by name: {later}.\n"),
+            );
+        }
+        for example in examples::of(section.table.id) {
+            line(out, format_args!("```yaml\n{example}```\n"));
+        }
+    }
+
+    fn row(&self, key: &Key, worker: bool, out: &mut String) {
+        let names: Vec<String> = std::iter::once(&key.name)
+            .chain(key.aliases)
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let without = match (key.required, key.default) {
+            (true, _) => "a mistake".to_owned(),
+            (false, "") => String::new(),
+            (false, default) => format!("`{default}`"),
+        };
+        let layers = match key.merge {
+            _ if worker => "",
+            Merge::Meet => " what all allow |",
+            Merge::Strongest => " the strongest |",
+            Merge::Union => " all of them |",
+        };
+        let text = format!(
+            "| {} | {} | {without} |{layers} {} | {} |",
+            names.join(", "),
+            self.shape(&key.shape),
+            key.trust,
+            key.doc.replace('|', "\\|"),
+        );
+        line(out, format_args!("{text}"));
+    }
+
+    fn shape(&self, shape: &Shape) -> String {
+        match shape {
+            Shape::Text => "text".to_owned(),
+            Shape::Like(form) => form.what.to_owned(),
+            Shape::Bool => "`true`, `false`".to_owned(),
+            Shape::Count => "a whole number above 0".to_owned(),
+            Shape::Number => "a number".to_owned(),
+            Shape::Exactly(number) => format!("`{number}`"),
+            Shape::Words(words, also) => {
+                let quoted = |words: &[&str]| {
+                    let list: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                    list.join(", ")
+                };
+                match also {
+                    [] => quoted(words),
+                    also => format!("{}; also read: {}", quoted(words), quoted(also)),
+                }
+            }
+            Shape::List(item) | Shape::Some(item) => format!("a list: {}", self.shape(item)),
+            Shape::Map(names, item) => {
+                let of = match names {
+                    Names::Any => "names",
+                    Names::Like(form) => form.what,
+                    Names::Words(words) => {
+                        return format!("`{}`, each: {}", words.join("`, `"), self.shape(item));
+                    }
+                };
+                format!("{of}, each: {}", self.shape(item))
+            }
+            Shape::Section(table) => self.link(table),
+            Shape::OneOf(shapes) => {
+                let read = shapes
+                    .iter()
+                    .filter(|shape| !matches!(shape, Shape::Section(table) if !table.is_read()));
+                let list: Vec<String> = read.map(|shape| self.shape(shape)).collect();
+                list.join(", or ")
+            }
+            Shape::Null => "`null`".to_owned(),
+            Shape::Free => "a mapping".to_owned(),
+        }
+    }
+
+    fn link(&self, table: &'static Keys) -> String {
+        let found = self.0.iter().find(|known| std::ptr::eq(known.table, table));
+        found.map_or_else(String::new, |section| {
+            let anchor: String = section
+                .title
+                .to_lowercase()
+                .chars()
+                .filter_map(|c| match c {
+                    ' ' => Some('-'),
+                    c if c.is_alphanumeric() || matches!(c, '_' | '-') => Some(c),
+                    _ => None,
+                })
+                .collect();
+            format!("[{}](#{anchor})", section.title)
+        })
+    }
+}
+
+/// Writing to a string cannot fail.
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(out, "{text}");
+}
