@@ -234,6 +234,7 @@ fn general_spec(callable: &[&Worker]) -> Spec {
 
 fn spec(name: &str, description: String, params: Params) -> Spec {
     Spec {
+        output: None,
         name: name.to_owned(),
         aliases: &[],
         description,

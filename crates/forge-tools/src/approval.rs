@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::call::Caller;
+use crate::change::Change;
 use crate::gate::Reason;
 use crate::tool::BoxFuture;
 
@@ -15,6 +16,9 @@ use crate::tool::BoxFuture;
 ///     tool: "shell".into(),
 ///     arguments: serde_json::json!({"command": "make"}),
 ///     intents: vec!["run make".into()],
+///     changes: Vec::new(),
+///     runner: "os",
+///     network: false,
 ///     reasons: Vec::new(),
 ///     confined: true,
 ///     only_a_person: false,
@@ -31,6 +35,12 @@ pub struct ApprovalRequest {
     pub arguments: Value,
     /// What the call would touch.
     pub intents: Vec<String>,
+    /// What it would make of files.
+    pub changes: Vec<Change>,
+    /// Where it would run: `local`, or `os` for a command under an OS sandbox.
+    pub runner: &'static str,
+    /// Whether it could talk to other machines.
+    pub network: bool,
     /// Why it is asked.
     pub reasons: Vec<Reason>,
     /// Whether a command would run under an OS sandbox.
@@ -60,6 +70,8 @@ impl ApprovalRequest {
         for intent in &self.intents {
             line("would", intent);
         }
+        line("runner", self.runner);
+        line("network", if self.network { "on" } else { "off" });
         if !self.confined {
             line(
                 "warning",
@@ -69,6 +81,11 @@ impl ApprovalRequest {
         for reason in &self.reasons {
             let place = reason.origin.as_deref().unwrap_or("built in");
             line("asked", &format!("{} ({place})", reason.text));
+        }
+        for change in &self.changes {
+            for row in change.diff().lines() {
+                line("", row);
+            }
         }
         text
     }
@@ -173,7 +190,8 @@ impl Approver for NobodyAnswers {
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller};
 /// # let mut request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
-/// #   arguments: serde_json::Value::Null, intents: vec![], reasons: vec![], confined: true,
+/// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
+/// #   runner: "os", network: false, reasons: vec![], confined: true,
 /// #   only_a_person: false };
 /// assert!(rt.block_on(AssumeYes::confined().ask(&request)).allows());
 ///
@@ -279,7 +297,10 @@ mod tests {
             caller: Caller::new("main"),
             tool: "shell".into(),
             arguments: serde_json::json!({"command": "ls\u{1b}[1A\r\u{9b}2K \u{202e}x"}),
-            intents: vec!["run ls\u{7}".into()],
+            intents: vec!["run ls\u{7}".into(), "write /a".into()],
+            changes: vec![Change::new("/a", None, "x\u{1b}[0m\n")],
+            runner: "local",
+            network: true,
             reasons: vec![Reason::new("risk `exec`")],
             confined: false,
             only_a_person: true,
@@ -289,8 +310,15 @@ mod tests {
         tool      shell
                   command = ls\x1b[1A\r\x9b2K \u{202e}x
         would     run ls\x07
+        would     write /a
+        runner    local
+        network   on
         warning   no OS sandbox: the command could touch anything you can
         asked     risk `exec` (built in)
+                  --- (new file)
+                  +++ /a
+                  @@ -0,0 +1 @@
+                  +x\x1b[0m
         ");
     }
 }

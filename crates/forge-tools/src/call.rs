@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::change::Artifact;
 use crate::record::DecisionRecord;
 
 /// On whose behalf a call is made.
@@ -251,6 +252,8 @@ pub struct Reply {
     pub enforcement: Option<Value>,
     /// Where the work was done.
     pub runner: &'static str,
+    /// The files that the call left behind or took away.
+    pub artifacts: Vec<Artifact>,
 }
 
 impl Reply {
@@ -261,12 +264,19 @@ impl Reply {
             structured: None,
             enforcement: None,
             runner: "local",
+            artifacts: Vec::new(),
         }
     }
 
     /// Adds the structured form.
     pub fn structured(mut self, facts: Value) -> Self {
         self.structured = Some(facts);
+        self
+    }
+
+    /// Adds a file that the call left behind or took away.
+    pub fn artifact(mut self, artifact: Artifact) -> Self {
+        self.artifacts.push(artifact);
         self
     }
 }
@@ -322,6 +332,8 @@ pub struct CallResult {
     pub decision: DecisionRecord,
     /// What confined the work, if a process did it.
     pub enforcement: Option<Value>,
+    /// The files that the call left behind or took away.
+    pub artifacts: Vec<Artifact>,
     /// From the call to the result.
     pub duration: Duration,
 }

@@ -4,11 +4,15 @@
 //! (touch) have no public constructor, so a tool that reaches for a file or a
 //! process without going through the executor does not compile.
 
-use file_sandbox::{FileSandbox, SandboxPath};
+use file_sandbox::{FileSandbox, ReadOptions, SandboxPath};
 
 use crate::call::{Code, Failure};
+use crate::change::Change;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
+
+/// A file above this is not compared: nobody reads such a diff.
+const MAX_PREVIEW_CHARS: u64 = 200_000;
 
 /// What [`Tool::decide`](crate::Tool::decide) may look at.
 ///
@@ -33,6 +37,25 @@ impl View<'_> {
     /// The worker holds no files, or the text is no path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
         Ok(self.hands.files()?.path(text)?)
+    }
+
+    /// What a write of `after` would make of the file at `path`, for
+    /// [`Tool::preview`](crate::Tool::preview). None: what is there now cannot be shown (it is no
+    /// text, or too long), so a person sees the arguments alone. Blocks.
+    pub fn change(&self, path: &str, after: impl FnOnce(&str) -> Option<String>) -> Option<Change> {
+        let files = self.hands.files().ok()?;
+        let path = files.path(path).ok()?;
+        let before = match files.exists(&path) {
+            Ok(true) => {
+                let text = files.read(&path, ReadOptions::new().max_chars(MAX_PREVIEW_CHARS));
+                let text = text.ok().filter(|text| !text.truncated)?;
+                Some(text.content)
+            }
+            Ok(false) => None,
+            Err(_) => return None,
+        };
+        let after = after(before.as_deref().unwrap_or_default())?;
+        Some(Change::new(path.as_str(), before, after))
     }
 
     /// Checks the size of what a call would write to `path`.

@@ -52,11 +52,13 @@
 
 mod approval;
 mod call;
+mod change;
 mod command_line;
 mod gate;
 mod hands;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod output;
 mod params;
 #[cfg(feature = "process")]
 mod processes;
@@ -70,9 +72,11 @@ pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, escape_controls,
 };
 pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Reply};
+pub use change::{Artifact, Change, Effect};
 pub use command_line::{CommandLine, LineError, Segment};
 pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
 pub use hands::{Hands, View};
+pub use output::{Field, FieldKind, Output};
 pub use params::{Arguments, Complaint, Param, ParamKind, Params};
 #[cfg(feature = "process")]
 pub use processes::Processes;

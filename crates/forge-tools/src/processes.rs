@@ -59,6 +59,11 @@ impl Processes {
         self.plan.backend() != Backend::None
     }
 
+    /// Whether commands of this worker may talk to other machines.
+    pub fn has_network(&self) -> bool {
+        self.network
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan

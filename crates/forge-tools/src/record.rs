@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::change::Artifact;
 use crate::gate::{Reason, Verdict};
 
 /// What was decided about a call.
@@ -83,6 +84,9 @@ pub struct Record {
     /// What confined it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Value>,
+    /// The files that it left behind or took away.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
 }
 
 /// Keeps records.

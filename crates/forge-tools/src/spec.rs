@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::output::Output;
 use crate::params::Params;
 
 /// The worst that a tool can do, in the five levels of the layered plan.
@@ -167,6 +168,8 @@ pub struct Spec {
     pub description: String,
     /// The arguments.
     pub params: Params,
+    /// The structured result; none: the text is all there is.
+    pub output: Option<Output>,
     /// The worst it can do.
     pub risk: Risk,
     /// Where it would rather run.
@@ -192,6 +195,7 @@ impl Spec {
             "name": self.name,
             "description": self.description,
             "input_schema": self.params.to_json_schema(),
+            "output_schema": self.output.as_ref().map(Output::to_json_schema),
             "risk_level": self.risk,
             "preferred_runner": self.preferred_runner,
             "needs_network": self.needs_network,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::call::{Code, Failure, Reply};
+use crate::change::Change;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::params::Arguments;
@@ -37,6 +38,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     aliases: &[],
 ///     description: "Answers pong.".into(),
 ///     params: Params::default(),
+///     output: None,
 ///     risk: Risk::ReadOnly,
 ///     preferred_runner: PreferredRunner::Local,
 ///     needs_network: false,
@@ -57,6 +59,12 @@ pub trait Tool: Send + Sync + 'static {
     /// When the worker is not able to do it at all: no approval can change that, so
     /// nobody is asked.
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure>;
+
+    /// What the call would make of files, for the person who is asked. Called only when
+    /// somebody is; may read the files that the call would change, and blocks.
+    fn preview(&self, _args: &Arguments, _view: &View<'_>) -> Vec<Change> {
+        Vec::new()
+    }
 
     /// Does it. Only the executor can call this, since only it makes [`Hands`].
     ///

@@ -15,7 +15,7 @@ use crate::gate::{Gate, Intent, Judgement, Request, SafeDefaults, Verdict};
 use crate::hands::{Hands, View};
 use crate::params::{Arguments, nearest};
 use crate::record::{DecisionRecord, NoRecord, Record, Recorder};
-use crate::spec::Spec;
+use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
 use crate::tools;
 
@@ -105,7 +105,7 @@ impl Toolbox {
         })?;
         trail.intents = intents.iter().map(ToString::to_string).collect();
 
-        self.decide(spec, &args, &intents, trail).await?;
+        self.decide(tool, &args, &intents, trail).await?;
         tool.run(args, self.inner.hands.clone()).await
     }
 
@@ -132,11 +132,12 @@ impl Toolbox {
 
     async fn decide(
         &self,
-        spec: &Spec,
+        tool: &dyn Tool,
         args: &Arguments,
         intents: &[Intent],
         trail: &mut Trail,
     ) -> Result<(), Failure> {
+        let spec = tool.spec();
         let confined = self.confined();
         let judgement = self.inner.gate.judge(&Request {
             tool: &spec.name,
@@ -165,7 +166,7 @@ impl Toolbox {
             }
             Verdict::Ask => {
                 self.check_capability(intents)?;
-                self.ask(spec, args, judgement, trail).await
+                self.ask(tool, args, judgement, trail).await
             }
         }
     }
@@ -186,11 +187,12 @@ impl Toolbox {
 
     async fn ask(
         &self,
-        spec: &Spec,
+        tool: &dyn Tool,
         args: &Arguments,
         judgement: Judgement,
         trail: &mut Trail,
     ) -> Result<(), Failure> {
+        let spec = tool.spec();
         let key = format!(
             "{}\n{}\n{}",
             self.inner.hands.caller,
@@ -208,6 +210,14 @@ impl Toolbox {
             tool: spec.name.clone(),
             arguments: args.to_json(),
             intents: trail.intents.clone(),
+            changes: tool.preview(
+                args,
+                &View {
+                    hands: &self.inner.hands,
+                },
+            ),
+            runner: self.runner(spec),
+            network: self.network(spec),
             reasons: judgement.reasons.clone(),
             confined: self.confined(),
             only_a_person: judgement.only_a_person,
@@ -242,6 +252,30 @@ impl Toolbox {
             .allowed_for_run
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a call of this tool runs.
+    fn runner(&self, spec: &Spec) -> &'static str {
+        match spec.risk {
+            Risk::Exec if self.confined() => "os",
+            Risk::Exec
+            | Risk::ReadOnly
+            | Risk::WritesWorkspace
+            | Risk::WritesFs
+            | Risk::Network => "local",
+        }
+    }
+
+    #[cfg(feature = "process")]
+    fn network(&self, spec: &Spec) -> bool {
+        let processes = self.inner.hands.processes.as_ref();
+        spec.needs_network
+            || spec.risk == Risk::Exec && processes.is_some_and(crate::Processes::has_network)
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn network(&self, spec: &Spec) -> bool {
+        spec.needs_network
     }
 
     #[cfg(feature = "process")]
@@ -315,6 +349,7 @@ impl<'a> OpenCall<'a> {
             content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
             duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
             enforcement: result.enforcement.clone(),
+            artifacts: result.artifacts.clone(),
         };
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
@@ -349,6 +384,7 @@ fn finish(
             runner: reply.runner,
             decision,
             enforcement: reply.enforcement,
+            artifacts: reply.artifacts,
             duration: started.elapsed(),
         },
         Err(failure) => CallResult {
@@ -366,6 +402,7 @@ fn finish(
             runner: "none",
             decision,
             enforcement: None,
+            artifacts: Vec::new(),
             duration: started.elapsed(),
         },
     }

@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
+use crate::change::Artifact;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
 use crate::params::{Arguments, Param, Params};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -27,6 +29,7 @@ pub fn delete_file() -> DeleteFile {
                       what it points to stays."
             .to_owned(),
         params: Params::new([Param::text("path", super::PATH).required()]),
+        output: Some(Output::new([Field::flag("success"), Field::text("path")])),
         risk: Risk::WritesWorkspace,
         preferred_runner: PreferredRunner::Local,
         needs_network: false,
@@ -52,7 +55,8 @@ impl Tool for DeleteFile {
             files.delete(&path)?;
             let shown = crate::escape_controls(path.asked());
             Ok(Reply::text(format!("Deleted {shown}"))
-                .structured(json!({ "success": true, "path": path.as_str() })))
+                .structured(json!({ "success": true, "path": path.as_str() }))
+                .artifact(Artifact::deleted(path.as_str())))
         })
     }
 }

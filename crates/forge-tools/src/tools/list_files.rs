@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
 use crate::params::{Arguments, Param, Params};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -33,6 +34,15 @@ pub fn list_files() -> ListFiles {
             Param::text("path", "Directory to list.").default("/"),
             Param::text("pattern", "Glob over the paths below the directory."),
         ]),
+        output: Some(Output::new([
+            Field::text("path"),
+            Field::objects(
+                "entries",
+                Output::new([Field::text("name"), Field::text("kind")]),
+            ),
+            Field::flag("more"),
+            Field::text_list("skipped"),
+        ])),
         risk: Risk::ReadOnly,
         preferred_runner: PreferredRunner::Local,
         needs_network: false,

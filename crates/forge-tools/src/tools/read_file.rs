@@ -41,6 +41,8 @@ pub fn read_file() -> ReadFile {
             .alias("maxChars"),
             Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
         ]),
+        // The text is all there is: clients pass on either the text or the structure.
+        output: None,
         risk: Risk::ReadOnly,
         preferred_runner: PreferredRunner::Local,
         needs_network: false,

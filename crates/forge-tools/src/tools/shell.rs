@@ -14,6 +14,7 @@ use crate::call::{Code, Failure, Reply};
 use crate::command_line::CommandLine;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
+use crate::output::{Field, Output as Schema};
 use crate::params::{Arguments, Param, Params};
 use crate::processes::Processes;
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
@@ -43,6 +44,17 @@ pub fn shell() -> Shell {
             Param::text("command", "The command line.").required(),
             Param::integer("timeout_s", "Seconds until it is ended.", 1, 86_400).alias("timeout"),
         ]),
+        output: Some(Schema::new([
+            Field::integer("exit_code").optional(),
+            Field::text("stdout"),
+            Field::text("stderr"),
+            Field::integer("stdout_bytes"),
+            Field::integer("stderr_bytes"),
+            Field::text("exceeded").optional(),
+            Field::text_list("quarantined"),
+            Field::flag("truncated"),
+            Field::integer("duration_ms"),
+        ])),
         risk: Risk::Exec,
         preferred_runner: PreferredRunner::Docker,
         needs_network: false,
@@ -150,6 +162,7 @@ fn execute(
         text: finished.text(),
         structured: Some(finished.facts()),
         enforcement,
+        artifacts: Vec::new(),
         runner: if processes.is_confined() {
             "os"
         } else {

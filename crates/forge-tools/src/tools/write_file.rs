@@ -1,11 +1,13 @@
 //! `write_file`: creates or replaces one text file.
 
-use file_sandbox::WriteOptions;
+use file_sandbox::{ContentHash, WriteOptions};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
+use crate::change::{Artifact, Change};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
 use crate::params::{Arguments, Param, Params};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
@@ -31,6 +33,12 @@ pub fn write_file() -> WriteFile {
             Param::text("path", super::PATH).required(),
             Param::text("content", "The whole new text of the file.").required(),
         ]),
+        output: Some(Output::new([
+            Field::flag("success"),
+            Field::text("path"),
+            Field::integer("chars"),
+            Field::integer("bytes"),
+        ])),
         risk: Risk::WritesWorkspace,
         preferred_runner: PreferredRunner::Local,
         needs_network: false,
@@ -51,22 +59,33 @@ impl Tool for WriteFile {
         Ok(vec![Intent::Write(path)])
     }
 
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        let content = args.text("content").unwrap_or_default();
+        let path = args.text("path").unwrap_or_default();
+        view.change(path, |_| Some(content.to_owned()))
+            .into_iter()
+            .collect()
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = files.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
-            files.write(&path, content, WriteOptions::default())?;
-            let chars = content.chars().count();
+            let written = files.write(&path, content, WriteOptions::default())?;
             let shown = crate::escape_controls(path.asked());
-            Ok(
-                Reply::text(format!("Written {chars} characters to {shown}")).structured(json!({
+            let hash = ContentHash::of(content.as_bytes());
+            let artifact =
+                Artifact::written(written.path.as_str(), written.bytes, Some(hash.to_string()));
+            let text = format!("Written {} characters to {shown}", written.chars);
+            Ok(Reply::text(text)
+                .structured(json!({
                     "success": true,
                     "path": path.as_str(),
-                    "chars": chars,
-                    "bytes": content.len(),
-                })),
-            )
+                    "chars": written.chars,
+                    "bytes": written.bytes,
+                }))
+                .artifact(artifact))
         })
     }
 }

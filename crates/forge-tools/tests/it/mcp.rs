@@ -164,6 +164,7 @@ where
     F: Fn() -> BoxFuture<'static, Result<Reply, Failure>> + Send + Sync + 'static,
 {
     let spec = Spec {
+        output: None,
         name: name.into(),
         aliases: &[],
         description: "For a test.".into(),

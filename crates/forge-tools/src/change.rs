@@ -1,0 +1,107 @@
+//! What a call would change in a file, and what it did change: the one is shown to a person before
+//! it happens, the other is kept in the record.
+
+use serde::Serialize;
+
+/// A file as it would be after a call.
+///
+/// ```
+/// let change = forge_tools::Change::new("/a.md", Some("one\n".into()), "two\n");
+/// assert_eq!(change.diff(), "--- /a.md\n+++ /a.md\n@@ -1 +1 @@\n-one\n+two\n");
+/// let new = forge_tools::Change::new("/b.md", None, "x\n");
+/// assert!(new.diff().starts_with("--- (new file)\n+++ /b.md\n"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    path: String,
+    before: Option<String>,
+    after: String,
+}
+
+impl Change {
+    /// The file at `path`, before (none: there is no such file) and after.
+    pub fn new(path: impl Into<String>, before: Option<String>, after: impl Into<String>) -> Self {
+        Change {
+            path: path.into(),
+            before,
+            after: after.into(),
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// A unified diff with three lines around each change. Nothing is escaped here: whoever shows
+    /// it does that.
+    pub fn diff(&self) -> String {
+        let old = self.before.as_deref().unwrap_or_default();
+        let from = match &self.before {
+            Some(_) => self.path.as_str(),
+            None => "(new file)",
+        };
+        let diff = similar::TextDiff::from_lines(old, &self.after);
+        diff.unified_diff()
+            .context_radius(3)
+            .header(from, &self.path)
+            .to_string()
+    }
+}
+
+/// What became of a file.
+///
+/// ```
+/// assert_eq!(serde_json::json!(forge_tools::Effect::Written), "written");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Created, replaced, edited or appended to.
+    Written,
+    /// Removed, or moved away.
+    Deleted,
+}
+
+/// A file that a call left behind or took away.
+///
+/// ```
+/// use forge_tools::{Artifact, Effect};
+/// let artifact = Artifact::deleted("/a.md");
+/// assert_eq!((artifact.path.as_str(), artifact.effect), ("/a.md", Effect::Deleted));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Artifact {
+    /// Its sandbox path.
+    pub path: String,
+    /// What became of it.
+    pub effect: Effect,
+    /// Its size afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// SHA-256 of its content afterwards, in hex, where the tool knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl Artifact {
+    /// A file that now holds `bytes` bytes with this hash.
+    pub fn written(path: impl Into<String>, bytes: u64, sha256: Option<String>) -> Self {
+        Artifact {
+            path: path.into(),
+            effect: Effect::Written,
+            bytes: Some(bytes),
+            sha256,
+        }
+    }
+
+    /// A file that is gone.
+    pub fn deleted(path: impl Into<String>) -> Self {
+        Artifact {
+            path: path.into(),
+            effect: Effect::Deleted,
+            bytes: None,
+            sha256: None,
+        }
+    }
+}
