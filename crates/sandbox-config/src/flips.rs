@@ -128,7 +128,10 @@ fn worker(front: &str) -> Result<String, String> {
         trust: Trust::Given,
         ..Sources::new(dir.path())
     };
-    if front.contains("restrict") {
+    if ["restrict", "paths", "mounts"]
+        .iter()
+        .any(|key| front.contains(key))
+    {
         sources.choice = ConfigChoice::None;
         sources.without_file = WithoutFile::RootAtStart;
     }
@@ -474,6 +477,18 @@ fn worker_rows() -> Vec<Row> {
             "restrict",
             "sandbox: { restrict: / }",
             restrict,
+        ),
+        (
+            &WORKER_SANDBOX,
+            "paths",
+            restrict,
+            "sandbox: { paths: { docs: { root: ./docs, mode: rw } } }",
+        ),
+        (
+            &WORKER_SANDBOX,
+            "mounts",
+            restrict,
+            "sandbox: { mounts: [{ source: ., target: /workers }] }",
         ),
         (
             &WORKER_SANDBOX,

@@ -3,10 +3,10 @@
 //! without a declaration gets (behaviour C1, C2).
 
 pub(crate) mod choose;
-mod mounts;
+pub(crate) mod mounts;
 pub(crate) mod named;
 mod path_lists;
-mod paths;
+pub(crate) mod paths;
 pub(crate) mod place;
 mod root;
 mod table;

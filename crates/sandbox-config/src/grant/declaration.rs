@@ -5,7 +5,7 @@
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
-use crate::grant::restrict::Restrict;
+use crate::grant::restrict::{Place, Restrict};
 use crate::grant::shell::RuleList;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
@@ -42,6 +42,8 @@ pub(crate) enum MountWish {
     Zones(Vec<ZoneDeclaration>),
     /// `restrict`, `readonly`, `rebase`.
     Restrict(Restrict),
+    /// The old form, in a program with one root.
+    Places(Vec<Place>),
 }
 
 impl Declaration {
@@ -131,7 +133,8 @@ impl Declaration {
             MountWish::Undeclared
             | MountWish::Nothing
             | MountWish::Inherit
-            | MountWish::Restrict(_) => &[],
+            | MountWish::Restrict(_)
+            | MountWish::Places(_) => &[],
         };
         zones.iter().map(|zone| zone.name.as_str())
     }

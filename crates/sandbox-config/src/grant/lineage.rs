@@ -34,7 +34,7 @@ use crate::worker::Worker;
 /// let write = Question::path("/data/a.md", Operation::Write);
 /// let decisive = lineage.decisive(&write);
 /// assert_eq!((decisive.who.as_str(), decisive.verdict), ("fmt", Verdict::Block));
-/// assert_eq!(decisive.origin.unwrap().to_string(), "workers/fmt.worker:2:41");
+/// assert_eq!(decisive.origin.unwrap().to_string(), "workers/fmt.worker:2:40");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lineage {
@@ -141,9 +141,13 @@ impl Lineage {
     /// # Errors
     /// It declares more than the ceiling.
     pub fn entry(&self, worker: &Worker) -> Result<Lineage, Escalation> {
-        let grant = self.project.grant.entry(worker.declaration())?;
+        let ceiling = worker.ceiling(&self.project.grant);
+        let grant = ceiling.entry(worker.declaration())?;
         Ok(Lineage {
-            project: self.project.clone(),
+            project: Step {
+                grant: ceiling.into_owned(),
+                ..self.project.clone()
+            },
             workers: vec![Step::of(worker, grant)],
         })
     }
@@ -222,7 +226,7 @@ impl Grant {
     }
 
     /// The sandbox path of a host path, by text.
-    fn place_of(&self, host: &Path) -> Option<String> {
+    pub(crate) fn place_of(&self, host: &Path) -> Option<String> {
         let mount = self
             .mounts()
             .filter(|mount| host.starts_with(mount.host()))

@@ -29,7 +29,7 @@ use crate::grant::limits::Limits;
 use crate::grant::meet::{DrawnFrom, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
-use crate::grant::restrict::meet_restrict;
+use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::ShellRules;
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 
@@ -140,6 +140,14 @@ impl Grant {
         self.meet(declaration, undeclared, NetworkAccess::Denied, None)
     }
 
+    /// The same grant over other mounts: a program that leaves its sandbox to its workers (old form).
+    pub(crate) fn over(&self, mounts: Vec<Mount>) -> Grant {
+        Grant {
+            mounts,
+            ..self.clone()
+        }
+    }
+
     /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let grant = if declaration.is_undeclared() {
@@ -175,6 +183,7 @@ impl Grant {
             MountWish::Inherit => self.handed_on(),
             MountWish::Zones(zones) => meet_zones(self.source(), zones, &mut violations),
             MountWish::Restrict(wish) => meet_restrict(self.source(), wish, &mut violations),
+            MountWish::Places(places) => meet_places(self.source(), places),
         };
         let network = match &declaration.network {
             None => undeclared_network,
@@ -237,7 +246,8 @@ impl Grant {
                     | MountWish::Nothing
                     | MountWish::Inherit
                     | MountWish::Zones(_)
-                    | MountWish::Restrict(_) => DrawnFrom::Caller,
+                    | MountWish::Restrict(_)
+                    | MountWish::Places(_) => DrawnFrom::Caller,
                 },
             }),
         }

@@ -126,6 +126,39 @@ fn normal(place: &str) -> Result<String, PlaceError> {
     Ok(format!("/{}", names.join("/")))
 }
 
+/// One directory of an old declaration, as far as it lies in the program's sandbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) restrict: Restrict,
+    pub(crate) suffixes: Option<Vec<String>>,
+    pub(crate) max_file_bytes: Option<u64>,
+}
+
+/// What of these mounts lies at any of these places. Whoever wrote them knew of no parent, so what
+/// is not held is left out, and nothing is an escalation.
+pub(crate) fn meet_places(held: &[Mount], places: &[Place]) -> Vec<Mount> {
+    let mut list: Vec<Mount> = Vec::new();
+    for place in places {
+        let mut unheld = Vec::new();
+        for mut mount in meet_restrict(held, &place.restrict, &mut unheld) {
+            mount.suffixes = match (mount.suffixes.take(), &place.suffixes) {
+                (Some(held), Some(own)) => {
+                    Some(held.into_iter().filter(|one| own.contains(one)).collect())
+                }
+                (held, own) => held.or_else(|| own.clone()),
+            };
+            mount.max_file_bytes = match (mount.max_file_bytes, place.max_file_bytes) {
+                (Some(held), Some(own)) => Some(held.min(own)),
+                (held, own) => held.or(own),
+            };
+            if !list.iter().any(|known| known.target == mount.target) {
+                list.push(mount);
+            }
+        }
+    }
+    list
+}
+
 /// A part of what the project declares as a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

@@ -25,6 +25,7 @@ pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
     pub(crate) worker_dirs: Vec<PathBuf>,
+    pub(crate) own_files: OwnFiles,
 }
 
 /// How far workers may call workers.
@@ -54,6 +55,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
             worker_dirs: Vec::new(),
+            own_files: OwnFiles::default(),
         };
     };
     version(&mut walk.reports, &top);
@@ -75,13 +77,12 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
     let mut ceiling = Grant::empty();
     sandbox(walk, &top, found, &mut ceiling);
-    protect_own_files(
+    let own_files = OwnFiles::of(found, &worker_dirs);
+    own_files.protect(
         &mut walk.reports,
         ceiling.front,
         &mut ceiling.mounts,
-        found,
-        &worker_dirs,
-        root,
+        &root.span,
     );
     ceiling.network = network::project_network(walk, top.get("network"));
     ceiling.approval = sections::approval(walk, top.get("approval"));
@@ -93,6 +94,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         ceiling,
         delegation,
         worker_dirs,
+        own_files,
     }
 }
 
@@ -247,42 +249,61 @@ fn unite(list: &mut Vec<String>, more: Vec<String>) {
     }
 }
 
-/// A worker that could write the project file or a worker file would write its own rights.
-fn protect_own_files(
-    reports: &mut Reports,
-    front: FrontEnd,
-    mounts: &mut [Mount],
-    found: &Found,
-    worker_dirs: &[PathBuf],
-    root: &Node,
-) {
-    let named = found.file.iter().cloned();
-    let project_files = PROJECT_FILES.iter().map(|name| found.dir.join(name));
-    let worker_files = worker_dirs.iter().map(|dir| dir.join("*.worker"));
-    let mut own: Vec<PathBuf> = named.chain(project_files).chain(worker_files).collect();
-    own.sort();
-    own.dedup();
-    for mount in mounts {
-        mount.own_files = own
-            .iter()
-            .filter_map(|file| file.strip_prefix(&mount.host).ok())
-            .filter_map(Path::to_str)
-            .map(|relative| format!("/{relative}"))
-            .collect();
-        let among_workers = worker_dirs.iter().any(|dir| mount.host.starts_with(dir));
-        if among_workers && mount.mode == Mode::ReadWrite {
-            reports.add(
-                Diagnostic::error(
-                    Code::HostPath,
-                    format!(
-                        "{} `{}` would let workers rewrite worker files",
-                        front.noun(),
-                        mount.name
-                    ),
-                )
-                .at(&root.span)
-                .help("make it ro, or move it out of the worker search paths"),
-            );
+/// Forge's own project and worker files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnFiles {
+    files: Vec<PathBuf>,
+    worker_dirs: Vec<PathBuf>,
+}
+
+impl OwnFiles {
+    fn of(found: &Found, worker_dirs: &[PathBuf]) -> OwnFiles {
+        let named = found.file.iter().cloned();
+        let project_files = PROJECT_FILES.iter().map(|name| found.dir.join(name));
+        let worker_files = worker_dirs.iter().map(|dir| dir.join("*.worker"));
+        let mut files: Vec<PathBuf> = named.chain(project_files).chain(worker_files).collect();
+        files.sort();
+        files.dedup();
+        OwnFiles {
+            files,
+            worker_dirs: worker_dirs.to_vec(),
+        }
+    }
+
+    /// A worker that could write the project file or a worker file would write its own rights.
+    pub(crate) fn protect(
+        &self,
+        reports: &mut Reports,
+        front: FrontEnd,
+        mounts: &mut [Mount],
+        at: &Span,
+    ) {
+        for mount in mounts {
+            mount.own_files = self
+                .files
+                .iter()
+                .filter_map(|file| file.strip_prefix(&mount.host).ok())
+                .filter_map(Path::to_str)
+                .map(|relative| format!("/{relative}"))
+                .collect();
+            let among_workers = self
+                .worker_dirs
+                .iter()
+                .any(|dir| mount.host.starts_with(dir));
+            if among_workers && mount.mode == Mode::ReadWrite {
+                reports.add(
+                    Diagnostic::error(
+                        Code::HostPath,
+                        format!(
+                            "{} `{}` would let workers rewrite worker files",
+                            front.noun(),
+                            mount.name
+                        ),
+                    )
+                    .at(at)
+                    .help("make it ro, or move it out of the worker search paths"),
+                );
+            }
         }
     }
 }

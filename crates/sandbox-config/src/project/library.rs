@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::front::FrontEnd;
 use crate::grant::Grant;
+use crate::project::ceiling::OwnFiles;
 use crate::project::show;
 use crate::project::sources::{Sources, Trust};
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
 use crate::syntax::read::read;
-use crate::syntax::text::Layer;
+use crate::syntax::text::{Layer, Span};
 use crate::worker::{Worker, bad_name, is_name, parse};
 
 /// Where the workers of a project are.
@@ -22,6 +24,7 @@ pub(crate) struct Library {
     pub(crate) project: PathBuf,
     pub(crate) trust: Trust,
     pub(crate) known_tools: Option<Vec<String>>,
+    pub(crate) own_files: OwnFiles,
 }
 
 /// More worker files than any project has.
@@ -144,7 +147,11 @@ impl Library {
             ..Sources::new(&self.show_from)
         };
         let mut walk = Walk::new(&sources, &self.project);
-        let worker = parse(&mut walk, &text, file, ceiling);
+        let mut worker = parse(&mut walk, &text, file, ceiling);
+        if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
+            let at = Span::start(&text);
+            (self.own_files).protect(&mut walk.reports, FrontEnd::Paths, program, &at);
+        }
         let Walk {
             reports, widening, ..
         } = walk;

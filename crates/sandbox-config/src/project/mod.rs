@@ -124,6 +124,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
             project: found.dir.clone(),
             trust: sources.trust.clone(),
             known_tools: sources.known_tools.clone(),
+            own_files: read.own_files,
         },
         dir: found.dir,
         file: found.file,
@@ -239,7 +240,7 @@ impl Project {
     /// # Errors
     /// It declares more than the ceiling.
     pub fn entry_grant(&self, worker: &Worker) -> Result<Grant, Escalation> {
-        self.ceiling.entry(worker.declaration())
+        worker.ceiling(&self.ceiling).entry(worker.declaration())
     }
 
     /// The directories that are searched for workers, in order; they need not exist.

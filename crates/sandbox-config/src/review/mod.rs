@@ -89,7 +89,7 @@ impl Project {
     fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<Branch> {
         for worker in workers {
             findings.extend_from_slice(worker.warnings());
-            if let Err(escalation) = self.ceiling().child(worker.declaration()) {
+            if let Err(escalation) = worker.ceiling(self.ceiling()).child(worker.declaration()) {
                 findings.extend(escalation.diagnostics_list());
             }
             lints::worker_rules(worker, findings);

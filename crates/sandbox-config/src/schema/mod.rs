@@ -32,7 +32,7 @@ pub fn project() -> String {
 /// ```
 /// let schema: serde_json::Value =
 ///     serde_json::from_str(&sandbox_config::schema::worker()).unwrap();
-/// assert_eq!(schema["properties"]["network"]["type"], "boolean");
+/// assert_eq!(schema["properties"]["tools"]["type"], "array");
 /// ```
 #[must_use]
 pub fn worker() -> String {

@@ -1,13 +1,16 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
+mod old;
 mod sandbox;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::limits::Limits;
+use crate::grant::mount::Mount;
 use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
@@ -60,6 +63,8 @@ pub struct Worker {
     shown: String,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
+    /// Old form: what the program holds, if it says nothing itself.
+    program: Option<Vec<Mount>>,
 }
 
 /// Whom a worker may call.
@@ -182,6 +187,18 @@ impl Worker {
         &self.widening
     }
 
+    /// What bounds it: the project, or (old form) its own word, if the project has none.
+    pub(crate) fn ceiling<'g>(&self, project: &'g Grant) -> Cow<'g, Grant> {
+        match &self.program {
+            Some(mounts) => Cow::Owned(project.over(mounts.clone())),
+            None => Cow::Borrowed(project),
+        }
+    }
+
+    pub(crate) fn program_mut(&mut self) -> Option<&mut [Mount]> {
+        self.program.as_deref_mut()
+    }
+
     pub(crate) fn with_reports(
         self,
         warnings: Vec<Diagnostic>,
@@ -245,12 +262,17 @@ pub(crate) fn parse(
         .map(str::to_owned);
     let model = top.string(&mut walk.reports, "model").map(str::to_owned);
     let instructions = instructions(&mut walk.reports, &top, body);
+    let mut program = None;
     let mut declaration = match top.get("sandbox") {
         None => Declaration::undeclared(),
-        Some(entry) => Declaration {
-            sandbox: Some(entry.key_span.clone()),
-            ..sandbox::read(walk, entry, ceiling, &name)
-        },
+        Some(entry) => {
+            let old = sandbox::read(walk, entry, ceiling, &name);
+            program = old.program;
+            Declaration {
+                sandbox: Some(entry.key_span.clone()),
+                ..old.declaration
+            }
+        }
     };
     if let Some(entry) = top.get("network") {
         declaration.network = network::network(&mut walk.reports, entry)
@@ -277,6 +299,7 @@ pub(crate) fn parse(
         shown: text.name.clone(),
         warnings: Vec::new(),
         widening: Vec::new(),
+        program,
     })
 }
 

@@ -15,14 +15,53 @@ use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::{Entry, Node, Value};
+use crate::worker::old::{self, Old};
 
 /// Read the `sandbox` key.
-pub(crate) fn read(
-    walk: &mut Walk<'_>,
-    entry: &Entry,
-    ceiling: &Grant,
-    worker: &str,
-) -> Declaration {
+pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: &str) -> Old {
+    let of_today = |declaration| Old {
+        declaration,
+        program: None,
+    };
+    if let Value::Map(_) = &entry.node.value {
+        let Some(section) = Fields::open(
+            &mut walk.reports,
+            &entry.node,
+            "sandbox",
+            &keys::WORKER_SANDBOX,
+        ) else {
+            return of_today(Declaration::none());
+        };
+        let forms: Vec<&Entry> = [
+            "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use",
+        ]
+        .into_iter()
+        .filter_map(|key| section.get(key))
+        .collect();
+        return match forms.as_slice() {
+            [old] if matches!(old.key.as_str(), "paths" | "mounts") => {
+                old::read(walk, old, ceiling)
+            }
+            [old, other, ..] if matches!(old.key.as_str(), "paths" | "mounts") => {
+                walk.reports.add(
+                    Diagnostic::error(
+                        Code::FrontEnd,
+                        format!("`{}` is an old form and stands alone", old.key),
+                    )
+                    .at(&old.key_span)
+                    .related(&other.key_span, format!("`{}` is here", other.key))
+                    .help("keep the other one: the project says what there is"),
+                );
+                of_today(Declaration::none())
+            }
+            [] | [_, ..] => of_today(mapping(walk, &section, ceiling, worker)),
+        };
+    }
+    of_today(word(walk, entry))
+}
+
+/// `none` or `inherit`.
+fn word(walk: &mut Walk<'_>, entry: &Entry) -> Declaration {
     if let Value::Str(_) = &entry.node.value {
         let words = [("none", true), ("inherit", false)];
         return match fields::word(&mut walk.reports, &entry.node, "sandbox", &words) {
@@ -37,14 +76,20 @@ pub(crate) fn read(
         );
         return Declaration::none();
     }
-    let Some(section) = Fields::open(
-        &mut walk.reports,
+    walk.reports.add(fields::wrong_type(
         &entry.node,
         "sandbox",
-        &keys::WORKER_SANDBOX,
-    ) else {
-        return Declaration::none();
-    };
+        "`none`, `inherit` or a mapping",
+    ));
+    Declaration::none()
+}
+
+fn mapping(
+    walk: &mut Walk<'_>,
+    section: &Fields<'_>,
+    ceiling: &Grant,
+    worker: &str,
+) -> Declaration {
     let subtree = ["restrict", "readonly", "rebase", "use"]
         .into_iter()
         .find_map(|key| section.get(key));
@@ -64,7 +109,7 @@ pub(crate) fn read(
             named(walk, zones, ceiling, worker)
         }
         (None, Some(key)) => {
-            let wish = restrict(&mut walk.reports, &section);
+            let wish = restrict(&mut walk.reports, section);
             if let Some(problem) = misplaced_subtree(key, &wish, ceiling) {
                 walk.reports.add(problem);
                 return Declaration::none();

@@ -10,6 +10,7 @@ mod execution;
 mod fixtures;
 mod layers;
 mod lineage;
+mod migration;
 mod own_sandbox;
 mod pages;
 mod restrict;

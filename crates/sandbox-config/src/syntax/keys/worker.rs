@@ -2,7 +2,10 @@
 
 use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
 use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES};
-use crate::syntax::keys::shape::{DELEGATE, SANDBOX_PATH, SUFFIX, Shape, WORKER_NAME};
+use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
+use crate::syntax::keys::shape::{
+    DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SUFFIX, Shape, WORKER_NAME,
+};
 use crate::syntax::keys::shell::WORKER_SHELL;
 use crate::syntax::keys::{Keys, MODE_HELP, RULES_HELP, later, now};
 
@@ -160,6 +163,16 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
         )
         .default("false"),
         now(
+            "paths",
+            Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&NAMED_PATH)),
+            "Old form. Read with a warning where the project has one root; elsewhere an error that prints the new form.",
+        ),
+        now(
+            "mounts",
+            Shape::List(&Shape::Section(&MOUNT)),
+            "Old form, as `paths`.",
+        ),
+        now(
             "use",
             Shape::Bool,
             "`false`: held to be passed on; its own tools cannot touch it.",
@@ -167,10 +180,6 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
         .default("true"),
     ],
     foreign: &[
-        (
-            "paths",
-            "this project has zones. Name the ones this worker needs:\nsandbox:\n  zones:\n    - { name: cache, mode: rw }",
-        ),
         ("root", "the root belongs to the project file"),
         (
             "mode",

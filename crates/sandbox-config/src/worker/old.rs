@@ -1,0 +1,352 @@
+//! The old forms of a worker's sandbox (behaviour C23, F001-16): `paths` and `mounts` in the worker
+//! itself, from the time before the project said what there is. Where directories have names, that
+//! is an error which prints what to write instead. In a project with one root it still works, with
+//! a warning: as the program's sandbox if the program has none, else as a narrowing of it.
+
+use std::fmt::Write as _;
+
+use crate::front::{FrontEnd, mounts, paths};
+use crate::grant::Grant;
+use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
+use crate::grant::mount::{Mode, Mount};
+use crate::grant::restrict::{Place, Restrict};
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::yaml::{Entry, Node, Value};
+
+/// What an old declaration comes to.
+pub(crate) struct Old {
+    pub(crate) declaration: Declaration,
+    /// What the program holds by it, if the program says nothing itself.
+    pub(crate) program: Option<Vec<Mount>>,
+}
+
+/// Read `paths` or `mounts` of a worker.
+pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant) -> Old {
+    let written = written(entry);
+    let nothing = Old {
+        declaration: Declaration::none(),
+        program: None,
+    };
+    match ceiling.front() {
+        FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => {
+            walk.reports.add(replaced(entry, &written, ceiling));
+            nothing
+        }
+        FrontEnd::Root | FrontEnd::Mounts => {
+            let table = match entry.key.as_str() {
+                "mounts" => mounts::read(walk, &entry.node),
+                _ => paths::read(walk, &entry.node),
+            };
+            if ceiling.mounts().next().is_none() {
+                walk.reports.add(as_program(entry, &written));
+                Old {
+                    declaration: Declaration::zones(
+                        table
+                            .iter()
+                            .map(|mount| ZoneDeclaration::new(mount.name(), mount.mode())),
+                    ),
+                    program: Some(table),
+                }
+            } else {
+                let (places, dropped) = places(&table, ceiling);
+                walk.reports.add(as_narrowing(entry, &places, &dropped));
+                let mut declaration = Declaration::none();
+                declaration.mounts = MountWish::Places(places);
+                Old {
+                    declaration,
+                    program: None,
+                }
+            }
+        }
+    }
+}
+
+/// Where the directories of an old declaration lie in the program's sandbox; and the names of
+/// those that lie outside.
+fn places(table: &[Mount], ceiling: &Grant) -> (Vec<Place>, Vec<String>) {
+    let mut places = Vec::new();
+    let mut dropped = Vec::new();
+    for mount in table {
+        let place = ceiling.place_of(mount.host());
+        match place.and_then(|place| Restrict::to(&place).ok()) {
+            Some(restrict) => places.push(Place {
+                restrict: match mount.mode() {
+                    Mode::ReadOnly => restrict.readonly(true),
+                    Mode::ReadWrite => restrict,
+                },
+                suffixes: mount.suffixes().map(<[String]>::to_vec),
+                max_file_bytes: mount.max_file_bytes(),
+            }),
+            None => dropped.push(mount.name().to_owned()),
+        }
+    }
+    (places, dropped)
+}
+
+/// One directory as an old file spells it. Nothing is checked here: it is only shown again.
+struct Written {
+    name: String,
+    root: String,
+    mode: Mode,
+    suffixes: Vec<String>,
+    max_file_bytes: Option<i64>,
+}
+
+fn written(entry: &Entry) -> Vec<Written> {
+    let one = |name: String, node: &Node| Written {
+        root: text(node, &["root", "path", "source", "host"])
+            .unwrap_or_else(|| format!("./{name}")),
+        mode: mode(node, entry.key == "mounts"),
+        suffixes: texts(node, &["suffixes", "allowed_suffixes", "allowedSuffixes"]),
+        max_file_bytes: count(node, &["max_file_bytes", "maxFileBytes"]),
+        name,
+    };
+    match &entry.node.value {
+        Value::Map(entries) => entries
+            .iter()
+            .map(|entry| one(entry.key.clone(), &entry.node))
+            .collect(),
+        Value::List(items) => items
+            .iter()
+            .map(|item| {
+                let target = text(item, &["target", "name", "destination"]).unwrap_or_default();
+                let name = target.trim_matches(['.', '/']).rsplit('/').next();
+                let name = name.filter(|name| !name.is_empty()).unwrap_or("project");
+                one(name.to_owned(), item)
+            })
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+            Vec::new()
+        }
+    }
+}
+
+/// `paths` read unless they say `rw`; `mounts` write unless they say `readonly`.
+fn mode(node: &Node, of_mount: bool) -> Mode {
+    let readonly = find(node, &["readonly", "readOnly", "read_only"]);
+    let readonly = readonly.map(|value| matches!(value, Value::Bool(true)));
+    match (text(node, &["mode"]).as_deref(), readonly) {
+        (Some("rw"), None) => Mode::ReadWrite,
+        (None, Some(false)) => Mode::ReadWrite,
+        (None, None) if of_mount => Mode::ReadWrite,
+        (Some(_) | None, _) => Mode::ReadOnly,
+    }
+}
+
+fn find<'n>(node: &'n Node, keys: &[&str]) -> Option<&'n Value> {
+    let Value::Map(entries) = &node.value else {
+        return None;
+    };
+    let entry = entries
+        .iter()
+        .find(|entry| keys.contains(&entry.key.as_str()))?;
+    Some(&entry.node.value)
+}
+
+fn text(node: &Node, keys: &[&str]) -> Option<String> {
+    match find(node, keys)? {
+        Value::Str(text) => Some(text.clone()),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::List(_)
+        | Value::Map(_) => None,
+    }
+}
+
+fn texts(node: &Node, keys: &[&str]) -> Vec<String> {
+    let Some(Value::List(items)) = find(node, keys) else {
+        return Vec::new();
+    };
+    items
+        .iter()
+        .filter_map(|item| match &item.value {
+            Value::Str(text) => Some(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::List(_)
+            | Value::Map(_) => None,
+        })
+        .collect()
+}
+
+fn count(node: &Node, keys: &[&str]) -> Option<i64> {
+    match find(node, keys)? {
+        Value::Int(number) => Some(*number),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::List(_)
+        | Value::Map(_) => None,
+    }
+}
+
+/// Where directories have names: what to write here, and in the project file if it lacks them.
+fn replaced(entry: &Entry, written: &[Written], ceiling: &Grant) -> Diagnostic {
+    let noun = ceiling.front().noun();
+    let error = Diagnostic::error(
+        Code::FrontEnd,
+        format!(
+            "`sandbox.{}` in a worker is an old form: the project says what there is",
+            entry.key
+        ),
+    )
+    .at(&entry.key_span);
+    if written.is_empty() {
+        return error.help(
+            "name what this worker needs\nsandbox:\n  zones:\n    - { name: data, mode: ro }",
+        );
+    }
+    let mut help = "write\nsandbox:\n  zones:\n".to_owned();
+    for one in written {
+        let _ = writeln!(help, "    - {}", one.shown(&[("name", &one.name)]));
+    }
+    let missing: Vec<&Written> = written
+        .iter()
+        .filter(|one| ceiling.mount(&one.name).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let (section, key) = match ceiling.front() {
+            FrontEnd::Paths => ("paths", "root"),
+            FrontEnd::PathLists => ("write_paths", ""),
+            FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts => ("zones", "path"),
+        };
+        let _ = writeln!(
+            help,
+            "and in the project file, which has no such {noun} yet"
+        );
+        let _ = writeln!(help, "sandbox:\n  {section}:");
+        for one in missing {
+            let _ = match key {
+                "" => writeln!(help, "    - {}", scalar(&one.root)),
+                key => writeln!(
+                    help,
+                    "    {}: {}",
+                    scalar(&one.name),
+                    one.shown(&[(key, &one.root)])
+                ),
+            };
+        }
+    }
+    error.help(help.trim_end().to_owned())
+}
+
+fn as_program(entry: &Entry, written: &[Written]) -> Diagnostic {
+    let mut help = "move it to the program's file\nsandbox:\n  paths:\n".to_owned();
+    for one in written {
+        let _ = writeln!(
+            help,
+            "    {}: {}",
+            scalar(&one.name),
+            one.shown(&[("root", &one.root)])
+        );
+    }
+    Diagnostic::warning(
+        Code::Alias,
+        format!(
+            "`sandbox.{}` in a worker is an old form: the program has no sandbox, so this one is read as the program's",
+            entry.key
+        ),
+    )
+    .at(&entry.key_span)
+    .help(help.trim_end().to_owned())
+}
+
+fn as_narrowing(entry: &Entry, places: &[Place], dropped: &[String]) -> Diagnostic {
+    let mut warning = Diagnostic::warning(
+        Code::Alias,
+        format!(
+            "`sandbox.{}` in a worker is an old form: the program's sandbox holds, and this only narrows it",
+            entry.key
+        ),
+    )
+    .at(&entry.key_span);
+    if !dropped.is_empty() {
+        warning = warning.note(format!(
+            "outside of it, and not held: {}",
+            dropped.join(", ")
+        ));
+    }
+    warning.help(match places {
+        [] => "write\nsandbox: none".to_owned(),
+        [one] => {
+            let readonly = match one.restrict.readonly {
+                Some(true) => "\n  readonly: true",
+                Some(false) | None => "",
+            };
+            let place = scalar(one.restrict.place());
+            format!("write\nsandbox:\n  restrict: {place}{readonly}")
+        }
+        _ => {
+            "a worker has one subtree: let the program list `paths`, and name them here".to_owned()
+        }
+    })
+}
+
+impl Written {
+    /// `{ name: cache, mode: rw, suffixes: [.json] }`
+    fn shown(&self, first: &[(&str, &str)]) -> String {
+        let mut parts: Vec<String> = first
+            .iter()
+            .map(|(key, value)| format!("{key}: {}", scalar(value)))
+            .collect();
+        parts.push(format!("mode: {}", self.mode));
+        if !self.suffixes.is_empty() {
+            let list: Vec<String> = self.suffixes.iter().map(|suffix| scalar(suffix)).collect();
+            parts.push(format!("suffixes: [{}]", list.join(", ")));
+        }
+        if let Some(bytes) = self.max_file_bytes {
+            parts.push(format!("max_file_bytes: {bytes}"));
+        }
+        format!("{{ {} }}", parts.join(", "))
+    }
+}
+
+/// A string as YAML reads it back: in quotes unless it can be nothing else.
+fn scalar(text: &str) -> String {
+    let plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
+    let word = text
+        .trim_matches(['.', '/'])
+        .starts_with(|c: char| c.is_ascii_alphabetic());
+    let other = [
+        "true", "false", "null", "yes", "no", "on", "off", "inf", "nan",
+    ]
+    .contains(&text.trim_start_matches('.').to_lowercase().as_str());
+    if plain && word && !other && !text.starts_with('-') {
+        text.to_owned()
+    } else {
+        serde_json::Value::String(text.to_owned()).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_pasted() {
+        for (text, expected) in [
+            ("cache", "cache"),
+            ("./cache/a-b_c.d", "./cache/a-b_c.d"),
+            (".json", ".json"),
+            ("true", "\"true\""),
+            ("12", "\"12\""),
+            (".inf", "\".inf\""),
+            ("a b", "\"a b\""),
+            ("a: b", "\"a: b\""),
+            ("- a", "\"- a\""),
+            ("", "\"\""),
+            (".", "\".\""),
+            ("é\n\"", "\"é\\n\\\"\""),
+        ] {
+            assert_eq!(scalar(text), expected);
+        }
+    }
+}
