@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Run one command, confined as the project says.
     Exec(Exec),
+    /// Write a first project file and a first worker.
+    Init(Init),
     /// Serve the tools to any MCP client, on standard input and output.
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
@@ -160,6 +162,30 @@ pub(crate) struct Approval {
     /// Let commands run without any OS sandbox, each one asked of a person.
     #[arg(long)]
     pub(crate) no_os_sandbox: bool,
+}
+
+/// `forge init`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge init
+  forge init --yes my-project
+  forge init --zones data:./data:ro,reports:./reports
+
+On a terminal the proposal is shown and asked about. Nothing is overwritten.")]
+pub(crate) struct Init {
+    /// The project's directory; the working directory if left out.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// One directory to work in, and no commands.
+    #[arg(long, conflicts_with = "zones")]
+    pub(crate) minimal: bool,
+    /// These directories: NAME:PATH or NAME:PATH:MODE, with ro or rw.
+    #[arg(long, value_name = "ZONE", value_delimiter = ',')]
+    pub(crate) zones: Vec<String>,
+    /// Write what is proposed, without asking.
+    #[arg(long, conflicts_with_all = ["minimal", "zones"])]
+    pub(crate) yes: bool,
 }
 
 /// `forge mcp`

@@ -27,6 +27,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
         cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
+        cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),

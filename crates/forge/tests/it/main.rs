@@ -5,6 +5,7 @@
 mod cli;
 #[cfg(target_os = "linux")]
 mod confined;
+mod init;
 mod schema;
 mod settings;
 mod support;

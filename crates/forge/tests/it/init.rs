@@ -1,0 +1,184 @@
+//! `forge init`: what it writes is valid without a warning, and it overwrites nothing.
+
+use crate::support::World;
+
+const FILE: &str = "golem-forge.config.yaml";
+
+/// What a directory holds, and what the proposal must say.
+const KINDS: [(&[&str], &[&str]); 13] = [
+    (&[], &["workspace: { path: ./workspace }"]),
+    (&["Cargo.toml"], &["root: .", "cargo (build"]),
+    (&["package.json"], &["root: .", "npm (ci"]),
+    (&["package.json", "yarn.lock"], &["yarn (install"]),
+    (&["package.json", "pnpm-lock.yaml"], &["pnpm (install"]),
+    (&["pyproject.toml"], &["pytest"]),
+    (&["requirements.txt"], &["pytest"]),
+    (&["go.mod"], &["go (build"]),
+    (&["pom.xml"], &["mvn (compile"]),
+    (&["build.gradle.kts"], &["./gradlew"]),
+    (&["Makefile"], &["make *"]),
+    (
+        &["Cargo.toml", "package.json", "Makefile"],
+        &["cargo (build", "npm (ci", "make *"],
+    ),
+    (
+        &["data/a.csv", "reports/b.md"],
+        &["\"data\": { path: \"./data\", mode: ro }", "workspace"],
+    ),
+];
+
+#[test]
+fn what_it_writes_is_valid_without_a_warning() {
+    for (files, expected) in KINDS {
+        for how in ["--yes", "--minimal"] {
+            let world = World::new(&[]);
+            for file in files {
+                world.write(file, "");
+            }
+            let ran = world.forge(&["init", how]);
+            ran.code(0);
+            assert_eq!(ran.stderr, "", "{files:?}");
+            let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
+            if how == "--yes" {
+                for part in expected {
+                    assert!(config.contains(part), "{files:?}: no {part} in\n{config}");
+                }
+            }
+            let check = world.forge(&["check"]);
+            check.code(0);
+            assert_eq!(check.stderr, "", "{files:?} {how}\n{config}");
+        }
+    }
+}
+
+#[test]
+fn it_writes_these_files_and_says_what_comes_next() {
+    let world = World::new(&[("Cargo.toml", ""), (".gitignore", "target")]);
+    let ran = world.forge(&["init", "--yes"]);
+    ran.code(0);
+    insta::assert_snapshot!(ran.stdout, @r"
+    written: golem-forge.config.yaml
+    written: workers/main.worker
+    written: .forge/config.schema.json
+    written: .gitignore
+    next: forge check
+    ");
+    let read = |name: &str| std::fs::read_to_string(world.project().join(name)).unwrap();
+    insta::assert_snapshot!(read(FILE), @r#"
+    # yaml-language-server: $schema=.forge/config.schema.json
+    # What workers may do here at most; `forge check` shows what it comes to.
+    # The whole project; what git, editors and forge itself run or read is never written.
+    sandbox:
+      root: .
+    approval:
+      # Every change is asked about. Remove this to let workers write.
+      require_user_permission_by_risk: { writes_workspace: true }
+    # Which commands may run. Nothing else does; `default: ask` would ask.
+    shell:
+      rules:
+        - pattern: "cargo (build|check|clippy|doc|fmt|test|tree) *"
+          approval: ask
+          examples: { match: ["cargo test --lib"], no_match: ["cargo install ripgrep"] }
+        - pattern: "cargo (login|owner|publish|yank) *"
+          approval: blocked
+          why: what is published is a person's decision
+          examples: { match: ["cargo publish"], no_match: ["cargo build"] }
+        - pattern: "git (status|diff|log|show|blame) *"
+          approval: ask
+          examples: { match: ["git log -1"], no_match: ["git -C /elsewhere log"] }
+        - pattern: "git push *"
+          approval: blocked
+          why: what leaves this machine is a person's decision
+          examples: { match: ["git push origin main"], no_match: ["git status"] }
+    "#);
+    assert_eq!(read(".gitignore"), "target\n.sandbox/\n");
+    assert_eq!(
+        read(".forge/config.schema.json"),
+        world.forge(&["schema", "config"]).stdout
+    );
+    // No temporary is left.
+    let names: Vec<String> = std::fs::read_dir(world.project())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+#[test]
+fn zones_are_those_that_were_named() {
+    let world = World::new(&[]);
+    world.write("data/a.csv", "");
+    let zones = "data:./data:ro,out:./out";
+    world.forge(&["init", "--zones", zones]).code(0);
+    let config = std::fs::read_to_string(world.project().join(FILE)).unwrap();
+    assert!(
+        config.contains("\"data\": { path: \"./data\", mode: ro }"),
+        "{config}"
+    );
+    assert!(
+        config.contains("\"out\": { path: \"./out\", mode: rw }"),
+        "{config}"
+    );
+    world.forge(&["check"]).code(0);
+}
+
+#[test]
+fn a_directory_is_made_and_named_in_what_comes_next() {
+    let world = World::new(&[]);
+    let ran = world.forge(&["init", "--minimal", "new/one"]);
+    ran.code(0);
+    assert!(
+        ran.stdout.ends_with("next: forge -C new/one check\n"),
+        "{}",
+        ran.stdout
+    );
+    world.forge(&["-C", "new/one", "check"]).code(0);
+}
+
+#[test]
+fn mistakes_write_nothing() {
+    for (zones, expected) in [
+        ("data", "expected NAME:PATH"),
+        ("data:./data:rx", "expected NAME:PATH"),
+        ("etc:./etc", "`etc` is a reserved name"),
+        ("a:./a,b:./a/b", "zone `b` lies inside zone `a`"),
+        ("a:../a", "reaches outside the project"),
+    ] {
+        let world = World::new(&[]);
+        let ran = world.forge(&["init", "--zones", zones]);
+        ran.code(2);
+        assert!(ran.stderr.contains(expected), "{zones}: {}", ran.stderr);
+        assert_eq!(
+            std::fs::read_dir(world.project()).unwrap().count(),
+            0,
+            "{zones}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    for file in [FILE, "program.yml", "workers/main.worker"] {
+        let world = World::new(&[(file, "mine\n")]);
+        let ran = world.forge(&["init", "--yes"]);
+        ran.code(1);
+        assert!(ran.stderr.contains("is there already"), "{}", ran.stderr);
+        let text = std::fs::read_to_string(world.project().join(file)).unwrap();
+        assert_eq!(text, "mine\n");
+    }
+}
+
+#[test]
+fn without_a_terminal_it_says_why_it_cannot_ask() {
+    let world = World::new(&[]);
+    for (args, reason) in [
+        (&["init"] as &[&str], "there is no terminal"),
+        (&["init", "--no-input"], "--no-input was given"),
+    ] {
+        let ran = world.forge(args);
+        ran.code(2);
+        assert!(ran.stderr.contains(reason), "{}", ran.stderr);
+        assert!(ran.stderr.contains("--yes"), "{}", ran.stderr);
+    }
+    assert_eq!(std::fs::read_dir(world.project()).unwrap().count(), 0);
+}
