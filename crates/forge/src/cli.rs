@@ -14,13 +14,26 @@ use crate::exit;
     version,
     after_long_help = exit::TABLE,
     subcommand_required = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Whether failures are for programs.
+    pub(crate) fn wants_json(&self) -> bool {
+        let by_format = if let Command::Check(check) = &self.command {
+            check.format == Some(CheckFormat::Json)
+        } else {
+            false
+        };
+        self.global.json || by_format
+    }
 }
 
 /// Flags that every command takes.
@@ -58,10 +71,16 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Check the project file and every worker; run nothing.
     Check(Check),
+    /// Empty the ephemeral zones.
+    Clean(Clean),
     /// Say what this machine can enforce, and how to get what is missing.
     Doctor(Doctor),
     /// Run one command, confined as the project says.
     Exec(Exec),
+    /// Say what would be decided about a path, a host, a tool or a command, and by which rule.
+    Explain(Explain),
+    /// Explain a command or a topic: exit-codes, errors, paths, approvals, security.
+    Help(Help),
     /// Write a first project file and a first worker.
     Init(Init),
     /// Serve the tools to any MCP client, on standard input and output.
@@ -74,14 +93,151 @@ pub(crate) enum Command {
     Tools(Tools),
     /// Agree to the keys of this project that widen what its workers may do.
     Trust(Trust),
+    /// List the workers, show one with all that it holds, or begin a new one.
+    Worker(Worker),
 }
 
 /// `forge check`
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge check
+  forge check workers/*.worker
+  forge check --format github
+  forge -C examples/dep-audit check --trust
+
+The mount table and the delegation tree go to standard output, findings to standard
+error; with json, sarif and github everything is on standard output. The exit code is 0
+without mistakes (warnings do not count), 1 with mistakes in what was loaded, and 2 if a
+file could not be loaded.")]
+pub(crate) struct Check {
+    /// Report what is found in these files only; the whole project is looked at anyway.
+    #[arg(value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How findings are written; `--json` is short for json.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<CheckFormat>,
+}
+
+/// The formats of `forge check`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// For people.
+    Text,
+    /// One object: mounts, workers, tree, findings.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Workflow commands that annotate a pull request.
+    Github,
+}
+
+/// `forge clean`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge clean --dry-run
+  forge clean
+
+What lies in the zones below `sandbox.root` is removed; the zones' own directories, and
+everything else, stay. Links are removed, never followed. Projects in direct mode, and
+those that are not made of zones, have nothing ephemeral.")]
+pub(crate) struct Clean {
+    /// Count, and remove nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `forge explain`
+#[derive(Debug, Args)]
 #[command(
-    after_long_help = "Examples:\n  forge check\n  forge -C examples/dep-audit check --trust"
+    group = clap::ArgGroup::new("what").required(true).args(["subject", "command"]),
+    after_long_help = "\
+Examples:
+  forge explain /workspace/notes.md --write
+  forge explain shell
+  forge explain host:example.com:443
+  forge explain --as 'main > formatter' /data/a.csv
+  forge explain --worker main -- git log -1
+
+The decision is one of allow, ask, block and outside. Nothing is run and nothing is made.
+A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
 )]
-pub(crate) struct Check {}
+pub(crate) struct Explain {
+    /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), or a tool.
+    #[arg(value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    /// For this worker, started by a person; without it for the entry worker.
+    #[arg(long, value_name = "WORKER", conflicts_with = "chain")]
+    pub(crate) worker: Option<String>,
+    /// For the last of these workers, each called by the one before it.
+    #[arg(long = "as", value_name = "A>B>C")]
+    pub(crate) chain: Option<String>,
+    /// Whether the path may be written (else: read).
+    #[arg(long, conflicts_with_all = ["delete", "command"])]
+    pub(crate) write: bool,
+    /// Whether the path may be deleted.
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) delete: bool,
+    /// A command and its arguments, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// `forge help`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge help exit-codes
+  forge help errors
+  forge help tools call")]
+pub(crate) struct Help {
+    /// A topic (exit-codes, errors, paths, approvals, security), or a command.
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Vec<String>,
+}
+
+/// `forge worker`
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    #[command(subcommand)]
+    pub(crate) action: WorkerAction,
+}
+
+/// What to do with the workers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerAction {
+    /// Every worker, and what it holds when a person starts it.
+    #[command(after_long_help = "Examples:\n  forge worker list\n  forge worker list --json")]
+    List,
+    /// One worker: what it holds and why, its tools, whom it calls.
+    #[command(
+        after_long_help = "Examples:\n  forge worker show main\n  forge worker show main --tree"
+    )]
+    Show {
+        /// The worker.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Everybody whom it comes to call, too.
+        #[arg(long)]
+        tree: bool,
+    },
+    /// Write a worker file that asks for nothing yet, and print its path.
+    #[command(after_long_help = "\
+Examples:
+  forge worker new formatter --description 'Formats data files'
+
+The file goes to the first directory of `worker_paths`. One that is there is never
+overwritten.")]
+    New {
+        /// Its name: lower-case letters, digits, `_` and `-`, a letter first.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// What it is for; what its callers are told.
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+    },
+}
 
 /// `forge doctor`
 #[derive(Debug, Args)]

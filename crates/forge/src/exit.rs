@@ -99,6 +99,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with its exit code, its stable code and its message.
     pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        debug_assert!(crate::topics::is_code(code), "{code} is not listed");
         Failure {
             exit,
             code,
@@ -123,6 +124,11 @@ impl Failure {
     pub(crate) fn exits(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self
+    }
+
+    /// The mistakes in configuration files, if that is what it is about.
+    pub(crate) fn diagnostics(&self) -> Option<&Diagnostics> {
+        self.diagnostics.as_ref()
     }
 
     /// Whether a project or worker file is at fault.

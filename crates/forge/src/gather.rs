@@ -29,17 +29,40 @@ pub(crate) fn project(
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<Project, Failure> {
+    let project = silently(global, ambient, start, without_file)?;
+    if !global.quiet {
+        warn(&project);
+    }
+    Ok(project)
+}
+
+/// The same, and the warnings are the caller's to say.
+pub(crate) fn project_silently(
+    global: &Global,
+    ambient: &Ambient,
+    without_file: WithoutFile,
+) -> Result<Project, Failure> {
+    silently(global, ambient, None, without_file)
+}
+
+fn silently(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<Project, Failure> {
     let trust = match (&ambient.state, global.trust) {
         (_, true) => Trust::Given,
         (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
         (None, false) => Trust::Store(BTreeSet::new()),
     };
-    let sources = sources(global, ambient, start, without_file, trust)?;
-    let project = load(&sources)?;
-    if !global.quiet {
-        warn(&project);
-    }
-    Ok(project)
+    Ok(load(&sources(
+        global,
+        ambient,
+        start,
+        without_file,
+        trust,
+    )?)?)
 }
 
 /// The same with the trust given, and without warnings.

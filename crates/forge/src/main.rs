@@ -6,13 +6,17 @@ mod ambient;
 mod bounded;
 mod cli;
 mod commands;
+mod describe;
+mod empty;
 mod exit;
+mod findings;
 mod gather;
 mod prompt;
 mod run_dir;
 mod show;
 mod signals;
 mod stderr;
+mod topics;
 mod trust_store;
 
 use clap::Parser as _;
@@ -25,17 +29,21 @@ fn main() -> std::process::ExitCode {
     let ambient = ambient::Ambient::take();
     let outcome = match &cli.command {
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
+        cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
         cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
+        cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
+        cli::Command::Help(args) => commands::help::run(args),
         cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
         cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
+        cli::Command::Worker(args) => commands::worker::run(&cli.global, args, &ambient),
     };
     match outcome {
         Ok(code) => code.into(),
-        Err(failure) => failure.report(cli.global.json).into(),
+        Err(failure) => failure.report(cli.wants_json()).into(),
     }
 }

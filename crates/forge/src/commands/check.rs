@@ -1,179 +1,203 @@
-//! `forge check`: the project file and every worker, what each would hold, and
-//! nothing run.
+//! `forge check`: the project file and every worker, what each would hold, and nothing run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use sandbox_config::{Delegates, Grant, Project, WithoutFile, Worker};
+use sandbox_config::{Diagnostic, Diagnostics, Project, Review, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
-use crate::cli::{Check, Global};
+use crate::cli::{Check, CheckFormat, Global};
+use crate::describe;
 use crate::exit::{Exit, Failure};
+use crate::findings;
 use crate::gather;
 use crate::stderr::say;
 
-pub(crate) fn run(global: &Global, _: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let workers = project.workers()?;
-    let findings = project.check();
-    let calls = calls_that_escalate(&project, &workers);
-    let text = if global.json {
-        as_json(&project, &workers, &calls).to_string()
-    } else {
-        as_text(&project, &workers)
-    };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
-    if !global.quiet {
-        report(&findings, &calls);
-    }
-    let bad =
-        findings.iter().any(|finding| finding.is_error()) || calls.iter().any(|call| call.listed);
-    Ok(if bad { Exit::Negative } else { Exit::Done })
-}
-
-fn report(findings: &[sandbox_config::Diagnostic], calls: &[Call]) {
-    for finding in findings {
-        say(finding);
-    }
-    for call in calls {
-        let level = if call.listed { "error" } else { "warning" };
-        say(format_args!(
-            "{level}[worker.exceeds_parent]: '{}' may call '{}', which asks for more: {}\n  = help: \
-             the call is refused when it is made",
-            call.from, call.to, call.why
-        ));
-    }
-}
-
-/// A call that the delegation lists allow and the grants refuse.
-struct Call {
-    from: String,
-    to: String,
-    why: String,
-    /// Whether the list names it; `*` names nobody in particular.
-    listed: bool,
-}
-
-fn calls_that_escalate(project: &Project, workers: &[Worker]) -> Vec<Call> {
-    let mut calls = Vec::new();
-    for from in workers {
-        let Ok(grant) = held(project, from) else {
-            continue;
-        };
-        for to in workers {
-            if to.name() == from.name() || !from.delegates().allows(to.name()) {
-                continue;
+pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
+    let format = format(global, args)?;
+    let loaded = gather::project_silently(global, ambient, WithoutFile::DefaultZones);
+    let project = match loaded {
+        Ok(project) => project,
+        // Whoever collects findings wants these as well.
+        Err(failure) => match (failure.diagnostics(), for_programs(format)) {
+            (Some(diagnostics), true) => {
+                let list: Vec<Diagnostic> = diagnostics.iter().cloned().collect();
+                print(&written(format, &list))?;
+                return Err(failure);
             }
-            if let Err(escalation) = grant.child(to.declaration()) {
-                calls.push(Call {
-                    from: from.name().to_owned(),
-                    to: to.name().to_owned(),
-                    why: escalation.to_string(),
-                    listed: matches!(from.delegates(), Delegates::Listed(_)),
-                });
+            (_, _) => return Err(failure),
+        },
+    };
+    let review = project.review();
+    let shown = restricted(global, args, &project, &review)?;
+    let text = match format {
+        CheckFormat::Text => as_text(&project, &review),
+        CheckFormat::Json => as_json(&project, &review, &shown).to_string(),
+        CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
+    };
+    if !review.is_readable() && !for_programs(format) {
+        // As for a project file that cannot be loaded: there is no result.
+        if let Some(diagnostics) = Diagnostics::of(shown) {
+            return Err(diagnostics.into());
+        }
+        return Ok(Exit::Usage);
+    }
+    print(&text)?;
+    let bad = shown.iter().any(Diagnostic::is_error);
+    match format {
+        CheckFormat::Text => {
+            for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
+                say(format_args!("{finding}\n"));
             }
         }
+        CheckFormat::Json => {
+            if let Some(diagnostics) = Diagnostics::of(shown) {
+                say(diagnostics.to_json());
+            }
+        }
+        CheckFormat::Sarif | CheckFormat::Github => {}
     }
-    calls
+    Ok(match (review.is_readable(), bad) {
+        (false, true) => Exit::Usage,
+        (true, true) => Exit::Negative,
+        (_, false) => Exit::Done,
+    })
 }
 
-/// What a worker holds at most: as the entry, or called by somebody with everything.
-fn held(project: &Project, worker: &Worker) -> Result<Grant, sandbox_config::Escalation> {
-    if worker.name() == project.entry() {
-        project.entry_grant(worker)
+fn format(global: &Global, args: &Check) -> Result<CheckFormat, Failure> {
+    match (global.json, args.format) {
+        (false, None) => Ok(CheckFormat::Text),
+        (false, Some(format)) => Ok(format),
+        (true, None | Some(CheckFormat::Json)) => Ok(CheckFormat::Json),
+        (true, Some(_)) => Err(Failure::usage("--json is --format json: give one of them")),
+    }
+}
+
+fn for_programs(format: CheckFormat) -> bool {
+    match format {
+        CheckFormat::Text | CheckFormat::Json => false,
+        CheckFormat::Sarif | CheckFormat::Github => true,
+    }
+}
+
+fn written(format: CheckFormat, list: &[Diagnostic]) -> String {
+    match format {
+        CheckFormat::Github => findings::github(list),
+        CheckFormat::Text | CheckFormat::Json | CheckFormat::Sarif => {
+            findings::sarif(list).to_string()
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let text = text.trim_end();
+    let written = if text.is_empty() {
+        Ok(())
     } else {
-        project.ceiling().child(worker.declaration())
-    }
+        writeln!(out, "{text}")
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
 }
 
-fn as_text(project: &Project, workers: &[Worker]) -> String {
-    let mut text = String::new();
+/// The findings of the files that were named; of all, if none was.
+fn restricted(
+    global: &Global,
+    args: &Check,
+    project: &Project,
+    review: &Review,
+) -> Result<Vec<Diagnostic>, Failure> {
+    if args.files.is_empty() {
+        return Ok(review.findings().to_vec());
+    }
+    let base = global.directory.as_deref().unwrap_or(Path::new("."));
+    let mut named: BTreeSet<PathBuf> = BTreeSet::new();
+    for file in &args.files {
+        let path = base.join(file);
+        let unusable = |why: &str| {
+            Failure::usage(format!("{}: {why}", file.display()))
+                .hint("name the project file or worker files; -C DIR starts in another project")
+        };
+        let path = path
+            .canonicalize()
+            .map_err(|error| unusable(&error.to_string()))?;
+        if !belongs(project, &path) {
+            return Err(unusable("it is no file of this project"));
+        }
+        named.insert(path);
+    }
+    let shown = review.findings().iter().filter(|finding| {
+        let path = finding.path().and_then(|path| path.canonicalize().ok());
+        path.is_none_or(|path| named.contains(&path))
+    });
+    Ok(shown.cloned().collect())
+}
+
+fn belongs(project: &Project, path: &Path) -> bool {
+    let is_project_file = project
+        .file()
+        .and_then(|file| file.canonicalize().ok())
+        .is_some_and(|file| file == path);
+    let is_worker = path
+        .extension()
+        .is_some_and(|extension| extension == "worker")
+        && project.worker_dirs().iter().any(|dir| {
+            let dir = dir.canonicalize().ok();
+            dir.is_some() && dir.as_deref() == path.parent()
+        });
+    is_project_file || is_worker
+}
+
+fn as_text(project: &Project, review: &Review) -> String {
     let file = project
         .file()
         .map_or("no project file, defaults".to_owned(), |file| {
             file.display().to_string()
         });
-    let _ = writeln!(text, "project {} ({file})", project.name());
-    for mount in project.ceiling().mounts() {
-        let _ = writeln!(
-            text,
-            "  {:<14} {}  {}",
-            mount.target(),
-            mount.mode(),
-            mount.host().display()
-        );
-    }
-    let _ = writeln!(text, "  network        {}", project.ceiling().network());
-    for worker in workers {
-        let mark = if worker.name() == project.entry() {
-            " (entry)"
-        } else {
-            ""
-        };
-        let _ = writeln!(text, "worker {}{mark}", worker.name());
-        match held(project, worker) {
-            Ok(grant) => {
-                for mount in grant.mounts() {
-                    let passed = if mount.usable() {
-                        ""
-                    } else {
-                        "  held, not used"
-                    };
-                    let _ = writeln!(text, "  {:<14} {}{passed}", mount.target(), mount.mode());
-                }
-                if grant.mounts().next().is_none() {
-                    let _ = writeln!(text, "  no files");
-                }
-                if let Some(rules) = grant.shell() {
-                    let _ = writeln!(text, "  shell          {} rules", rules.rules().count());
-                }
-            }
-            Err(escalation) => {
-                let _ = writeln!(text, "  refused: {escalation}");
-            }
-        }
-        match worker.delegates() {
-            Delegates::None => {}
-            Delegates::All => {
-                let _ = writeln!(text, "  calls          any worker");
-            }
-            Delegates::Listed(names) => {
-                let _ = writeln!(text, "  calls          {}", names.join(", "));
-            }
-        }
+    let ceiling = project.ceiling();
+    let mut text = format!("project {} ({file})\n\n", project.name());
+    text.push_str(&describe::mount_table(ceiling, "  "));
+    let _ = write!(
+        text,
+        "\n  network {} · shell {} · approval mode {} · delegation up to {} deep\n",
+        describe::network(ceiling),
+        describe::shell(ceiling),
+        ceiling.approval().mode(),
+        project.max_depth()
+    );
+    if !review.tree().is_empty() {
+        text.push_str("\nworkers\n");
+        text.push_str(&describe::tree(review.tree(), project.entry()));
     }
     text
 }
 
-fn as_json(project: &Project, workers: &[Worker], calls: &[Call]) -> Value {
-    let mounts = |grant: &Grant| -> Vec<Value> {
-        grant
-            .mounts()
-            .map(|mount| {
-                json!({
-                    "path": mount.target(),
-                    "mode": mount.mode().to_string(),
-                    "host": mount.host(),
-                    "usable": mount.usable(),
-                })
-            })
-            .collect()
-    };
+fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
+    let ceiling = project.ceiling();
     json!({
+        "ok": !shown.iter().any(Diagnostic::is_error),
         "project": project.name(),
         "file": project.file(),
-        "mounts": mounts(project.ceiling()),
-        "network": project.ceiling().network().to_string(),
-        "workers": workers.iter().map(|worker| json!({
+        "mounts": describe::mounts_json(ceiling),
+        "network": describe::network(ceiling),
+        "shell": ceiling.shell().map(|rules| rules.rules().count()),
+        "approval_mode": ceiling.approval().mode().to_string(),
+        "max_depth": project.max_depth(),
+        "entry": project.entry(),
+        "workers": review.workers().iter().map(|worker| json!({
             "name": worker.name(),
-            "entry": worker.name() == project.entry(),
-            "mounts": held(project, worker).map(|grant| mounts(&grant)).unwrap_or_default(),
+            "description": worker.description(),
+            "file": worker.shown(),
+            "calls": describe::delegates_json(worker),
         })).collect::<Vec<_>>(),
-        "findings": project.check().iter().map(sandbox_config::Diagnostic::to_json).collect::<Vec<_>>(),
-        "calls_refused": calls.iter().map(|call| json!({
-            "from": call.from, "to": call.to, "why": call.why,
-        })).collect::<Vec<_>>(),
+        "tree": review.tree().iter().map(describe::tree_json).collect::<Vec<_>>(),
+        "findings": shown.iter().map(|finding| {
+            let mut object = finding.to_json();
+            object["severity"] = if finding.is_error() { "error" } else { "warning" }.into();
+            object
+        }).collect::<Vec<_>>(),
     })
 }

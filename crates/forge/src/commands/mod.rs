@@ -1,11 +1,15 @@
 //! One file a command.
 
 pub(crate) mod check;
+pub(crate) mod clean;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod explain;
+pub(crate) mod help;
 pub(crate) mod init;
 pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod tools;
 pub(crate) mod trust;
+pub(crate) mod worker;

@@ -24,7 +24,16 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
     let (start, name) = subject(global, args.worker.as_deref());
     let project = gather::project(global, ambient, start, WithoutFile::DefaultZones)?;
     let name = name.unwrap_or_else(|| project.entry().to_owned());
-    let worker = project.worker(&name)?;
+    let worker = project.worker(&name).map_err(|mistakes| match args.worker.as_deref() {
+        // A path that is no directory was meant as one.
+        Some(word) if word.contains('/') => Failure::new(
+            Exit::Usage,
+            "run.subject",
+            format!("there is neither a directory `{word}` nor a worker of that name"),
+        )
+        .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
+        Some(_) | None => mistakes.into(),
+    })?;
     let workers = project.workers()?;
     let grant = gather::entry_grant(&project, &worker)?;
     let model = model(args, ambient, &project, &worker)?;

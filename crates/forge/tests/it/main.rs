@@ -2,10 +2,15 @@
 //! error out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod check;
+mod clean;
 mod cli;
 #[cfg(target_os = "linux")]
 mod confined;
+mod explain;
+mod help;
 mod init;
 mod schema;
 mod settings;
 mod support;
+mod worker;

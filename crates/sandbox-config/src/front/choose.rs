@@ -45,6 +45,7 @@ pub(crate) fn mount_table(
         return match unspoken {
             Unspoken::DefaultZones => {
                 let placing = Placing::unstated(found);
+                walk.ephemeral_root = placing.ephemeral_root();
                 (FrontEnd::Zones, zones::default_zones(walk, &placing))
             }
             Unspoken::Nothing => (FrontEnd::Root, Vec::new()),
@@ -122,6 +123,7 @@ fn lower(
     match front {
         FrontEnd::Zones => {
             let placing = Placing::read(walk, section, found);
+            walk.ephemeral_root = placing.ephemeral_root();
             match section.get("zones") {
                 Some(entry) => zones::read(walk, &entry.node, &placing),
                 None => zones::default_zones(walk, &placing),

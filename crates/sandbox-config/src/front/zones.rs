@@ -54,6 +54,14 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
+    /// The directory below which every zone lies, and nothing of the person's own.
+    pub(crate) fn ephemeral_root(&self) -> Option<PathBuf> {
+        match self.placement {
+            Placement::Sandboxed => Some(self.root.clone()),
+            Placement::Direct => None,
+        }
+    }
+
     /// What holds without a word.
     pub(crate) fn unstated(found: &Found) -> Placing {
         Placing {

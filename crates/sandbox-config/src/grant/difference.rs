@@ -27,7 +27,7 @@ impl Grant {
             }
         }
         if self.network() != less.network() {
-            list.push("less network".to_owned());
+            list.push(format!("network {}", less.network()));
         }
         match (self.shell(), less.shell()) {
             (Some(_), None) => list.push("no shell".to_owned()),
@@ -68,7 +68,7 @@ fn of_mount(held: &Mount, mount: &Mount, list: &mut Vec<String>) {
         list.push(format!("{name} only below {}", mount.target()));
     }
     if held.usable() && !mount.usable() {
-        list.push(format!("{name} held, not used"));
+        list.push(format!("{name} not used"));
     }
     for operation in Operation::ALL {
         let (before, after) = (

@@ -57,6 +57,8 @@ pub struct Step {
     who: String,
     declaration: Option<Declaration>,
     file: Option<Origin>,
+    /// Where the project says it.
+    network: Option<Origin>,
     grant: Grant,
 }
 
@@ -82,6 +84,13 @@ pub enum Question {
     },
     /// May commands use the network at all?
     Network,
+    /// May commands talk to this host?
+    Host {
+        /// `example.com`.
+        name: String,
+        /// 443, as a rule.
+        port: u16,
+    },
     /// May this tool be offered?
     Tool(String),
     /// May this command run? Split into words.
@@ -130,6 +139,7 @@ impl Lineage {
                 who: "the project".to_owned(),
                 declaration: None,
                 file: None,
+                network: project.network_at().cloned(),
                 grant: project.ceiling().clone(),
             },
             workers: Vec::new(),
@@ -201,7 +211,10 @@ impl Lineage {
                     .unwrap_or_else(|| path.clone()),
                 operation: *operation,
             },
-            Question::Network | Question::Tool(_) | Question::Command(_) => question.clone(),
+            Question::Network
+            | Question::Host { .. }
+            | Question::Tool(_)
+            | Question::Command(_) => question.clone(),
         }
     }
 
@@ -247,6 +260,7 @@ impl Step {
             who: worker.name().to_owned(),
             declaration: Some(worker.declaration().clone()),
             file: Some(worker.origin().clone()),
+            network: None,
             grant,
         }
     }
@@ -279,6 +293,13 @@ impl Step {
         match question {
             Question::Path { path, operation } => self.on_path(path, *operation, is_last),
             Question::Network => self.on_network(),
+            Question::Host { name, port } => {
+                let mut answer = self.on_network();
+                if !self.grant.network().allows(name, *port) {
+                    answer.verdict = Verdict::Block;
+                }
+                answer
+            }
             Question::Tool(name) => self.on_tool(name),
             Question::Command(words) => self.on_command(words),
         }
@@ -323,6 +344,7 @@ impl Step {
             .as_ref()
             .and_then(|own| own.network.as_ref());
         let origin = declared.and_then(|(_, at)| at.as_ref()).map(Span::origin);
+        let origin = origin.or_else(|| self.network.clone());
         match self.grant.network() {
             NetworkAccess::Denied if self.declaration.is_some() && declared.is_none() => self.says(
                 Verdict::Block,

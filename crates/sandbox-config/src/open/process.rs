@@ -30,6 +30,18 @@ impl Grant {
     /// # Errors
     /// A directory is absent, or the mounts make no policy.
     pub fn policy(&self) -> Result<Policy, GrantError> {
+        for mount in self.mounts().filter(|mount| mount.usable()) {
+            ensure(mount).map_err(|error| error.shown_by(self.front))?;
+        }
+        self.policy_as_written()
+    }
+
+    /// The same without looking for the directories or making any: for explaining, not for
+    /// running.
+    ///
+    /// # Errors
+    /// The mounts make no policy.
+    pub fn policy_as_written(&self) -> Result<Policy, GrantError> {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
@@ -43,7 +55,6 @@ impl Grant {
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            ensure(mount).map_err(|error| error.shown_by(self.front))?;
             let own = Guards::on(mount, self.protect.iter().chain(&mount.own_files));
             let hides = Guards::on(mount, &self.hide);
             if hides.everything {

@@ -84,6 +84,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         &mut ceiling.mounts,
         &root.span,
     );
+    walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
     ceiling.network = network::project_network(walk, top.get("network"));
     ceiling.approval = sections::approval(walk, top.get("approval"));
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));

@@ -58,6 +58,8 @@ pub struct Project {
     origins: BTreeMap<String, Origin>,
     ceiling: Grant,
     delegation: Delegation,
+    ephemeral_root: Option<PathBuf>,
+    network_at: Option<Origin>,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     library: Library,
@@ -113,7 +115,11 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         user.meet_grant(&mut read.ceiling);
     }
     let Walk {
-        reports, widening, ..
+        reports,
+        widening,
+        ephemeral_root,
+        network_at,
+        ..
     } = walk;
     let warnings = reports.finish()?;
     let (preferences, origins) = layers.finish();
@@ -136,6 +142,8 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
             read.ceiling
         },
         delegation: read.delegation,
+        ephemeral_root,
+        network_at,
         warnings,
         widening,
     })
@@ -205,6 +213,26 @@ impl Project {
     #[must_use]
     pub fn max_children(&self) -> u64 {
         self.delegation.max_children
+    }
+
+    /// `sandbox.root`, below which every mount of a sandboxed zone project lies: what is there is
+    /// nobody's to keep (seed 002). None where mounts are directories of the person's own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let mut sources = sandbox_config::Sources::new(dir.path());
+    /// let project = sandbox_config::load(&sources).unwrap();
+    /// assert_eq!(project.ephemeral_root(), Some(&*project.dir().join(".sandbox")));
+    /// sources.overrides.push(("sandbox.mode".into(), "direct".into()));
+    /// assert_eq!(sandbox_config::load(&sources).unwrap().ephemeral_root(), None);
+    /// ```
+    #[must_use]
+    pub fn ephemeral_root(&self) -> Option<&Path> {
+        self.ephemeral_root.as_deref()
+    }
+
+    pub(crate) fn network_at(&self) -> Option<&Origin> {
+        self.network_at.as_ref()
     }
 
     /// What is odd and not wrong.

@@ -1,14 +1,14 @@
 //! What every part of the walk over a project shares: where mistakes go, which widening keys were
 //! met, and the sources that the load was given.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::project::sources::Sources;
 use crate::project::trust::WideningKey;
 use crate::project::widening::{Untrusted, WideningRule};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::Reports;
-use crate::syntax::text::{Layer, Span};
+use crate::syntax::text::{Layer, Origin, Span};
 
 pub(crate) struct Walk<'s> {
     pub(crate) reports: Reports,
@@ -16,6 +16,10 @@ pub(crate) struct Walk<'s> {
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
+    /// `sandbox.root`, where zones lie below one.
+    pub(crate) ephemeral_root: Option<PathBuf>,
+    /// Where `network` stands.
+    pub(crate) network_at: Option<Origin>,
 }
 
 impl<'s> Walk<'s> {
@@ -25,6 +29,8 @@ impl<'s> Walk<'s> {
             widening: Vec::new(),
             sources,
             dir,
+            ephemeral_root: None,
+            network_at: None,
         }
     }
 

@@ -126,17 +126,7 @@ pub(crate) fn grow<'p>(
     workers: &'p [Worker],
     findings: &mut Vec<Diagnostic>,
 ) -> Forest<'p> {
-    let mut grower = Grower {
-        project,
-        workers: workers
-            .iter()
-            .map(|worker| (worker.name(), worker))
-            .collect(),
-        findings,
-        shown: BTreeMap::new(),
-        reached: BTreeSet::new(),
-        branches: 0,
-    };
+    let mut grower = Grower::new(project, workers, findings);
     let mut tree = Vec::new();
     if let Some(entry) = grower.workers.get(project.entry()).copied() {
         tree.push(grower.root(entry));
@@ -156,7 +146,45 @@ pub(crate) fn grow<'p>(
     Forest { tree, reached }
 }
 
-impl<'p> Grower<'p, '_> {
+impl Project {
+    /// One worker, started by a person, and everybody whom it comes to call. None: a worker file
+    /// holds mistakes, or nobody has this name.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # std::fs::write(dir.path().join("workers/main.worker"), "---\nname: main\n---\nGo.\n").unwrap();
+    /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// assert!(project.branch("main").unwrap().calls().is_empty());
+    /// assert!(project.branch("nobody").is_none());
+    /// ```
+    #[must_use]
+    pub fn branch(&self, name: &str) -> Option<Branch> {
+        let workers = self.workers().ok()?;
+        let worker = workers.iter().find(|worker| worker.name() == name)?;
+        Some(Grower::new(self, &workers, &mut Vec::new()).root(worker))
+    }
+}
+
+impl<'p, 'f> Grower<'p, 'f> {
+    fn new(
+        project: &'p Project,
+        workers: &'p [Worker],
+        findings: &'f mut Vec<Diagnostic>,
+    ) -> Grower<'p, 'f> {
+        Grower {
+            project,
+            workers: workers
+                .iter()
+                .map(|worker| (worker.name(), worker))
+                .collect(),
+            findings,
+            shown: BTreeMap::new(),
+            reached: BTreeSet::new(),
+            branches: 0,
+        }
+    }
+
     /// As `forge run` starts a worker.
     fn root(&mut self, worker: &'p Worker) -> Branch {
         self.reached.insert(worker.name());
@@ -227,7 +255,8 @@ impl<'p> Grower<'p, '_> {
             let finding = Diagnostic::error(Code::UnknownWorker, unknown);
             let finding = match nearest(name, self.workers.keys().copied()) {
                 Some(near) => finding.help(format!("did you mean `{near}`?")),
-                None => finding,
+                None => finding
+                    .help("`forge worker list` shows the workers; `forge worker new` writes one"),
             };
             self.find(from, name, finding);
             return branch(name, Standing::Missing);

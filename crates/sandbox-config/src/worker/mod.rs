@@ -211,6 +211,18 @@ impl Worker {
         }
     }
 }
+
+/// Whether a worker may have this name: `^[a-z][a-z0-9_-]{0,63}$`, because it becomes a tool's.
+///
+/// ```
+/// assert!(sandbox_config::is_worker_name("formatter"));
+/// assert!(!sandbox_config::is_worker_name("../x"));
+/// ```
+#[must_use]
+pub fn is_worker_name(name: &str) -> bool {
+    is_name(name)
+}
+
 pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())

@@ -97,7 +97,7 @@ fn every_ceiling_answers_with_its_place() {
     reader: blocked (Zone 'out' not available to this worker) workers/reader.worker:2:1
     "#);
     insta::assert_snapshot!(table(&reader, &Question::Network), @r#"
-    the project: preApproved (network: true) 
+    the project: preApproved (network: true) golem-forge.config.yaml:1:10
     boss: preApproved (network: true) workers/boss.worker:6:10
     reader: blocked (`network` is not declared) workers/reader.worker:1:1
     "#);

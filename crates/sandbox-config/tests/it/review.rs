@@ -327,7 +327,7 @@ fn the_tree_shows_every_call_and_how_it_narrows() {
     main holds: 
       a holds: no data, ws delete ask → blocked, ws only .md, no shell, only the tools read_file
         b refused: 
-      b holds: no data, ws rw → ro, ws held, not used, tighter limits
+      b holds: no data, ws rw → ro, ws not used, tighter limits
         c holds: no ws, no shell
     ");
 }

@@ -1,0 +1,214 @@
+//! `forge clean`: empties the ephemeral zones and nothing else.
+//!
+//! Ephemeral is what lies in the zones below `sandbox.root` (seed 002). The root must be a
+//! directory of ours below the project, reached through no link, and hold nothing that makes it
+//! a project or a repository. The zones' own directories stay: a worker that is running has
+//! them open.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use sandbox_config::{Mount, Project, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Clean, Global};
+use crate::empty::{Removed, empty, open_below};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::stderr::say;
+
+/// Names that no sandbox root has.
+const NOT_A_SANDBOX: [&str; 5] = [
+    ".git",
+    "golem-forge.config.yaml",
+    "golem-forge.config.yml",
+    "program.yaml",
+    "program.yml",
+];
+
+pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let Some(root) = project.ephemeral_root() else {
+        print(
+            global,
+            &json!({"root": null, "dry_run": args.dry_run, "zones": []}),
+            "Nothing is ephemeral here: the mounts of this project are directories of yours.",
+        )?;
+        return Ok(Exit::Done);
+    };
+    let Some(dir) = open_root(&project, root)? else {
+        print(
+            global,
+            &json!({"root": root, "dry_run": args.dry_run, "zones": []}),
+            &format!("Nothing to remove: {} does not exist.", root.display()),
+        )?;
+        return Ok(Exit::Done);
+    };
+    let mut zones = Vec::new();
+    for mount in project.ceiling().mounts() {
+        if let Some(removed) = zone(&dir, root, mount, args.dry_run)? {
+            zones.push((mount, removed));
+        }
+    }
+    report(global, args, root, &zones)
+}
+
+/// The sandbox root, if it is there and may be emptied.
+fn open_root(project: &Project, root: &Path) -> Result<Option<OwnedFd>, Failure> {
+    let refuse = |why: String| {
+        Err(Failure::new(
+            Exit::Negative,
+            "clean.refused",
+            format!("{} is not emptied: {why}", root.display()),
+        ))
+    };
+    let Ok(below) = root.strip_prefix(project.dir()) else {
+        return refuse("it is not below the project".to_owned());
+    };
+    if below.as_os_str().is_empty() {
+        return refuse("it is the project itself".to_owned());
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(project.dir(), flags, Mode::empty())
+        .and_then(|dir| open_below(dir.as_fd(), below));
+    let dir = match opened {
+        Ok(dir) => dir,
+        Err(Errno::NOENT) => return Ok(None),
+        // O_NOFOLLOW with O_DIRECTORY: Linux answers ENOTDIR for a link, others ELOOP.
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            return refuse("it, or a directory above it, is a link or no directory".to_owned());
+        }
+        Err(error) => return refuse(error.to_string()),
+    };
+    let owner = rustix::fs::fstat(&dir).map(|stat| stat.st_uid);
+    match owner {
+        Ok(owner) if owner == rustix::process::geteuid().as_raw() => {}
+        Ok(_) => return refuse("it belongs to somebody else".to_owned()),
+        Err(error) => return refuse(error.to_string()),
+    }
+    for name in NOT_A_SANDBOX {
+        let found = rustix::fs::statat(&dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        if found.is_ok() {
+            return refuse(format!("it holds a `{name}`, so it is no sandbox"));
+        }
+    }
+    if project
+        .worker_dirs()
+        .iter()
+        .any(|workers| workers.starts_with(root))
+    {
+        return refuse("the project's workers are below it".to_owned());
+    }
+    Ok(Some(dir))
+}
+
+/// Empties one zone. None: its directory does not exist.
+fn zone(
+    root: &OwnedFd,
+    shown: &Path,
+    mount: &Mount,
+    dry_run: bool,
+) -> Result<Option<Removed>, Failure> {
+    let refuse = |why: String| {
+        Failure::new(
+            Exit::Negative,
+            "clean.refused",
+            format!("zone `{}` is not emptied: {why}", mount.name()),
+        )
+    };
+    let below = mount.host().strip_prefix(shown).map_err(|_| {
+        refuse(format!(
+            "{} is not below {}",
+            mount.host().display(),
+            shown.display()
+        ))
+    })?;
+    let dir = match open_below(root.as_fd(), below) {
+        Ok(dir) => dir,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            return Err(refuse("its directory is a link or no directory".to_owned()));
+        }
+        Err(error) => return Err(refuse(error.to_string())),
+    };
+    empty(&dir, dry_run)
+        .map(Some)
+        .map_err(|error| refuse(error.to_string()))
+}
+
+fn report(
+    global: &Global,
+    args: &Clean,
+    root: &Path,
+    zones: &[(&Mount, Removed)],
+) -> Result<Exit, Failure> {
+    let verb = if args.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    let mut lines: Vec<String> = zones
+        .iter()
+        .map(|(mount, removed)| {
+            format!(
+                "{}: {verb} {} and {} ({})",
+                mount.target(),
+                count(removed.files, "file", "files"),
+                count(removed.directories, "directory", "directories"),
+                count(removed.bytes, "byte", "bytes"),
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push(format!("Nothing to remove below {}.", root.display()));
+    }
+    let object = json!({
+        "root": root,
+        "dry_run": args.dry_run,
+        "zones": zones.iter().map(|(mount, removed)| json!({
+            "name": mount.name(),
+            "host": mount.host(),
+            "files": removed.files,
+            "directories": removed.directories,
+            "bytes": removed.bytes,
+            "left": removed.left_count,
+        })).collect::<Vec<Value>>(),
+    });
+    print(global, &object, &lines.join("\n"))?;
+    let mut left = 0;
+    for (mount, removed) in zones {
+        left += removed.left_count;
+        if !global.json {
+            for (path, why) in &removed.left {
+                say(format_args!("{}: {why}", mount.host().join(path).display()));
+            }
+        }
+    }
+    if left > 0 {
+        return Err(Failure::new(
+            Exit::Negative,
+            "clean.incomplete",
+            format!("{left} things could not be removed"),
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{number} {noun}")
+}
+
+fn print(global: &Global, object: &Value, text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(out, "{object}")
+    } else {
+        writeln!(out, "{text}")
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}

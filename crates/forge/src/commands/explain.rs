@@ -1,0 +1,573 @@
+//! `forge explain`: what would be decided, by which rule, and what everybody on the way from the
+//! project down says to it. Runs nothing, makes nothing, and asks the very code that decides when
+//! it counts: the lineage of the grant, the gate of the tools, the names of the file tools.
+
+use std::io::Write as _;
+
+use file_sandbox::{ErrorKind, SandboxPath};
+use forge_runtime::GrantGate;
+use forge_tools::{CommandLine, Gate as _, Intent, Judgement, Request, Spec};
+use os_sandbox::{Plan, Requirement, Support};
+use sandbox_config::{
+    Answer, Grant, Lineage, Operation, Project, Question, Verdict, WithoutFile, Worker,
+};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Explain, Global};
+use crate::describe;
+use crate::exit::{Exit, Failure};
+use crate::gather;
+
+pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let lineage = lineage(&project, args)?;
+    let subject = subject(args)?;
+    let explained = Explained::of(&lineage, subject)?;
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(out, "{}", explained.as_json())
+    } else {
+        writeln!(out, "{}", explained.as_text().trim_end())
+    };
+    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+/// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's.
+fn lineage(project: &Project, args: &Explain) -> Result<Lineage, Failure> {
+    let names: Vec<&str> = match (&args.chain, &args.worker) {
+        (Some(chain), _) => chain.split('>').map(str::trim).collect(),
+        (None, Some(worker)) => vec![worker],
+        (None, None) => Vec::new(),
+    };
+    let top = Lineage::of(project);
+    let Some((first, rest)) = names.split_first() else {
+        let workers = project.workers()?;
+        let entry = workers
+            .iter()
+            .find(|worker| worker.name() == project.entry());
+        return match entry {
+            Some(entry) => top.entry(entry).map_err(exceeds),
+            None => Ok(top),
+        };
+    };
+    let mut caller = project.worker(first)?;
+    let mut lineage = top.entry(&caller).map_err(exceeds)?;
+    let mut chain = vec![caller.name().to_owned()];
+    for name in rest {
+        let worker = project.worker(name)?;
+        allowed(project, &caller, &worker, &chain)?;
+        lineage = lineage.call(&worker).map_err(exceeds)?;
+        chain.push(worker.name().to_owned());
+        caller = worker;
+    }
+    Ok(lineage)
+}
+
+fn exceeds(escalation: sandbox_config::Escalation) -> Failure {
+    match escalation.diagnostics() {
+        Some(diagnostics) => diagnostics.into(),
+        None => Failure::new(Exit::Usage, "worker.exceeds_parent", escalation.to_string()),
+    }
+}
+
+/// The delegation rules that a call goes through before any right is looked at.
+fn allowed(
+    project: &Project,
+    caller: &Worker,
+    worker: &Worker,
+    chain: &[String],
+) -> Result<(), Failure> {
+    let name = worker.name();
+    let refuse = |code, message: String| {
+        Failure::new(Exit::Usage, code, message).hint(format!(
+            "{} ({}) may call: {}",
+            caller.name(),
+            caller.shown(),
+            describe::delegates(caller)
+        ))
+    };
+    if chain.iter().any(|above| above == name) {
+        return Err(refuse(
+            "worker.cycle",
+            format!("'{name}' is at work above itself"),
+        ));
+    }
+    if !caller.delegates().allows(name) {
+        let message = format!("'{}' may not call '{name}'", caller.name());
+        return Err(refuse("worker.not_delegated", message));
+    }
+    if u64::try_from(chain.len()).unwrap_or(u64::MAX) >= project.max_depth() {
+        let message = format!(
+            "'{name}' would be deeper than the limit of {}",
+            project.max_depth()
+        );
+        return Err(refuse("worker.too_deep", message));
+    }
+    Ok(())
+}
+
+/// What is asked about.
+#[derive(Debug)]
+enum Subject {
+    Path {
+        path: SandboxPath,
+        operation: Operation,
+    },
+    Host {
+        name: String,
+        port: u16,
+    },
+    Tool(Spec),
+    Command(CommandLine),
+}
+
+fn subject(args: &Explain) -> Result<Subject, Failure> {
+    let Some(word) = args.subject.as_deref() else {
+        return command(&args.command).map(Subject::Command);
+    };
+    let operation = match (args.write, args.delete) {
+        (true, _) => Operation::Write,
+        (false, true) => Operation::Delete,
+        (false, false) => Operation::Read,
+    };
+    if let Some(host) = word.strip_prefix("host:") {
+        return host_of(host).ok_or_else(|| Failure::usage(format!("`{host}` is not a host")));
+    }
+    let tools = internal(describe::all_tools())?;
+    if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
+        return Ok(Subject::Tool(spec.clone()));
+    }
+    if word.contains('/') {
+        let path = SandboxPath::parse(word)
+            .map_err(|error| Failure::usage(format!("`{word}` is not a sandbox path: {error}")))?;
+        return Ok(Subject::Path { path, operation });
+    }
+    if (word.contains(['.', ':']) || word == "localhost")
+        && let Some(host) = host_of(word)
+    {
+        return Ok(host);
+    }
+    let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
+    Err(Failure::usage(format!("`{word}` is no sandbox path, host or tool")).hint(format!(
+        "a path begins with `/`, a host with `host:`, a command comes after `--`; tools are: {}",
+        names.join(", ")
+    )))
+}
+
+fn host_of(text: &str) -> Option<Subject> {
+    let (name, port) = match text.rsplit_once(':') {
+        // An IPv6 address in brackets, or a name with a port.
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
+            (name, port.parse().ok()?)
+        }
+        Some(_) | None => (text, 443),
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_');
+    (!name.is_empty() && name.chars().all(fits)).then(|| Subject::Host {
+        name: name.to_ascii_lowercase(),
+        port,
+    })
+}
+
+/// One word is a whole line, as a model writes it; several are the words of one command.
+fn command(words: &[String]) -> Result<CommandLine, Failure> {
+    let line = match words {
+        [line] => line.clone(),
+        words => words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    CommandLine::parse(&line).map_err(|error| Failure::usage(format!("the command: {error}")))
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn internal<T>(outcome: Result<T, String>) -> Result<T, Failure> {
+    outcome.map_err(|error| Failure::new(Exit::Negative, "config.tool_name", error))
+}
+
+/// allow, ask, block, or outside: not among what is held at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Judged(Verdict),
+    Outside,
+}
+
+impl Decision {
+    fn word(self) -> &'static str {
+        match self {
+            Decision::Judged(verdict) => describe::word(verdict),
+            Decision::Outside => "outside",
+        }
+    }
+}
+
+/// What decides, in words and with its place.
+#[derive(Debug, Clone)]
+struct Why {
+    verdict: Verdict,
+    text: String,
+    /// `file:line:column`.
+    origin: Option<String>,
+    why: Option<String>,
+}
+
+struct Explained {
+    shown: String,
+    kind: &'static str,
+    who: Vec<String>,
+    decision: Decision,
+    why: Why,
+    /// From the project down.
+    answers: Vec<Answer>,
+    /// What each on the way holds less than the one before.
+    narrowed: Vec<Vec<String>>,
+    enforcement: Option<Enforcement>,
+}
+
+/// What would keep a command to the grant.
+enum Enforcement {
+    Planned(Box<Plan>),
+    Impossible(String),
+}
+
+impl Explained {
+    fn of(lineage: &Lineage, subject: Subject) -> Result<Explained, Failure> {
+        let grant = lineage.grant();
+        let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
+        let steps: Vec<_> = lineage.steps().collect();
+        let narrowed = steps
+            .windows(2)
+            .map(|pair| match pair {
+                [above, below] => above.grant().beyond(below.grant()),
+                _ => Vec::new(),
+            })
+            .collect();
+        let mut explained = Explained {
+            shown: String::new(),
+            kind: "",
+            who: who.collect(),
+            decision: Decision::Judged(Verdict::Block),
+            why: Why::words(Verdict::Block, ""),
+            answers: Vec::new(),
+            narrowed,
+            enforcement: None,
+        };
+        match subject {
+            Subject::Path { path, operation } => explained.path(lineage, &path, operation)?,
+            Subject::Host { name, port } => {
+                explained.shown = format!("connect to {name}:{port}");
+                explained.kind = "host";
+                let question = Question::Host { name, port };
+                explained.ask(lineage, &question);
+            }
+            Subject::Tool(spec) => explained.tool(lineage, &spec)?,
+            Subject::Command(line) => explained.command(lineage, &line, grant),
+        }
+        Ok(explained)
+    }
+
+    /// The answers of everybody; the last one's decides, and the first that says so is the rule.
+    fn ask(&mut self, lineage: &Lineage, question: &Question) {
+        self.answers = lineage.ask(question);
+        self.why = Why::from(lineage.decisive(question));
+        self.decision = Decision::Judged(self.why.verdict);
+    }
+
+    fn path(
+        &mut self,
+        lineage: &Lineage,
+        path: &SandboxPath,
+        operation: Operation,
+    ) -> Result<(), Failure> {
+        self.shown = format!("{operation} {}", path.as_str());
+        self.kind = "path";
+        let grant = lineage.grant();
+        self.ask(lineage, &Question::path(path.as_str(), operation));
+        if grant.mount_at(path.as_str()).is_none() {
+            if path.is_root()
+                && grant.mounts().any(|mount| mount.usable())
+                && operation == Operation::Read
+            {
+                self.decide(Why::words(
+                    Verdict::Allow,
+                    "listing the root shows the mounts' names",
+                ));
+            } else {
+                self.decision = Decision::Outside;
+            }
+            return Ok(());
+        }
+        if let Some(guarded) = guarded(grant, path, operation) {
+            self.stricter(guarded);
+        }
+        let (name, intent) = match operation {
+            Operation::Read => ("read_file", Intent::Read(path.clone())),
+            Operation::Write => ("write_file", Intent::Write(path.clone())),
+            Operation::Delete => ("delete_file", Intent::Delete(path.clone())),
+        };
+        let tools = internal(describe::all_tools())?;
+        if let Some(spec) = tools.iter().find(|spec| spec.name == name) {
+            let judged = judge(grant, spec, &[intent], true);
+            self.stricter(Why::from(judged));
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, lineage: &Lineage, spec: &Spec) -> Result<(), Failure> {
+        self.shown = format!("offer {}", spec.name);
+        self.kind = "tool";
+        let grant = lineage.grant();
+        self.ask(lineage, &Question::Tool(spec.name.clone()));
+        let offered = internal(describe::tools(grant))?;
+        if !offered.iter().any(|known| known.name == spec.name) {
+            if self.why.verdict != Verdict::Block {
+                let what = if spec.name == "shell" {
+                    "it needs `shell` in the project and in every worker on the way"
+                } else {
+                    "it needs files, and this worker holds none that it may use"
+                };
+                self.decide(Why::words(Verdict::Block, what));
+            }
+            return Ok(());
+        }
+        if spec.name == "shell" {
+            // The rules answer for each command, and replace what holds for the tool.
+            self.why.text =
+                "it is offered, and its rules judge each command: `forge explain -- CMD`"
+                    .to_owned();
+            return Ok(());
+        }
+        let judged = judge(grant, spec, &[], true);
+        self.stricter(Why::from(judged));
+        Ok(())
+    }
+
+    fn command(&mut self, lineage: &Lineage, line: &CommandLine, grant: &Grant) {
+        self.shown = format!("run {}", line.as_str());
+        self.kind = "command";
+        // The strictest of the line's commands speaks for it in the chain.
+        let questions: Vec<Question> = line
+            .segments()
+            .iter()
+            .map(|segment| Question::Command(segment.words().to_vec()))
+            .collect();
+        let strictest = questions
+            .iter()
+            .max_by_key(|question| lineage.decisive(question).verdict);
+        if let Some(question) = strictest {
+            self.ask(lineage, question);
+        }
+        if grant.shell().is_none() {
+            return;
+        }
+        self.enforcement = Some(enforcement(grant));
+        let confined = matches!(self.enforcement, Some(Enforcement::Planned(_)));
+        let spec = forge_tools::tools::shell();
+        let spec = forge_tools::Tool::spec(&spec);
+        if !GrantGate::new(grant.clone()).offers("shell") {
+            self.decide(Why::words(Verdict::Block, "`tools` does not name shell"));
+            return;
+        }
+        let judged = judge(grant, spec, &[Intent::Execute(line.clone())], confined);
+        // The gate sees the whole line, the mode and the confinement, so it has the last word.
+        let judged = Why::from(judged);
+        if judged.verdict != self.why.verdict {
+            self.decide(judged);
+        } else if judged.origin == self.why.origin {
+            self.why.why = judged.why;
+        }
+    }
+
+    fn decide(&mut self, why: Why) {
+        self.decision = Decision::Judged(why.verdict);
+        self.why = why;
+    }
+
+    fn stricter(&mut self, why: Why) {
+        if why.verdict > self.why.verdict {
+            self.decide(why);
+        }
+    }
+
+    fn as_text(&self) -> String {
+        let who = match self.who.as_slice() {
+            [] => "the project".to_owned(),
+            names => names.join(" > "),
+        };
+        let mut text = format!("{} for {who}: {}\n", self.shown, self.decision.word());
+        text.push_str(&format!("  {}", self.why.text));
+        if let Some(origin) = &self.why.origin {
+            text.push_str(&format!("  ({origin})"));
+        }
+        text.push('\n');
+        if let Some(why) = &self.why.why {
+            text.push_str(&format!("  {why}\n"));
+        }
+        let mut rows = Vec::new();
+        for (index, answer) in self.answers.iter().enumerate() {
+            let origin = answer.origin.as_ref().map(ToString::to_string);
+            rows.push(vec![
+                answer.who.clone(),
+                describe::word(answer.verdict).to_owned(),
+                answer.rule.clone(),
+                origin.unwrap_or_default(),
+            ]);
+            if let Some(narrowed) = index.checked_sub(1).and_then(|at| self.narrowed.get(at))
+                && !narrowed.is_empty()
+                && let Some(row) = rows.last_mut()
+            {
+                row.push(format!("narrower: {}", narrowed.join(", ")));
+            }
+        }
+        text.push_str("\nfrom the project down\n");
+        text.push_str(&describe::table(&rows, "  "));
+        match &self.enforcement {
+            None => {}
+            Some(Enforcement::Planned(plan)) => {
+                text.push_str("\nenforced by\n");
+                for line in plan.to_string().lines() {
+                    text.push_str(&format!("  {line}\n"));
+                }
+            }
+            Some(Enforcement::Impossible(why)) => {
+                text.push_str(&format!("\nnot enforced: {why}\n"));
+            }
+        }
+        text
+    }
+
+    fn as_json(&self) -> Value {
+        let chain: Vec<Value> = self
+            .answers
+            .iter()
+            .enumerate()
+            .map(|(index, answer)| {
+                let narrowed = index.checked_sub(1).and_then(|at| self.narrowed.get(at));
+                json!({
+                    "who": answer.who,
+                    "layer": if index == 0 { "project" } else { "worker" },
+                    "says": describe::word(answer.verdict),
+                    "rule": answer.rule,
+                    "origin": answer.origin.as_ref().map(describe::origin_json),
+                    "narrowed": narrowed,
+                })
+            })
+            .collect();
+        let mut object = json!({
+            "subject": { "kind": self.kind, "text": self.shown },
+            "as": self.who,
+            "decision": self.decision.word(),
+            "rule": {
+                "text": self.why.text,
+                "origin": self.why.origin,
+                "why": self.why.why,
+            },
+            "chain": chain,
+        });
+        object["enforced_by"] = match &self.enforcement {
+            None => Value::Null,
+            Some(Enforcement::Planned(plan)) => json!({
+                "mechanism": plan.backend().to_string(),
+                "lines": plan.to_string().lines().collect::<Vec<_>>(),
+            }),
+            Some(Enforcement::Impossible(why)) => json!({ "mechanism": null, "why": why }),
+        };
+        object
+    }
+}
+
+impl Why {
+    fn words(verdict: Verdict, text: &str) -> Why {
+        Why {
+            verdict,
+            text: text.to_owned(),
+            origin: None,
+            why: None,
+        }
+    }
+}
+
+impl From<Answer> for Why {
+    fn from(answer: Answer) -> Why {
+        Why {
+            verdict: answer.verdict,
+            text: format!("{}: {}", answer.who, answer.rule),
+            origin: answer.origin.map(|origin| origin.to_string()),
+            why: None,
+        }
+    }
+}
+
+impl From<Judgement> for Why {
+    fn from(judgement: Judgement) -> Why {
+        let verdict = match judgement.verdict {
+            forge_tools::Verdict::Allow => Verdict::Allow,
+            forge_tools::Verdict::Ask => Verdict::Ask,
+            forge_tools::Verdict::Block => Verdict::Block,
+        };
+        match judgement.reasons.into_iter().next() {
+            Some(reason) => Why {
+                verdict,
+                text: reason.text,
+                origin: reason.origin,
+                why: reason.why,
+            },
+            None => Why::words(verdict, "the rules"),
+        }
+    }
+}
+
+fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {
+    GrantGate::new(grant.clone()).judge(&Request {
+        tool: &spec.name,
+        risk: spec.risk,
+        requires_permission: spec.requires_permission,
+        needs_network: spec.needs_network,
+        confined,
+        intents,
+    })
+}
+
+/// Names that are hidden or protected, whatever the mount allows otherwise.
+fn guarded(grant: &Grant, path: &SandboxPath, operation: Operation) -> Option<Why> {
+    let files = describe::mirror(grant).ok().flatten()?;
+    let hidden = files
+        .resolve(path)
+        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    if hidden {
+        let text = "the name is hidden (`sandbox.hide`): it is shown as absent";
+        return Some(Why::words(Verdict::Block, text));
+    }
+    let refused = match operation {
+        Operation::Read => return None,
+        Operation::Write => files.check_write(path),
+        Operation::Delete => files.check_delete(path),
+    };
+    refused
+        .err()
+        .map(|error| Why::words(Verdict::Block, &error.to_string()))
+}
+
+/// How this host would keep the command to the grant. Detected, not tried with this command.
+fn enforcement(grant: &Grant) -> Enforcement {
+    let policy = match grant.policy_as_written() {
+        Ok(policy) => policy,
+        Err(error) => return Enforcement::Impossible(error.for_person()),
+    };
+    match Plan::new(&policy, &Support::detect(), Requirement::Enforce) {
+        Ok(plan) => Enforcement::Planned(Box::new(plan)),
+        Err(error) => Enforcement::Impossible(error.to_string()),
+    }
+}

@@ -1,0 +1,48 @@
+//! `forge help`: the topics, and every command's own help.
+
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+
+use crate::cli::{Cli, Help};
+use crate::exit::{Exit, Failure};
+use crate::topics;
+
+pub(crate) fn run(args: &Help) -> Result<Exit, Failure> {
+    let text = match args.topic.as_slice() {
+        [] => overview(),
+        [word] if let Some(text) = topics::text(word) => text,
+        words => of_command(words)?,
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+fn overview() -> String {
+    let mut text = Cli::command().render_long_help().to_string();
+    text.push_str("\n\nTopics, each by `forge help TOPIC`:\n");
+    for (name, about) in topics::TOPICS {
+        text.push_str(&format!("  {name:<11} {about}\n"));
+    }
+    text
+}
+
+fn of_command(words: &[String]) -> Result<String, Failure> {
+    let mut command = Cli::command();
+    command.build();
+    let mut at = &mut command;
+    for word in words {
+        let known: Vec<String> = at
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        at = at.find_subcommand_mut(word).ok_or_else(|| {
+            let topics = topics::TOPICS.iter().map(|(name, _)| (*name).to_owned());
+            let names: Vec<String> = known.into_iter().chain(topics).collect();
+            Failure::usage(format!("there is no command or topic `{word}`"))
+                .hint(format!("there are: {}", names.join(", ")))
+        })?;
+    }
+    Ok(at.render_long_help().to_string())
+}

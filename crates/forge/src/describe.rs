@@ -1,0 +1,342 @@
+//! What a grant holds, written out: for `check`, `explain` and `worker`, in words for people and
+//! as JSON.
+
+use std::fmt::Write as _;
+
+use file_sandbox::{FileSandbox, Limits, SandboxPath};
+use forge_runtime::GrantGate;
+use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
+use sandbox_config::{
+    Branch, Delegates, Grant, Mode, Mount, NetworkAccess, Operation, Origin, Standing, Verdict,
+    Worker,
+};
+use serde_json::{Value, json};
+
+/// Columns wide enough for their longest cell, two blanks between; the last one runs free.
+pub(crate) fn table(rows: &[Vec<String>], indent: &str) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = indent.to_owned();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:<width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The mount table, with its heading.
+pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
+    let heading = [
+        "NAME", "PATH", "MODE", "READ", "WRITE", "DELETE", "FILES", "HOST", "FROM",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(grant.mounts().map(|mount| {
+        vec![
+            mount.name().to_owned(),
+            mount.target().to_owned(),
+            mode(mount),
+            consent(mount, Operation::Read),
+            consent(mount, Operation::Write),
+            consent(mount, Operation::Delete),
+            files_of(mount),
+            mount.host().display().to_string(),
+            mount.origin().to_string(),
+        ]
+    }));
+    if rows.len() == 1 {
+        return format!("{indent}no files\n");
+    }
+    table(&rows, indent)
+}
+
+fn mode(mount: &Mount) -> String {
+    if mount.usable() {
+        mount.mode().to_string()
+    } else {
+        format!("{} (not used)", mount.mode())
+    }
+}
+
+/// What is read-only is not asked about.
+fn consent(mount: &Mount, operation: Operation) -> String {
+    match (operation, mount.mode()) {
+        (Operation::Write | Operation::Delete, Mode::ReadOnly) => "-".to_owned(),
+        (Operation::Read, _) | (_, Mode::ReadWrite) => {
+            mount.approval().verdict(operation).to_string()
+        }
+    }
+}
+
+fn files_of(mount: &Mount) -> String {
+    let kinds = mount
+        .suffixes()
+        .map_or("any".to_owned(), |suffixes| suffixes.join(" "));
+    match mount.max_file_bytes() {
+        Some(bytes) => format!("{kinds}, up to {bytes} bytes"),
+        None => kinds,
+    }
+}
+
+/// The network in words: off, on, or the hosts.
+pub(crate) fn network(grant: &Grant) -> String {
+    grant.network().to_string()
+}
+
+/// The shell in a few words.
+pub(crate) fn shell(grant: &Grant) -> String {
+    match grant.shell().map(|rules| rules.rules().count()) {
+        None => "not offered".to_owned(),
+        Some(1) => "1 rule".to_owned(),
+        Some(count) => format!("{count} rules"),
+    }
+}
+
+/// Everything in one line: `data ro, workspace rw; shell; network`.
+pub(crate) fn rights(grant: &Grant) -> String {
+    let mounts: Vec<String> = grant
+        .mounts()
+        .map(|mount| format!("{} {}", mount.name(), mode(mount)))
+        .collect();
+    let mut text = if mounts.is_empty() {
+        "no files".to_owned()
+    } else {
+        mounts.join(", ")
+    };
+    if grant.shell().is_some() {
+        text.push_str("; shell");
+    }
+    match grant.network() {
+        NetworkAccess::Denied => {}
+        NetworkAccess::Hosts(_) => text.push_str("; network to some hosts"),
+        NetworkAccess::Unrestricted => text.push_str("; network"),
+    }
+    text
+}
+
+/// The limits, name and value.
+pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
+    let limits = grant.limits();
+    let always = [
+        ("timeout_s_default", limits.timeout_s_default()),
+        ("max_stdout_bytes", limits.max_stdout_bytes()),
+        ("max_stderr_bytes", limits.max_stderr_bytes()),
+        ("max_file_write_bytes", limits.max_file_write_bytes()),
+        ("max_turns", limits.max_turns()),
+    ];
+    let stated = [
+        ("processes", limits.processes()),
+        ("memory_bytes", limits.memory_bytes()),
+        ("max_tokens", limits.max_tokens()),
+        ("max_wall_s", limits.max_wall_s()),
+        ("max_working_s", limits.max_working_s()),
+        ("repeat_calls", limits.repeat_calls()),
+    ];
+    let stated = stated
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    always.into_iter().chain(stated).collect()
+}
+
+/// The delegation tree, one line a worker.
+pub(crate) fn tree(branches: &[Branch], entry: &str) -> String {
+    let mut rows = Vec::new();
+    for branch in branches {
+        tree_rows(branch, 1, entry, &mut rows);
+    }
+    table(&rows, "")
+}
+
+fn tree_rows(branch: &Branch, depth: usize, entry: &str, rows: &mut Vec<Vec<String>>) {
+    let is_entry = depth == 1 && branch.worker() == entry;
+    let mark = if is_entry { " (entry)" } else { "" };
+    let name = format!("{}{}{mark}", "  ".repeat(depth), branch.worker());
+    let mut facts = match branch.standing() {
+        Standing::Holds => rights(branch.grant()),
+        Standing::AsShown => format!("{} (its calls: as shown)", rights(branch.grant())),
+        Standing::Refused(escalation) => {
+            format!("refused: {}", escalation.to_string().replace('\n', "; "))
+        }
+        Standing::Missing => "refused: there is no such worker".to_owned(),
+        Standing::Cycle => "refused: it is at work above".to_owned(),
+        Standing::TooDeep => "refused: too deep".to_owned(),
+    };
+    if branch.calls_any() {
+        facts.push_str("; calls any worker");
+    }
+    let narrower = if branch.narrowed().is_empty() {
+        String::new()
+    } else {
+        format!("narrower: {}", branch.narrowed().join(", "))
+    };
+    rows.push(vec![name, facts, narrower]);
+    for call in branch.calls() {
+        tree_rows(call, depth + 1, entry, rows);
+    }
+}
+
+/// Where something comes from, for programs.
+pub(crate) fn origin_json(origin: &Origin) -> Value {
+    match origin.name() {
+        Some(name) => json!({
+            "layer": origin.layer().word(), "file": name,
+            "line": origin.line(), "column": origin.column(),
+        }),
+        None => json!({"layer": origin.layer().word(), "file": null, "line": null, "column": null}),
+    }
+}
+
+/// A whole grant for programs.
+pub(crate) fn grant_json(grant: &Grant) -> Value {
+    json!({
+        "mounts": mounts_json(grant),
+        "network": network(grant),
+        "shell": grant.shell().map(|rules| json!({
+            "rules": rules.rules().map(|(pattern, verdict, origin)| json!({
+                "pattern": pattern,
+                "approval": verdict.to_string(),
+                "origin": origin_json(origin),
+            })).collect::<Vec<_>>(),
+        })),
+        "tools": grant.tools(),
+        "limits": limits(grant).into_iter().map(|(name, value)| (name.to_owned(), json!(value)))
+            .collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+/// The mount table for programs.
+pub(crate) fn mounts_json(grant: &Grant) -> Value {
+    let rows = grant.mounts().map(|mount| {
+        let verdict = |operation| mount.approval().verdict(operation).to_string();
+        json!({
+            "name": mount.name(),
+            "path": mount.target(),
+            "host": mount.host(),
+            "mode": mount.mode().to_string(),
+            "usable": mount.usable(),
+            "approval": {
+                "read": verdict(Operation::Read),
+                "write": verdict(Operation::Write),
+                "delete": verdict(Operation::Delete),
+            },
+            "suffixes": mount.suffixes(),
+            "max_file_bytes": mount.max_file_bytes(),
+            "origin": origin_json(mount.origin()),
+        })
+    });
+    rows.collect()
+}
+
+/// The delegation tree for programs.
+pub(crate) fn tree_json(branch: &Branch) -> Value {
+    let (standing, why) = match branch.standing() {
+        Standing::Holds => ("holds", None),
+        Standing::AsShown => ("as_shown", None),
+        Standing::Refused(escalation) => ("refused", Some(escalation.to_string())),
+        Standing::Missing => ("missing", None),
+        Standing::Cycle => ("cycle", None),
+        Standing::TooDeep => ("too_deep", None),
+    };
+    json!({
+        "worker": branch.worker(),
+        "standing": standing,
+        "why": why,
+        "mounts": mounts_json(branch.grant()),
+        "network": network(branch.grant()),
+        "shell": branch.grant().shell().is_some(),
+        "narrowed": branch.narrowed(),
+        "calls_any": branch.calls_any(),
+        "calls": branch.calls().iter().map(tree_json).collect::<Vec<_>>(),
+    })
+}
+
+/// Whom a worker may call, in words.
+pub(crate) fn delegates(worker: &Worker) -> String {
+    match worker.delegates() {
+        Delegates::None => "nobody".to_owned(),
+        Delegates::All => "any worker".to_owned(),
+        Delegates::Listed(names) => names.join(", "),
+    }
+}
+
+/// The same for programs.
+pub(crate) fn delegates_json(worker: &Worker) -> Value {
+    match worker.delegates() {
+        Delegates::None => json!([]),
+        Delegates::All => json!(["*"]),
+        Delegates::Listed(names) => json!(names),
+    }
+}
+
+/// Allow, ask or block, as `explain` says it.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Block => "block",
+    }
+}
+
+/// The usable mounts with nothing in them: what may be done to a *name* is answered by the very
+/// code that answers tools, and no directory of the host is opened or made for it.
+pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    let mut mounts = Vec::new();
+    for mount in grant.mounts().filter(|mount| mount.usable()) {
+        let mode = match mount.mode() {
+            Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
+            Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
+        };
+        let mut limits = Limits::new();
+        if let Some(suffixes) = mount.suffixes() {
+            limits = limits.suffixes(suffixes);
+        }
+        mounts.push(
+            file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
+                .with_limits(limits)
+                .protect(grant.protect().iter().chain(mount.own_files()))?
+                .hide(grant.hide())?,
+        );
+    }
+    if mounts.is_empty() {
+        return Ok(None);
+    }
+    FileSandbox::new(mounts).map(Some)
+}
+
+/// The built-in tools that a holder of `grant` is offered, the shell last.
+pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
+    let gate = GrantGate::new(grant.clone());
+    let offers_shell = grant.shell().is_some() && gate.offers("shell");
+    let mut builder = Toolbox::builder().gate(gate);
+    if let Some(files) = mirror(grant).map_err(|error| error.to_string())? {
+        builder = builder.files(files);
+    }
+    let toolbox = builder.build().map_err(|error| error.to_string())?;
+    let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
+    if offers_shell {
+        specs.push(forge_tools::tools::shell().spec().clone());
+    }
+    Ok(specs)
+}
+
+/// Every built-in tool, whoever may use it.
+pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
+    let everything = SandboxPath::parse("/workspace").map_err(|error| error.to_string())?;
+    let mount = file_sandbox::Mount::memory(everything, file_sandbox::Mode::ReadWrite);
+    let files = FileSandbox::new(vec![mount]).map_err(|error| error.to_string())?;
+    let toolbox = Toolbox::builder()
+        .files(files)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
+    specs.push(forge_tools::tools::shell().spec().clone());
+    Ok(specs)
+}

@@ -1,0 +1,174 @@
+//! What `forge help TOPIC` prints. The codes of errors are a closed list: one that is not here
+//! does not get out in a debug build.
+
+use std::fmt::Write as _;
+
+use crate::exit;
+
+/// The topics, in the order in which they are listed.
+pub(crate) const TOPICS: [(&str, &str); 5] = [
+    ("exit-codes", "what each exit code means"),
+    ("errors", "every error code of --json"),
+    ("paths", "what workers see, and where it is on the host"),
+    (
+        "approvals",
+        "what happens unasked, what is asked, what never happens",
+    ),
+    ("security", "what is enforced, by what, and what is not"),
+];
+
+/// The codes that are not about what stands in a project or worker file.
+const CODES: [(&str, &str); 27] = [
+    (
+        "approval.unanswered",
+        "a call needed an approval that nobody could give",
+    ),
+    (
+        "clean.incomplete",
+        "some of what is ephemeral could not be removed",
+    ),
+    ("clean.refused", "a directory that must not be emptied"),
+    (
+        "config",
+        "mistakes in the configuration; the first one's own code is in `error`",
+    ),
+    ("config.tool_name", "two tools of one name"),
+    ("exec", "the command could not be started"),
+    ("interrupted", "forge was stopped by a signal"),
+    (
+        "isolation.unavailable",
+        "required isolation is not available on this host",
+    ),
+    ("limit", "a limit ended the run"),
+    ("mcp", "the MCP connection failed"),
+    ("model.missing", "no model is configured"),
+    ("model.playbook", "the playbook cannot be used"),
+    ("model.unknown", "a model that this forge cannot run"),
+    (
+        "mount.unavailable",
+        "a directory of the project cannot be opened",
+    ),
+    ("policy", "the mounts make no policy for commands"),
+    ("receipt", "the receipt could not be written"),
+    ("run.failed", "the run ended without an answer"),
+    (
+        "run.subject",
+        "neither a directory nor a worker of that name",
+    ),
+    ("runtime", "forge could not start its own machinery"),
+    ("signals", "forge could not listen for signals"),
+    ("state", "the state directory cannot be used"),
+    ("stdout", "the result could not be written"),
+    ("terminal", "the terminal could not be read"),
+    ("usage", "arguments that cannot be used"),
+    ("worker.exists", "a worker file that is there already"),
+    (
+        "worker.not_delegated",
+        "a worker that may not be called by its caller",
+    ),
+    ("worker.not_written", "the worker file could not be written"),
+];
+
+/// Every code with its meaning, sorted.
+pub(crate) fn codes() -> Vec<(&'static str, &'static str)> {
+    let of_files = sandbox_config::Code::ALL
+        .iter()
+        .map(|code| (code.as_str(), code.meaning()));
+    let mut all: Vec<_> = CODES.into_iter().chain(of_files).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Whether `code` is one of ours.
+pub(crate) fn is_code(code: &str) -> bool {
+    codes().iter().any(|(known, _)| *known == code)
+}
+
+/// One topic's text.
+pub(crate) fn text(topic: &str) -> Option<String> {
+    Some(match topic {
+        "exit-codes" => exit::TABLE.to_owned(),
+        "errors" => errors(),
+        "paths" => PATHS.to_owned(),
+        "approvals" => APPROVALS.to_owned(),
+        "security" => SECURITY.to_owned(),
+        _ => return None,
+    })
+}
+
+fn errors() -> String {
+    let mut text = "\
+With --json, a failure is one line on standard error:
+  {\"error\": {\"code\", \"message\", \"file\", \"line\", \"column\", \"help\"}}
+Mistakes in configuration files come with `errors`, all of them, beside the first.
+
+Codes:
+"
+    .to_owned();
+    for (code, meaning) in codes() {
+        let _ = writeln!(text, "  {code:<24} {meaning}");
+    }
+    text
+}
+
+const PATHS: &str = "\
+A worker sees sandbox paths, never those of the host: the mount `data` is /data, for
+file tools and, where the sandbox has mounts of its own, for commands too. A project
+of one directory (`sandbox.root`) is /.
+
+In the project file, host paths of zones are
+  mode: sandboxed   below `sandbox.root` (.sandbox): ephemeral, `forge clean` empties it
+  mode: direct      below the project, or absolute; `~` and ${VAR} are expanded
+
+A path outside of every mount is refused as outside, and so is a link that leads out.
+Names of `sandbox.protect` are never written, names of `sandbox.hide` are shown as
+absent, at any depth. `forge explain /data/a.md --write` says what holds and why.";
+
+const APPROVALS: &str = "\
+Two questions, and the stricter answer holds:
+  the tool   a matching shell rule, else `approval.require_user_permission`, else
+             `…_by_risk`, else what the tool itself says, else the default: reading
+             and writing go ahead, running and the network are asked
+  the mount  `approval: { read, write, delete }` of the zone; zones ask for writing
+             and deleting unless they say otherwise
+
+preApproved happens unasked, ask asks a person, blocked never happens, in no mode.
+`approval.mode` turns what is left as ask: tool leaves it, auto says yes, deny says no,
+manual asks for everything that changes something.
+
+Where nobody can be asked (no terminal, --no-input, FORGE_NO_INPUT, CI) an ask is a
+refusal, and the exit code is 3. --approve all answers yes and never lifts a block.
+Workers can only be stricter than the project, and callees than their callers.";
+
+const SECURITY: &str = "\
+What a worker may do is a meet: the project, every caller above it, and its own file.
+Nothing a worker declares gives it more than its caller holds.
+
+File tools open every name below an open directory, follow no link out of a mount, and
+check before they act. Commands run under the kernel: bubblewrap, or Landlock and
+seccomp; on macOS Seatbelt. `forge doctor` says what this host keeps, `forge doctor
+--prove` tries to break it, `forge exec --receipt` writes down what was enforced.
+
+Without an OS sandbox `exec` refuses, and commands of workers are asked of a person,
+each one. Keys of a project that widen (the network, pre-approved commands, directories
+outside) have no effect until `forge trust`.
+
+Suffixes, sizes and approvals bind file tools and not commands: a command that may run
+may write whatever its mounts allow.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once_and_every_topic_has_a_text() {
+        let codes = codes();
+        for pair in codes.windows(2) {
+            assert_ne!(pair[0].0, pair[1].0);
+        }
+        assert!(is_code("usage") && is_code("config.syntax") && !is_code("nonsense"));
+        for (topic, _) in TOPICS {
+            assert!(text(topic).is_some(), "{topic}");
+        }
+    }
+}

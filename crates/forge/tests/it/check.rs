@@ -1,0 +1,376 @@
+//! `forge check`: the table, the tree, the findings, in every format.
+
+use serde_json::Value;
+
+use crate::support::{Ran, World};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+const PROJECT: &str = "\
+name: demo
+sandbox:
+  zones:
+    data: { path: data, mode: ro, suffixes: [.csv, .md], max_file_bytes: 1000 }
+    ws: { path: ws, approval: { write: preApproved, delete: blocked } }
+shell:
+  rules:
+    - { pattern: 'ls *', approval: ask }
+    - { pattern: 'ls -l', approval: ask }
+";
+
+fn worker(name: &str, keys: &str) -> String {
+    format!("---\nname: {name}\ndescription: does things\n{keys}---\nGo.\n")
+}
+
+fn world(config: &str, workers: &[(&str, &str)]) -> World {
+    let world = World::new(&[(FILE, config)]);
+    for (name, keys) in workers {
+        world.write(&format!("workers/{name}.worker"), &worker(name, keys));
+    }
+    world
+}
+
+/// Two mistakes and two warnings, in three files.
+fn faulty() -> World {
+    world(
+        PROJECT,
+        &[
+            (
+                "main",
+                "sandbox: { zones: [{ name: data, mode: ro }] }\nworkers: [fmt, nobody]\n",
+            ),
+            ("fmt", "sandbox: { zones: [{ name: ws }] }\n"),
+            ("lost", ""),
+        ],
+    )
+}
+
+/// The test's own places cut out of a text.
+fn anonymous(world: &World, text: &str) -> String {
+    let project = world.project().canonicalize().unwrap();
+    let text = text.replace(&project.display().to_string(), "<project>");
+    // Whatever was padded for the real path.
+    text.lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn json(ran: &Ran) -> Value {
+    assert_eq!(ran.stdout.lines().count(), 1, "one object: {}", ran.stdout);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn the_table_and_the_tree() {
+    let world = world(
+        &PROJECT.replace("    - { pattern: 'ls -l', approval: ask }\n", ""),
+        &[
+            ("main", "workers: [fmt]\n"),
+            (
+                "fmt",
+                "sandbox: { zones: [{ name: ws, mode: ro }, { name: data, mode: ro, use: false }] }\nshell: {}\n",
+            ),
+        ],
+    );
+    let ran = world.forge(&["check"]);
+    ran.code(0);
+    assert_eq!(ran.stderr, "");
+    insta::assert_snapshot!(anonymous(&world, &ran.stdout), @r#"
+    project demo (<project>/golem-forge.config.yaml)
+
+    NAME PATH MODE READ WRITE DELETE FILES HOST FROM
+    data /data ro preApproved - - .csv .md, up to 1000 bytes <project>/.sandbox/data golem-forge.config.yaml:4:5
+    ws /ws rw preApproved preApproved blocked any <project>/.sandbox/ws golem-forge.config.yaml:5:5
+
+    network off · shell 1 rule · approval mode tool · delegation up to 5 deep
+
+    workers
+    main (entry) data ro, ws rw; shell
+    fmt data ro (not used), ws ro; shell narrower: data not used, ws rw → ro
+    "#);
+    // The same again, byte for byte.
+    assert_eq!(world.forge(&["check"]).stdout, ran.stdout);
+    // Nothing was run and nothing was made.
+    assert!(!world.project().join(".sandbox").exists());
+}
+
+#[test]
+fn every_finding_at_once() {
+    let world = faulty();
+    let ran = world.forge(&["check"]);
+    ran.code(1);
+    insta::assert_snapshot!(ran.stderr, @r#"
+    warning[rule.shadowed]: `ls -l` never decides: `ls *` always does
+      --> golem-forge.config.yaml:9:18
+       |
+     9 |     - { pattern: 'ls -l', approval: ask }
+       |                  ^^^^^^^
+      ::: golem-forge.config.yaml:8:18   this rule
+       = help: the first match counts: put the narrower one first
+
+    error[worker.exceeds_parent]: Child requests zone 'ws' but parent doesn't have it
+      --> workers/fmt.worker:4:28
+       |
+     4 | sandbox: { zones: [{ name: ws }] }
+       |                            ^^
+      ::: workers/main.worker:5:11   'main' may call 'fmt', which asks for more
+       = note: Available zones: data
+
+    warning[worker.unreachable]: nobody calls 'lost'
+      --> workers/lost.worker:1:1
+       |
+     1 | ---
+       | ^
+       = help: it runs only by `forge run lost`: name it in the `workers` of its caller
+
+    error[worker.unknown]: 'main' may call 'nobody', and there is no such worker
+      --> workers/main.worker:5:16
+       |
+     5 | workers: [fmt, nobody]
+       |                ^^^^^^
+       = help: `forge worker list` shows the workers; `forge worker new` writes one
+    "#);
+    // Warnings are not wanted: mistakes still are.
+    let quiet = world.forge(&["check", "-q"]);
+    quiet.code(1);
+    assert!(!quiet.stderr.contains("warning["));
+    assert_eq!(quiet.stderr.matches("error[").count(), 2);
+}
+
+#[test]
+fn json_is_one_object_and_the_failure_one_line() {
+    let world = faulty();
+    for args in [&["check", "--json"][..], &["check", "--format", "json"]] {
+        let ran = world.forge(args);
+        ran.code(1);
+        let object = json(&ran);
+        assert_eq!(object["ok"], false);
+        let codes: Vec<&str> = object["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["code"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            codes,
+            [
+                "rule.shadowed",
+                "worker.exceeds_parent",
+                "worker.unreachable",
+                "worker.unknown"
+            ]
+        );
+        assert_eq!(object["mounts"][0]["suffixes"][0], ".csv");
+        assert_eq!(object["mounts"][1]["origin"]["line"], 5);
+        assert_eq!(object["tree"][0]["calls"][0]["standing"], "refused");
+        assert_eq!(object["tree"][0]["calls"][1]["standing"], "missing");
+        let error: Value = serde_json::from_str(ran.stderr.trim()).unwrap();
+        assert_eq!(error["error"]["code"], "worker.exceeds_parent");
+        assert_eq!(error["error"]["file"], "workers/fmt.worker");
+    }
+    world
+        .forge(&["check", "--json", "--format", "sarif"])
+        .code(2);
+}
+
+#[test]
+fn sarif_for_code_scanning() {
+    let world = faulty();
+    let ran = world.forge(&["check", "--format", "sarif"]);
+    ran.code(1);
+    assert_eq!(ran.stderr, "");
+    let mut object = json(&ran);
+    object["runs"][0]["tool"]["driver"]["version"] = "0".into();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&object).unwrap(), @r#"
+    {
+      "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+      "version": "2.1.0",
+      "runs": [
+        {
+          "tool": {
+            "driver": {
+              "name": "forge",
+              "version": "0",
+              "rules": [
+                {
+                  "id": "worker.unknown",
+                  "shortDescription": {
+                    "text": "a worker that does not exist"
+                  }
+                },
+                {
+                  "id": "worker.exceeds_parent",
+                  "shortDescription": {
+                    "text": "a worker asks for more than its caller holds"
+                  }
+                },
+                {
+                  "id": "worker.unreachable",
+                  "shortDescription": {
+                    "text": "a worker that nobody calls"
+                  }
+                },
+                {
+                  "id": "rule.shadowed",
+                  "shortDescription": {
+                    "text": "a rule that never decides, because others always do"
+                  }
+                }
+              ]
+            }
+          },
+          "columnKind": "unicodeCodePoints",
+          "results": [
+            {
+              "ruleId": "rule.shadowed",
+              "ruleIndex": 3,
+              "level": "warning",
+              "message": {
+                "text": "`ls -l` never decides: `ls *` always does\nthe first match counts: put the narrower one first"
+              },
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "golem-forge.config.yaml"
+                    },
+                    "region": {
+                      "startLine": 9,
+                      "startColumn": 18
+                    }
+                  }
+                }
+              ]
+            },
+            {
+              "ruleId": "worker.exceeds_parent",
+              "ruleIndex": 1,
+              "level": "error",
+              "message": {
+                "text": "Child requests zone 'ws' but parent doesn't have it"
+              },
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "workers/fmt.worker"
+                    },
+                    "region": {
+                      "startLine": 4,
+                      "startColumn": 28
+                    }
+                  }
+                }
+              ]
+            },
+            {
+              "ruleId": "worker.unreachable",
+              "ruleIndex": 2,
+              "level": "warning",
+              "message": {
+                "text": "nobody calls 'lost'\nit runs only by `forge run lost`: name it in the `workers` of its caller"
+              },
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "workers/lost.worker"
+                    },
+                    "region": {
+                      "startLine": 1,
+                      "startColumn": 1
+                    }
+                  }
+                }
+              ]
+            },
+            {
+              "ruleId": "worker.unknown",
+              "ruleIndex": 0,
+              "level": "error",
+              "message": {
+                "text": "'main' may call 'nobody', and there is no such worker\n`forge worker list` shows the workers; `forge worker new` writes one"
+              },
+              "locations": [
+                {
+                  "physicalLocation": {
+                    "artifactLocation": {
+                      "uri": "workers/main.worker"
+                    },
+                    "region": {
+                      "startLine": 5,
+                      "startColumn": 16
+                    }
+                  }
+                }
+              ]
+            }
+          ]
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn workflow_commands_for_pull_requests() {
+    let ran = faulty().forge(&["check", "--format", "github"]);
+    ran.code(1);
+    assert_eq!(ran.stderr, "");
+    insta::assert_snapshot!(ran.stdout, @r#"
+    ::warning file=golem-forge.config.yaml,line=9,col=18,title=rule.shadowed::`ls -l` never decides: `ls *` always does%0Athe first match counts: put the narrower one first
+    ::error file=workers/fmt.worker,line=4,col=28,title=worker.exceeds_parent::Child requests zone 'ws' but parent doesn't have it
+    ::warning file=workers/lost.worker,line=1,col=1,title=worker.unreachable::nobody calls 'lost'%0Ait runs only by `forge run lost`: name it in the `workers` of its caller
+    ::error file=workers/main.worker,line=5,col=16,title=worker.unknown::'main' may call 'nobody', and there is no such worker%0A`forge worker list` shows the workers; `forge worker new` writes one
+    "#);
+}
+
+#[test]
+fn what_does_not_load_is_reported_in_every_format() {
+    // In the project file, and in a worker's.
+    for (config, keys) in [
+        (PROJECT.replace("zones:", "zonse:"), ""),
+        (PROJECT.to_owned(), "mdoe: x\n"),
+    ] {
+        let world = world(&config, &[("main", keys)]);
+        for (format, shown) in [
+            ("text", false),
+            ("json", false),
+            ("sarif", true),
+            ("github", true),
+        ] {
+            let ran = world.forge(&["check", "--format", format]);
+            ran.code(2);
+            assert_eq!(
+                ran.stdout.contains("config.unknown_key"),
+                shown,
+                "{format}: {}",
+                ran.stdout
+            );
+            if format == "json" {
+                let error: Value =
+                    serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
+                assert_eq!(error["error"]["code"], "config.unknown_key");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_restrict_what_is_reported() {
+    let world = faulty();
+    for (file, code, says) in [
+        ("workers/fmt.worker", 1, "worker.exceeds_parent"),
+        ("workers/lost.worker", 0, "worker.unreachable"),
+        (FILE, 0, "rule.shadowed"),
+    ] {
+        let ran = world.forge(&["check", file]);
+        ran.code(code).says(&[says]);
+        assert_eq!(ran.stderr.matches("]: ").count(), 1, "{}", ran.stderr);
+    }
+    world.write("README.md", "no worker");
+    for other in ["README.md", "workers", "absent.worker"] {
+        world.forge(&["check", other]).code(2).says(&[other]);
+    }
+}

@@ -1,0 +1,260 @@
+//! `forge explain`: as rows of subject, decision and the rule that decides.
+
+use serde_json::Value;
+
+use crate::support::World;
+
+const FILE: &str = "golem-forge.config.yaml";
+
+const PROJECT: &str = "\
+sandbox:
+  zones:
+    data: { path: data, mode: ro }
+    ws: { path: ws, suffixes: [.md], approval: { write: preApproved, delete: blocked } }
+    cache: { path: cache }
+network: { allow: ['example.com', '*.rust-lang.org:443'] }
+approval: { require_user_permission: { read_file: true } }
+shell:
+  rules:
+    - { pattern: 'git push *', approval: blocked, why: A person pushes. }
+    - { pattern: 'git *', approval: ask }
+  default: blocked
+";
+
+fn world() -> World {
+    let worker = |name: &str, keys: &str| {
+        format!("---\nname: {name}\ndescription: does things\n{keys}---\nGo.\n")
+    };
+    World::new(&[
+        (FILE, PROJECT),
+        ("workers/main.worker", &worker("main", "workers: [fmt]\n")),
+        (
+            "workers/fmt.worker",
+            &worker(
+                "fmt",
+                "sandbox: { zones: [{ name: ws, mode: ro }, { name: cache, use: false }] }\nshell:\n  rules:\n    - { pattern: 'git log *', approval: blocked }\n",
+            ),
+        ),
+    ])
+}
+
+/// `decision at origin`, by the JSON that programs read.
+fn explained(world: &World, args: &[&str]) -> String {
+    let mut all = vec!["--trust", "--json", "explain"];
+    all.extend(args);
+    let ran = world.forge(&all);
+    ran.code(0);
+    assert_eq!(ran.stdout.lines().count(), 1);
+    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    format!(
+        "{} at {}",
+        object["decision"].as_str().unwrap(),
+        object["rule"]["origin"].as_str().unwrap_or("-")
+    )
+}
+
+#[test]
+fn the_decision_and_where_it_is_made() {
+    let world = world();
+    for (args, expected) in [
+        // Paths: the mount, what it takes, who may.
+        (
+            &["/cache/x", "--write"][..],
+            "ask at golem-forge.config.yaml:5:5",
+        ),
+        (
+            &["/ws/a.md", "--write"],
+            "allow at golem-forge.config.yaml:4:5",
+        ),
+        (
+            &["/ws/a.md", "--delete"],
+            "block at golem-forge.config.yaml:4:5",
+        ),
+        (
+            &["/ws/a.txt", "--write"],
+            "block at golem-forge.config.yaml:4:5",
+        ),
+        (
+            &["/data/x", "--write"],
+            "block at golem-forge.config.yaml:3:31",
+        ),
+        (&["/data/x"], "ask at -"),
+        (
+            &["data/../ws/a.md", "--write"],
+            "allow at golem-forge.config.yaml:4:5",
+        ),
+        // What nobody holds.
+        (&["/etc/passwd"], "outside at -"),
+        (&["/ws/../etc/x", "--write"], "outside at -"),
+        (&["/"], "allow at -"),
+        // Names, whatever the mount says.
+        (&["/data/.env"], "block at -"),
+        (&["/cache/.git/hooks/x", "--write"], "block at -"),
+        // A worker that is called holds less, and its own file says so.
+        (
+            &["--as", "main>fmt", "/ws/a.md", "--write"],
+            "block at workers/fmt.worker:4:38",
+        ),
+        (
+            &["--as", "main > fmt", "/cache/x"],
+            "block at workers/fmt.worker:4:1",
+        ),
+        (
+            &["--as", "main>fmt", "/data/x"],
+            "outside at workers/fmt.worker:4:1",
+        ),
+        (
+            &["--worker", "fmt", "/ws/a.md", "--write"],
+            "block at workers/fmt.worker:4:38",
+        ),
+        // Hosts.
+        (
+            &["host:example.com"],
+            "allow at golem-forge.config.yaml:6:10",
+        ),
+        (&["example.com:80"], "allow at golem-forge.config.yaml:6:10"),
+        (
+            &["docs.rust-lang.org:80"],
+            "block at golem-forge.config.yaml:6:10",
+        ),
+        (
+            &["docs.rust-lang.org"],
+            "allow at golem-forge.config.yaml:6:10",
+        ),
+        (
+            &["host:evil.example"],
+            "block at golem-forge.config.yaml:6:10",
+        ),
+        (
+            &["--as", "main>fmt", "host:example.com"],
+            "block at workers/fmt.worker:1:1",
+        ),
+        // Tools.
+        (&["write_file"], "allow at -"),
+        (&["read_file"], "ask at -"),
+        (&["shell"], "allow at -"),
+        // Commands: a rule, the default, a line of several.
+        (
+            &["--", "git", "push", "origin"],
+            "block at golem-forge.config.yaml:10:18",
+        ),
+        (
+            &["--", "git", "log"],
+            "ask at golem-forge.config.yaml:11:18",
+        ),
+        (&["--", "curl", "x"], "block at golem-forge.config.yaml:8:1"),
+        (
+            &["--", "git log | curl x"],
+            "block at golem-forge.config.yaml:8:1",
+        ),
+        (
+            &["--", "git", "log | curl"],
+            "ask at golem-forge.config.yaml:11:18",
+        ),
+        (
+            &["--as", "main>fmt", "--", "git", "log"],
+            "block at workers/fmt.worker:7:18",
+        ),
+    ] {
+        assert_eq!(explained(&world, args), expected, "{args:?}");
+    }
+    // Nothing was run and nothing was made.
+    assert!(!world.project().join(".sandbox").exists());
+}
+
+#[test]
+fn what_cannot_be_explained_is_a_usage_mistake() {
+    let world = world();
+    for (args, says) in [
+        (&[][..], "required"),
+        (&["frobnicate"], "no sandbox path, host or tool"),
+        (&["host:"], "not a host"),
+        (
+            &["--as", "main>nobody", "/ws"],
+            "there is no worker `nobody`",
+        ),
+        (&["--as", "fmt>main", "/ws"], "may not call 'main'"),
+        (&["--as", "main>main", "/ws"], "at work above itself"),
+        (&["--write", "--delete", "/ws"], "cannot be used with"),
+        (&["/ws", "--", "ls"], "cannot be used with"),
+    ] {
+        let mut all = vec!["--trust", "explain"];
+        all.extend(args);
+        world.forge(&all).code(2).says(&[says]);
+    }
+}
+
+#[test]
+fn people_see_the_whole_way_down() {
+    let ran = world().forge(&[
+        "--trust", "explain", "--as", "main>fmt", "/ws/a.md", "--write",
+    ]);
+    ran.code(0);
+    insta::assert_snapshot!(ran.stdout, @r#"
+    write /ws/a.md for main > fmt: block
+      fmt: Zone 'ws' is read-only for this worker  (workers/fmt.worker:4:38)
+
+    from the project down
+      the project  allow  write in /ws is `preApproved`           golem-forge.config.yaml:4:5
+      main         allow  write in /ws is `preApproved`           golem-forge.config.yaml:4:5
+      fmt          block  Zone 'ws' is read-only for this worker  workers/fmt.worker:4:38      narrower: no data, ws rw → ro, cache not used, network off, 1 shell rule of its own
+    "#);
+    let ran = world().forge(&["--trust", "explain", "--", "git", "push"]);
+    let first: Vec<&str> = ran.stdout.lines().take(3).collect();
+    insta::assert_snapshot!(first.join("\n"), @r#"
+    run git push for main: block
+      the project: git push *: blocked  (golem-forge.config.yaml:10:18)
+      A person pushes.
+    "#);
+}
+
+/// What decides about a call is what explains it.
+#[test]
+fn the_tools_decide_as_explained() {
+    let world = world();
+    // A list of hosts is not enforced on every machine, and this is about files.
+    let lines = PROJECT.lines().filter(|line| !line.starts_with("network"));
+    world.write(FILE, &lines.collect::<Vec<_>>().join("\n"));
+    for (path, tool, arguments, code) in [
+        (
+            "/ws/a.md",
+            "write_file",
+            r#"{"path":"/ws/a.md","content":"x"}"#,
+            0,
+        ),
+        (
+            "/ws/a.txt",
+            "write_file",
+            r#"{"path":"/ws/a.txt","content":"x"}"#,
+            1,
+        ),
+        (
+            "/cache/x",
+            "write_file",
+            r#"{"path":"/cache/x","content":"x"}"#,
+            3,
+        ),
+        (
+            "/data/x",
+            "write_file",
+            r#"{"path":"/data/x","content":"x"}"#,
+            1,
+        ),
+        (
+            "/cache/.envrc",
+            "write_file",
+            r#"{"path":"/cache/.envrc","content":"x"}"#,
+            1,
+        ),
+    ] {
+        let decision = explained(&world, &[path, "--write"]);
+        let expected = match decision.split(' ').next().unwrap() {
+            "allow" => 0,
+            "ask" => 3,
+            _ => 1,
+        };
+        assert_eq!(expected, code, "{path}: {decision}");
+        let call = ["--trust", "tools", "call", tool, arguments];
+        world.forge(&call).code(code);
+    }
+}
