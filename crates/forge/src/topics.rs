@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 27] = [
+const CODES: [(&str, &str); 29] = [
     (
         "approval.unanswered",
         "a call needed an approval that nobody could give",
@@ -34,6 +34,11 @@ const CODES: [(&str, &str); 27] = [
     ),
     ("config.tool_name", "two tools of one name"),
     ("exec", "the command could not be started"),
+    ("init", "the first files of a project could not be written"),
+    (
+        "init.exists",
+        "a file that `forge init` would write is there already",
+    ),
     ("interrupted", "forge was stopped by a signal"),
     (
         "isolation.unavailable",
