@@ -182,3 +182,44 @@ fn without_a_terminal_it_says_why_it_cannot_ask() {
     }
     assert_eq!(std::fs::read_dir(world.project()).unwrap().count(), 0);
 }
+
+/// A terminal of the test's own, by util-linux's `script`; nothing else here needs one.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_it_shows_the_proposal_and_takes_only_a_clear_yes() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    for (answer, written) in [
+        ("y", true),
+        ("m", true),
+        ("", false),
+        ("n", false),
+        ("ja", false),
+    ] {
+        let world = World::new(&[("Cargo.toml", "")]);
+        let command = format!("{} init", crate::support::forge_program().display());
+        let mut script = world.command("script".as_ref(), &["-qec", &command, "/dev/null"]);
+        let mut child = match script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                writeln!(std::io::stderr(), "skipped: no `script`: {error}").unwrap();
+                return;
+            }
+        };
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{answer}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(input);
+        let screen = String::from_utf8_lossy(&output.stdout);
+        // What is typed may be echoed anywhere between.
+        assert!(screen.contains("git, Rust."), "{screen}");
+        assert!(screen.contains("cargo (build|check"), "{screen}");
+        assert_eq!(
+            world.project().join(FILE).exists(),
+            written,
+            "{answer:?}: {screen}"
+        );
+        assert_eq!(output.status.code(), Some(i32::from(!written)), "{screen}");
+    }
+}

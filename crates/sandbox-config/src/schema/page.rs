@@ -206,3 +206,44 @@ impl Sections {
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{text}");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::WideningRule;
+
+    /// The paths of all keys for which a row says that a yes is needed, without free names.
+    fn asking(table: &'static Keys, path: &str, found: &mut BTreeSet<String>) {
+        for key in table.list.iter().filter(|key| key.now) {
+            let path = format!("{path}.{}", key.name);
+            if !key.trust.is_empty() {
+                found.insert(path.trim_start_matches('.').to_owned());
+            }
+            let mut tables = Vec::new();
+            key.shape.tables(&mut tables);
+            for table in tables {
+                asking(table, &path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_name_the_keys_that_need_a_yes() {
+        let (mut project, mut worker) = (BTreeSet::new(), BTreeSet::new());
+        asking(&PROJECT, "", &mut project);
+        // A second spelling of `network`; and where deleting is unasked anyway, saying so widens
+        // nothing.
+        project.remove("sandbox.network");
+        project.remove("sandbox.paths.approval.delete");
+        asking(&WORKER, "workers", &mut worker);
+        let (of_workers, of_projects): (BTreeSet<String>, BTreeSet<String>) = WideningRule::all()
+            .flat_map(WideningRule::keys)
+            .map(|key| key.replace("[*]", "").replace(".*", ""))
+            .partition(|key| key.starts_with("workers."));
+        assert_eq!(project, of_projects);
+        // Workers share tables with projects; where they can only tighten nobody is asked.
+        assert!(worker.is_superset(&of_workers), "{of_workers:?}");
+    }
+}

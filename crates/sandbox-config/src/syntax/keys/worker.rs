@@ -205,7 +205,7 @@ pub(crate) static WORKER_ZONE: Keys = Keys {
             "`false`: held only to be passed on; its own tools cannot touch it.",
         )
         .default("true"),
-        APPROVAL.trust("when `delete` is `preApproved`"),
+        APPROVAL,
         SUFFIXES,
         MAX_FILE_BYTES,
     ],
