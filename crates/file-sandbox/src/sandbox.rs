@@ -262,6 +262,15 @@ impl FileSandbox {
         now(self.locate_for_change(path, Last::Keep, Verb::Delete)).map(drop)
     }
 
+    /// Whether making the directory would be allowed, with the refusal that making it would give.
+    /// Whether something is there is not looked at.
+    ///
+    /// # Errors
+    /// `READ_ONLY` and those of finding the place.
+    pub fn check_create_dir(&self, path: &SandboxPath) -> Result<(), Error> {
+        now(self.locate_for_change(path, Last::Follow, Verb::Create)).map(drop)
+    }
+
     /// Where a path really leads, through all links. The object need not exist.
     ///
     /// # Errors

@@ -34,7 +34,11 @@ impl GrantGate {
     fn tool_axis(&self, request: &Request<'_>) -> Judgement {
         let lines = request.intents.iter().filter_map(|intent| match intent {
             Intent::Execute(line) => Some(line),
-            Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::Delegate(_) => None,
+            Intent::Read(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Delegate(_) => None,
         });
         if let Some(rules) = self.grant.shell()
             && let Some(judgement) = lines
@@ -111,7 +115,7 @@ impl GrantGate {
     fn mount_axis(&self, intent: &Intent) -> Option<Judgement> {
         let (path, operation) = match intent {
             Intent::Read(path) => (path, Operation::Read),
-            Intent::Write(path) => (path, Operation::Write),
+            Intent::Write(path) | Intent::CreateDir(path) => (path, Operation::Write),
             Intent::Delete(path) => (path, Operation::Delete),
             Intent::Execute(_) | Intent::Delegate(_) => return None,
         };

@@ -14,18 +14,31 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     path: String,
-    before: Option<String>,
-    after: String,
+    diff: String,
 }
 
 impl Change {
     /// The file at `path`, before (none: there is no such file) and after.
     pub fn new(path: impl Into<String>, before: Option<String>, after: impl Into<String>) -> Self {
-        Change {
-            path: path.into(),
-            before,
-            after: after.into(),
-        }
+        let (path, after) = (path.into(), after.into());
+        let from = match &before {
+            Some(_) => path.as_str(),
+            None => "(new file)",
+        };
+        let old = before.as_deref().unwrap_or_default();
+        let diff = similar::TextDiff::from_lines(old, &after)
+            .unified_diff()
+            .context_radius(3)
+            .header(from, &path)
+            .to_string();
+        Change { path, diff }
+    }
+
+    /// The file at `path`, with a unified diff that somebody else has made.
+    pub fn of_diff(path: impl Into<String>, hunks: impl AsRef<str>) -> Self {
+        let path = path.into();
+        let diff = format!("--- {path}\n+++ {path}\n{}", hunks.as_ref());
+        Change { path, diff }
     }
 
     /// The file.
@@ -35,17 +48,8 @@ impl Change {
 
     /// A unified diff with three lines around each change. Nothing is escaped here: whoever shows
     /// it does that.
-    pub fn diff(&self) -> String {
-        let old = self.before.as_deref().unwrap_or_default();
-        let from = match &self.before {
-            Some(_) => self.path.as_str(),
-            None => "(new file)",
-        };
-        let diff = similar::TextDiff::from_lines(old, &self.after);
-        diff.unified_diff()
-            .context_radius(3)
-            .header(from, &self.path)
-            .to_string()
+    pub fn diff(&self) -> &str {
+        &self.diff
     }
 }
 

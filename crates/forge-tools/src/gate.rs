@@ -24,6 +24,8 @@ pub enum Intent {
     Write(SandboxPath),
     /// Removes a file.
     Delete(SandboxPath),
+    /// Makes a directory.
+    CreateDir(SandboxPath),
     /// Runs a command.
     Execute(CommandLine),
     /// Calls another worker.
@@ -36,6 +38,7 @@ impl std::fmt::Display for Intent {
             Intent::Read(path) => write!(f, "read {}", path.as_str()),
             Intent::Write(path) => write!(f, "write {}", path.as_str()),
             Intent::Delete(path) => write!(f, "delete {}", path.as_str()),
+            Intent::CreateDir(path) => write!(f, "make directory {}", path.as_str()),
             Intent::Execute(line) => write!(f, "run {line}"),
             Intent::Delegate(worker) => write!(f, "call worker {worker}"),
         }

@@ -4,7 +4,9 @@
 //! (touch) have no public constructor, so a tool that reaches for a file or a
 //! process without going through the executor does not compile.
 
-use file_sandbox::{FileSandbox, ReadOptions, SandboxPath};
+use std::path::Path;
+
+use file_sandbox::{EditOptions, FileSandbox, ReadOptions, Replacement, SandboxPath};
 
 use crate::call::{Code, Failure};
 use crate::change::Change;
@@ -36,7 +38,23 @@ impl View<'_> {
     ///
     /// The worker holds no files, or the text is no path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
-        Ok(self.hands.files()?.path(text)?)
+        self.hands.path(text)
+    }
+
+    /// What an edit would make of a file, for [`Tool::preview`](crate::Tool::preview). None: the
+    /// edit would fail, or its diff cannot be shown whole. Blocks.
+    pub fn edit(
+        &self,
+        path: &str,
+        replacements: &[Replacement],
+        options: EditOptions,
+    ) -> Option<Change> {
+        let files = self.hands.files().ok()?;
+        let path = self.hands.path(path).ok()?;
+        let edited = files
+            .edit(&path, replacements, options.preview(true))
+            .ok()?;
+        (!edited.diff_cut).then(|| Change::of_diff(path.as_str(), edited.diff))
     }
 
     /// What a write of `after` would make of the file at `path`, for
@@ -44,7 +62,7 @@ impl View<'_> {
     /// text, or too long), so a person sees the arguments alone. Blocks.
     pub fn change(&self, path: &str, after: impl FnOnce(&str) -> Option<String>) -> Option<Change> {
         let files = self.hands.files().ok()?;
-        let path = files.path(path).ok()?;
+        let path = self.hands.path(path).ok()?;
         let before = match files.exists(&path) {
             Ok(true) => {
                 let text = files.read(&path, ReadOptions::new().max_chars(MAX_PREVIEW_CHARS));
@@ -119,6 +137,33 @@ impl Hands {
                 "This worker has no file access. Work from the text you were given.",
             )
         })
+    }
+
+    /// Parses a path of the call, as [`View::path`] does.
+    ///
+    /// # Errors
+    ///
+    /// The worker holds no files, or the text is no path.
+    pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
+        let files = self.files()?;
+        let path = files.path(text)?;
+        // What is written wins. Only where it leads nowhere, a path that a command printed is
+        // tried: the host's name of a file in a mount, or a name below the working directory.
+        if !text.starts_with('/') || matches!(files.exists(&path), Ok(true)) {
+            return Ok(path);
+        }
+        let in_working_directory = || {
+            let below = match text.strip_prefix("/work")? {
+                "" => "/",
+                below => below.starts_with('/').then_some(below)?,
+            };
+            let path = files.path(below).ok()?;
+            (path.is_root() || files.mode_at(&path).is_some()).then_some(path)
+        };
+        Ok(files
+            .path_of_host(Path::new(text))
+            .or_else(in_working_directory)
+            .unwrap_or(path))
     }
 
     /// The worker's way to run commands.

@@ -64,6 +64,7 @@ mod params;
 mod processes;
 mod record;
 mod spec;
+mod time;
 mod tool;
 mod toolbox;
 pub mod tools;

@@ -6,8 +6,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::output::Output;
-use crate::params::Params;
+use crate::output::{Field, Output};
+use crate::params::{Param, Params};
 
 /// The worst that a tool can do, in the five levels of the layered plan.
 ///
@@ -184,6 +184,61 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// A tool that only looks at files.
+    pub fn looks(name: &str, description: &str) -> Self {
+        Spec {
+            name: name.to_owned(),
+            aliases: &[],
+            description: description.to_owned(),
+            params: Params::default(),
+            output: None,
+            risk: Risk::ReadOnly,
+            preferred_runner: PreferredRunner::Local,
+            needs_network: false,
+            requires_permission: false,
+            annotations: Annotations::READ,
+        }
+    }
+
+    /// A tool that changes files of the workspace, and may destroy what was there.
+    pub fn changes(name: &str, description: &str) -> Self {
+        Spec {
+            risk: Risk::WritesWorkspace,
+            annotations: Annotations::OVERWRITE,
+            ..Spec::looks(name, description)
+        }
+    }
+
+    /// With these parameters.
+    pub fn params(mut self, params: impl IntoIterator<Item = Param>) -> Self {
+        self.params = Params::new(params);
+        self
+    }
+
+    /// With a structured result of these fields.
+    pub fn output(mut self, fields: impl IntoIterator<Item = Field>) -> Self {
+        self.output = Some(Output::new(fields));
+        self
+    }
+
+    /// With other spellings.
+    pub fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    /// It leaves alone what is there.
+    pub fn adds_only(mut self) -> Self {
+        self.annotations.destructive = false;
+        self
+    }
+
+    /// Twice is not the same as once.
+    pub fn not_idempotent(mut self) -> Self {
+        self.annotations.idempotent = false;
+        self
+    }
+
     /// Whether `name` means this tool, in either spelling.
     pub fn answers_to(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)

@@ -179,6 +179,7 @@ impl Toolbox {
                 }
                 Intent::Write(path) => self.inner.hands.files()?.check_write(path)?,
                 Intent::Delete(path) => self.inner.hands.files()?.check_delete(path)?,
+                Intent::CreateDir(path) => self.inner.hands.files()?.check_create_dir(path)?,
                 Intent::Execute(_) | Intent::Delegate(_) => {}
             }
         }

@@ -6,9 +6,9 @@ use crate::call::{Failure, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
-use crate::params::{Arguments, Param, Params};
-use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
 /// Deletes a file.
@@ -22,20 +22,19 @@ pub struct DeleteFile(Spec);
 
 /// The `delete_file` tool.
 pub fn delete_file() -> DeleteFile {
-    DeleteFile(Spec {
-        name: "delete_file".to_owned(),
-        aliases: &["deleteFile"],
-        description: "Delete a file or an empty directory. Of a link, the link goes and \
-                      what it points to stays."
-            .to_owned(),
-        params: Params::new([Param::text("path", super::PATH).required()]),
-        output: Some(Output::new([Field::flag("success"), Field::text("path")])),
-        risk: Risk::WritesWorkspace,
-        preferred_runner: PreferredRunner::Local,
-        needs_network: false,
-        requires_permission: false,
-        annotations: Annotations::OVERWRITE,
-    })
+    DeleteFile(
+        Spec::changes(
+            "delete_file",
+            "Delete a file or an empty directory, or with recursive a directory and everything \
+             in it. Of a link, the link goes and what it points to stays.",
+        )
+        .aliases(&["deleteFile"])
+        .params([
+            Param::text("path", super::PATH).required(),
+            Param::flag("recursive", "Delete a directory with all that is in it."),
+        ])
+        .output([Field::flag("success"), Field::text("path")]),
+    )
 }
 
 impl Tool for DeleteFile {
@@ -51,8 +50,12 @@ impl Tool for DeleteFile {
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;
-            let path = files.path(args.text("path").unwrap_or_default())?;
-            files.delete(&path)?;
+            let path = hands.path(args.text("path").unwrap_or_default())?;
+            if args.flag("recursive").unwrap_or(false) {
+                files.delete_all(&path)?;
+            } else {
+                files.delete(&path)?;
+            }
             let shown = crate::escape_controls(path.asked());
             Ok(Reply::text(format!("Deleted {shown}"))
                 .structured(json!({ "success": true, "path": path.as_str() }))

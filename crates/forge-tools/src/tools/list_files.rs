@@ -8,8 +8,8 @@ use crate::call::{Failure, Reply};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::output::{Field, Output};
-use crate::params::{Arguments, Param, Params};
-use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
 /// Lists files.
@@ -23,18 +23,19 @@ pub struct ListFiles(Spec);
 
 /// The `list_files` tool.
 pub fn list_files() -> ListFiles {
-    ListFiles(Spec {
-        name: "list_files".to_owned(),
-        aliases: &["listFiles"],
-        description: "List a directory, one name a line, directories with a trailing slash. \
-                      With a pattern such as **/*.md, lists everything below that fits. \
-                      Path \"/\" shows which directories there are."
-            .to_owned(),
-        params: Params::new([
+    ListFiles(
+        Spec::looks(
+            "list_files",
+            "List a directory, one name a line, directories with a trailing slash. With a pattern \
+             such as **/*.md, list everything below that fits. Path \"/\" shows which \
+             directories there are.",
+        )
+        .aliases(&["listFiles"])
+        .params([
             Param::text("path", "Directory to list.").default("/"),
             Param::text("pattern", "Glob over the paths below the directory."),
-        ]),
-        output: Some(Output::new([
+        ])
+        .output([
             Field::text("path"),
             Field::objects(
                 "entries",
@@ -42,21 +43,8 @@ pub fn list_files() -> ListFiles {
             ),
             Field::flag("more"),
             Field::text_list("skipped"),
-        ])),
-        risk: Risk::ReadOnly,
-        preferred_runner: PreferredRunner::Local,
-        needs_network: false,
-        requires_permission: false,
-        annotations: Annotations::READ,
-    })
-}
-
-/// The root, in the three ways models write it.
-fn directory(args: &Arguments) -> &str {
-    match args.text("path") {
-        None | Some("." | "") => "/",
-        Some(path) => path,
-    }
+        ]),
+    )
 }
 
 impl Tool for ListFiles {
@@ -65,14 +53,14 @@ impl Tool for ListFiles {
     }
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
-        let path = view.path(directory(args))?;
+        let path = view.path(super::directory(args))?;
         Ok(vec![Intent::Read(path)])
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;
-            let path = files.path(directory(&args))?;
+            let path = hands.path(super::directory(&args))?;
             let mut options = ListOptions::default();
             if let Some(pattern) = args.text("pattern") {
                 options = options.pattern(pattern);

@@ -1,31 +1,88 @@
 //! The tools themselves, one file each: what it says of itself, what a call would
 //! touch, what it does.
 
+mod append_file;
+mod copy_file;
+mod create_dir;
 mod delete_file;
+mod edit_file;
+mod file_exists;
+mod file_info;
+mod hash_file;
 mod list_files;
+mod move_file;
 mod read_file;
+mod search_files;
 #[cfg(feature = "process")]
 mod shell;
 mod write_file;
 
+pub use append_file::{AppendFile, append_file};
+pub use copy_file::{CopyFile, copy_file};
+pub use create_dir::{CreateDir, create_dir};
 pub use delete_file::{DeleteFile, delete_file};
+pub use edit_file::{EditFile, edit_file};
+pub use file_exists::{FileExists, file_exists};
+pub use file_info::{FileInfo, file_info};
+pub use hash_file::{HashFile, hash_file};
 pub use list_files::{ListFiles, list_files};
+pub use move_file::{MoveFile, move_file};
 pub use read_file::{ReadFile, read_file};
+pub use search_files::{SearchFiles, search_files};
 #[cfg(feature = "process")]
 pub use shell::{Shell, shell};
 pub use write_file::{WriteFile, write_file};
 
+use file_sandbox::ContentHash;
+
+use crate::call::{Code, Failure};
+use crate::params::Arguments;
 use crate::tool::Tool;
 
 /// The parameter that every file tool shares.
-const PATH: &str = "Path of the file. Use list_files with path \"/\" to see what there is.";
+const PATH: &str = "Path; list_files with path \"/\" shows what there is.";
+
+/// The parameter of the tools that change what may have been changed by others.
+const IF_MATCH: &str = "SHA-256 that the file must have now.";
 
 /// The tools of a worker that holds files, in the order they are listed.
 pub(crate) fn file_tools() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(delete_file()),
-        Box::new(list_files()),
         Box::new(read_file()),
         Box::new(write_file()),
+        Box::new(append_file()),
+        Box::new(edit_file()),
+        Box::new(list_files()),
+        Box::new(search_files()),
+        Box::new(delete_file()),
+        Box::new(move_file()),
+        Box::new(copy_file()),
+        Box::new(create_dir()),
+        Box::new(file_exists()),
+        Box::new(file_info()),
+        Box::new(hash_file()),
     ]
+}
+
+/// The directory of a call, with the root in the three ways that models write it.
+fn directory(args: &Arguments) -> &str {
+    match args.text("path") {
+        None | Some("." | "") => "/",
+        Some(path) => path,
+    }
+}
+
+/// The hash that a file must have for the call to go ahead.
+fn if_match(args: &Arguments) -> Result<Option<ContentHash>, Failure> {
+    let Some(text) = args.text("if_match") else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(hash) => Ok(Some(hash)),
+        Err(_) => Err(Failure::new(
+            Code::InvalidArguments,
+            "`if_match` must be a SHA-256: 64 hexadecimal digits.",
+        )
+        .hint("hash_file gives it.")),
+    }
 }

@@ -1,16 +1,19 @@
 //! `read_file`: text of one file, up to a budget of characters.
 
-use file_sandbox::{ReadOptions, TotalChars};
+use file_sandbox::{ReadOptions, Text, TotalChars};
 
-use crate::call::{Failure, Reply};
+use crate::call::{Code, Failure, Reply};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
-use crate::params::{Arguments, Param, Params};
-use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
 /// Characters given back unless the call says otherwise (F004-07).
 const DEFAULT_MAX_CHARS: i64 = 200_000;
+
+/// Most lines that a call can ask for.
+const MAX_LINES: i64 = 1_000_000;
 
 /// Reads a text file.
 ///
@@ -23,13 +26,15 @@ pub struct ReadFile(Spec);
 
 /// The `read_file` tool.
 pub fn read_file() -> ReadFile {
-    ReadFile(Spec {
-        name: "read_file".to_owned(),
-        aliases: &["readFile"],
-        description: "Read a text file. A long file comes in parts: the reply says when \
-                      there is more and at which offset. Binary files are refused."
-            .to_owned(),
-        params: Params::new([
+    // The text is all there is, no structure: clients pass on either the one or the other.
+    ReadFile(
+        Spec::looks(
+            "read_file",
+            "Read a text file. A long file comes in parts: the reply says when there is more and \
+             how to go on. Binary files are refused.",
+        )
+        .aliases(&["readFile"])
+        .params([
             Param::text("path", super::PATH).required(),
             Param::integer(
                 "max_chars",
@@ -40,14 +45,45 @@ pub fn read_file() -> ReadFile {
             .default(DEFAULT_MAX_CHARS)
             .alias("maxChars"),
             Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
+            Param::integer("line", "Instead: begin at this line, from 1.", 1, i64::MAX),
+            Param::integer("lines", "Most lines, with `line`.", 1, MAX_LINES),
+            Param::integer("tail", "Instead: the last lines, this many.", 1, MAX_LINES),
         ]),
-        // The text is all there is: clients pass on either the text or the structure.
-        output: None,
-        risk: Risk::ReadOnly,
-        preferred_runner: PreferredRunner::Local,
-        needs_network: false,
-        requires_permission: false,
-        annotations: Annotations::READ,
+    )
+}
+
+/// What part of the file a call asks for.
+enum Part {
+    From { offset: u64 },
+    Lines { first: u64, count: u64 },
+    Tail { lines: usize },
+}
+
+fn part(args: &Arguments) -> Result<Part, Failure> {
+    let (offset, line) = (args.integer("offset"), args.integer("line"));
+    let (lines, tail) = (args.integer("lines"), args.integer("tail"));
+    let ways = [
+        offset.is_some_and(|offset| offset > 0),
+        line.is_some() || lines.is_some(),
+        tail.is_some(),
+    ];
+    if ways.iter().filter(|way| **way).count() > 1 {
+        return Err(Failure::new(
+            Code::InvalidArguments,
+            "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
+        ));
+    }
+    Ok(match (line.or(lines.map(|_| 1)), tail) {
+        (_, Some(lines)) => Part::Tail {
+            lines: usize::try_from(lines).unwrap_or(usize::MAX),
+        },
+        (Some(first), None) => Part::Lines {
+            first: to_count(Some(first), 1),
+            count: to_count(lines, MAX_LINES),
+        },
+        (None, None) => Part::From {
+            offset: to_count(offset, 0),
+        },
     })
 }
 
@@ -58,30 +94,60 @@ impl Tool for ReadFile {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
+        part(args)?;
         Ok(vec![Intent::Read(path)])
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
-            let files = hands.files()?;
-            let path = files.path(args.text("path").unwrap_or_default())?;
-            let options = ReadOptions::default()
-                .max_chars(to_count(args.integer("max_chars"), DEFAULT_MAX_CHARS))
-                .offset(to_count(args.integer("offset"), 0));
-            let text = files.read(&path, options)?;
-            if !text.truncated {
-                return Ok(Reply::text(text.content));
-            }
-            let next = text.offset + text.chars;
-            let total = match text.total_chars {
-                TotalChars::Exact(count) => count.to_string(),
-                TotalChars::AtLeast(count) => format!("at least {count}"),
+            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let max_chars = to_count(args.integer("max_chars"), DEFAULT_MAX_CHARS);
+            let options = ReadOptions::default().max_chars(max_chars);
+            let part = part(&args)?;
+            let options = match part {
+                Part::From { offset } => options.offset(offset),
+                Part::Lines { first, count } => options.lines(first, count),
+                Part::Tail { lines } => options.tail(lines),
             };
-            Ok(Reply::text(format!(
-                "{}\n[cut here: characters {} to {next} of {total}; continue with offset {next}]",
-                text.content, text.offset
-            )))
+            let text = hands.files()?.read(&path, options)?;
+            let note = note(&text, &part);
+            Ok(Reply::text(match note {
+                Some(note) => format!("{}\n[{note}]", text.content),
+                None => text.content,
+            }))
         })
+    }
+}
+
+/// What of the file is not shown, and how to go on.
+fn note(text: &Text, part: &Part) -> Option<String> {
+    let encoding =
+        (text.encoding.is_guessed()).then(|| format!("read as {}", text.encoding.name()));
+    let total = match text.total_chars {
+        TotalChars::Exact(count) => count.to_string(),
+        TotalChars::AtLeast(count) => format!("at least {count}"),
+    };
+    let cut = match part {
+        Part::From { .. } | Part::Lines { .. } if !text.truncated => None,
+        Part::Tail { .. } if !text.truncated => None,
+        Part::Tail { .. } => Some(format!("the end of a file of {total} characters")),
+        Part::From { .. } => {
+            let next = text.offset + text.chars;
+            let from = text.offset;
+            Some(format!(
+                "cut here: characters {from} to {next} of {total}; continue with offset {next}"
+            ))
+        }
+        Part::Lines { .. } => {
+            let next = text.offset + text.chars;
+            Some(format!(
+                "the file goes on, {total} characters in all; continue with offset {next}"
+            ))
+        }
+    };
+    match (cut, encoding) {
+        (Some(cut), Some(encoding)) => Some(format!("{cut}; {encoding}")),
+        (cut, encoding) => cut.or(encoding),
     }
 }
 

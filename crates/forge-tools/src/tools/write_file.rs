@@ -7,44 +7,42 @@ use crate::call::{Failure, Reply};
 use crate::change::{Artifact, Change};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
-use crate::params::{Arguments, Param, Params};
-use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
 /// Writes a text file.
 ///
 /// ```
-/// use forge_tools::{Risk, Tool, tools};
-/// assert_eq!(tools::write_file().spec().risk, Risk::WritesWorkspace);
+/// use forge_tools::{Tool, tools};
+/// assert_eq!(tools::write_file().spec().risk, forge_tools::Risk::WritesWorkspace);
 /// ```
 #[derive(Debug)]
 pub struct WriteFile(Spec);
 
 /// The `write_file` tool.
 pub fn write_file() -> WriteFile {
-    WriteFile(Spec {
-        name: "write_file".to_owned(),
-        aliases: &["writeFile"],
-        description: "Write a text file: creates it, or replaces what is there. Missing \
-                      parent directories are made."
-            .to_owned(),
-        params: Params::new([
+    WriteFile(
+        Spec::changes(
+            "write_file",
+            "Write a text file: creates it, or replaces what is there. Missing parent \
+             directories are made.",
+        )
+        .aliases(&["writeFile"])
+        .params([
             Param::text("path", super::PATH).required(),
             Param::text("content", "The whole new text of the file.").required(),
-        ]),
-        output: Some(Output::new([
+            Param::text("if_match", super::IF_MATCH).alias("ifMatch"),
+            Param::flag("create_new", "Fail if the file is there already.").alias("createNew"),
+        ])
+        .output([
             Field::flag("success"),
             Field::text("path"),
             Field::integer("chars"),
             Field::integer("bytes"),
-        ])),
-        risk: Risk::WritesWorkspace,
-        preferred_runner: PreferredRunner::Local,
-        needs_network: false,
-        requires_permission: false,
-        annotations: Annotations::OVERWRITE,
-    })
+        ]),
+    )
 }
 
 impl Tool for WriteFile {
@@ -70,14 +68,18 @@ impl Tool for WriteFile {
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;
-            let path = files.path(args.text("path").unwrap_or_default())?;
+            let path = hands.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
-            let written = files.write(&path, content, WriteOptions::default())?;
+            let mut options =
+                WriteOptions::new().create_new(args.flag("create_new").unwrap_or(false));
+            if let Some(hash) = super::if_match(&args)? {
+                options = options.if_match(hash);
+            }
+            let written = files.write(&path, content, options)?;
+            let hash = ContentHash::of(content.as_bytes()).to_string();
             let shown = crate::escape_controls(path.asked());
-            let hash = ContentHash::of(content.as_bytes());
-            let artifact =
-                Artifact::written(written.path.as_str(), written.bytes, Some(hash.to_string()));
             let text = format!("Written {} characters to {shown}", written.chars);
+            let artifact = Artifact::written(written.path.as_str(), written.bytes, Some(hash));
             Ok(Reply::text(text)
                 .structured(json!({
                     "success": true,

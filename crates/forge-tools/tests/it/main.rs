@@ -5,6 +5,7 @@
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod commands;
 mod executor;
+mod file_tools;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod support;

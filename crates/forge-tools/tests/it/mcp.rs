@@ -232,10 +232,19 @@ fn the_list_states_every_hint_and_is_the_same_in_both_eras() {
             .map(|tool| format!("{} {} {}", tool["name"], tool["annotations"], tool["_meta"]))
             .collect();
         insta::assert_snapshot!(rows.join("\n"), @r#"
-        "delete_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
-        "list_files" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "read_file" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "write_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "append_file" {"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "edit_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "list_files" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
+        "search_files" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
+        "delete_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "move_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "copy_file" {"readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "create_dir" {"readOnlyHint":false,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"writes_workspace"}
+        "file_exists" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
+        "file_info" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
+        "hash_file" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "#);
     });
 }

@@ -1,0 +1,67 @@
+//! `create_dir`: makes a directory.
+
+use serde_json::json;
+
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::hands::{Hands, View};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool, blocking};
+
+/// Makes a directory.
+///
+/// ```
+/// use forge_tools::{Tool, tools};
+/// assert!(!tools::create_dir().spec().annotations.destructive);
+/// ```
+#[derive(Debug)]
+pub struct CreateDir(Spec);
+
+/// The `create_dir` tool.
+pub fn create_dir() -> CreateDir {
+    CreateDir(
+        Spec::changes(
+            "create_dir",
+            "Make a directory, and those on the way to it.",
+        )
+        .aliases(&["createDir", "create_directory", "mkdir"])
+        .adds_only()
+        .params([Param::text("path", super::PATH).required()])
+        .output([
+            Field::flag("success"),
+            Field::text("path"),
+            Field::flag("created"),
+        ]),
+    )
+}
+
+impl Tool for CreateDir {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        Ok(vec![Intent::CreateDir(path)])
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        blocking(move || {
+            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let created = hands.files()?.create_dir(&path)?;
+            let shown = crate::escape_controls(path.asked());
+            let text = if created {
+                format!("Created {shown}")
+            } else {
+                format!("{shown} was there already")
+            };
+            Ok(Reply::text(text).structured(json!({
+                "success": true,
+                "path": path.as_str(),
+                "created": created,
+            })))
+        })
+    }
+}

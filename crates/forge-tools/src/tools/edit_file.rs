@@ -1,0 +1,156 @@
+//! `edit_file`: replaces a text in a file, and leaves every other byte alone.
+
+use file_sandbox::{EditOptions, Replacement};
+use serde_json::json;
+
+use crate::call::{Code, Failure, Reply};
+use crate::change::{Artifact, Change};
+use crate::gate::Intent;
+use crate::hands::{Hands, View};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool, blocking};
+
+/// Edits a text file.
+///
+/// ```
+/// use forge_tools::{Tool, tools};
+/// assert!(tools::edit_file().spec().answers_to("editFile"));
+/// ```
+#[derive(Debug)]
+pub struct EditFile(Spec);
+
+/// The `edit_file` tool.
+pub fn edit_file() -> EditFile {
+    EditFile(
+        Spec::changes(
+            "edit_file",
+            "Replace a text in a file. The old text must be there exactly once, unless \
+             replace_all or near_line says otherwise; line endings do not matter for finding it. \
+             The reply shows the change as a diff.",
+        )
+        .aliases(&["editFile"])
+        .not_idempotent()
+        .params([
+            Param::text("path", super::PATH).required(),
+            Param::text("old_text", "The text to replace, with its spaces.")
+                .alias("oldText")
+                .required(),
+            Param::text("new_text", "What comes in its place.")
+                .alias("newText")
+                .required(),
+            Param::flag("replace_all", "Replace it wherever it is.").alias("replaceAll"),
+            Param::integer(
+                "near_line",
+                "Of several places, the one nearest to this line.",
+                1,
+                i64::MAX,
+            )
+            .alias("nearLine"),
+            Param::flag(
+                "fuzzy",
+                "Find whole lines that differ in spaces or lookalike characters only.",
+            ),
+            Param::text("if_match", super::IF_MATCH).alias("ifMatch"),
+        ])
+        .output([
+            Field::flag("success"),
+            Field::text("path"),
+            Field::integer("replaced"),
+            Field::text("diff"),
+            Field::flag("diff_cut"),
+            Field::flag("fuzzy"),
+        ]),
+    )
+}
+
+fn replacement(args: &Arguments) -> Replacement {
+    let old = args.text("old_text").unwrap_or_default();
+    let new = args.text("new_text").unwrap_or_default();
+    let replacement = Replacement::new(old, new).all(args.flag("replace_all").unwrap_or(false));
+    match args.integer("near_line").map(usize::try_from) {
+        Some(Ok(line)) => replacement.near_line(line),
+        Some(Err(_)) | None => replacement,
+    }
+}
+
+fn options(args: &Arguments) -> Result<EditOptions, Failure> {
+    let options = EditOptions::new().fuzzy(args.flag("fuzzy").unwrap_or(false));
+    Ok(match super::if_match(args)? {
+        Some(hash) => options.if_match(hash),
+        None => options,
+    })
+}
+
+impl Tool for EditFile {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        // Asked for by both, one of them would be ignored.
+        if args.flag("replace_all") == Some(true) && args.integer("near_line").is_some() {
+            return Err(Failure::new(
+                Code::InvalidArguments,
+                "Cannot call edit_file: `replace_all` and `near_line` exclude each other.",
+            ));
+        }
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        let bytes = args.text("new_text").unwrap_or_default().len();
+        view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+        Ok(vec![Intent::Write(path)])
+    }
+
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        view.edit(
+            args.text("path").unwrap_or_default(),
+            &[replacement(args)],
+            options(args).unwrap_or_default(),
+        )
+        .into_iter()
+        .collect()
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        blocking(move || {
+            let files = hands.files()?;
+            let path = hands.path(args.text("path").unwrap_or_default())?;
+            let edited = files.edit(&path, &[replacement(&args)], options(&args)?)?;
+            let shown = crate::escape_controls(path.asked());
+            let times = match edited.replaced {
+                1 => String::new(),
+                n => format!(" in {n} places"),
+            };
+            let fuzzy = match edited.fuzzy_lines.as_slice() {
+                [] => String::new(),
+                lines => format!(
+                    ", found by likeness at line {}",
+                    lines
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            };
+            let cut = if edited.diff_cut {
+                "[the diff is cut here]\n"
+            } else {
+                ""
+            };
+            let text = format!("Edited {shown}{times}{fuzzy}\n{}{cut}", edited.diff);
+            let hash = edited.hash.to_string();
+            let bytes = files.stat(&path).map_or(0, |stat| stat.size);
+            Ok(Reply::text(text)
+                .structured(json!({
+                    "success": true,
+                    "path": path.as_str(),
+                    "replaced": edited.replaced,
+                    "diff": edited.diff,
+                    "diff_cut": edited.diff_cut,
+                    "fuzzy": !edited.fuzzy_lines.is_empty(),
+                }))
+                .artifact(Artifact::written(edited.path.as_str(), bytes, Some(hash))))
+        })
+    }
+}

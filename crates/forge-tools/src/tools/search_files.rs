@@ -1,0 +1,182 @@
+//! `search_files`: lines that match, in the files below a directory.
+
+use file_sandbox::{Matches, SearchOptions};
+use serde_json::{Value, json};
+
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool, blocking};
+
+/// Lines given back unless the call says otherwise.
+const DEFAULT_MAX_RESULTS: i64 = 200;
+
+/// Searches files.
+///
+/// ```
+/// use forge_tools::{Tool, tools};
+/// assert!(tools::search_files().spec().answers_to("searchFiles"));
+/// ```
+#[derive(Debug)]
+pub struct SearchFiles(Spec);
+
+/// The `search_files` tool.
+pub fn search_files() -> SearchFiles {
+    SearchFiles(
+        Spec::looks(
+            "search_files",
+            "Find lines that match a regular expression in the files below a directory. Files \
+             that .gitignore names are left out, and counted.",
+        )
+        .aliases(&["searchFiles", "grep"])
+        .params([
+            Param::text("pattern", "Regular expression, or plain text with literal.").required(),
+            Param::text("path", "Directory or file to search.").default("/"),
+            Param::text("glob", "Only files that fit, such as **/*.rs."),
+            Param::flag("literal", "Take the pattern as plain text."),
+            Param::flag("ignore_case", "Match in any case.").alias("ignoreCase"),
+            Param::flag("include_ignored", "Search ignored files as well.").alias("includeIgnored"),
+            Param::integer("max_results", "Most lines to return.", 1, 1_000)
+                .alias("maxResults")
+                .default(DEFAULT_MAX_RESULTS),
+        ])
+        .output([
+            Field::objects(
+                "hits",
+                Output::new([
+                    Field::text("path"),
+                    Field::integer("line"),
+                    Field::text("text"),
+                    Field::flag("clipped"),
+                ]),
+            ),
+            Field::flag("more"),
+            Field::integer("files"),
+            Field::integer("ignored"),
+            Field::text_list("notes"),
+        ]),
+    )
+}
+
+fn options(args: &Arguments) -> SearchOptions {
+    let max = args.integer("max_results").unwrap_or(DEFAULT_MAX_RESULTS);
+    let options = SearchOptions::new()
+        .literal(args.flag("literal").unwrap_or(false))
+        .ignore_case(args.flag("ignore_case").unwrap_or(false))
+        .gitignore(!args.flag("include_ignored").unwrap_or(false))
+        .max_hits(usize::try_from(max).unwrap_or(usize::MAX));
+    match args.text("glob") {
+        Some(glob) => options.files(glob),
+        None => options,
+    }
+}
+
+/// One line a hit, as grep prints them; what was left out comes after.
+fn text(found: &Matches, notes: &[String]) -> String {
+    let mut lines: Vec<String> = found
+        .hits
+        .iter()
+        .map(|hit| {
+            let path = crate::escape_controls(hit.path.as_str());
+            let clipped = if hit.clipped {
+                " [part of the line]"
+            } else {
+                ""
+            };
+            format!(
+                "{path}:{}: {}{clipped}",
+                hit.line,
+                crate::escape_controls(&hit.text)
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push(format!("[no line matches in {} files]", found.files));
+    }
+    lines.extend(notes.iter().map(|note| format!("[{note}]")));
+    lines.join("\n")
+}
+
+/// What the answer does not show, and the way to it.
+fn notes(found: &Matches) -> Vec<String> {
+    let mut notes = Vec::new();
+    match (found.more, found.cut) {
+        (false, _) => {}
+        (true, Some(cut)) => notes.push(format!(
+            "more lines may match: ended by the {}; search a subdirectory or narrow the pattern",
+            cut.as_str()
+        )),
+        (true, None) => notes.push("more lines may match".to_owned()),
+    }
+    if found.ignored.count > 0 {
+        notes.push(format!(
+            "{} ignored by .gitignore, such as {}; include_ignored searches them",
+            found.ignored.count,
+            crate::escape_controls(&found.ignored.first.join(", "))
+        ));
+    }
+    if found.binary > 0 {
+        notes.push(format!("{} files hold no text", found.binary));
+    }
+    if found.not_allowed > 0 {
+        notes.push(format!("{} files may not be read", found.not_allowed));
+    }
+    for skipped in found.skipped.iter().take(MAX_SKIPPED) {
+        notes.push(format!(
+            "left out: {}: {}",
+            crate::escape_controls(&skipped.name),
+            skipped.reason
+        ));
+    }
+    let rest = found.skipped.len().saturating_sub(MAX_SKIPPED);
+    if rest > 0 {
+        notes.push(format!("{rest} more left out"));
+    }
+    notes
+}
+
+/// Most places named that could not be searched.
+const MAX_SKIPPED: usize = 10;
+
+impl Tool for SearchFiles {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let path = view.path(super::directory(args))?;
+        Ok(vec![Intent::Read(path)])
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        blocking(move || {
+            let files = hands.files()?;
+            let path = hands.path(super::directory(&args))?;
+            let pattern = args.text("pattern").unwrap_or_default();
+            let found = files.search(&path, pattern, options(&args))?;
+            let hits: Vec<Value> = found
+                .hits
+                .iter()
+                .map(|hit| {
+                    json!({
+                        "path": hit.path.as_str(),
+                        "line": hit.line,
+                        "text": crate::escape_controls(&hit.text),
+                        "clipped": hit.clipped,
+                    })
+                })
+                .collect();
+            let notes = notes(&found);
+            Ok(Reply::text(text(&found, &notes)).structured(json!({
+                "hits": hits,
+                "more": found.more,
+                "files": found.files,
+                "ignored": found.ignored.count,
+                "notes": notes,
+            })))
+        })
+    }
+}
