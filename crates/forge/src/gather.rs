@@ -2,7 +2,7 @@
 //! project, a worker and what it holds, who answers.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,17 +45,36 @@ pub(crate) fn project_silently(
     silently(global, ambient, None, without_file)
 }
 
+/// The project as its own file says it, without what the person's file takes away; none where
+/// there is no such file. For explaining.
+pub(crate) fn project_alone(
+    global: &Global,
+    ambient: &Ambient,
+) -> Result<Option<Project>, Failure> {
+    if !ambient.user_file.as_deref().is_some_and(Path::exists) {
+        return Ok(None);
+    }
+    let trust = trust(global, ambient)?;
+    let mut sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    sources.user_file = None;
+    Ok(Some(load(&sources)?))
+}
+
+fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, Failure> {
+    Ok(match (&ambient.state, global.trust) {
+        (_, true) => Trust::Given,
+        (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
+        (None, false) => Trust::Store(BTreeSet::new()),
+    })
+}
+
 fn silently(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<Project, Failure> {
-    let trust = match (&ambient.state, global.trust) {
-        (_, true) => Trust::Given,
-        (Some(state), false) => Trust::Store(TrustStore::in_state(state).read()?),
-        (None, false) => Trust::Store(BTreeSet::new()),
-    };
+    let trust = trust(global, ambient)?;
     Ok(load(&sources(
         global,
         ambient,

@@ -23,7 +23,10 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let lineage = lineage(&project, args)?;
     let subject = subject(args)?;
-    let explained = Explained::of(&lineage, subject)?;
+    let mut explained = Explained::of(&lineage, subject)?;
+    if let Some(alone) = gather::project_alone(global, ambient)? {
+        explained.under_own_file(&Lineage::of(&alone), &project);
+    }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
         writeln!(out, "{}", explained.as_json())
@@ -234,6 +237,9 @@ struct Explained {
     /// What each on the way holds less than the one before.
     narrowed: Vec<Vec<String>>,
     enforcement: Option<Enforcement>,
+    question: Option<Question>,
+    /// Of the first answers; all others are workers'.
+    layers: &'static [&'static str],
 }
 
 /// What would keep a command to the grant.
@@ -263,6 +269,8 @@ impl Explained {
             answers: Vec::new(),
             narrowed,
             enforcement: None,
+            question: None,
+            layers: &["project"],
         };
         match subject {
             Subject::Path { path, operation } => explained.path(lineage, &path, operation)?,
@@ -278,9 +286,32 @@ impl Explained {
         Ok(explained)
     }
 
+    /// The person's own file lies over the project's: what the project says by itself comes first,
+    /// then what is left of it.
+    fn under_own_file(&mut self, alone: &Lineage, project: &Project) {
+        let Some(question) = &self.question else {
+            return;
+        };
+        if let (Some(by_itself), Some(met)) = (
+            alone.ask(question).into_iter().next(),
+            self.answers.first_mut(),
+        ) {
+            if by_itself.verdict != met.verdict {
+                let whose = format!("{}:", met.who);
+                self.why.text = self.why.text.replacen(&whose, "your own file:", 1);
+            }
+            met.who = "your own file".to_owned();
+            self.answers.insert(0, by_itself);
+            let taken = alone.grant().beyond(project.ceiling());
+            self.narrowed.insert(0, taken);
+        }
+        self.layers = &["project", "user"];
+    }
+
     /// The answers of everybody; the last one's decides, and the first that says so is the rule.
     fn ask(&mut self, lineage: &Lineage, question: &Question) {
         self.answers = lineage.ask(question);
+        self.question = Some(question.clone());
         self.why = Why::from(lineage.decisive(question));
         self.decision = Decision::Judged(self.why.verdict);
     }
@@ -457,7 +488,7 @@ impl Explained {
                 let narrowed = index.checked_sub(1).and_then(|at| self.narrowed.get(at));
                 json!({
                     "who": answer.who,
-                    "layer": if index == 0 { "project" } else { "worker" },
+                    "layer": self.layers.get(index).unwrap_or(&"worker"),
                     "says": describe::word(answer.verdict),
                     "rule": answer.rule,
                     "origin": answer.origin.as_ref().map(describe::origin_json),

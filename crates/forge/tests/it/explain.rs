@@ -258,3 +258,37 @@ fn the_tools_decide_as_explained() {
         world.forge(&call).code(code);
     }
 }
+
+/// The person's own file is a ceiling of its own, between the project and the workers.
+#[test]
+fn the_own_file_is_a_ceiling_of_its_own() {
+    let world = world();
+    let own = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&own).unwrap();
+    let rules = "shell:\n  rules:\n    - { pattern: 'git log *', approval: blocked }\n";
+    std::fs::write(own.join("config.yaml"), rules).unwrap();
+    let ran = world.forge(&["--trust", "--json", "explain", "--", "git", "log"]);
+    ran.code(0);
+    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(object["decision"], "block");
+    let said: Vec<_> = object["chain"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {}",
+                one["layer"].as_str().unwrap(),
+                one["says"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(said, ["project ask", "user block", "worker block"]);
+    assert_eq!(object["rule"]["text"], "your own file: git log *: blocked");
+    assert!(
+        object["rule"]["origin"]
+            .as_str()
+            .unwrap()
+            .contains("config.yaml:3:18")
+    );
+}
