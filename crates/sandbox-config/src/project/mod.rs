@@ -9,6 +9,7 @@ pub(crate) mod library;
 pub(crate) mod network;
 pub(crate) mod preferences;
 pub(crate) mod sections;
+pub(crate) mod settings;
 pub(crate) mod sources;
 pub(crate) mod trust;
 pub(crate) mod user;
@@ -25,6 +26,7 @@ use crate::project::discover::discover;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
 use crate::project::preferences::{Layers, Preferences};
+use crate::project::settings::Settings;
 use crate::project::sources::{ConfigChoice, Sources};
 use crate::project::trust::WideningKey;
 use crate::project::user::{UserFile, user_file};
@@ -63,6 +65,8 @@ pub struct Project {
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     library: Library,
+    /// Everything that was said, met.
+    root: Node,
 }
 
 /// Find, read and check a project.
@@ -107,6 +111,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         }
         lay(&mut root, overlay);
     }
+    hoist_network(&mut root);
     if let Some(user) = &user {
         user.meet(&mut walk.reports, &mut root);
     }
@@ -146,6 +151,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         network_at,
         warnings,
         widening,
+        root,
     })
 }
 
@@ -195,6 +201,12 @@ impl Project {
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
+    }
+
+    /// Every key that holds, with its value and where that comes from: `forge config`.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings::new(&self.root, &self.widening, &self.ceiling)
     }
 
     /// What anybody in this project may hold at most.

@@ -14,6 +14,7 @@ mod migration;
 mod own_sandbox;
 mod pages;
 mod restrict;
+mod settings;
 mod support;
 mod trust;
 mod user_file;

@@ -1,0 +1,518 @@
+//! What holds in the end, key by key, and who said it: for `forge config`. Printed without places
+//! it is a project file again, and loads to the same ceiling.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::front::FrontEnd;
+use crate::grant::Grant;
+use crate::project::trust::WideningKey;
+use crate::project::widening::Untrusted;
+use crate::syntax::diagnostic::nearest;
+use crate::syntax::keys::{self, Keys, Shape, canonical};
+use crate::syntax::text::{Layer, Origin, Span, Text};
+use crate::syntax::yaml::{self, Entry, Node, Value};
+
+/// Every key that holds, with its value and where that comes from.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "limits: { max_turns: 9 }\n").unwrap();
+/// use sandbox_config::{load, Layer, Sources};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let settings = project.settings();
+/// assert_eq!(settings.get("limits.max_turns").unwrap(), 9);
+/// let turns = settings.list().into_iter().find(|one| one.key() == "limits.max_turns").unwrap();
+/// assert_eq!((turns.origin().layer(), turns.origin().line()), (Layer::Project, 1));
+/// // Nobody said this one.
+/// assert_eq!(settings.get("limits.max_stdout_kb").unwrap(), 256);
+/// assert_eq!(settings.get("limits.max_turn").unwrap_err().nearest(), Some("limits.max_turns"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    root: Node,
+    ignored: Vec<WideningKey>,
+    mounts: Vec<(String, String, PathBuf)>,
+}
+
+/// One key that holds.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, Sources};
+/// let settings = load(&Sources::new(dir.path())).unwrap().settings();
+/// assert!(settings.list().iter().any(|one| one.key() == "network" && *one.value() == false));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Setting {
+    key: String,
+    value: serde_json::Value,
+    origin: Origin,
+}
+
+impl Setting {
+    /// The dotted key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &serde_json::Value {
+        &self.value
+    }
+
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// A key that does not exist.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, Sources};
+/// let settings = load(&Sources::new(dir.path())).unwrap().settings();
+/// let unknown = settings.get("netwrok").unwrap_err();
+/// assert_eq!(unknown.to_string(), "there is no key `netwrok`");
+/// assert_eq!(unknown.nearest(), Some("network"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no key `{key}`")]
+pub struct UnknownKey {
+    key: String,
+    nearest: Option<String>,
+}
+
+impl UnknownKey {
+    /// The key that is meant, perhaps.
+    #[must_use]
+    pub fn nearest(&self) -> Option<&str> {
+        self.nearest.as_deref()
+    }
+}
+
+impl Settings {
+    /// `root`: everything that was said, met.
+    pub(crate) fn new(root: &Node, widening: &[WideningKey], ceiling: &Grant) -> Settings {
+        let ignored: Vec<WideningKey> = widening
+            .iter()
+            .filter(|key| !key.is_trusted())
+            .cloned()
+            .collect();
+        let mut root = root.clone();
+        tidy(&mut root, &ignored, 0);
+        fill(&mut root, &keys::PROJECT, ceiling, "");
+        guards(&mut root, "protect", ceiling.protect());
+        guards(&mut root, "hide", ceiling.hide());
+        let mounts = ceiling
+            .mounts()
+            .map(|mount| {
+                let mode = mount.mode().to_string();
+                (mount.target().to_owned(), mode, mount.host().to_path_buf())
+            })
+            .collect();
+        Settings {
+            root,
+            ignored,
+            mounts,
+        }
+    }
+
+    /// Every key with a value of its own, in the file's order; what nobody said comes last.
+    #[must_use]
+    pub fn list(&self) -> Vec<Setting> {
+        let mut list = Vec::new();
+        leaves(&self.root, "", &mut list);
+        list
+    }
+
+    /// What stands at a dotted key: a value, or a whole section; null for a key that nobody said
+    /// anything about.
+    ///
+    /// # Errors
+    /// There is no such key.
+    pub fn get(&self, key: &str) -> Result<serde_json::Value, UnknownKey> {
+        let parts: Vec<&str> = key.split('.').collect();
+        if let Some(node) = find(&self.root, &parts) {
+            return Ok(node.to_json());
+        }
+        let known = Shape::Section(&keys::PROJECT);
+        if !key.is_empty() && is_known(&known, &parts) {
+            return Ok(serde_json::Value::Null);
+        }
+        let mut candidates: Vec<String> = self.list().into_iter().map(|one| one.key).collect();
+        known_keys(&keys::PROJECT, "", &mut candidates);
+        Err(UnknownKey {
+            key: key.to_owned(),
+            nearest: nearest(key, candidates.iter().map(String::as_str)).map(str::to_owned),
+        })
+    }
+
+    /// The keys that nobody has agreed to, and that count for nothing therefore.
+    #[must_use]
+    pub fn ignored(&self) -> &[WideningKey] {
+        &self.ignored
+    }
+
+    /// A project file that says all of it; `origins`: each value with its place as a comment.
+    #[must_use]
+    pub fn to_yaml(&self, origins: bool) -> String {
+        let mut out = String::new();
+        print(&mut out, &self.root, 0, origins);
+        if !self.mounts.is_empty() {
+            out.push_str("x-mounts:\n");
+        }
+        for (path, mode, host) in &self.mounts {
+            let host = quoted(&host.display().to_string());
+            let _ = writeln!(
+                out,
+                "  - {{ path: {}, mode: {mode}, host: {host} }}",
+                plain(path)
+            );
+        }
+        for key in &self.ignored {
+            let instead = match key.rule().untrusted() {
+                Untrusted::Refused => "",
+                Untrusted::Ignored(instead) => instead,
+            };
+            let text = format!(
+                "{}: {} ({}) is ignored, nobody has agreed to it: {instead}",
+                key.key(),
+                key.value(),
+                key.origin()
+            );
+            let _ = writeln!(out, "# {}", crate::syntax::shown::visible(&text));
+        }
+        out
+    }
+}
+
+/// Without extension keys, and with what holds in place of what is ignored.
+fn tidy(node: &mut Node, ignored: &[WideningKey], depth: usize) {
+    match &mut node.value {
+        Value::Map(entries) => {
+            entries.retain(|entry| depth > 0 || !entry.key.starts_with("x-"));
+            entries.retain_mut(|entry| {
+                entry.key = canonical(&entry.key).to_owned();
+                let met = ignored.iter().find(|key| {
+                    let last = key.key().rsplit('.').next();
+                    stands_at(key, &entry.node.span) && last == Some(entry.key.as_str())
+                });
+                match met.map(|key| key.rule().becomes()) {
+                    None => tidy(&mut entry.node, ignored, depth + 1),
+                    Some(Some(value)) => entry.node.value = Value::Str(value.to_owned()),
+                    Some(None) => return false,
+                }
+                true
+            });
+        }
+        Value::List(items) => {
+            items.retain(|item| !ignored.iter().any(|key| is_item(key, item)));
+            for item in items {
+                tidy(item, ignored, depth + 1);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+    }
+}
+
+fn stands_at(key: &WideningKey, span: &Span) -> bool {
+    *key.origin() == span.origin()
+}
+
+/// `shell.env.pass[CC]` is one item of a list.
+fn is_item(key: &WideningKey, item: &Node) -> bool {
+    let Value::Str(text) = &item.value else {
+        return false;
+    };
+    stands_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))
+}
+
+/// What holds although nobody said it. Only where saying it changes nothing: the front-end is what
+/// it is, and a shell without rules is none.
+fn fill(node: &mut Node, table: &'static Keys, ceiling: &Grant, path: &str) {
+    if matches!(node.value, Value::Null) {
+        node.value = Value::Map(Vec::new());
+    }
+    let Value::Map(entries) = &mut node.value else {
+        return;
+    };
+    for key in table.list.iter().filter(|key| key.now) {
+        let path = if path.is_empty() {
+            key.name.to_owned()
+        } else {
+            format!("{path}.{}", key.name)
+        };
+        let there = entries.iter_mut().find(|entry| entry.key == key.name);
+        let front = matches!(
+            path.as_str(),
+            "sandbox.mode" | "sandbox.root" | "sandbox.zones"
+        );
+        let skipped = match path.as_str() {
+            "shell" | "sandbox.readonly" | "sandbox.network" | "version" => true,
+            // Unsaid, these two are as much as the OS sandbox gives by itself.
+            "limits.processes" | "limits.memory_mb" => true,
+            // A yes is asked for whoever says it, the built-in value included.
+            _ if key.trust == "always" => true,
+            _ => front && ceiling.front() != FrontEnd::Zones,
+        };
+        match (there, &key.shape) {
+            _ if skipped => {}
+            (Some(entry), Shape::Section(below)) => fill(&mut entry.node, below, ceiling, &path),
+            (Some(_), _) => {}
+            (None, Shape::Section(below)) => {
+                let mut node = built_in("");
+                fill(&mut node, below, ceiling, &path);
+                if matches!(&node.value, Value::Map(entries) if !entries.is_empty()) {
+                    entries.push(entry(key.name, node));
+                }
+            }
+            (None, Shape::Map(..)) if !front => {}
+            (None, _) => {
+                let default = if path == "sandbox.root" {
+                    ".sandbox"
+                } else {
+                    key.default
+                };
+                if !default.is_empty() {
+                    entries.push(entry(key.name, built_in(default)));
+                }
+            }
+        }
+    }
+}
+
+fn built_in(value: &str) -> Node {
+    let text = Text::inline("default".into(), Layer::Default, value.to_owned());
+    yaml::parse(&text).ok().flatten().unwrap_or_else(|| Node {
+        value: Value::Null,
+        span: Span::start(&text),
+    })
+}
+
+fn entry(key: &str, node: Node) -> Entry {
+    Entry {
+        key: key.to_owned(),
+        key_span: node.span.clone(),
+        node,
+    }
+}
+
+/// The whole list, what is built in included: every name with its place.
+fn guards(root: &mut Node, key: &str, held: &[String]) {
+    let Value::Map(top) = &mut root.value else {
+        return;
+    };
+    let Some(sandbox) = top.iter_mut().find(|entry| entry.key == "sandbox") else {
+        return;
+    };
+    let Value::Map(entries) = &mut sandbox.node.value else {
+        return;
+    };
+    let Some(list) = entries.iter_mut().find(|entry| entry.key == key) else {
+        return;
+    };
+    let said = match std::mem::replace(&mut list.node.value, Value::Null) {
+        Value::List(items) => items,
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::Map(_) => Vec::new(),
+    };
+    let text = Text::inline("default".into(), Layer::Default, String::new());
+    let items = held.iter().map(|name| {
+        let by = said.iter().find(|item| match &item.value {
+            Value::Str(text) => text.trim_end_matches('/') == name,
+            _ => false,
+        });
+        Node {
+            value: Value::Str(name.clone()),
+            span: by.map_or_else(|| Span::start(&text), |item| item.span.clone()),
+        }
+    });
+    list.node.value = Value::List(items.collect());
+}
+
+fn origin(span: &Span) -> Origin {
+    match span.layer() {
+        Layer::Default => Origin::built_in(),
+        Layer::User | Layer::Project | Layer::Environment | Layer::CommandLine => span.origin(),
+    }
+}
+
+fn leaves(node: &Node, path: &str, list: &mut Vec<Setting>) {
+    let is_plain = |items: &[Node]| {
+        !items
+            .iter()
+            .any(|item| matches!(item.value, Value::Map(_) | Value::List(_)))
+    };
+    match &node.value {
+        Value::Map(entries) if !entries.is_empty() => {
+            for entry in entries {
+                let path = if path.is_empty() {
+                    entry.key.clone()
+                } else {
+                    format!("{path}.{}", entry.key)
+                };
+                leaves(&entry.node, &path, list);
+            }
+        }
+        Value::List(items) if !is_plain(items) => {
+            for (index, item) in items.iter().enumerate() {
+                leaves(item, &format!("{path}[{index}]"), list);
+            }
+        }
+        _ => list.push(Setting {
+            key: path.to_owned(),
+            value: node.to_json(),
+            origin: origin(&node.span),
+        }),
+    }
+}
+
+/// A name with dots in it is found, too.
+fn find<'n>(node: &'n Node, parts: &[&str]) -> Option<&'n Node> {
+    if parts.is_empty() {
+        return Some(node);
+    }
+    let Value::Map(entries) = &node.value else {
+        return None;
+    };
+    (1..=parts.len()).find_map(|count| {
+        let name = parts[..count].join(".");
+        let name = canonical(&name);
+        let entry = entries.iter().find(|entry| entry.key == name)?;
+        find(&entry.node, &parts[count..])
+    })
+}
+
+fn is_known(shape: &Shape, parts: &[&str]) -> bool {
+    let Some((first, rest)) = parts.split_first() else {
+        return true;
+    };
+    match shape {
+        Shape::Section(table) => table
+            .list
+            .iter()
+            .filter(|key| key.name == *first || key.aliases.contains(first))
+            .any(|key| is_known(&key.shape, rest)),
+        Shape::Map(_, below) => is_known(below, rest),
+        Shape::OneOf(shapes) => shapes.iter().any(|shape| is_known(shape, parts)),
+        _ => false,
+    }
+}
+
+/// Every key that has a name, for suggestions.
+fn known_keys(table: &'static Keys, path: &str, list: &mut Vec<String>) {
+    for key in table.list.iter().filter(|key| key.now) {
+        let path = if path.is_empty() {
+            key.name.to_owned()
+        } else {
+            format!("{path}.{}", key.name)
+        };
+        if let Shape::Section(below) = &key.shape {
+            known_keys(below, &path, list);
+        }
+        list.push(path);
+    }
+}
+
+fn print(out: &mut String, node: &Node, depth: usize, origins: bool) {
+    let pad = "  ".repeat(depth);
+    match &node.value {
+        Value::Map(entries) => {
+            for entry in entries {
+                let _ = write!(out, "{pad}{}:", plain(&entry.key));
+                below(out, &entry.node, depth, origins);
+            }
+        }
+        Value::List(items) => {
+            for item in items {
+                let _ = write!(out, "{pad}-");
+                below(out, item, depth, origins);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+            let _ = writeln!(out, "{pad}{}", scalar(node));
+        }
+    }
+}
+
+/// What stands behind a `:` or a `-`.
+fn below(out: &mut String, node: &Node, depth: usize, origins: bool) {
+    let is_empty = match &node.value {
+        Value::Map(entries) => entries.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => true,
+    };
+    if !is_empty {
+        out.push('\n');
+        return print(out, node, depth + 1, origins);
+    }
+    let _ = write!(out, " {}", scalar(node));
+    if origins {
+        let origin = origin(&node.span);
+        let layer = origin.layer().word();
+        let _ = match origin.name() {
+            Some(_) => write!(
+                out,
+                "  # {layer} {}",
+                crate::syntax::shown::visible(&origin.to_string())
+            ),
+            None => write!(out, "  # {layer}"),
+        };
+    }
+    out.push('\n');
+}
+
+fn scalar(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Str(text) => plain(text),
+        Value::List(_) => "[]".to_owned(),
+        Value::Map(_) => "{}".to_owned(),
+    }
+}
+
+/// Unquoted if nothing else could be meant.
+fn plain(text: &str) -> String {
+    const WORDS: [&str; 11] = [
+        "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".nan", ".inf",
+    ];
+    let first = text.strip_prefix('.').unwrap_or(text);
+    let simple = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
+        && first.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && !WORDS.contains(&text.to_lowercase().as_str());
+    if simple {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if crate::syntax::shown::is_hidden(c) => {
+                let _ = write!(out, "\\U{:08x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
