@@ -27,7 +27,16 @@ impl Ambient {
     /// Looks around.
     pub(crate) fn take() -> Self {
         let env: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter_map(|(name, value)| {
+                let name = name.into_string().ok()?;
+                // A setting that cannot be read is a mistake, not an absent one.
+                let value = if name.starts_with("FORGE__") {
+                    value.to_string_lossy().into_owned()
+                } else {
+                    value.into_string().ok()?
+                };
+                Some((name, value))
+            })
             .collect();
         let dirs = etcetera::choose_base_strategy().ok();
         let named = |name: &str| {

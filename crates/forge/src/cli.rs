@@ -52,6 +52,9 @@ pub(crate) struct Global {
     /// Set one configuration key for this run.
     #[arg(short = 'c', value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
+    /// The same as -c sandbox.root=DIR.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) sandbox_root: Option<String>,
     /// Accept the project's widening keys for this run.
     #[arg(long, global = true)]
     pub(crate) trust: bool,
@@ -73,6 +76,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Empty the ephemeral zones.
     Clean(Clean),
+    /// Show what holds, key by key, and who said it.
+    Config(Config),
     /// Say what this machine can enforce, and how to get what is missing.
     Doctor(Doctor),
     /// Run one command, confined as the project says.
@@ -236,6 +241,45 @@ overwritten.")]
         /// What it is for; what its callers are told.
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
+    },
+}
+
+/// `forge config`
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) action: ConfigAction,
+}
+
+/// What to show of the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Everything that holds, as a project file that means the same.
+    #[command(after_long_help = "\
+Examples:
+  forge config show
+  forge config show --origin
+  FORGE__NETWORK=true forge config show --json
+
+Weakest first: built-in values, your own file, the project file, FORGE__KEY variables,
+-c KEY=VALUE. Preferences (name, model, entry, worker_paths) come from the strongest; of
+everything else your own file says what holds at most.")]
+    Show {
+        /// With the layer, file, line and column of each value.
+        #[arg(long)]
+        origin: bool,
+    },
+    /// The files that are read.
+    Path,
+    /// The value of one key, or a whole section.
+    #[command(after_long_help = "\
+Examples:
+  forge config get limits.max_turns
+  forge config get sandbox.zones --json")]
+    Get {
+        /// A dotted key: sandbox.mode
+        #[arg(value_name = "KEY")]
+        key: String,
     },
 }
 

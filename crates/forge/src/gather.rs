@@ -11,6 +11,8 @@ use forge_tools::{Approver, AssumeYes, Caller, NoRecord, NobodyAnswers, Recorder
 use os_sandbox::Support;
 use sandbox_config::{ConfigChoice, Grant, Project, Sources, Trust, WithoutFile, Worker, load};
 
+use serde_json::json;
+
 use crate::ambient::Ambient;
 use crate::cli::{Approval, Approve, Global};
 use crate::exit::{Exit, Failure};
@@ -107,6 +109,10 @@ fn sources(
             return Err(Failure::usage(format!("-c {pair}: expected KEY=VALUE")));
         };
         overrides.push((key.to_owned(), value.to_owned()));
+    }
+    if let Some(root) = &global.sandbox_root {
+        // A string whatever it looks like: `--sandbox-root 1` is a directory.
+        overrides.push(("sandbox.root".to_owned(), json!(root).to_string()));
     }
     let base = global
         .directory

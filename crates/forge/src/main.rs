@@ -30,6 +30,7 @@ fn main() -> std::process::ExitCode {
     let outcome = match &cli.command {
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
         cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
+        cli::Command::Config(args) => commands::config::run(&cli.global, args, &ambient),
         cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
         cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),

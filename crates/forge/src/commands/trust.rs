@@ -20,23 +20,23 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         .as_deref()
         .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
     let store = TrustStore::in_state(state);
-    let mut hashes = store.read()?;
+    let hashes = store.read()?;
     show(&keys, |key| hashes.contains(key.hash()))?;
     if args.show || keys.is_empty() {
         return Ok(Exit::Done);
     }
     if args.revoke {
-        for key in &keys {
-            hashes.remove(key.hash());
-        }
-        store.write(&hashes)?;
+        store.change(|hashes| {
+            for key in &keys {
+                hashes.remove(key.hash());
+            }
+        })?;
         return Ok(Exit::Done);
     }
     if !args.yes && !agreed(global, ambient)? {
         return Ok(Exit::Negative);
     }
-    hashes.extend(keys.iter().map(|key| key.hash().to_owned()));
-    store.write(&hashes)?;
+    store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     Ok(Exit::Done)
 }
 
@@ -61,10 +61,11 @@ fn show(keys: &[WideningKey], is_trusted: impl Fn(&WideningKey) -> bool) -> Resu
             };
             writeln!(
                 out,
-                "{}: {}  ({}, {mark})",
+                "{}: {}  ({}, {mark})\n  {}",
                 key.key(),
                 forge_tools::escape_controls(key.value()),
-                key.origin()
+                key.origin(),
+                key.rule().why()
             )
         })
     };

@@ -5,6 +5,7 @@
 mod check;
 mod clean;
 mod cli;
+mod config;
 #[cfg(target_os = "linux")]
 mod confined;
 mod explain;

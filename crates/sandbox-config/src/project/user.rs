@@ -252,7 +252,12 @@ impl UserFile {
                     if let (Value::List(rules), Value::List(own)) =
                         (&mut rules.value, &leaf.node.value)
                     {
-                        rules.extend(own.iter().cloned());
+                        for rule in own {
+                            let said = rule.to_json();
+                            if !rules.iter().any(|other| other.to_json() == said) {
+                                rules.push(rule.clone());
+                            }
+                        }
                     }
                 }
                 (Some(Meet::Unite), Some(_)) => insert(root, &leaf),

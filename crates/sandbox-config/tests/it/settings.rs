@@ -128,9 +128,13 @@ fn what_is_shown_loads_to_the_same_ceiling() {
                     (first.name(), first.model(), first.max_depth())
                 );
                 // And once more it is the same text.
+                let lines = |text: String| {
+                    let lines = text.lines().filter(|line| !line.starts_with('#'));
+                    lines.map(str::to_owned).collect::<Vec<_>>()
+                };
                 assert_eq!(
-                    second.settings().to_yaml(false),
-                    first.settings().to_yaml(false)
+                    lines(second.settings().to_yaml(false)),
+                    lines(first.settings().to_yaml(false))
                 );
             }
         }

@@ -1,0 +1,98 @@
+//! `forge config`: what holds, and who said it.
+
+use std::io::Write as _;
+
+use sandbox_config::{Origin, Project, Settings, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Config, ConfigAction, Global};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+
+pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let settings = project.settings();
+    let text = match &args.action {
+        ConfigAction::Show { .. } if global.json => everything(&project, &settings).to_string(),
+        ConfigAction::Show { origin } => settings.to_yaml(*origin),
+        ConfigAction::Path => paths(global, &project, ambient),
+        ConfigAction::Get { key } => value(global, &settings, key)?,
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, Failure> {
+    let value = settings.get(key).map_err(|unknown| {
+        let failure = Failure::new(Exit::Usage, "config.unknown_key", unknown.to_string());
+        match unknown.nearest() {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None => failure.hint("`forge config show` lists what holds"),
+        }
+    })?;
+    Ok(match value {
+        // As a script wants it.
+        Value::String(text) if !global.json => forge_tools::escape_controls(&text),
+        other => other.to_string(),
+    })
+}
+
+/// The files that are read, the project's first; a person's own file is named if it is absent, too.
+fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
+    let user = ambient.user_file.as_deref();
+    if global.json {
+        return json!({
+            "project": project.file(),
+            "user": user,
+            "user_exists": user.is_some_and(std::path::Path::exists),
+        })
+        .to_string();
+    }
+    let mut lines = Vec::new();
+    match project.file() {
+        Some(file) => lines.push(file.display().to_string()),
+        None => lines.push("no project file".to_owned()),
+    }
+    if let Some(file) = user {
+        let mark = if file.exists() { "" } else { "  (absent)" };
+        lines.push(format!("{}{mark}", file.display()));
+    }
+    lines.join("\n")
+}
+
+fn everything(project: &Project, settings: &Settings) -> Value {
+    let list = settings.list();
+    json!({
+        "file": project.file(),
+        "settings": list.iter().map(|one| json!({
+            "key": one.key(),
+            "value": one.value(),
+            "origin": origin(one.origin()),
+        })).collect::<Vec<_>>(),
+        "ignored": settings.ignored().iter().map(|key| json!({
+            "key": key.key(),
+            "value": key.value(),
+            "why": key.rule().why(),
+            "origin": origin(key.origin()),
+        })).collect::<Vec<_>>(),
+        "mounts": project.ceiling().mounts().map(|mount| json!({
+            "path": mount.target(),
+            "mode": mount.mode().to_string(),
+            "host": mount.host(),
+            "origin": origin(mount.origin()),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// Absent parts are null.
+fn origin(origin: &Origin) -> Value {
+    let place = |number: u32| (number > 0).then_some(number);
+    json!({
+        "layer": origin.layer().word(),
+        "file": origin.name(),
+        "line": place(origin.line()),
+        "column": place(origin.column()),
+    })
+}

@@ -1,0 +1,220 @@
+//! `forge config` and `forge trust`, through the program.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::{PROJECT, World};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+/// A project, and a file of the person's own.
+fn world(user: &str) -> World {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let dir = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("config.yaml"), user).unwrap();
+    world
+}
+
+#[test]
+fn show_is_a_project_file_and_get_is_one_value() {
+    let world = world("limits: { max_turns: 7 }\n");
+    let shown = world.forge(&["config", "show", "-q"]);
+    shown.code(0);
+    assert!(shown.stdout.contains("max_turns: 7\n"), "{}", shown.stdout);
+    let with_origin = world.forge(&["config", "show", "--origin", "-q"]).stdout;
+    assert!(
+        with_origin.contains("max_turns: 7  # user "),
+        "{with_origin}"
+    );
+    assert!(with_origin.contains("config.yaml:1:22"), "{with_origin}");
+    assert!(
+        with_origin.contains("path: /data, mode: ro, host: "),
+        "{with_origin}"
+    );
+    assert!(
+        with_origin.contains("is ignored, nobody has agreed to it"),
+        "{with_origin}"
+    );
+    // It loads, and means the same.
+    world.write(FILE, &shown.stdout);
+    let again = world.forge(&["config", "show", "-q"]);
+    let keys = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&again.code(0).stdout), keys(&shown.stdout));
+
+    world.write(FILE, PROJECT);
+    let object: serde_json::Value =
+        serde_json::from_str(&world.forge(&["config", "show", "--json"]).stdout).unwrap();
+    let turns = object["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["key"] == "limits.max_turns")
+        .unwrap();
+    assert_eq!(
+        (&turns["value"], &turns["origin"]["layer"]),
+        (&7.into(), &"user".into())
+    );
+    assert_eq!(turns["origin"]["line"], 1);
+
+    for (args, expected) in [
+        (&["config", "get", "limits.max_turns"][..], "7\n"),
+        (&["config", "get", "sandbox.mode"], "direct\n"),
+        (
+            &["config", "get", "sandbox.root", "--sandbox-root", "tmp"],
+            "tmp\n",
+        ),
+        (
+            &[
+                "config",
+                "get",
+                "limits.max_turns",
+                "-c",
+                "limits.max_turns=3",
+            ],
+            "3\n",
+        ),
+        (&["config", "get", "sandbox.zones.data.path"], "./data\n"),
+        (&["config", "get", "model"], "null\n"),
+    ] {
+        assert_eq!(world.forge(args).code(0).stdout, expected, "{args:?}");
+    }
+    world
+        .forge(&["config", "get", "limits.max_trun"])
+        .code(2)
+        .says(&[
+            "there is no key `limits.max_trun`",
+            "did you mean `limits.max_turns`?",
+        ]);
+    let paths = world.forge(&["config", "path", "-q"]).stdout;
+    assert!(
+        paths.contains(FILE) && paths.contains("forge/config.yaml"),
+        "{paths}"
+    );
+}
+
+#[test]
+fn a_flag_above_ones_own_file_exits_2_and_names_its_line() {
+    let world = world("# mine\nnetwork: false\n");
+    let ran = world.forge(&["check", "-c", "network=true"]);
+    ran.code(2).says(&[
+        "config.above_user_file",
+        "-c network:1:9",
+        "config.yaml:2:10",
+    ]);
+    let command = world.command(crate::support::forge_program(), &["check"]);
+    let mut command = command;
+    command.env("FORGE__NETWORK", "true");
+    let ran = crate::support::ran(command.output().unwrap());
+    ran.code(2).says(&["FORGE__NETWORK:1:16"]);
+}
+
+/// F000-03: root from the flag, mode still from the file.
+#[test]
+fn the_sandbox_root_of_a_flag_wins_and_the_mode_stays() {
+    let world = World::new(&[(
+        FILE,
+        "sandbox: {mode: sandboxed, root: .sandbox, zones: {a: {path: a}}}\n",
+    )]);
+    let ran = world.forge(&["config", "show", "--sandbox-root", "tmp", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    let host = object["mounts"][0]["host"].as_str().unwrap();
+    assert!(host.ends_with("project/tmp/a"), "{host}");
+}
+
+#[test]
+fn trust_is_bound_to_what_was_shown() {
+    let world = World::new(&[(FILE, "network: true\n")]);
+    let network = |args: &[&str]| {
+        let mut all = vec!["config", "get", "network", "-q"];
+        all.extend(args);
+        world.forge(&all).code(0).stdout.trim().to_owned()
+    };
+    assert_eq!(network(&[]), "false");
+    // One's own word needs nobody's.
+    assert_eq!(network(&["-c", "network=true"]), "true");
+    assert_eq!(network(&["--trust"]), "true");
+    assert_eq!(network(&[]), "false");
+    let shown = world.forge(&["trust", "--show"]);
+    assert!(
+        shown.code(0).stdout.contains("network: true"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown
+            .stdout
+            .contains("golem-forge.config.yaml:1:10, not agreed")
+    );
+    assert_eq!(network(&[]), "false");
+    // Without a terminal nobody can be asked.
+    world.forge(&["trust"]).code(3);
+    world.forge(&["trust", "--yes"]).code(0);
+    assert_eq!(network(&[]), "true");
+    let store = world.outside().join("state/trusted");
+    let mode = std::fs::metadata(&store).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Another value, another question.
+    world.write(FILE, "network: {allow: [a.org]}\n");
+    assert_eq!(network(&[]), "false");
+    world.write(FILE, "name: other\nnetwork: true\n");
+    assert_eq!(network(&[]), "true");
+    world.forge(&["trust", "--revoke"]).code(0);
+    assert_eq!(network(&[]), "false");
+}
+
+#[test]
+fn a_store_that_is_not_ones_own_is_not_believed() {
+    let world = World::new(&[(FILE, "network: true\n")]);
+    world.forge(&["trust", "--yes"]).code(0);
+    let store = world.outside().join("state/trusted");
+    let good = std::fs::read_to_string(&store).unwrap();
+    let mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // What a change that was killed leaves behind does not matter.
+    std::fs::write(store.with_extension("new"), "half").unwrap();
+    world.forge(&["trust", "--yes"]).code(0);
+    assert_eq!(std::fs::read_to_string(&store).unwrap(), good);
+
+    for text in ["garbage\n", &good[..40], &good.to_uppercase(), "\u{0}\n"] {
+        std::fs::write(&store, text).unwrap();
+        for args in [&["check"][..], &["trust", "--yes"], &["trust", "--show"]] {
+            world
+                .forge(args)
+                .code(2)
+                .says(&["cannot be read", "line 1", "rm "]);
+        }
+    }
+    std::fs::write(&store, &good).unwrap();
+    mode(&store, 0o620);
+    world
+        .forge(&["check"])
+        .code(2)
+        .says(&["can be written by others"]);
+    mode(&store, 0o600);
+    mode(&world.outside().join("state"), 0o777);
+    world
+        .forge(&["check"])
+        .code(2)
+        .says(&["can be written by others"]);
+    mode(&world.outside().join("state"), 0o755);
+    world.forge(&["check"]).code(0);
+    std::fs::rename(&store, store.with_extension("moved")).unwrap();
+    std::os::unix::fs::symlink(store.with_extension("moved"), &store).unwrap();
+    world.forge(&["check"]).code(2).says(&["is a link"]);
+    if rustix::process::geteuid().is_root() {
+        std::fs::remove_file(&store).unwrap();
+        std::fs::write(&store, &good).unwrap();
+        mode(&store, 0o600);
+        std::os::unix::fs::chown(&store, Some(65534), None).unwrap();
+        world
+            .forge(&["check"])
+            .code(2)
+            .says(&["belongs to somebody else"]);
+    } else {
+        eprintln!("skipped: only root can give a file away");
+    }
+}
