@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod delegation;
+mod fronts;
 mod limits;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
