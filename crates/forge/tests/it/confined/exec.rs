@@ -11,7 +11,7 @@ const FILE: &str = "golem-forge.config.yaml";
 
 /// Every mechanism that this host has, each forced by name. The tests of os-sandbox
 /// make sure that none is left out unseen.
-fn mechanisms(world: &World) -> Vec<&'static str> {
+pub(super) fn mechanisms(world: &World) -> Vec<&'static str> {
     let all: Vec<_> = ["bubblewrap", "landlock"]
         .into_iter()
         .filter(|name| {

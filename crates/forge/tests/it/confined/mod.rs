@@ -4,6 +4,7 @@
 mod calls;
 mod example;
 mod exec;
+mod fronts;
 mod hosts;
 mod isolation;
 mod keys;

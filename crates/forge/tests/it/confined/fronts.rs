@@ -1,0 +1,210 @@
+//! Every front-end from outside: file tools and commands read and write the same places, and
+//! neither leaves them.
+
+use crate::confined::exec::mechanisms;
+use crate::support::World;
+
+const FILE: &str = "golem-forge.config.yaml";
+
+/// A project with `data/a.md` and `docs/a.md`, and how one front-end shows it.
+struct Front {
+    name: &'static str,
+    sandbox: &'static str,
+    /// `data/a.md` for tools.
+    data: &'static str,
+    /// The same for commands, from their working directory.
+    data_inside: &'static str,
+    /// A place that is not writable, for both: in `docs`, or outside of everything.
+    closed: (&'static str, &'static str),
+    /// What the refusal of the tool says.
+    refusal: &'static str,
+    /// What writing and deleting unasked ends with, where nobody is there.
+    unasked: i32,
+}
+
+const FRONTS: [Front; 6] = [
+    Front {
+        name: "zones",
+        sandbox: "mode: direct, zones: { data: { path: data }, docs: { path: docs, mode: ro } }",
+        data: "/data/a.md",
+        data_inside: "data/a.md",
+        closed: ("/docs/new.md", "docs/new.md"),
+        refusal: "Writable paths: /data",
+        unasked: 3,
+    },
+    Front {
+        name: "root",
+        sandbox: "root: data",
+        data: "/a.md",
+        data_inside: "a.md",
+        closed: ("/../docs/new.md", "../docs/new.md"),
+        refusal: "outside",
+        unasked: 0,
+    },
+    Front {
+        name: "paths",
+        sandbox: "paths: { portfolio: { root: data, mode: rw }, pipeline: { root: docs } }",
+        data: "portfolio/a.md",
+        data_inside: "portfolio/a.md",
+        closed: ("./pipeline/new.md", "pipeline/new.md"),
+        refusal: "Writable paths: ./portfolio",
+        unasked: 0,
+    },
+    Front {
+        name: "mounts",
+        sandbox: "mounts: [{ source: ., target: /, readonly: true }, { source: data, target: /data }]",
+        data: "/data/a.md",
+        data_inside: "data/a.md",
+        closed: ("/docs/new.md", "docs/new.md"),
+        refusal: "Writable paths: /data",
+        unasked: 0,
+    },
+    Front {
+        name: "named mounts",
+        sandbox: "mounts: [{ source: data, target: /d }, { source: docs, target: /usr-docs, readonly: true }]",
+        data: "/d/a.md",
+        data_inside: "d/a.md",
+        closed: ("/usr-docs/new.md", "usr-docs/new.md"),
+        refusal: "Writable paths: /d",
+        unasked: 0,
+    },
+    Front {
+        name: "path lists",
+        sandbox: "read_paths: [.], write_paths: [data]",
+        data: "/project/data/a.md",
+        data_inside: "project/data/a.md",
+        closed: ("/project/docs/new.md", "project/docs/new.md"),
+        refusal: "Writable paths: /project/data",
+        unasked: 0,
+    },
+];
+
+fn world(front: &Front) -> World {
+    let config = format!("sandbox: {{ {} }}\n", front.sandbox);
+    let world = World::new(&[
+        (FILE, &config),
+        ("data/a.md", "what data holds"),
+        ("docs/a.md", "what docs hold"),
+    ]);
+    std::fs::write(world.outside().join("secret"), "the planted secret").unwrap();
+    world
+}
+
+#[test]
+fn file_tools_of_every_front_end() {
+    for front in &FRONTS {
+        let world = world(front);
+        let call = |tool: &str, path: &str, more: &str| {
+            let args = format!("{{\"path\": {path:?}{more}}}");
+            world.forge(&["--trust", "--quiet", "tools", "call", tool, &args])
+        };
+        let name = front.name;
+        let read = call("read_file", front.data, "");
+        read.code(0);
+        assert!(
+            read.stdout.contains("what data holds"),
+            "{name}: {}",
+            read.stdout
+        );
+        let secret = world.outside().join("secret");
+        for outside in [secret.to_str().unwrap(), "/etc/passwd", "/../../secret"] {
+            let read = call("read_file", outside, "");
+            read.code(1);
+            assert!(!read.stdout.contains("planted"), "{name}: {}", read.stdout);
+        }
+        // Zones ask for both, and nobody is there; the tool axis alone allows them.
+        call("write_file", front.data, ", \"content\": \"new\"").code(front.unasked);
+        let kept = std::fs::read_to_string(world.project().join("data/a.md")).unwrap();
+        assert_eq!(kept == "new", front.unasked == 0, "{name}: {kept}");
+        call("delete_file", front.data, "").code(front.unasked);
+        assert_eq!(
+            world.project().join("data/a.md").exists(),
+            front.unasked != 0,
+            "{name}"
+        );
+        let (closed, _) = front.closed;
+        let refused = call("write_file", closed, ", \"content\": \"new\"");
+        refused.code(1);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(said.contains(front.refusal), "{name}: {said}");
+        assert!(!said.contains("zone"), "{name}: {said}");
+        assert!(!world.project().join("docs/new.md").exists(), "{name}");
+    }
+}
+
+#[test]
+fn commands_of_every_front_end() {
+    for front in &FRONTS {
+        let world = world(front);
+        let name = front.name;
+        for mechanism in mechanisms(&world) {
+            let script = format!(
+                "cat {data}; echo new > {data}.new; echo x > {closed}; cat {secret}; ls",
+                data = front.data_inside,
+                closed = front.closed.1,
+                secret = world.outside().join("secret").display(),
+            );
+            let args = ["--trust", "--quiet", "exec", "--mechanism", mechanism, "--"];
+            let ran = world.forge(&[&args[..], &["sh", "-c", &script]].concat());
+            ran.code(0);
+            assert!(
+                ran.stdout.starts_with("what data holds"),
+                "{name} {mechanism}: {}{}",
+                ran.stdout,
+                ran.stderr
+            );
+            assert!(!ran.stdout.contains("planted"), "{name} {mechanism}");
+            let made = world.project().join("data/a.md.new");
+            assert_eq!(
+                std::fs::read_to_string(&made).unwrap(),
+                "new\n",
+                "{name} {mechanism}"
+            );
+            std::fs::remove_file(made).unwrap();
+            assert!(
+                !world.project().join("docs/new.md").exists(),
+                "{name} {mechanism}"
+            );
+        }
+    }
+}
+
+/// Decision 2 and F004-43: the working directory shows what `list_files("/")` shows.
+#[test]
+fn the_working_directory_shows_the_mounts() {
+    for front in &FRONTS {
+        let world = world(front);
+        let listed = world.forge(&[
+            "--trust",
+            "--quiet",
+            "--json",
+            "tools",
+            "call",
+            "list_files",
+            r#"{"path": "/"}"#,
+        ]);
+        listed.code(0);
+        for mechanism in mechanisms(&world) {
+            let ran = world.forge(&[
+                "--trust",
+                "--quiet",
+                "exec",
+                "--mechanism",
+                mechanism,
+                "--",
+                "ls",
+            ]);
+            ran.code(0);
+            for name in ran.stdout.lines() {
+                assert!(
+                    listed.stdout.contains(&format!("{name:?}"))
+                        || listed.stdout.contains(&format!("{name}/")),
+                    "{} {mechanism}: {name} in {}",
+                    front.name,
+                    listed.stdout
+                );
+            }
+            assert!(!ran.stdout.is_empty(), "{} {mechanism}", front.name);
+        }
+    }
+}
