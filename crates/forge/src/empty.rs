@@ -69,7 +69,7 @@ pub(crate) fn open_below(base: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
 pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<Removed> {
     let mut work = Work {
         top,
-        device: fstat(top)?.st_dev,
+        device: device(&fstat(top)?),
         dry_run,
         way: Vec::new(),
         kept: VecDeque::new(),
@@ -100,7 +100,7 @@ pub(crate) fn empty(top: &OwnedFd, dry_run: bool) -> Result<Removed> {
 struct Work<'a> {
     top: &'a OwnedFd,
     /// Another file system that is mounted here is somebody else's.
-    device: u64,
+    device: i128,
     dry_run: bool,
     /// Names from the top to the current directory.
     way: Vec<CString>,
@@ -125,7 +125,7 @@ impl Work<'_> {
             for name in self.way.iter().skip(from) {
                 dir = openat(&dir, name.as_c_str(), flags(), Mode::empty())?;
             }
-            if fstat(&dir)?.st_dev != self.device {
+            if device(&fstat(&dir)?) != self.device {
                 return Err(Errno::XDEV);
             }
             self.kept.push_back((depth, dir));
@@ -230,6 +230,11 @@ fn remove(dir: BorrowedFd<'_>, name: &CStr, dry_run: bool) -> Result<Met> {
 fn is_directory(dir: BorrowedFd<'_>, name: &CStr) -> bool {
     statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+/// Its type differs from system to system.
+fn device(stat: &Stat) -> i128 {
+    i128::from(stat.st_dev)
 }
 
 fn bytes_of(stat: &Stat) -> u64 {
