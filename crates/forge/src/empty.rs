@@ -291,14 +291,14 @@ mod tests {
     fn a_tree_deeper_than_descriptors_goes() {
         let dir = tempfile::tempdir().unwrap();
         let mut at = open(dir.path());
-        for _ in 0..3000 {
+        for _ in 0..1100 {
             rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
             at = openat(&at, "d", flags(), Mode::empty()).unwrap();
         }
         drop(at);
         let top = open(dir.path());
-        assert_eq!(empty(&top, true).unwrap().directories, 3000);
-        assert_eq!(empty(&top, false).unwrap().directories, 3000);
+        assert_eq!(empty(&top, true).unwrap().directories, 1100);
+        assert_eq!(empty(&top, false).unwrap().directories, 1100);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -355,7 +355,10 @@ mod tests {
             swapper.join().unwrap()
         });
         assert!(swaps > 0, "nothing was swapped, so nothing was shown");
-        assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 51);
-        assert_eq!(std::fs::read_dir(kept.join("deep")).unwrap().count(), 50);
+        // The swapper writes through its own link, so there may be more; never less.
+        for n in 0..50 {
+            assert!(kept.join(format!("file-{n}")).exists());
+            assert!(kept.join(format!("deep/file-{n}")).exists());
+        }
     }
 }
