@@ -53,6 +53,57 @@ fn valid_files_mean_what_is_expected() {
     }
 }
 
+/// The examples of the design documents: a directory each, its README names the document.
+#[test]
+fn seeds_end_as_documented() {
+    let dir = repository("fixtures/config/seeds");
+    let table = std::fs::read_to_string(dir.join("README.md")).unwrap();
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= 15);
+    for case in cases {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        assert!(table.contains(&format!("`{name}`")), "{name} has no row");
+        let scratch = copy(&case);
+        let said = match load(&scratch.sources()) {
+            Err(mistakes) => mistakes.to_string(),
+            Ok(project) => whole(&project),
+        };
+        compare(&case.join("project"), &scratch.anonymous(&said));
+    }
+}
+
+fn copy(case: &Path) -> Scratch {
+    let mut scratch = Scratch::new();
+    let mut dirs = vec![case.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else {
+                let relative = path.strip_prefix(case).unwrap().to_str().unwrap();
+                scratch = scratch.file(relative, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    scratch
+}
+
+/// The table if everything is well, otherwise what is wrong with the workers.
+fn whole(project: &Project) -> String {
+    let findings = project.check();
+    if !findings.iter().any(|one| one.is_error()) {
+        return table(project);
+    }
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    findings.join("\n\n")
+}
+
 fn fixtures(kind: &str) -> Vec<PathBuf> {
     let dir = repository("fixtures/config").join(kind);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
