@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
+use crate::syntax::foreign::our_words;
 use crate::syntax::keys::Keys;
 use crate::syntax::shown::is_hidden;
 use crate::syntax::text::Span;
@@ -140,11 +141,12 @@ impl<'n> Fields<'n> {
         if key.starts_with("x-") {
             return;
         }
-        if let Some((_, help)) = keys.foreign.iter().find(|(foreign, _)| *foreign == key) {
+        let here = keys.foreign.iter().find(|(foreign, _)| *foreign == key);
+        if let Some(help) = here.map(|(_, help)| *help).or_else(|| our_words(key)) {
             reports.add(
                 Diagnostic::error(Code::ForeignKey, format!("`{key}` is not a forge key here"))
                     .at(&entry.key_span)
-                    .help(*help),
+                    .help(help),
             );
             return;
         }

@@ -4,6 +4,7 @@
 pub(crate) mod complaint;
 pub(crate) mod diagnostic;
 pub(crate) mod fields;
+pub(crate) mod foreign;
 pub(crate) mod keys;
 pub(crate) mod read;
 pub(crate) mod shown;

@@ -8,6 +8,7 @@ mod bounds;
 mod discovery;
 mod execution;
 mod fixtures;
+mod foreign;
 mod fronts;
 mod layers;
 mod lineage;

@@ -1,0 +1,292 @@
+//! How other tools spell a restriction, and how forge does. A restriction that is written in
+//! another tool's words and passed over would be a restriction that does not hold: whoever wrote
+//! it must hear so, and hear our word. These hold in every mapping; what a spelling means in one
+//! mapping only stands in that mapping's own table, which is asked first.
+
+/// Our words for a spelling of other tools. `allowedTools`, `allowed_tools` and `allowed-tools`
+/// are one spelling.
+pub(crate) fn our_words(key: &str) -> Option<&'static str> {
+    // No spelling below is longer, and a foreign word may be of any length.
+    if key.len() > 48 {
+        return None;
+    }
+    let plain: String = key
+        .chars()
+        .filter(|c| !matches!(c, '_' | '-' | '.' | ' '))
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    ROWS.iter()
+        .find(|(spellings, _)| spellings.contains(&plain.as_str()))
+        .map(|(_, words)| *words)
+}
+
+const ROWS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "allowedtools",
+            "allowtools",
+            "enabledtools",
+            "includetools",
+            "coretools",
+        ],
+        "forge spells it `tools:`, in a worker's file; which calls ask is `approval:` in the project file",
+    ),
+    (
+        &[
+            "disallowedtools",
+            "deniedtools",
+            "denytools",
+            "excludetools",
+            "blockedtools",
+            "disabledtools",
+        ],
+        "forge lists what is allowed: `tools: [read_file, …]`, in a worker's file",
+    ),
+    (
+        &["permissions", "permission", "privileges", "capabilities"],
+        "forge spells it `sandbox:` for files, `network:`, `shell.rules:` for commands, and `approval:` for what asks",
+    ),
+    (
+        &[
+            "permissionmode",
+            "approvalpolicy",
+            "askforapproval",
+            "defaultmode",
+            "approvalmode",
+        ],
+        "forge spells it `approval.mode:`: tool, manual, auto or deny",
+    ),
+    (
+        &[
+            "autoapprove",
+            "autoapproval",
+            "alwaysallow",
+            "trustedtools",
+            "yolo",
+            "dangerouslyskippermissions",
+            "bypasspermissions",
+        ],
+        "forge spells it `approval.mode: auto`, or `approval.require_user_permission:` by tool; in a project file both need a person's yes",
+    ),
+    (
+        &[
+            "allow",
+            "deny",
+            "ask",
+            "allowlist",
+            "denylist",
+            "whitelist",
+            "blacklist",
+        ],
+        "forge spells it `shell.rules:` with `approval: preApproved`, `ask` or `blocked` for commands, and `network: { allow: […] }` for hosts",
+    ),
+    (
+        &[
+            "additionaldirectories",
+            "adddirs",
+            "includedirectories",
+            "allowedpaths",
+            "alloweddirectories",
+            "allowedroots",
+            "roots",
+        ],
+        "forge names directories under `sandbox:`, as `zones`, `paths`, `mounts`, or `read_paths` and `write_paths`",
+    ),
+    (
+        &["writableroots", "writablepaths", "allowwrite", "writeallow"],
+        "forge spells it `sandbox.write_paths:`, or `mode: rw` on a mount",
+    ),
+    (
+        &["readableroots", "readablepaths", "allowread", "readallow"],
+        "forge spells it `sandbox.read_paths:`, or `mode: ro` on a mount",
+    ),
+    (
+        &[
+            "denywrite",
+            "readonlypaths",
+            "protectedpaths",
+            "protectedfiles",
+        ],
+        "forge spells it `sandbox.protect:`",
+    ),
+    (
+        &[
+            "denyread",
+            "deniedpaths",
+            "blockedpaths",
+            "ignorepatterns",
+            "ignorepaths",
+            "excludepaths",
+            "secrets",
+        ],
+        "forge spells it `sandbox.hide:`",
+    ),
+    (
+        &["sandboxmode", "sandboxpolicy", "sandboxpermissions"],
+        "forge spells it `sandbox:`; a mount that is not written is `mode: ro`",
+    ),
+    (
+        &["readonly", "readonlymode", "writeable", "writable"],
+        "forge spells it `mode: ro` or `mode: rw` on a mount; a root project has `sandbox.readonly:`",
+    ),
+    (
+        &[
+            "networkaccess",
+            "allownetwork",
+            "enablenetwork",
+            "networkenabled",
+            "internet",
+            "allowinternet",
+        ],
+        "forge spells it `network:`: false, true or `{ allow: [host] }`",
+    ),
+    (
+        &[
+            "alloweddomains",
+            "allowdomains",
+            "allowedhosts",
+            "allowedurls",
+            "domainallowlist",
+            "networkallowlist",
+        ],
+        "forge spells it `network: { allow: [\"example.com:443\", \"*.example.org\"] }`",
+    ),
+    (
+        &[
+            "denieddomains",
+            "blockeddomains",
+            "deniedhosts",
+            "domaindenylist",
+        ],
+        "forge lists whom commands may reach: `network: { allow: […] }`",
+    ),
+    (
+        &["mcpservers", "mcp"],
+        "forge starts no MCP servers of a project: it is one itself, `forge mcp`",
+    ),
+    (
+        &[
+            "hooks",
+            "prehooks",
+            "posthooks",
+            "pretooluse",
+            "posttooluse",
+        ],
+        "forge runs no hooks: what must not happen is a `blocked` rule in `shell.rules:` or an `approval:`",
+    ),
+    (
+        &[
+            "shellrules",
+            "commandrules",
+            "execpolicy",
+            "execrules",
+            "bashrules",
+        ],
+        "forge spells it `shell.rules:`, each with `pattern:` and `approval: preApproved`, `ask` or `blocked`",
+    ),
+    (
+        &[
+            "allowedcommands",
+            "allowcommands",
+            "commandallowlist",
+            "safecommands",
+            "trustedcommands",
+        ],
+        "forge spells it `shell.rules:` with `approval: preApproved`",
+    ),
+    (
+        &[
+            "deniedcommands",
+            "denycommands",
+            "blockedcommands",
+            "disallowedcommands",
+            "excludedcommands",
+            "commanddenylist",
+        ],
+        "forge spells it `shell.rules:` with `approval: blocked`",
+    ),
+    (
+        &[
+            "env",
+            "environment",
+            "inheritenv",
+            "passenv",
+            "envvars",
+            "shellenvironmentpolicy",
+        ],
+        "forge spells it `shell.env: { pass: […], set: {…} }`, in the project file",
+    ),
+    (
+        &["maxturns", "maxiterations", "maxsteps", "recursionlimit"],
+        "forge spells it `limits.max_turns:`",
+    ),
+    (
+        &["maxtokens", "tokenbudget", "maxoutputtokens"],
+        "forge spells it `limits.max_tokens:`",
+    ),
+    (
+        &["maxcost", "maxbudget", "maxbudgetusd", "costlimit"],
+        "forge spells it `limits.max_cost_usd:`",
+    ),
+    (
+        &["timeout", "timeoutms", "timeoutsec", "timeoutseconds"],
+        "forge spells it `limits.timeout_s_default:`, in seconds",
+    ),
+    (
+        &["maxdepth", "maxrecursion"],
+        "forge spells it `delegation.max_depth:`",
+    ),
+    (
+        &[
+            "agents",
+            "subagents",
+            "delegates",
+            "handoffs",
+            "allowedagents",
+            "allowedworkers",
+        ],
+        "forge spells it `workers:`, in a worker's file",
+    ),
+    (
+        &["childsandbox"],
+        "there is no such key: a child's rights follow from its own declaration",
+    ),
+    (
+        &["systemprompt", "prompt", "developermessage"],
+        "forge spells it `instructions:`, or writes it below the front matter of a worker",
+    ),
+    (
+        &["cwd", "workdir", "workingdirectory"],
+        "commands start where the mounts are shown; where a project is, `-C DIR` says",
+    ),
+    (
+        &[
+            "include",
+            "includes",
+            "extends",
+            "imports",
+            "inherits",
+            "inheritfrom",
+        ],
+        "one file holds everything: nothing is read in from elsewhere",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn one_spelling_means_one_thing() {
+        let mut seen = BTreeSet::new();
+        for spelling in ROWS.iter().flat_map(|(spellings, _)| *spellings) {
+            assert!(seen.insert(spelling), "{spelling} twice");
+            assert!(
+                spelling.chars().all(|c| c.is_ascii_lowercase()),
+                "{spelling}"
+            );
+        }
+    }
+}
