@@ -9,7 +9,7 @@ use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
-use crate::syntax::yaml::{Entry, Node};
+use crate::syntax::yaml::{Entry, Node, Value};
 
 pub(crate) const MODES: [(&str, Mode); 2] = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
 
@@ -160,7 +160,7 @@ const MAX_SUFFIXES: usize = 256;
 pub(crate) fn suffixes(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
     let list = fields::strings(reports, node, path)?;
     let list = fields::at_most(reports, node, path, &list, MAX_SUFFIXES);
-    if list.is_empty() {
+    if matches!(&node.value, Value::List(items) if items.is_empty()) {
         reports.add(
             Diagnostic::error(
                 Code::BadValue,

@@ -46,13 +46,12 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
         ));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let offset = good.len();
-        refuse(
-            Code::NotUtf8,
-            format!("it is not UTF-8 (line {line}, byte offset {offset})"),
-        )
+        let offset = error.utf8_error().valid_up_to();
+        let readable = String::from_utf8_lossy(error.as_bytes()).into_owned();
+        let text = Text::file(shown.to_owned(), path, layer, readable);
+        let at = text.place_of(offset);
+        let message = format!("cannot read {shown}: it is not UTF-8 (byte offset {offset})");
+        Box::new(Diagnostic::error(Code::NotUtf8, message).at(&at))
     })?;
     Ok(Text::file(shown.to_owned(), path, layer, text))
 }

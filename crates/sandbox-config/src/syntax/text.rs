@@ -222,6 +222,16 @@ impl Text {
         }
     }
 
+    /// The place of a byte that begins a character.
+    pub(crate) fn place_of(self: &Arc<Text>, offset: usize) -> Span {
+        let line = self.starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let before = self.text.get(start..offset).unwrap_or("");
+        let mark = usize::from(line == 1 && before.starts_with('\u{feff}'));
+        let clamp = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        self.inside(clamp(line), clamp(before.chars().count() - mark + 1))
+    }
+
     /// The line's text without its ending, `line` from 1.
     pub(crate) fn line(&self, line: u32) -> &str {
         let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);

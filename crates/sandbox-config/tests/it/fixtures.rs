@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Operation, Project, load};
+use sandbox_config::{Code, Operation, Project, Sources, Trust, load};
 
 use crate::support::{CONFIG, Scratch, repository};
 
@@ -21,24 +21,84 @@ shell:
 #[test]
 fn invalid_files_are_refused_as_expected() {
     for file in fixtures("invalid") {
-        let scratch = scratch(&file);
-        let said = match load(&scratch.sources()) {
-            Err(mistakes) => mistakes.to_string(),
-            Ok(project) => {
-                let list = project.check();
-                assert!(
-                    list.iter().any(|one| one.is_error()),
-                    "{}: no mistake found",
-                    file.display()
-                );
-                list.iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("\n\n")
-            }
-        };
-        compare(&file, &scratch.anonymous(&said));
+        let said = said(&scratch(&file), &file);
+        compare(&file, &said);
     }
+    for case in directories("invalid") {
+        let said = said(&copy(&case), &case);
+        compare(&case.join("project"), &said);
+    }
+}
+
+#[test]
+fn odd_projects_load_and_are_warned_about() {
+    for case in directories("odd") {
+        let scratch = copy(&case);
+        let project = load(&sources(&scratch)).unwrap();
+        let list = project.check();
+        assert!(list.iter().all(|one| !one.is_error()), "{}", case.display());
+        let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+        compare(
+            &case.join("project"),
+            &scratch.anonymous(&list.join("\n\n")),
+        );
+    }
+}
+
+/// A project's directory may hold the person's own file (`user.yaml`), and say that a person has
+/// agreed to everything (`trusted`).
+fn sources(scratch: &Scratch) -> Sources {
+    let mut sources = scratch.sources();
+    let user = scratch.path().join("user.yaml");
+    sources.user_file = user.is_file().then_some(user);
+    if scratch.path().join("trusted").exists() {
+        sources.trust = Trust::Given;
+    }
+    sources
+}
+
+/// What is said about a project that holds a mistake.
+fn said(scratch: &Scratch, file: &Path) -> String {
+    let said = match load(&sources(scratch)) {
+        Err(mistakes) => mistakes.to_string(),
+        Ok(project) => {
+            let list = project.check();
+            assert!(
+                list.iter().any(|one| one.is_error()),
+                "{}: no mistake found",
+                file.display()
+            );
+            let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+            list.join("\n\n")
+        }
+    };
+    scratch.anonymous(&said)
+}
+
+/// What stands in no file: it is about files that cannot be checked in.
+const ELSEWHERE: [Code; 2] = [Code::Unreadable, Code::TooLarge];
+
+#[test]
+fn every_code_has_a_fixture() {
+    let mut expected = String::new();
+    let mut dirs = vec![repository("fixtures/config")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|end| end == "expected") {
+                expected += &std::fs::read_to_string(&path).unwrap();
+            }
+        }
+    }
+    let without: Vec<&str> = Code::ALL
+        .iter()
+        .filter(|code| !ELSEWHERE.contains(code))
+        .map(|code| code.as_str())
+        .filter(|code| !expected.contains(&format!("[{code}]")))
+        .collect();
+    assert_eq!(without, <[&str; 0]>::default());
 }
 
 #[test]
@@ -58,14 +118,7 @@ fn valid_files_mean_what_is_expected() {
 fn seeds_end_as_documented() {
     let dir = repository("fixtures/config/seeds");
     let table = std::fs::read_to_string(dir.join("README.md")).unwrap();
-    let mut cases: Vec<PathBuf> = std::fs::read_dir(&dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .collect();
-    cases.sort();
-    assert!(cases.len() >= 15);
-    for case in cases {
+    for case in directories("seeds") {
         let name = case.file_name().unwrap().to_str().unwrap();
         assert!(table.contains(&format!("`{name}`")), "{name} has no row");
         let scratch = copy(&case);
@@ -75,6 +128,18 @@ fn seeds_end_as_documented() {
         };
         compare(&case.join("project"), &scratch.anonymous(&said));
     }
+}
+
+fn directories(kind: &str) -> Vec<PathBuf> {
+    let dir = repository("fixtures/config").join(kind);
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no projects in {}", dir.display());
+    cases
 }
 
 fn copy(case: &Path) -> Scratch {
