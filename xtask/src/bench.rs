@@ -1,13 +1,12 @@
-//! `cargo xtask bench [files] [os]`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [os] [config]`: runs `benches/ratios`, built for release.
 
 use crate::failure::Failure;
 use crate::process;
 use crate::table::Table;
 
-pub(crate) const ABOUT: &str =
-    "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os)";
+pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config)";
 
-const GROUPS: [&str; 2] = ["files", "os"];
+const GROUPS: [&str; 3] = ["files", "os", "config"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments
@@ -18,6 +17,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             "`{unknown}` is not measured; there are: {}",
             GROUPS.join(", ")
         )));
+    }
+    if arguments.is_empty() || arguments.iter().any(|group| group == "config") {
+        // From start to exit: what people install.
+        let mut build = process::cargo();
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--release",
+            "--package",
+            "forge",
+        ]);
+        process::shown(&mut build)?;
     }
     let mut cargo = process::cargo();
     cargo.args([

@@ -8,6 +8,7 @@ use std::error::Error;
 
 mod amounts;
 mod compare;
+mod config;
 mod files;
 mod inside;
 mod spawn;
@@ -35,12 +36,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             .peekable();
         words.peek().is_none() || words.any(|word| word == name)
     };
-    let groups: [(&str, &[Group]); 2] = [
+    let groups: [(&str, &[Group]); 3] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
         ("os", &[spawn::measures, inside::measures]),
+        ("config", &[config::measures]),
     ];
     for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
         for measures in *measures {
