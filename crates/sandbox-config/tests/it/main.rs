@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
+mod anything;
 mod attenuation;
 mod bad_input;
 mod bounds;
