@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz [TARGET] [--seconds N]`: cargo-fuzz on every target, or on one.
 //!
-//! The targets are a package of their own below `crates/file-sandbox/fuzz`, outside the workspace:
-//! they need a nightly compiler, which nothing else here does. A crash is left there as an input
+//! The targets are packages of their own below the crates they drive, outside the workspace: they
+//! need a nightly compiler, which nothing else here does. A crash is left there as an input
 //! file, whose name cargo-fuzz prints; it becomes a row of a test.
 
 use std::fs;
@@ -16,7 +16,7 @@ pub(crate) const ABOUT: &str =
     "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
 
 const SECONDS: u64 = 60;
-const DIR: &str = "crates/file-sandbox/fuzz";
+const DIRS: [&str; 2] = ["crates/file-sandbox/fuzz", "crates/sandbox-config/fuzz"];
 
 /// A single input that takes longer is a finding.
 const INPUT_LIMIT_S: u32 = 10;
@@ -24,23 +24,21 @@ const MEMORY_LIMIT_MB: u32 = 1024;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let asked = Asked::parse(arguments)?;
-    let targets = match asked.target {
-        None => targets()?,
-        Some(name) => {
-            let known = targets()?;
-            if !known.contains(&name) {
-                return Err(Failure::Usage(format!(
-                    "there is no target `{name}`; there are: {}",
-                    known.join(", ")
-                )));
-            }
-            vec![name]
+    let mut targets = targets()?;
+    if let Some(name) = &asked.target {
+        let known: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+        targets.retain(|target| target.name == *name);
+        if targets.is_empty() {
+            return Err(Failure::Usage(format!(
+                "there is no target `{name}`; there are: {}",
+                known.join(", ")
+            )));
         }
-    };
+    }
     let program = program()?;
     let mut steps = Steps::default();
     for target in targets {
-        steps.run(&target, || fuzz(&program, &target, asked.seconds));
+        steps.run(&target.name, || fuzz(&program, &target, asked.seconds));
     }
     steps.close()
 }
@@ -74,21 +72,28 @@ impl Asked {
     }
 }
 
+struct Target {
+    dir: &'static str,
+    name: String,
+}
+
 /// One source file, one target.
-fn targets() -> Result<Vec<String>, Failure> {
-    let dir = workspace::root().join(DIR).join("fuzz_targets");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&dir).context(dir.display())? {
-        let path = entry.context(dir.display())?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
-            names.extend(
-                path.file_stem()
-                    .map(|name| name.to_string_lossy().into_owned()),
-            );
+fn targets() -> Result<Vec<Target>, Failure> {
+    let mut targets = Vec::new();
+    for dir in DIRS {
+        let sources = workspace::root().join(dir).join("fuzz_targets");
+        for entry in fs::read_dir(&sources).context(sources.display())? {
+            let path = entry.context(sources.display())?.path();
+            if path.extension().is_some_and(|extension| extension == "rs")
+                && let Some(name) = path.file_stem()
+            {
+                let name = name.to_string_lossy().into_owned();
+                targets.push(Target { dir, name });
+            }
         }
     }
-    names.sort();
-    Ok(names)
+    targets.sort_by(|a, b| (a.dir, &a.name).cmp(&(b.dir, &b.name)));
+    Ok(targets)
 }
 
 fn program() -> Result<PathBuf, Failure> {
@@ -108,10 +113,10 @@ fn program() -> Result<PathBuf, Failure> {
     })
 }
 
-fn fuzz(program: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
+fn fuzz(program: &Path, target: &Target, seconds: u64) -> Result<(), Failure> {
     let mut command = process::command(program);
     command
-        .args(["fuzz", "run", "--fuzz-dir", DIR, target, "--"])
+        .args(["fuzz", "run", "--fuzz-dir", target.dir, &target.name, "--"])
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_LIMIT_S}"))
         .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MB}"))
@@ -153,15 +158,14 @@ mod tests {
 
     #[test]
     fn every_target_is_in_the_manifest() {
-        let manifest = workspace::root().join(DIR).join("Cargo.toml");
-        let manifest = fs::read_to_string(manifest).expect("the manifest of the targets");
         let targets = targets().expect("the targets");
-        assert!(!targets.is_empty());
-        for target in targets {
-            assert!(
-                manifest.contains(&format!("name = \"{target}\"")),
-                "{target}"
-            );
+        for dir in DIRS {
+            assert!(targets.iter().any(|target| target.dir == dir), "{dir}");
+        }
+        for Target { dir, name } in targets {
+            let manifest = workspace::root().join(dir).join("Cargo.toml");
+            let manifest = fs::read_to_string(manifest).expect("the manifest of the targets");
+            assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
         }
     }
 }
