@@ -36,7 +36,7 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
 /// Workers as projects have them: zones, rules, limits, tools, and somebody to call.
 fn plant_workers(dir: &Path, count: usize) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(dir.join("workers"))?;
-    let mut config = String::from("entry: w0\ndelegation: { max_depth: 5 }\nsandbox:\n  zones:\n");
+    let mut config = String::from("entry: w0\ndelegation: { max_depth: 6 }\nsandbox:\n  zones:\n");
     for zone in 0..20 {
         writeln!(config, "    z{zone}: {{ path: ./z{zone}, mode: rw }}")?;
     }
@@ -49,14 +49,13 @@ fn plant_workers(dir: &Path, count: usize) -> Result<(), Box<dyn Error>> {
     }
     fs::write(dir.join("golem-forge.config.yaml"), config)?;
     for worker in 0..count {
-        let (one, other) = (worker % 20, (worker + 7) % 20);
         // A tree of four: nobody is deeper than the project allows.
         let calls: Vec<String> = (4 * worker + 1..4 * worker + 5)
             .filter(|called| *called < count)
             .map(|called| format!("w{called}"))
             .collect();
         let text = format!(
-            "---\nname: w{worker}\ndescription: Worker number {worker}\nsandbox:\n  zones:\n    - {{ name: z{one}, mode: ro }}\n    - {{ name: z{other}, mode: rw, approval: {{ delete: blocked }}, suffixes: [.md, .csv] }}\nshell:\n  rules:\n    - {{ pattern: \"tool{one} a\", approval: ask }}\ntools: [read_file, write_file, list_files]\nworkers: [{}]\nlimits: {{ max_turns: 10 }}\n---\n{}",
+            "---\nname: w{worker}\ndescription: Worker number {worker}\nsandbox:\n  zones:\n    - {{ name: z0, mode: ro }}\n    - {{ name: z1, mode: rw, approval: {{ delete: blocked }}, suffixes: [.md, .csv] }}\nshell:\n  rules:\n    - {{ pattern: \"tool1 a\", approval: ask }}\ntools: [read_file, write_file, list_files]\nworkers: [{}]\nlimits: {{ max_turns: 10 }}\n---\n{}",
             calls.join(", "),
             "Do what is asked.\n".repeat(20)
         );
