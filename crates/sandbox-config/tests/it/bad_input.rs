@@ -127,3 +127,44 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_machine_form_says_all_of_it() {
+    let scratch = Scratch::with_config("name: a\nname: \"数\"\nsandbox: { mdoe: direct }\n");
+    let said = scratch.load().unwrap_err().to_json();
+    assert_eq!(said["error"], said["errors"][0]);
+    assert_eq!(
+        said["errors"][0],
+        serde_json::json!({
+            "severity": "error",
+            "code": "config.duplicate_key",
+            "message": "`name` stands here a second time",
+            "file": CONFIG,
+            "line": 2,
+            "column": 1,
+            "end": { "line": 2, "column": 5 },
+            "label": null,
+            "notes": [],
+            "help": "remove one of them: which one holds must not depend on the order",
+            "related": [{
+                "file": CONFIG,
+                "line": 1,
+                "column": 1,
+                "end": { "line": 1, "column": 5 },
+                "message": "the first one",
+            }],
+        })
+    );
+    let unknown = &said["errors"][1];
+    assert_eq!(
+        unknown["end"],
+        serde_json::json!({ "line": 3, "column": 16 })
+    );
+    assert!(
+        unknown["label"]
+            .as_str()
+            .unwrap()
+            .starts_with("`sandbox` has: mode")
+    );
+    assert_eq!(unknown["help"], "did you mean `mode`?");
+}
