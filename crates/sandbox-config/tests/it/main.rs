@@ -25,6 +25,8 @@ mod workers;
 
 #[cfg(feature = "files")]
 mod directories;
+#[cfg(all(feature = "files", feature = "process"))]
+mod every_front_end;
 #[cfg(feature = "process")]
 mod policies;
 mod review;

@@ -2,7 +2,7 @@
 
 use sandbox_config::{Declaration, Lineage, Mode, Project};
 
-use crate::support::Scratch;
+use crate::support::{Scratch, repository};
 
 const OLD: &str = "\
 ---
@@ -261,4 +261,49 @@ fn it_cannot_write_its_own_rights() {
         said.contains("would let workers rewrite worker files"),
         "{said}"
     );
+}
+
+/// Each section of the page: files, and whether they stand under `Before` (with a code) or `After`.
+#[test]
+fn the_page_is_true() {
+    let page = std::fs::read_to_string(repository("docs/migrating.md")).unwrap();
+    let mut tried = 0;
+    for part in page.split("\nBefore: ").skip(1).flat_map(|part| {
+        let (before, after) = part.split_once("\nAfter:").unwrap();
+        let after = after.split("\n## ").next().unwrap();
+        [before, after]
+    }) {
+        let code = part.lines().next().unwrap().trim_matches('`');
+        let mut blocks = part.split("```yaml ").skip(1);
+        let scratch = blocks
+            .by_ref()
+            .fold(Scratch::new().dir("src"), |scratch, block| {
+                let (name, rest) = block.split_once('\n').unwrap();
+                scratch.file(name, rest.split("```").next().unwrap())
+            });
+        let project = scratch.load().unwrap();
+        let codes: Vec<&str> = match project.workers() {
+            Ok(workers) => {
+                for worker in &workers {
+                    project.entry_grant(worker).unwrap();
+                }
+                let all = workers.iter().flat_map(|worker| worker.warnings().to_vec());
+                all.map(|one| one.code().as_str()).collect()
+            }
+            Err(mistakes) => mistakes.iter().map(|one| one.code().as_str()).collect(),
+        };
+        let expected: Vec<&str> = if code.is_empty() { vec![] } else { vec![code] };
+        assert_eq!(codes, expected, "{part}");
+        tried += 1;
+    }
+    assert_eq!(tried, 6);
+    let own = page
+        .split("## A child")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .nth(1)
+        .unwrap();
+    let (name, text) = own.trim_start_matches("yaml ").split_once('\n').unwrap();
+    assert!(Scratch::new().file(name, text).load().is_ok());
 }
