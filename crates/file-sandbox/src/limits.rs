@@ -19,6 +19,7 @@ pub struct Limits {
     quota_bytes: Option<u64>,
     quota_files: Option<u64>,
     hard_links: HardLinks,
+    strict_paths: bool,
 }
 
 /// What to do with a file that has further names (`st_nlink` above 1): one of them may lie
@@ -88,6 +89,14 @@ impl Limits {
         self
     }
 
+    /// Whether [`FileSandbox::path`](crate::FileSandbox::path) refuses every `..` that leads here,
+    /// also one that stays inside. If all mounts of a sandbox do, it refuses every `..` at all.
+    #[must_use]
+    pub fn strict_paths(mut self, strict: bool) -> Self {
+        self.strict_paths = strict;
+        self
+    }
+
     /// The suffixes allowed, with their dots; `None` when all are.
     #[must_use]
     pub fn allowed_suffixes(&self) -> Option<&[String]> {
@@ -116,6 +125,12 @@ impl Limits {
     #[must_use]
     pub fn hard_link_policy(&self) -> HardLinks {
         self.hard_links
+    }
+
+    /// Whether paths with `..` are refused.
+    #[must_use]
+    pub fn has_strict_paths(&self) -> bool {
+        self.strict_paths
     }
 
     /// Whether a file of this name is allowed. A name that is a suffix and nothing else

@@ -222,9 +222,16 @@ impl FileSandbox {
     /// Parses a path as [`SandboxPath::parse`] does; an error also names the readable paths.
     ///
     /// # Errors
-    /// Those of [`SandboxPath::parse`].
+    /// Those of [`SandboxPath::parse`], and where a mount asks for it
+    /// ([`Limits::strict_paths`](crate::Limits::strict_paths)) those of
+    /// [`SandboxPath::parse_strict`].
     pub fn path(&self, text: &str) -> Result<SandboxPath, Error> {
-        SandboxPath::parse(text).map_err(|error| error.with_readable(|| self.readable_roots()))
+        SandboxPath::parse(text)
+            .and_then(|path| match self.table.is_strict_at(&path) {
+                true => SandboxPath::parse_strict(text),
+                false => Ok(path),
+            })
+            .map_err(|error| error.with_readable(|| self.readable_roots()))
     }
 
     /// Whether the file or directory may be read, or could be if it existed. Never fails: whatever
@@ -453,6 +460,15 @@ impl Table {
     /// The mount that covers a path: the one with the longest target.
     pub(crate) fn mount_of(&self, path: &SandboxPath) -> Option<usize> {
         self.mount_and_way(path).map(|(index, _)| index)
+    }
+
+    /// Whether `..` is refused on the way to a path.
+    fn is_strict_at(&self, path: &SandboxPath) -> bool {
+        let strict = |mount: &Mount| mount.limits().has_strict_paths();
+        match self.mount_of(path) {
+            Some(index) => strict(&self.mounts[index]),
+            None => !self.mounts.is_empty() && self.mounts.iter().all(strict),
+        }
     }
 
     /// The same, with what is left of the path below its target.

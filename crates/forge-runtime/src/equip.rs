@@ -146,7 +146,7 @@ pub fn equip(
 fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
     let policy = grant.policy()?;
     let missing = match os {
-        OsSandbox::Detected(support) => match Plan::new(&policy, support, Requirement::Enforce) {
+        OsSandbox::Detected(support) => match Plan::new(&policy, support, grant.requirement()) {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         },

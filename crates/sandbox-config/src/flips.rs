@@ -20,7 +20,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
             .collect();
         writeln!(
             out,
-            "{} {} {} {:?} {:?} {verdicts:?} usable={}",
+            "{} {} {} {:?} {:?} {verdicts:?} usable={} {:?}",
             mount.target(),
             mount
                 .host()
@@ -30,13 +30,14 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
             mount.mode(),
             mount.suffixes(),
             mount.max_file_bytes(),
-            mount.usable()
+            mount.usable(),
+            mount.file_rules()
         )
         .unwrap();
     }
     writeln!(
         out,
-        "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\n{:?}\nprotect={:?}\nhide={:?}",
+        "{:?} {:?} {:?} {:?} {:?} os={} tools={:?}\n{:?}\nprotect={:?}\nhide={:?}\n{:?}",
         grant.network(),
         grant.shell(),
         grant.environment(),
@@ -47,6 +48,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
         grant.execution(),
         grant.protect(),
         grant.hide(),
+        grant.confinement(),
     )
     .unwrap();
 }
@@ -111,7 +113,7 @@ fn worker(front: &str) -> Result<String, String> {
     std::fs::create_dir(dir.path().join("workers")).unwrap();
     std::fs::write(
         dir.path().join("golem-forge.config.yaml"),
-        "network: true\nshell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }\n",
+        "network: true\nsandbox: { unix_sockets: [/run/agent.sock, /run/b.sock] }\nshell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }\n",
     )
     .unwrap();
     let body = if front.contains("instructions") {
@@ -150,8 +152,8 @@ const Z: &str = "sandbox: { zones: { d: { path: ./d } } }";
 
 fn project_rows() -> Vec<Row> {
     use keys::{
-        APPROVAL, DELEGATION, DOCKER, ENVIRONMENT, EXAMPLES, EXECUTION, LIMITS, NETWORK, PROJECT,
-        RULE, SANDBOX, SHELL, ZONE, ZONE_APPROVAL,
+        APPROVAL, DELEGATION, DOCKER, ENVIRONMENT, EXAMPLES, EXECUTION, GIT, LIMITS, NETWORK,
+        PROJECT, QUOTA, RULE, SANDBOX, SHELL, ZONE, ZONE_APPROVAL,
     };
     let rule = "shell: { rules: [{ pattern: \"grep *\", approval: ask }] }";
     vec![
@@ -238,6 +240,71 @@ fn project_rows() -> Vec<Row> {
             "network: { allow: [a.com, '*.b.com:443'] }",
         ),
         (&SANDBOX, "protect", "", "sandbox: { protect: [x] }"),
+        (&PROJECT, "approval", "", "permissions: { mode: manual }"),
+        (&PROJECT, "require", "", "require: guards"),
+        (&PROJECT, "git", "", "git: { mode: read_only }"),
+        (
+            &GIT,
+            "mode",
+            "git: { mode: read_only }",
+            "git: { mode: commit }",
+        ),
+        (
+            &SANDBOX,
+            "unix_sockets",
+            "",
+            "sandbox: { unix_sockets: open }",
+        ),
+        (
+            &SANDBOX,
+            "unix_sockets",
+            "",
+            "sandbox: { unix_sockets: [/run/agent.sock] }",
+        ),
+        (&SANDBOX, "survivors", "", "sandbox: { survivors: left }"),
+        (&SANDBOX, "hardlinks", "", "sandbox: { hardlinks: allow }"),
+        (
+            &SANDBOX,
+            "quota",
+            "",
+            "sandbox: { quota: { max_files: 1 } }",
+        ),
+        (
+            &SANDBOX,
+            "strict_paths",
+            "",
+            "sandbox: { strict_paths: true }",
+        ),
+        (
+            &QUOTA,
+            "max_bytes",
+            "",
+            "sandbox: { quota: { max_bytes: 1e6 } }",
+        ),
+        (
+            &QUOTA,
+            "max_files",
+            "",
+            "sandbox: { quota: { max_files: 9 } }",
+        ),
+        (
+            &ZONE,
+            "hardlinks",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, hardlinks: deny } } }",
+        ),
+        (
+            &ZONE,
+            "quota",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, quota: { max_bytes: 1 } } } }",
+        ),
+        (
+            &ZONE,
+            "strict_paths",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, strict_paths: true } } }",
+        ),
         (&SANDBOX, "hide", "", "sandbox: { hide: [x] }"),
         (&ZONE, "path", Z, "sandbox: { zones: { d: { path: ./e } } }"),
         (
@@ -407,6 +474,24 @@ fn front_rows() -> Vec<Row> {
         ),
         (
             &NAMED_PATH,
+            "hardlinks",
+            P,
+            "sandbox: { paths: { d: { root: ./d, hardlinks: deny } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "quota",
+            P,
+            "sandbox: { paths: { d: { root: ./d, quota: { max_files: 3 } } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "strict_paths",
+            P,
+            "sandbox: { paths: { d: { root: ./d, strict_paths: true } } }",
+        ),
+        (
+            &NAMED_PATH,
             "root",
             P,
             "sandbox: { paths: { d: { root: ./e } } }",
@@ -507,6 +592,18 @@ fn worker_rows() -> Vec<Row> {
             "use",
             restrict,
             "sandbox: { restrict: /src, use: false }",
+        ),
+        (
+            &WORKER_SANDBOX,
+            "unix_sockets",
+            "sandbox: {}",
+            "sandbox: { unix_sockets: inherit }",
+        ),
+        (
+            &WORKER_SANDBOX,
+            "unix_sockets",
+            "sandbox: {}",
+            "sandbox: { unix_sockets: [/run/agent.sock] }",
         ),
         (
             &WORKER_ZONE,

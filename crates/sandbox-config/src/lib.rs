@@ -51,11 +51,13 @@ mod syntax;
 mod open;
 
 pub use front::FrontEnd;
+pub use grant::confinement::{Confinement, GitMode, Survivors, UnixSockets};
 pub use grant::declaration::{Declaration, ZoneDeclaration};
 pub use grant::escalation::Escalation;
 pub use grant::execution::{
     ContainerNetwork, Docker, Execution, ExecutionMode, Reuse, Runner, RunnerChoice, Usable,
 };
+pub use grant::file_rules::{FileRules, HardLinks};
 pub use grant::limits::Limits;
 pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::meet::DrawnFrom;

@@ -90,17 +90,27 @@ fn plan(args: &Exec, grant: &Grant, policy: &Policy) -> Result<Plan, Failure> {
     }
     let support = Support::detect();
     let plan = match args.mechanism {
-        None => Plan::new(policy, &support, Requirement::Enforce),
+        None => Plan::new(policy, &support, grant.requirement()),
         Some(name) => {
             let backend = match name {
                 MechanismName::Bubblewrap => Backend::Bubblewrap,
                 MechanismName::Landlock => Backend::Landlock,
             };
-            Plan::with_mechanism(policy, &support, Requirement::Enforce, backend)
+            Plan::with_mechanism(policy, &support, grant.requirement(), backend)
         }
     };
     plan.map_err(|error| match hosts_not_kept(policy, &error) {
         Some(hint) => isolation(&error, hint.to_owned()),
+        None if grant.confinement().requires_guards() => isolation(
+            &error,
+            [
+                error.hint(),
+                "without `require: guards` these gaps are listed and do not refuse".to_owned(),
+            ]
+            .join("\n")
+            .trim_start()
+            .to_owned(),
+        ),
         None => refused(&error, !grant.require_os_sandbox()),
     })
 }

@@ -4,6 +4,7 @@
 
 use crate::front::place::{Reach, is_outside, place};
 use crate::front::table::{Row, finish};
+use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
@@ -89,6 +90,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
             max_file_bytes: None,
             approval: MountApproval::SILENT,
             usable: true,
+            file_rules: FileRules::default(),
             own_files: Vec::new(),
             origin: span.origin(),
             mode_origin,

@@ -4,6 +4,7 @@ use crate::front::place::{Reach, is_outside, place};
 use crate::front::table::{Row, finish, name_problem};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
+use crate::project::file_rules;
 use crate::project::walk::Walk;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -65,6 +66,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
         .and_then(|entry| suffixes(&mut walk.reports, &entry.node, &named.dotted("suffixes")));
     let max_file_bytes = named.count(&mut walk.reports, "max_file_bytes");
     let approval = approval(walk, &named, form.approval);
+    let file_rules = file_rules::read(walk, &named);
     let key = form.path_key;
     let Some(path_entry) = named.get(key) else {
         let example = format!("name the directory: `{key}: ./{name}`");
@@ -98,6 +100,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
             max_file_bytes,
             approval,
             usable: true,
+            file_rules,
             own_files: Vec::new(),
             origin: entry.key_span.origin(),
             mode_origin,

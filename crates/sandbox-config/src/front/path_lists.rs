@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::front::mounts::{is_component, name_of};
 use crate::front::place::{Host, Reach, is_outside, place};
 use crate::front::table::{Row, finish, name_problem};
+use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
@@ -138,6 +139,7 @@ fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
             max_file_bytes: None,
             approval: MountApproval::SILENT,
             usable: true,
+            file_rules: FileRules::default(),
             own_files: Vec::new(),
             origin: one.span.origin(),
             mode_origin: one.span.origin(),

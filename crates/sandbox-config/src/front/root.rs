@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::front::place::{Bounds, Host, Reach, place};
+use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
@@ -99,6 +100,7 @@ fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
         max_file_bytes: None,
         approval: MountApproval::SILENT,
         usable: true,
+        file_rules: FileRules::default(),
         own_files: Vec::new(),
         origin,
         mode_origin,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::front::named::{self, Form};
 use crate::front::place::{Bounds, Reach, climbs, place};
+use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
 use crate::project::Found;
@@ -135,6 +136,7 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                 max_file_bytes: None,
                 approval: FORM.approval,
                 usable: true,
+                file_rules: FileRules::default(),
                 own_files: Vec::new(),
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),

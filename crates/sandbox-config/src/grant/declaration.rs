@@ -2,6 +2,7 @@
 //! [`Grant::child`](crate::Grant::child) turns it into rights, and never into more than the
 //! parent holds. So anybody may build one.
 
+use crate::grant::confinement::{SocketWish, UnixSockets};
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
@@ -28,6 +29,7 @@ pub struct Declaration {
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limits: Limits,
+    pub(crate) unix_sockets: Option<(SocketWish, Option<Span>)>,
 }
 
 /// The `sandbox` key of a worker.
@@ -55,6 +57,7 @@ impl Declaration {
             shell: None,
             tools: None,
             limits: Limits::UNLIMITED,
+            unix_sockets: None,
         }
     }
 
@@ -96,6 +99,13 @@ impl Declaration {
     #[must_use]
     pub fn with_network(mut self, access: NetworkAccess) -> Declaration {
         self.network = Some((access, None));
+        self
+    }
+
+    /// Ask for local sockets.
+    #[must_use]
+    pub fn with_unix_sockets(mut self, sockets: UnixSockets) -> Declaration {
+        self.unix_sockets = Some((SocketWish::These(sockets), None));
         self
     }
 

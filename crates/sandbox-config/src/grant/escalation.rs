@@ -75,6 +75,9 @@ pub(crate) enum Violation {
     Shell {
         at: Option<Span>,
     },
+    Sockets {
+        at: Option<Span>,
+    },
 }
 
 impl Escalation {
@@ -167,6 +170,9 @@ impl Violation {
                     hosts.join(", ")
                 )
             }
+            Violation::Sockets { .. } => {
+                "Child requests local sockets but parent doesn't have them".to_owned()
+            }
             Violation::Shell { .. } => {
                 "Child requests the shell but parent doesn't have it".to_owned()
             }
@@ -195,6 +201,7 @@ impl Violation {
             | Violation::Approval { .. }
             | Violation::Upgrade { .. }
             | Violation::Network { .. }
+            | Violation::Sockets { .. }
             | Violation::Shell { .. } => self.sentence(),
         }
     }
@@ -241,6 +248,9 @@ impl Violation {
             Violation::Network { at, .. } => {
                 place(diagnostic, at).help("write `network: false`, or give the caller the network")
             }
+            Violation::Sockets { at } => place(diagnostic, at).help(
+                "write `unix_sockets: inherit` for what the caller has, or name fewer",
+            ),
             Violation::Shell { at } => place(diagnostic, at).help(
                 "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
             ),

@@ -2,10 +2,12 @@
 //! [`Grant::child`], which is a meet. So whoever holds a grant holds at most what the project
 //! gave, whatever the workers on the way declared.
 
+pub(crate) mod confinement;
 pub(crate) mod declaration;
 mod difference;
 pub(crate) mod escalation;
 pub(crate) mod execution;
+pub(crate) mod file_rules;
 pub(crate) mod limits;
 pub(crate) mod lineage;
 pub(crate) mod meet;
@@ -22,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::front::FrontEnd;
+use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::Execution;
@@ -69,6 +72,7 @@ pub struct Grant {
     /// of the caller's.
     pub(crate) pool: Option<Arc<[Mount]>>,
     pub(crate) drawn_from: DrawnFrom,
+    pub(crate) confinement: Confinement,
 }
 
 /// The answer to a worker that declares nothing.
@@ -125,6 +129,7 @@ impl Grant {
             undeclared: FrontEnd::Zones.undeclared(),
             pool: None,
             drawn_from: DrawnFrom::Project,
+            confinement: Confinement::default(),
         }
     }
 
@@ -137,7 +142,13 @@ impl Grant {
             Undeclared::Nothing => Vec::new(),
             Undeclared::Inherit => self.handed_on(),
         };
-        self.meet(declaration, undeclared, NetworkAccess::Denied, None)
+        self.meet(
+            declaration,
+            self.undeclared,
+            undeclared,
+            NetworkAccess::Denied,
+            None,
+        )
     }
 
     /// The same grant over other mounts: a program that leaves its sandbox to its workers (old form).
@@ -154,6 +165,7 @@ impl Grant {
             let mounts = self.mounts.clone();
             self.meet(
                 declaration,
+                Undeclared::Inherit,
                 mounts,
                 self.network.clone(),
                 self.shell.clone(),
@@ -172,6 +184,7 @@ impl Grant {
     fn meet(
         &self,
         declaration: &Declaration,
+        undeclared: Undeclared,
         undeclared_mounts: Vec<Mount>,
         undeclared_network: NetworkAccess,
         undeclared_shell: Option<ShellRules>,
@@ -198,6 +211,7 @@ impl Grant {
                 wanted.meet(&self.network)
             }
         };
+        let unix_sockets = self.meet_sockets(declaration, undeclared, &mut violations);
         let shell = match (&declaration.shell, &self.shell) {
             (None, _) => undeclared_shell,
             (Some((_, at)), None) => {
@@ -249,6 +263,10 @@ impl Grant {
                     | MountWish::Restrict(_)
                     | MountWish::Places(_) => DrawnFrom::Caller,
                 },
+                confinement: Confinement {
+                    unix_sockets,
+                    ..self.confinement.clone()
+                },
             }),
         }
     }
@@ -260,6 +278,37 @@ impl Grant {
             mount.usable = true;
         }
         mounts
+    }
+
+    /// Sockets are asked for, or come with the mounts where those come without being asked for.
+    fn meet_sockets(
+        &self,
+        declaration: &Declaration,
+        undeclared: Undeclared,
+        violations: &mut Vec<Violation>,
+    ) -> UnixSockets {
+        let held = &self.confinement.unix_sockets;
+        match (&declaration.unix_sockets, &declaration.mounts) {
+            (Some((SocketWish::Inherit, _)), _) => held.clone(),
+            (Some((SocketWish::These(wanted), at)), _) => {
+                if !wanted.is_within(held) {
+                    violations.push(Violation::Sockets { at: at.clone() });
+                }
+                wanted.meet(held)
+            }
+            (None, MountWish::Inherit) => held.clone(),
+            (None, MountWish::Undeclared) => match undeclared {
+                Undeclared::Inherit => held.clone(),
+                Undeclared::Nothing => UnixSockets::Closed,
+            },
+            (
+                None,
+                MountWish::Nothing
+                | MountWish::Zones(_)
+                | MountWish::Restrict(_)
+                | MountWish::Places(_),
+            ) => UnixSockets::Closed,
+        }
     }
 
     /// `child_sandbox_policy: own`: whoever is below may draw on these mounts.
@@ -359,7 +408,14 @@ impl Grant {
     /// Whether commands may only run under an OS sandbox.
     #[must_use]
     pub fn require_os_sandbox(&self) -> bool {
-        self.require_os_sandbox
+        // Guards that are required are not kept by nobody.
+        self.require_os_sandbox || self.confinement.require_guards
+    }
+
+    /// What commands are held to besides mounts and network.
+    #[must_use]
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
     /// Where calls run: the project's word, the same for every worker.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::grant::file_rules::FileRules;
 use crate::grant::restrict::Part;
 use crate::grant::verdict::MountApproval;
 use crate::syntax::text::Origin;
@@ -55,6 +56,7 @@ pub struct Mount {
     pub(crate) max_file_bytes: Option<u64>,
     pub(crate) approval: MountApproval,
     pub(crate) usable: bool,
+    pub(crate) file_rules: FileRules,
     /// Forge's own files below this mount, relative to it.
     pub(crate) own_files: Vec<String>,
     pub(crate) origin: Origin,
@@ -114,6 +116,12 @@ impl Mount {
     #[must_use]
     pub fn usable(&self) -> bool {
         self.usable
+    }
+
+    /// What file tools make of hard links, quotas and `..`.
+    #[must_use]
+    pub fn file_rules(&self) -> &FileRules {
+        &self.file_rules
     }
 
     /// Forge's own project and worker files below this mount, as patterns from the root of what

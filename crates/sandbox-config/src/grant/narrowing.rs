@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::front::FrontEnd;
+use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::execution::Execution;
+use crate::grant::file_rules::FileRules;
 use crate::grant::limits::Limits;
 use crate::grant::meet::DrawnFrom;
 use crate::grant::mount::{Mode, Mount};
@@ -141,11 +143,29 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                     delete,
                 },
                 usable,
+                file_rules: FileRules::default(),
                 own_files: Vec::new(),
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),
             },
         )
+}
+
+fn sockets() -> impl Strategy<Value = UnixSockets> {
+    let path = proptest::sample::select(vec!["/run/a.sock", "/run/b.sock"]);
+    prop_oneof![
+        1 => Just(UnixSockets::Closed),
+        1 => Just(UnixSockets::Open),
+        3 => proptest::collection::vec(path, 0..3).prop_map(UnixSockets::named),
+    ]
+}
+
+fn confinement() -> impl Strategy<Value = Confinement> {
+    (sockets(), any::<bool>()).prop_map(|(unix_sockets, require_guards)| Confinement {
+        unix_sockets,
+        require_guards,
+        ..Confinement::default()
+    })
 }
 
 fn ceiling() -> impl Strategy<Value = Grant> {
@@ -159,31 +179,35 @@ fn ceiling() -> impl Strategy<Value = Grant> {
         tools(),
         any::<bool>(),
         any::<bool>(),
+        confinement(),
     )
         .prop_map(
-            |(mounts, network, shell, limits, tools, require_os_sandbox, inherit)| Grant {
-                front: FrontEnd::Zones,
-                mounts,
-                network,
-                shell: shell.map(|list| ShellRules { lists: vec![list] }),
-                environment: Environment {
-                    pass: vec!["LANG".into()],
-                    set: BTreeMap::new(),
-                },
-                limits,
-                approval: Approval::default(),
-                require_os_sandbox,
-                execution: Execution::default(),
-                tools: tools.map(|tools| tools.into_iter().collect::<BTreeSet<_>>()),
-                protect: vec![".git/hooks".into()],
-                hide: vec![".env*".into()],
-                undeclared: if inherit {
-                    Undeclared::Inherit
-                } else {
-                    Undeclared::Nothing
-                },
-                pool: None,
-                drawn_from: DrawnFrom::Project,
+            |(mounts, network, shell, limits, tools, require_os_sandbox, inherit, confinement)| {
+                Grant {
+                    confinement,
+                    front: FrontEnd::Zones,
+                    mounts,
+                    network,
+                    shell: shell.map(|list| ShellRules { lists: vec![list] }),
+                    environment: Environment {
+                        pass: vec!["LANG".into()],
+                        set: BTreeMap::new(),
+                    },
+                    limits,
+                    approval: Approval::default(),
+                    require_os_sandbox,
+                    execution: Execution::default(),
+                    tools: tools.map(|tools| tools.into_iter().collect::<BTreeSet<_>>()),
+                    protect: vec![".git/hooks".into()],
+                    hide: vec![".env*".into()],
+                    undeclared: if inherit {
+                        Undeclared::Inherit
+                    } else {
+                        Undeclared::Nothing
+                    },
+                    pool: None,
+                    drawn_from: DrawnFrom::Project,
+                }
             },
         )
 }
@@ -226,14 +250,19 @@ fn declaration() -> impl Strategy<Value = Declaration> {
         proptest::option::weighted(0.5, proptest::option::of(rules(None))),
         tools(),
         limits(),
+        proptest::option::weighted(0.5, proptest::option::weighted(0.6, sockets())),
     )
-        .prop_map(|(mut declaration, network, shell, tools, limits)| {
-            declaration.network = network.map(|access| (access, None));
-            declaration.shell = shell.map(|list| (list, None));
-            declaration.tools = tools;
-            declaration.limits = limits;
-            declaration
-        })
+        .prop_map(
+            |(mut declaration, network, shell, tools, limits, sockets)| {
+                declaration.unix_sockets = sockets
+                    .map(|these| (these.map_or(SocketWish::Inherit, SocketWish::These), None));
+                declaration.network = network.map(|access| (access, None));
+                declaration.shell = shell.map(|list| (list, None));
+                declaration.tools = tools;
+                declaration.limits = limits;
+                declaration
+            },
+        )
 }
 
 /// Every right, compared one by one.
@@ -260,6 +289,10 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
         }
     }
     assert!(child.network().is_within(parent.network()));
+    let (own, held) = (child.confinement(), parent.confinement());
+    assert!(own.unix_sockets().is_within(held.unix_sockets()));
+    assert_eq!((own.git(), own.survivors()), (held.git(), held.survivors()));
+    assert!(own.requires_guards() >= held.requires_guards());
     if let Some(rules) = child.shell() {
         let held = parent.shell().expect("a shell from nowhere");
         for command in COMMANDS {

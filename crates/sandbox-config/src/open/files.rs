@@ -5,6 +5,7 @@ use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
 
 use crate::front::FrontEnd;
 use crate::grant::Grant;
+use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::grant::mount::{Mode, Mount};
 use crate::open::host_dirs::{GrantError, ensure};
 
@@ -67,6 +68,7 @@ impl Grant {
         if let Some(max) = mount.max_file_bytes {
             limits = limits.max_file_bytes(max);
         }
+        limits = ruled(limits, &mount.file_rules);
         let mode = match mount.mode {
             Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
             Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
@@ -101,6 +103,24 @@ impl Grant {
             .filter_map(|part| part.host().strip_prefix(&outer.host).ok())
             .filter_map(|below| Some(format!("/{}", below.to_str()?)))
             .collect()
+    }
+}
+
+fn ruled(limits: Limits, rules: &FileRules) -> Limits {
+    let limits = limits
+        .strict_paths(rules.strict_paths())
+        .hard_links(match rules.hard_links() {
+            HardLinks::Allow => file_sandbox::HardLinks::Allow,
+            HardLinks::ReadOnly => file_sandbox::HardLinks::ReadOnly,
+            HardLinks::Deny => file_sandbox::HardLinks::Deny,
+        });
+    let limits = match rules.max_total_bytes() {
+        Some(max) => limits.max_total_bytes(max),
+        None => limits,
+    };
+    match rules.max_files() {
+        Some(max) => limits.max_files(max),
+        None => limits,
     }
 }
 

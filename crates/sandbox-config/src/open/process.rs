@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use os_sandbox::{Access, Environment, Limits, Network, Policy};
+use os_sandbox::{Access, Environment, Limits, Network, Policy, Requirement};
 
 use crate::grant::Grant;
+use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
 use crate::open::guards::{Guards, anywhere};
@@ -50,6 +51,22 @@ impl Grant {
                 }
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
+            .unix_sockets(match &self.confinement.unix_sockets {
+                UnixSockets::Closed => os_sandbox::UnixSockets::Closed,
+                UnixSockets::Named(paths) => {
+                    os_sandbox::UnixSockets::Named(paths.iter().cloned().collect())
+                }
+                UnixSockets::Open => os_sandbox::UnixSockets::Open,
+            })
+            .git(match self.confinement.git {
+                GitMode::Unaware => os_sandbox::Git::Unaware,
+                GitMode::ReadOnly => os_sandbox::Git::ReadOnly,
+                GitMode::Commit => os_sandbox::Git::Commit,
+            })
+            .survivors(match self.confinement.survivors {
+                Survivors::Ended => os_sandbox::Survivors::Ended,
+                Survivors::Left => os_sandbox::Survivors::Left,
+            })
             .env(self.variables())
             .limits(self.command_limits());
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
@@ -84,6 +101,21 @@ impl Grant {
             why: error.to_string(),
             host: None,
         })
+    }
+
+    /// How strict a plan for commands of this worker has to be: `require: guards` in the project.
+    ///
+    /// ```
+    /// use os_sandbox::Requirement;
+    /// assert_eq!(sandbox_config::Grant::empty().requirement(), Requirement::Enforce);
+    /// ```
+    #[must_use]
+    pub fn requirement(&self) -> Requirement {
+        if self.confinement.require_guards {
+            Requirement::EnforceGuards
+        } else {
+            Requirement::Enforce
+        }
     }
 
     fn variables(&self) -> Environment {

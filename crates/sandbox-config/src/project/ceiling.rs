@@ -9,8 +9,10 @@ use crate::grant::limits::Limits;
 use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT, Mode, Mount};
 use crate::grant::{Grant, Undeclared};
 use crate::project::Found;
+use crate::project::confinement;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
+use crate::project::file_rules;
 use crate::project::network;
 use crate::project::sections;
 use crate::project::walk::Walk;
@@ -85,6 +87,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         &root.span,
     );
     walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
+    confinement::read_top(walk, &top, &mut ceiling);
     ceiling.network = network::project_network(walk, top.get("network"));
     ceiling.approval = sections::approval(walk, top.get("approval"));
     (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
@@ -209,6 +212,11 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     ceiling.require_os_sandbox = section
         .boolean(&mut walk.reports, "require_os_sandbox")
         .unwrap_or(false);
+    let general = file_rules::read(walk, &section);
+    for mount in &mut ceiling.mounts {
+        mount.file_rules = mount.file_rules.or(general);
+    }
+    confinement::read_sandbox(walk, &section, ceiling);
     let protect = patterns(&mut walk.reports, &section, "protect");
     unite(&mut ceiling.protect, protect);
     let hide = patterns(&mut walk.reports, &section, "hide");

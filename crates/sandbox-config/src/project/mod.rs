@@ -1,9 +1,11 @@
 //! A project: its file walked once, into a ceiling that every worker's rights are a meet of.
 
 pub(crate) mod ceiling;
+pub(crate) mod confinement;
 pub(crate) mod discover;
 pub(crate) mod execution;
 pub(crate) mod expand;
+pub(crate) mod file_rules;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod network;

@@ -265,6 +265,49 @@ pub(crate) static DOCKER_NETWORK: WideningRule = ignored(
     "they have none",
 );
 
+/// Named or all: a daemon does what its own rights allow.
+pub(crate) static SOCKETS: WideningRule = ignored(
+    &[
+        ("sandbox.unix_sockets", "sandbox: { unix_sockets: open }"),
+        (
+            "sandbox.unix_sockets",
+            "sandbox: { unix_sockets: [/run/agent.sock] }",
+        ),
+    ],
+    "lets commands talk to local daemons",
+    "sockets stay closed",
+);
+
+pub(crate) static SURVIVORS: WideningRule = ignored(
+    &[("sandbox.survivors", "sandbox: { survivors: left }")],
+    "lets processes outlive their command",
+    "they are ended",
+);
+
+/// In a linked worktree it shows the repository outside.
+pub(crate) static GIT_COMMIT: WideningRule = ignored(
+    &[("git.mode", "git: { mode: commit }")],
+    "shows commands the repository that a linked worktree belongs to",
+    "repositories are files like others",
+);
+
+/// One of the names may lie outside.
+pub(crate) static HARD_LINKS: WideningRule = ignored(
+    &[
+        ("sandbox.hardlinks", "sandbox: { hardlinks: allow }"),
+        (
+            "sandbox.paths.*.hardlinks",
+            "sandbox: { paths: { a: { root: ./a, hardlinks: allow } } }",
+        ),
+        (
+            "sandbox.zones.*.hardlinks",
+            "sandbox: { zones: { a: { path: ./a, hardlinks: allow } } }",
+        ),
+    ],
+    "writes files that have other names elsewhere",
+    "they are read only",
+);
+
 static ALL: &[&WideningRule] = &[
     &OUTSIDE,
     &THROUGH_LINK,
@@ -279,4 +322,8 @@ static ALL: &[&WideningRule] = &[
     &DOCKER_IMAGE,
     &DOCKER_HOST,
     &DOCKER_NETWORK,
+    &SOCKETS,
+    &SURVIVORS,
+    &GIT_COMMIT,
+    &HARD_LINKS,
 ];

@@ -11,6 +11,7 @@ use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mount;
+use crate::project::confinement;
 use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
@@ -286,6 +287,8 @@ pub(crate) fn parse(
             }
         }
     };
+    declaration.unix_sockets =
+        confinement::worker_sockets(walk, top.get("sandbox")).map(|(wish, at)| (wish, Some(at)));
     if let Some(entry) = top.get("network") {
         declaration.network = network::network(&mut walk.reports, entry)
             .map(|access| (access, Some(entry.node.span.clone())));

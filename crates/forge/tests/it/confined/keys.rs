@@ -1,61 +1,231 @@
-//! Keys of the project file that somebody else enforces: each flips what can be seen from
-//! outside.
+//! Keys of the project file that somebody else enforces (files, kernel, tools): each flips what
+//! can be seen from outside.
+
+use std::os::unix::net::UnixListener;
 
 use crate::support::World;
 
 const FILE: &str = "golem-forge.config.yaml";
 
-/// One call of forge, without and with a key.
+/// One call of forge under two project files that differ in one key.
 struct Flip {
     key: &'static str,
-    /// The project file, and the line that is added to it.
-    file: &'static str,
-    line: &'static str,
-    /// Run before, with the key; must succeed.
-    prepare: &'static [&'static str],
+    without: &'static str,
+    with: &'static str,
     args: &'static [&'static str],
-    /// Exit code, and what standard output and error hold.
-    without: (i32, &'static str),
-    with: (i32, &'static str),
+    /// Exit code, and what standard output and error hold: without the key, and with it.
+    then: [(i32, &'static str); 2],
 }
 
-const BARE: Flip = Flip {
-    key: "",
-    file: "",
-    line: "",
-    prepare: &[],
-    args: &[],
-    without: (0, ""),
-    with: (0, ""),
-};
-
+/// Every row runs in a project with `d/one`, and `d/twin`, whose other name lies outside.
 fn rows() -> Vec<Flip> {
-    vec![Flip {
-        key: "network.allow",
-        line: "network: { allow: [example.com] }",
-        args: &["exec", "--", "true"],
-        with: (125, "choose `network: false` or `network: true`"),
-        ..BARE
-    }]
+    const D: &str = "sandbox: { mode: direct, zones: { d: { path: ./d, approval: { write: preApproved } } } }\n";
+    const LIST: &[&str] = &["tools", "call", "list_files", r#"{"path":"/d/../d"}"#];
+    const WRITE: &[&str] = &[
+        "tools",
+        "call",
+        "write_file",
+        r#"{"path":"/d/new","content":"four"}"#,
+    ];
+    const TWIN: &[&str] = &[
+        "tools",
+        "call",
+        "write_file",
+        r#"{"path":"/d/twin","content":"x"}"#,
+    ];
+    const READ: &[&str] = &["tools", "call", "read_file", r#"{"path":"/d/one"}"#];
+    const TRUE: &[&str] = &["exec", "--", "true"];
+    const LOUD: &[&str] = &[
+        "tools",
+        "call",
+        "--yes",
+        "--json",
+        "shell",
+        r#"{"command":"sh -c 'seq 9999; seq 9999 >&2'"}"#,
+    ];
+    vec![
+        Flip {
+            key: "network.allow",
+            without: "network: false",
+            with: "network: { allow: [example.com] }",
+            args: TRUE,
+            then: [(0, ""), (125, "choose `network: false` or `network: true`")],
+        },
+        Flip {
+            key: "sandbox.strict_paths",
+            without: D,
+            with: "sandbox: { mode: direct, strict_paths: true, zones: { d: { path: ./d } } }",
+            args: LIST,
+            then: [(0, "one"), (1, "'..' is not allowed here")],
+        },
+        Flip {
+            key: "sandbox.zones.*.strict_paths",
+            without: "sandbox: { mode: direct, strict_paths: true, zones: { d: { path: ./d, strict_paths: false } } }",
+            with: "sandbox: { mode: direct, zones: { d: { path: ./d, strict_paths: true }, e: { path: ./e } } }",
+            args: LIST,
+            then: [(0, "one"), (1, "'..' is not allowed here")],
+        },
+        Flip {
+            key: "quota.max_files",
+            without: D,
+            with: "sandbox: { mode: direct, quota: { max_files: 2 }, zones: { d: { path: ./d, approval: { write: preApproved } } } }",
+            args: WRITE,
+            then: [(0, "Written"), (1, "no room for more")],
+        },
+        Flip {
+            key: "quota.max_bytes of one zone",
+            without: "sandbox: { mode: direct, zones: { d: { path: ./d, quota: { max_bytes: 100 }, approval: { write: preApproved } } } }",
+            with: "sandbox: { mode: direct, zones: { d: { path: ./d, quota: { max_bytes: 9 }, approval: { write: preApproved } } } }",
+            args: WRITE,
+            then: [(0, "Written"), (1, "no room for more")],
+        },
+        Flip {
+            key: "hardlinks: allow",
+            without: D,
+            with: "sandbox: { mode: direct, hardlinks: allow, zones: { d: { path: ./d, approval: { write: preApproved } } } }",
+            args: TWIN,
+            then: [(1, "hard link"), (0, "Written")],
+        },
+        Flip {
+            key: "hardlinks: deny",
+            without: D,
+            with: "sandbox: { mode: direct, zones: { d: { path: ./d, hardlinks: deny } } }",
+            args: &["tools", "call", "read_file", r#"{"path":"/d/twin"}"#],
+            then: [(0, "text"), (1, "hard link")],
+        },
+        Flip {
+            key: "approval.read",
+            without: D,
+            with: "sandbox: { mode: direct, zones: { d: { path: ./d, approval: { read: ask } } } }",
+            args: READ,
+            then: [(0, "text"), (3, "nobody could be asked")],
+        },
+        Flip {
+            key: "approval.mode: deny",
+            without: "sandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            with: "approval: { mode: deny }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            args: WRITE,
+            then: [(3, "nobody could be asked"), (1, "approval mode `deny`")],
+        },
+        Flip {
+            key: "permissions.require_user_permission",
+            without: D,
+            with: "permissions: { require_user_permission: { read_file: true } }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            args: READ,
+            then: [(0, "text"), (3, "nobody could be asked")],
+        },
+        Flip {
+            key: "require: guards",
+            without: "require: boundaries",
+            with: "require: guards",
+            args: TRUE,
+            then: [(0, ""), (125, "without `require: guards`")],
+        },
+        Flip {
+            key: "git.mode: read_only",
+            without: D,
+            with: "git: { mode: read_only }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            args: &[
+                "exec",
+                "--",
+                "sh",
+                "-c",
+                "cd d && mkdir .git/objects && echo made",
+            ],
+            then: [(0, "made"), (1, ".git")],
+        },
+        Flip {
+            key: "git.mode: commit",
+            without: D,
+            with: "git: { mode: commit }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            args: &[
+                "exec",
+                "--",
+                "sh",
+                "-c",
+                "cd d && echo x > .git/commondir && echo made",
+            ],
+            then: [(0, "made"), (2, "commondir")],
+        },
+        Flip {
+            key: "limits.max_stdout_kb",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask }\nlimits: { max_stdout_kb: 1 }",
+            args: LOUD,
+            then: [
+                (0, r#""truncated":false"#),
+                (0, "[cut: 48888 bytes in all]"),
+            ],
+        },
+        Flip {
+            key: "limits.max_stderr_kb",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask }\nlimits: { max_stderr_kb: 1 }",
+            args: LOUD,
+            then: [(0, r#""truncated":false"#), (0, r#""truncated":true"#)],
+        },
+        Flip {
+            key: "limits.timeout_s_default",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask }\nlimits: { timeout_s_default: 1 }",
+            args: &[
+                "tools",
+                "call",
+                "--yes",
+                "shell",
+                r#"{"command":"sleep 2"}"#,
+            ],
+            then: [(0, ""), (1, "ended after 1 second")],
+        },
+    ]
 }
 
 #[test]
 fn every_key_can_be_seen_from_outside() {
+    let mut wrong = String::new();
     for row in rows() {
-        for (text, (code, says)) in [
-            (row.file.to_owned(), row.without),
-            (format!("{}{}\n", row.file, row.line), row.with),
-        ] {
-            let world = World::new(&[(FILE, &text)]);
-            let trusting = |args: &[&str]| world.forge(&[&["--trust", "--quiet"], args].concat());
-            if !row.prepare.is_empty() {
-                trusting(row.prepare).code(0);
+        for (text, (code, says)) in [row.without, row.with].into_iter().zip(row.then) {
+            let world = World::new(&[(FILE, text), ("d/one", "text")]);
+            std::fs::write(world.outside().join("twin"), "text").unwrap();
+            std::fs::hard_link(world.outside().join("twin"), world.project().join("d/twin"))
+                .unwrap();
+            if row.key.starts_with("git") {
+                std::fs::create_dir(world.project().join("d/.git")).unwrap();
             }
-            let ran = trusting(row.args);
+            let ran = world.forge(&[&["--trust", "--quiet"], row.args].concat());
             let both = format!("{}{}", ran.stdout, ran.stderr);
-            assert_eq!(ran.code, code, "{}\n{text}\n{both}", row.key);
-            assert!(both.contains(says), "{}\n{text}\n{both}", row.key);
+            if ran.code != code || !both.contains(says) {
+                let (key, got) = (row.key, ran.code);
+                wrong += &format!("{key}: {got}, not {code} and {says:?}\n{text}\n{both}\n");
+            }
         }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn one_call_writes_no_more_than_its_limit() {
+    // In YAML two bytes for a line separator, which is three of them in the file.
+    let content = "\\L".repeat(400_000);
+    for (limits, written) in [("", true), ("limits: { max_file_write_mb: 1 }\n", false)] {
+        let world = World::new(&[
+            (
+                FILE,
+                &format!(
+                    "model: scripted:p.yaml\nsandbox: {{ zones: {{ w: {{ path: w }} }} }}\n{limits}"
+                ),
+            ),
+            (
+                "p.yaml",
+                &format!(
+                    "version: 1\nworkers:\n  main:\n    - calls: [{{ tool: write_file, args: {{ path: /w/a, content: \"{content}\" }} }}]\n    - say: done\n"
+                ),
+            ),
+            ("workers/main.worker", "---\nname: main\n---\nWrite.\n"),
+        ]);
+        world.forge(&["run", "--yes"]).code(0);
+        let file = world.project().join(".sandbox/w/a");
+        assert_eq!(file.exists(), written, "{limits}");
     }
 }
 
@@ -77,4 +247,91 @@ fn a_list_of_hosts_never_turns_into_every_host() {
     }
     // Without a yes there is no network at all, and nothing to refuse.
     world.forge(&["exec", "--", "true"]).code(0);
+}
+
+/// Perl is in every Debian and in macOS; the script says what became of a connect.
+const CONNECT: &str = "use Socket; \
+    socket(S, AF_UNIX, SOCK_STREAM, 0) or do { print 'no socket'; exit }; \
+    print connect(S, pack_sockaddr_un($ARGV[0])) ? 'connected' : 'refused'";
+
+#[test]
+fn local_sockets_open_by_name_and_by_declaration() {
+    let world = World::new(&[("d/one", "text")]);
+    let agent = world.outside().join("agent.sock");
+    let _listening = UnixListener::bind(&agent).unwrap();
+    let agent = agent.display().to_string();
+    let worker = |name: &str, sandbox: &str| {
+        let text = format!("---\nname: {name}\nsandbox: {sandbox}\n---\nConnect.\n");
+        world.write(&format!("workers/{name}.worker"), &text);
+    };
+    worker("heir", "inherit");
+    worker("asks", "{ zones: [{ name: d }], unix_sockets: inherit }");
+    worker("silent", "{ zones: [{ name: d }] }");
+    worker(
+        "greedy",
+        "{ zones: [{ name: d }], unix_sockets: [/run/other.sock] }",
+    );
+    let named = format!("[{agent}]");
+    for (sockets, trust, worker, outcome) in [
+        ("closed", "--trust", None, Ok("no socket")),
+        (&named, "--trust", None, Ok("connected")),
+        ("[/run/other.sock]", "--trust", None, Ok("refused")),
+        (&named, "--quiet", None, Ok("no socket")),
+        (&named, "--trust", Some("heir"), Ok("connected")),
+        (&named, "--trust", Some("asks"), Ok("connected")),
+        (&named, "--trust", Some("silent"), Ok("no socket")),
+        (
+            &named,
+            "--trust",
+            Some("greedy"),
+            Err("requests local sockets"),
+        ),
+    ] {
+        let config = format!(
+            "sandbox: {{ mode: direct, zones: {{ d: {{ path: ./d }} }}, unix_sockets: {sockets} }}\n"
+        );
+        world.write(FILE, &config);
+        let mut args = vec![trust, "exec"];
+        args.extend(worker.iter().flat_map(|worker| ["--worker", worker]));
+        args.extend(["--", "perl", "-e", CONNECT, &agent]);
+        let ran = world.forge(&args);
+        match outcome {
+            Ok(printed) => assert_eq!(ran.stdout, printed, "{sockets} {worker:?}\n{}", ran.stderr),
+            Err(says) => {
+                ran.code(125).says(&[says]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_left_behind_is_ended_unless_the_receipt_says_otherwise() {
+    let world = World::new(&[]);
+    let args = [
+        "exec",
+        "--mechanism",
+        "landlock",
+        "--receipt",
+        "/dev/stdout",
+        "--",
+        "true",
+    ];
+    if world.forge(&args).code != 0 {
+        eprintln!("skipped: no landlock here");
+        return;
+    }
+    for (word, trust, left) in [
+        ("ended", "--trust", false),
+        ("left", "--quiet", false),
+        ("left", "--trust", true),
+    ] {
+        world.write(FILE, &format!("sandbox: {{ survivors: {word} }}\n"));
+        let ran = world.forge(&[&[trust], &args[..]].concat());
+        ran.code(0);
+        assert_eq!(
+            ran.stdout.contains("left by request"),
+            left,
+            "{word} {trust}"
+        );
+    }
 }

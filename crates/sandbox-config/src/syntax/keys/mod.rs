@@ -10,8 +10,8 @@ mod shell;
 mod worker;
 
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
-pub(crate) use runtime::{DOCKER, EXECUTION};
-pub(crate) use sandbox::{MOUNT, NAMED_PATH, SANDBOX, ZONE, ZONE_APPROVAL};
+pub(crate) use runtime::{DOCKER, EXECUTION, GIT};
+pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{WORKER, WORKER_SANDBOX, WORKER_ZONE};

@@ -1,10 +1,8 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
-use crate::syntax::keys::runtime::{
-    DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG, PERMISSIONS, PROVIDER,
-};
-use crate::syntax::keys::sandbox::SANDBOX;
+use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG, PROVIDER};
+use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
 use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, RULES_HELP, later, now};
@@ -65,7 +63,8 @@ const APPROVAL_KEY: Key = now(
     "approval",
     Shape::Section(&APPROVAL),
     "Which calls a person is asked about.",
-);
+)
+.aliases(&["permissions"]);
 
 const SHELL_KEY: Key = now(
     "shell",
@@ -97,7 +96,11 @@ const DOCKER_KEY: Key = now(
     "How containers are started.",
 );
 
-const GIT_KEY: Key = later("git", Shape::Section(&GIT), "How changes are staged.");
+const GIT_KEY: Key = now(
+    "git",
+    Shape::Section(&GIT),
+    "What commands may do to repositories, and how changes are staged.",
+);
 
 const LOG_KEY: Key = later("log", Shape::Section(&LOG), "What is kept of a run.");
 
@@ -151,28 +154,18 @@ pub(crate) static PROJECT: Keys = Keys {
         LOG_KEY,
         PROVIDERS_KEY,
         MCP_KEY,
-        later(
-            "permissions",
-            Shape::Section(&PERMISSIONS),
-            "Another spelling of the same keys of `approval`.",
-        ),
-        later(
-            "unix_sockets",
-            TEXTS,
-            "Sockets of the host that commands may connect to.",
-        )
-        .trust("always"),
         later("runs_dir", Shape::Text, "Where run directories are made.").strongest(),
         later(
             "knowledge_base",
             Shape::Text,
             "A directory that every worker may read.",
         ),
-        later(
+        now(
             "require",
-            Shape::Words(&["guards"], &[]),
-            "`guards`: names that are protected or hidden must be enforced for commands, too.",
-        ),
+            Shape::Words(&["boundaries", "guards"], &[]),
+            "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command.",
+        )
+        .default("boundaries"),
         later("acp", Shape::Free, "The Agent Client Protocol."),
     ],
     foreign: &[
@@ -190,6 +183,8 @@ pub(crate) static PROJECT: Keys = Keys {
         ("zones", "forge spells it `sandbox.zones`"),
         ("mode", "forge spells it `sandbox.mode`"),
         ("env", "forge spells it `shell.env`"),
+        ("unix_sockets", SOCKETS_HELP),
+        ("survivors", "forge spells it `sandbox.survivors`"),
     ],
 };
 
@@ -211,7 +206,7 @@ pub(crate) static USER: Keys = Keys {
         DELEGATION_KEY,
         EXECUTION_KEY,
         DOCKER_KEY,
-        GIT_KEY,
+        later("git", Shape::Section(&GIT), "How changes are staged."),
         LOG_KEY,
         PROVIDERS_KEY,
         MCP_KEY,

@@ -5,8 +5,6 @@ use crate::syntax::keys::{Keys, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
-const ASKS: Shape = Shape::Map(Names::Any, &Shape::Bool);
-
 pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
     &[
         "local_only",
@@ -101,6 +99,13 @@ pub(crate) static GIT: Keys = Keys {
     plural: "`git` has",
     may_be_blank: true,
     list: &[
+        now(
+            "mode",
+            Shape::Words(&["unaware", "read_only", "commit"], &[]),
+            "What commands may do to repositories: what protected names leave, nothing, or all but what git executes or obeys.",
+        )
+        .default("unaware")
+        .trust("when it is `commit`"),
         later("author", Shape::Text, "The author of staged commits."),
         later("trailer", Shape::Text, "A trailer of staged commits."),
         later(
@@ -147,25 +152,6 @@ pub(crate) static PROVIDER: Keys = Keys {
             "prices",
             Shape::Map(Names::Any, &Shape::Number),
             "US dollars for a million tokens.",
-        ),
-    ],
-    foreign: &[],
-};
-
-pub(crate) static PERMISSIONS: Keys = Keys {
-    id: "permissions",
-    plural: "`permissions` has",
-    may_be_blank: true,
-    list: &[
-        later(
-            "require_user_permission",
-            ASKS,
-            "By tool: whether a person is asked.",
-        ),
-        later(
-            "require_user_permission_by_risk",
-            ASKS,
-            "By risk: whether a person is asked.",
         ),
     ],
     foreign: &[],

@@ -2,7 +2,7 @@
 
 use crate::syntax::keys::project::NETWORK_SHAPE;
 use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, MOUNT_TARGET, Names, SUFFIX, Shape};
-use crate::syntax::keys::{Key, Keys, MODE_HELP, later, now};
+use crate::syntax::keys::{Key, Keys, MODE_HELP, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -29,6 +29,48 @@ pub(crate) const APPROVAL: Key = now(
     Shape::Section(&ZONE_APPROVAL),
     "Whether a person is asked, by operation.",
 );
+
+/// These three stand at `sandbox`, for every mount, and at a mount, where they hold instead.
+const HARD_LINKS: Key = now(
+    "hardlinks",
+    Shape::Words(&["allow", "read_only", "deny"], &[]),
+    "What file tools do with files that have more than one name.",
+)
+.default("read_only")
+.trust("when it is `allow`");
+
+const QUOTA_KEY: Key = now(
+    "quota",
+    Shape::Section(&QUOTA),
+    "How much file tools may put into each directory.",
+);
+
+const STRICT_PATHS: Key = now(
+    "strict_paths",
+    Shape::Bool,
+    "File tools refuse every path that holds `..`, also those that stay inside.",
+)
+.default("false");
+
+pub(crate) static QUOTA: Keys = Keys {
+    id: "quota",
+    plural: "`quota` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "max_bytes",
+            Shape::Count,
+            "Bytes of all files of the directory together.",
+        ),
+        now("max_files", Shape::Count, "Files in the directory."),
+    ],
+    foreign: &[
+        ("bytes", "forge spells it `max_bytes:`"),
+        ("files", "forge spells it `max_files:`"),
+    ],
+};
+
+pub(crate) const SOCKETS_HELP: &str = "forge spells it `unix_sockets:` below `sandbox:`";
 
 pub(crate) static SANDBOX: Keys = Keys {
     id: "sandbox",
@@ -112,28 +154,26 @@ pub(crate) static SANDBOX: Keys = Keys {
         )
         .default("false")
         .trust("when it is not `false`"),
-        later(
-            "strict_paths",
-            Shape::Bool,
-            "Refuse every path that holds `..`, also those that stay inside.",
-        )
-        .default("false"),
-        later(
+        HARD_LINKS,
+        QUOTA_KEY,
+        STRICT_PATHS,
+        now(
             "unix_sockets",
-            TEXTS,
-            "Sockets of the host that commands may connect to.",
+            Shape::OneOf(&[
+                Shape::Words(&["closed", "open"], &[]),
+                Shape::List(&Shape::Text),
+            ]),
+            "Local sockets of the host that commands may connect to: none, these by path, or all they can name.",
         )
-        .trust("always"),
-        later(
-            "hardlinks",
-            Shape::Words(&["allow", "deny"], &[]),
-            "Whether file tools write files that have more than one name.",
-        ),
-        later(
-            "quota",
-            Shape::Count,
-            "Bytes that the files of a mount may take together.",
-        ),
+        .default("closed")
+        .trust("when it is not `closed`"),
+        now(
+            "survivors",
+            Shape::Words(&["ended", "left"], &[]),
+            "What becomes of processes that a command leaves behind; `left` gives up a boundary by name.",
+        )
+        .default("ended")
+        .trust("when it is `left`"),
     ],
     foreign: &[
         (
@@ -144,6 +184,7 @@ pub(crate) static SANDBOX: Keys = Keys {
             "restrict",
             "`restrict` narrows a worker: it stands in the worker's file",
         ),
+        ("sockets", "forge spells it `unix_sockets:`"),
         ("allow", "name directories under `zones:`"),
         ("deny", "forge spells it `hide:` or `protect:`"),
         (
@@ -169,26 +210,9 @@ pub(crate) static ZONE: Keys = Keys {
         SUFFIXES,
         MAX_FILE_BYTES,
         APPROVAL,
-        later(
-            "quota",
-            Shape::Count,
-            "Bytes that the files of this zone may take together.",
-        ),
-        later(
-            "hardlinks",
-            Shape::Words(&["allow", "deny"], &[]),
-            "Whether file tools write files that have more than one name.",
-        ),
-        later(
-            "strict_paths",
-            Shape::Bool,
-            "Refuse every path that holds `..`, also those that stay inside.",
-        ),
-        later(
-            "unix_sockets",
-            TEXTS,
-            "Sockets in this zone that commands may connect to.",
-        ),
+        HARD_LINKS,
+        QUOTA_KEY,
+        STRICT_PATHS,
     ],
     foreign: &[
         ("readOnly", MODE_HELP),
@@ -196,6 +220,7 @@ pub(crate) static ZONE: Keys = Keys {
         ("readonly", MODE_HELP),
         ("write", MODE_HELP),
         ("access", MODE_HELP),
+        ("unix_sockets", SOCKETS_HELP),
         ("root", "zones spell it `path:`"),
         ("source", "zones spell it `path:`"),
         ("allow", "forge spells it `suffixes:` or `approval:`"),
@@ -236,6 +261,9 @@ pub(crate) static NAMED_PATH: Keys = Keys {
         SUFFIXES,
         MAX_FILE_BYTES,
         APPROVAL,
+        HARD_LINKS,
+        QUOTA_KEY,
+        STRICT_PATHS,
     ],
     foreign: &[
         ("readOnly", MODE_HELP),

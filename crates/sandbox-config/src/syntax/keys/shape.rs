@@ -111,7 +111,7 @@ pub(crate) static VARIABLE: Like = Like {
 
 pub(crate) static HOST: Like = Like {
     what: "a host, without scheme and path",
-    pattern: r"^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?(:[1-9][0-9]{0,4})?$",
+    pattern: r"^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?$",
     good: "example.com",
     bad: "https://example.com/",
 };

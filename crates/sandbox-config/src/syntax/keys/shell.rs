@@ -1,6 +1,6 @@
 //! Commands: the rules that decide about them, and their environment.
 
-use crate::syntax::keys::sandbox::VERDICT;
+use crate::syntax::keys::sandbox::{SOCKETS_HELP, VERDICT};
 use crate::syntax::keys::shape::{Names, Shape, VARIABLE};
 use crate::syntax::keys::{Key, Keys, RULES_HELP, later, now};
 
@@ -45,14 +45,9 @@ pub(crate) static SHELL: Keys = Keys {
         ),
         ALLOW,
         DENY,
-        later(
-            "unix_sockets",
-            TEXTS,
-            "Sockets of the host that commands may connect to.",
-        )
-        .trust("always"),
     ],
     foreign: &[
+        ("unix_sockets", SOCKETS_HELP),
         ("allowed_commands", RULES_HELP),
         ("allowedCommands", RULES_HELP),
         ("blocked_commands", RULES_HELP),

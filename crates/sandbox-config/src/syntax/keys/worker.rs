@@ -178,6 +178,15 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
             "`false`: held to be passed on; its own tools cannot touch it.",
         )
         .default("true"),
+        now(
+            "unix_sockets",
+            Shape::OneOf(&[
+                Shape::Words(&["closed", "inherit"], &[]),
+                Shape::List(&Shape::Text),
+            ]),
+            "Local sockets that its commands may connect to; at most what its caller has.",
+        )
+        .default("closed"),
     ],
     foreign: &[
         ("root", "the root belongs to the project file"),

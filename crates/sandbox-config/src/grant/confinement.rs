@@ -1,0 +1,187 @@
+//! What commands are held to besides mounts and network: local sockets, repositories, what they
+//! leave behind, and how strict the host has to be about all of it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Which local sockets of the host commands may connect to.
+///
+/// ```
+/// use sandbox_config::UnixSockets;
+/// let agent = UnixSockets::named(["/run/agent.sock"]);
+/// assert!(UnixSockets::Closed.is_within(&agent) && agent.is_within(&UnixSockets::Open));
+/// assert!(!UnixSockets::named(["/run/docker.sock"]).is_within(&agent));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UnixSockets {
+    /// None.
+    #[default]
+    Closed,
+    /// These; never empty.
+    Named(BTreeSet<PathBuf>),
+    /// Whatever a command can name.
+    Open,
+}
+
+impl UnixSockets {
+    /// Some sockets; none of them is the same as [`Closed`](Self::Closed).
+    #[must_use]
+    pub fn named(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> UnixSockets {
+        let paths: BTreeSet<PathBuf> = paths.into_iter().map(Into::into).collect();
+        if paths.is_empty() {
+            UnixSockets::Closed
+        } else {
+            UnixSockets::Named(paths)
+        }
+    }
+
+    /// What both open.
+    #[must_use]
+    pub fn meet(&self, other: &UnixSockets) -> UnixSockets {
+        match (self, other) {
+            (UnixSockets::Closed, _) | (_, UnixSockets::Closed) => UnixSockets::Closed,
+            (UnixSockets::Open, held) | (held, UnixSockets::Open) => held.clone(),
+            (UnixSockets::Named(own), UnixSockets::Named(others)) => {
+                UnixSockets::named(own.intersection(others))
+            }
+        }
+    }
+
+    /// Whether it opens nothing that the other keeps closed.
+    #[must_use]
+    pub fn is_within(&self, other: &UnixSockets) -> bool {
+        match (self, other) {
+            (UnixSockets::Closed, _) | (_, UnixSockets::Open) => true,
+            (UnixSockets::Open | UnixSockets::Named(_), UnixSockets::Closed)
+            | (UnixSockets::Open, UnixSockets::Named(_)) => false,
+            (UnixSockets::Named(own), UnixSockets::Named(others)) => own.is_subset(others),
+        }
+    }
+}
+
+impl fmt::Display for UnixSockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnixSockets::Closed => f.write_str("closed"),
+            UnixSockets::Open => f.write_str("open"),
+            UnixSockets::Named(paths) => {
+                let shown: Vec<_> = paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                f.write_str(&shown.join(", "))
+            }
+        }
+    }
+}
+
+/// A worker's word on sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SocketWish {
+    /// Whatever the parent holds.
+    Inherit,
+    These(UnixSockets),
+}
+
+/// What commands may do to repositories in writable mounts.
+///
+/// ```
+/// use sandbox_config::Grant;
+/// assert_eq!(Grant::empty().confinement().git(), sandbox_config::GitMode::Unaware);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GitMode {
+    /// Whatever the protected names leave.
+    #[default]
+    Unaware,
+    /// Nothing.
+    ReadOnly,
+    /// Everything but what git executes or obeys; also where a linked worktree belongs to.
+    Commit,
+}
+
+/// What becomes of the processes that a command leaves behind.
+///
+/// ```
+/// use sandbox_config::{Grant, Survivors};
+/// assert_eq!(Grant::empty().confinement().survivors(), Survivors::Ended);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Survivors {
+    /// They end with it.
+    #[default]
+    Ended,
+    /// They stay, confined as it was. A boundary is given up by name.
+    Left,
+}
+
+/// How commands are confined, besides mounts and network. Children are held to the same; sockets
+/// they have to ask for.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "require: guards\ngit: { mode: read_only }\n").unwrap();
+/// use sandbox_config::{load, GitMode, Sources, UnixSockets};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let confinement = project.ceiling().confinement();
+/// assert!(confinement.requires_guards());
+/// assert_eq!(confinement.git(), GitMode::ReadOnly);
+/// assert_eq!(confinement.unix_sockets(), &UnixSockets::Closed);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    pub(crate) require_guards: bool,
+    pub(crate) unix_sockets: UnixSockets,
+    pub(crate) git: GitMode,
+    pub(crate) survivors: Survivors,
+}
+
+impl Confinement {
+    /// `require: guards`: what is otherwise listed as a gap refuses the command.
+    #[must_use]
+    pub fn requires_guards(&self) -> bool {
+        self.require_guards
+    }
+
+    /// `sandbox.unix_sockets`.
+    #[must_use]
+    pub fn unix_sockets(&self) -> &UnixSockets {
+        &self.unix_sockets
+    }
+
+    /// `git.mode`.
+    #[must_use]
+    pub fn git(&self) -> GitMode {
+        self.git
+    }
+
+    /// `sandbox.survivors`.
+    #[must_use]
+    pub fn survivors(&self) -> Survivors {
+        self.survivors
+    }
+}
+
+/// Bound on the named sockets of one project, and on the length of each: what fits into an
+/// address (unix(7)).
+pub(crate) const MAX_SOCKETS: usize = 64;
+const MAX_SOCKET_PATH: usize = 107;
+
+/// What is wrong with the path of a socket.
+pub(crate) fn socket_problem(path: &Path) -> Option<&'static str> {
+    let text = path.as_os_str().as_encoded_bytes();
+    let kernels_own = ["/proc", "/sys"].iter().any(|dir| path.starts_with(dir));
+    if !path.is_absolute() {
+        Some("it is not an absolute path")
+    } else if text.contains(&0) || path.components().any(|part| part.as_os_str() == "..") {
+        Some("it holds a NUL or `..`")
+    } else if text.len() > MAX_SOCKET_PATH {
+        Some("it is longer than 107 bytes, which no address can hold")
+    } else if path.file_name().is_none() || kernels_own {
+        Some("it is not the path of a socket")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,177 @@
+//! `require`, `git.mode`, `sandbox.unix_sockets` and `sandbox.survivors`.
+
+use std::path::{Path, PathBuf};
+
+use crate::grant::Grant;
+use crate::grant::confinement::{
+    GitMode, MAX_SOCKETS, SocketWish, Survivors, UnixSockets, socket_problem,
+};
+use crate::grant::mount::{Mode, Mount};
+use crate::project::expand::expand;
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::keys;
+use crate::syntax::yaml::{Entry, Node, Value};
+
+const GIT_MODES: [(&str, GitMode); 3] = [
+    ("unaware", GitMode::Unaware),
+    ("read_only", GitMode::ReadOnly),
+    ("commit", GitMode::Commit),
+];
+
+/// The keys at the top of a project file.
+pub(crate) fn read_top(walk: &mut Walk<'_>, top: &Fields<'_>, ceiling: &mut Grant) {
+    let words = [("boundaries", false), ("guards", true)];
+    if let Some(guards) = top.word(&mut walk.reports, "require", &words) {
+        ceiling.confinement.require_guards = guards;
+    }
+    let git = top
+        .get("git")
+        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
+    let Some(git) = git else { return };
+    let Some(mode) = git.word(&mut walk.reports, "mode", &GIT_MODES) else {
+        return;
+    };
+    let agreed = match (mode, git.get("mode")) {
+        (GitMode::Commit, Some(entry)) => walk.agreed(
+            &widening::GIT_COMMIT,
+            "git.mode",
+            "commit",
+            &entry.node.span,
+        ),
+        (GitMode::Unaware | GitMode::ReadOnly | GitMode::Commit, _) => true,
+    };
+    if agreed {
+        ceiling.confinement.git = mode;
+    }
+}
+
+/// The keys of `sandbox`; the mounts are known by now.
+pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &mut Grant) {
+    let words = [("ended", Survivors::Ended), ("left", Survivors::Left)];
+    if let (Some(Survivors::Left), Some(entry)) = (
+        section.word(&mut walk.reports, "survivors", &words),
+        section.get("survivors"),
+    ) {
+        let key = section.dotted("survivors");
+        if walk.agreed(&widening::SURVIVORS, &key, "left", &entry.node.span) {
+            ceiling.confinement.survivors = Survivors::Left;
+        }
+    }
+    let Some(entry) = section.get("unix_sockets") else {
+        return;
+    };
+    let sockets = sockets(walk, &entry.node, &ceiling.mounts).unwrap_or_default();
+    match sockets {
+        UnixSockets::Closed => {}
+        UnixSockets::Named(_) | UnixSockets::Open => {
+            let key = section.dotted("unix_sockets");
+            let value = sockets.to_string();
+            if walk.agreed(&widening::SOCKETS, &key, &value, &entry.node.span) {
+                ceiling.confinement.unix_sockets = sockets;
+            }
+        }
+    }
+    let confinement = &ceiling.confinement;
+    if let (UnixSockets::Named(_), Survivors::Left, Some(left)) = (
+        &confinement.unix_sockets,
+        confinement.survivors,
+        section.get("survivors"),
+    ) {
+        let message = "sockets are named, and what commands leave behind stays";
+        walk.reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&left.node.span)
+                .related(&entry.node.span, "sockets are named here")
+                .help("whoever connects for a command ends with it: write `survivors: ended`"),
+        );
+    }
+}
+
+fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSockets> {
+    let path = "sandbox.unix_sockets";
+    if let Value::Str(_) = &node.value {
+        let words = [("closed", false), ("open", true)];
+        let open = fields::word(&mut walk.reports, node, path, &words)?;
+        return Some(if open {
+            UnixSockets::Open
+        } else {
+            UnixSockets::Closed
+        });
+    }
+    if !matches!(node.value, Value::List(_)) {
+        let wrong = fields::wrong_type(node, path, "`closed`, `open` or a list");
+        walk.reports
+            .add(wrong.help("write `[/run/user/1000/agent.sock]`"));
+        return None;
+    }
+    let list = fields::strings(&mut walk.reports, node, path)?;
+    if list.len() > MAX_SOCKETS {
+        let message = format!("`{path}` names more than {MAX_SOCKETS} sockets");
+        walk.reports
+            .add(Diagnostic::error(Code::TooComplex, message).at(&node.span));
+        return None;
+    }
+    let mut named: Vec<PathBuf> = Vec::new();
+    for (text, item) in list {
+        match socket(walk, text, mounts) {
+            Ok(socket) => named.push(socket),
+            Err(problem) => walk.reports.add(problem.at(&item.span)),
+        }
+    }
+    Some(UnixSockets::named(named))
+}
+
+fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<Diagnostic>> {
+    let refuse = |why: &str| {
+        let message = format!("`{text}` cannot be a socket: {why}");
+        Box::new(Diagnostic::error(Code::HostPath, message))
+    };
+    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+        .map_err(|problem| refuse(&problem))?;
+    let path: PathBuf = Path::new(&expanded).components().collect();
+    if let Some(problem) = socket_problem(&path) {
+        return Err(Box::new(refuse(problem).help(
+            "name it by its path on the host; abstract sockets have none and stay closed",
+        )));
+    }
+    let writable = |mount: &&Mount| mount.mode == Mode::ReadWrite && path.starts_with(&mount.host);
+    if let Some(mount) = mounts.iter().find(writable) {
+        let why = format!("it lies in `{}`, which commands may write", mount.name);
+        return Err(Box::new(refuse(&why).help(
+            "a command could put another socket in its place: have the daemon listen elsewhere",
+        )));
+    }
+    Ok(path)
+}
+
+/// `sandbox.unix_sockets` of a worker: `inherit`, `closed`, or some of the parent's by path.
+pub(crate) fn worker_sockets(
+    walk: &mut Walk<'_>,
+    sandbox: Option<&Entry>,
+) -> Option<(SocketWish, crate::syntax::text::Span)> {
+    let Value::Map(entries) = &sandbox?.node.value else {
+        return None;
+    };
+    let entry = entries.iter().find(|entry| entry.key == "unix_sockets")?;
+    let (node, path) = (&entry.node, "sandbox.unix_sockets");
+    let wish = match &node.value {
+        Value::Str(_) => {
+            let words = [("closed", false), ("inherit", true)];
+            match fields::word(&mut walk.reports, node, path, &words)? {
+                true => SocketWish::Inherit,
+                false => SocketWish::These(UnixSockets::Closed),
+            }
+        }
+        _ => {
+            let list = fields::strings(&mut walk.reports, node, path)?;
+            let paths = list
+                .iter()
+                .map(|(text, _)| Path::new(text).components().collect::<PathBuf>());
+            SocketWish::These(UnixSockets::named(paths))
+        }
+    };
+    Some((wish, node.span.clone()))
+}

@@ -1,0 +1,37 @@
+//! `hardlinks`, `quota` and `strict_paths`: of the sandbox as a whole, and of one mount.
+
+use crate::grant::file_rules::{FileRules, HardLinks};
+use crate::project::walk::Walk;
+use crate::project::widening;
+use crate::syntax::fields::Fields;
+use crate::syntax::keys;
+
+const HARD_LINKS: [(&str, HardLinks); 3] = [
+    ("allow", HardLinks::Allow),
+    ("read_only", HardLinks::ReadOnly),
+    ("deny", HardLinks::Deny),
+];
+
+/// Read the three keys of `sandbox`, or of one mount.
+pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> FileRules {
+    let mut rules = FileRules {
+        hard_links: section.word(&mut walk.reports, "hardlinks", &HARD_LINKS),
+        strict_paths: section.boolean(&mut walk.reports, "strict_paths"),
+        ..FileRules::default()
+    };
+    if let (Some(HardLinks::Allow), Some(entry)) = (rules.hard_links, section.get("hardlinks")) {
+        let key = section.dotted("hardlinks");
+        if !walk.agreed(&widening::HARD_LINKS, &key, "allow", &entry.node.span) {
+            rules.hard_links = None;
+        }
+    }
+    let quota = section.get("quota").and_then(|entry| {
+        let path = section.dotted("quota");
+        Fields::open(&mut walk.reports, &entry.node, &path, &keys::QUOTA)
+    });
+    if let Some(quota) = quota {
+        rules.max_total_bytes = quota.count(&mut walk.reports, "max_bytes");
+        rules.max_files = quota.count(&mut walk.reports, "max_files");
+    }
+    rules
+}
