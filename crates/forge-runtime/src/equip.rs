@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_tools::{Approver, Caller, Processes, Recorder, Tool, Toolbox, ToolboxBuilder};
+use forge_tools::{
+    Approver, Caller, Processes, ProgramList, Recorder, Tool, Toolbox, ToolboxBuilder,
+};
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
-use sandbox_config::{Grant, GrantError};
+use sandbox_config::{Grant, GrantError, ShellRules};
 
 use crate::gate::GrantGate;
 
@@ -124,6 +126,7 @@ pub fn equip(
         if grant.shell().is_some() {
             builder = builder.processes(
                 Processes::new(confinement.clone())
+                    .programs(programs(grant))
                     .notes(
                         writable,
                         *grant.network() != sandbox_config::NetworkAccess::Denied,
@@ -171,6 +174,17 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
     }
     warnings.push("OS sandbox unavailable, application-level only".to_owned());
     unconfined(&policy)
+}
+
+/// `shell.allow` and `shell.deny` of everybody from the project down.
+fn programs(grant: &Grant) -> Vec<ProgramList> {
+    let lists = grant.shell().into_iter().flat_map(ShellRules::programs);
+    lists
+        .map(|programs| ProgramList {
+            allow: programs.allow().map(<[String]>::to_vec),
+            deny: programs.deny().to_vec(),
+        })
+        .collect()
 }
 
 /// What to do about a plan that failed because nothing keeps a list of hosts; none if that

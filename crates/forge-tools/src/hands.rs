@@ -106,6 +106,16 @@ impl View<'_> {
     pub fn commands(&self) -> Result<(), Failure> {
         self.hands.processes().map(drop)
     }
+
+    /// Whether the worker may start the programs of a command line.
+    ///
+    /// # Errors
+    ///
+    /// It may not, or cannot run commands.
+    #[cfg(feature = "process")]
+    pub fn check_programs(&self, line: &crate::CommandLine) -> Result<(), Failure> {
+        self.hands.processes()?.check_programs(line)
+    }
 }
 
 /// What [`Tool::run`](crate::Tool::run) works with.

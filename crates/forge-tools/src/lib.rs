@@ -62,6 +62,8 @@ mod output;
 mod params;
 #[cfg(feature = "process")]
 mod processes;
+#[cfg(feature = "process")]
+mod programs;
 mod record;
 mod spec;
 mod time;
@@ -81,6 +83,8 @@ pub use output::{Field, FieldKind, Output};
 pub use params::{Arguments, Complaint, Param, ParamKind, Params};
 #[cfg(feature = "process")]
 pub use processes::Processes;
+#[cfg(feature = "process")]
+pub use programs::ProgramList;
 pub use record::{AuditLog, DecisionRecord, MemoryRecorder, NoRecord, Record, Recorder};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use tool::{BoxFuture, Tool, blocking};

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use os_sandbox::{Backend, Plan};
 
+use crate::call::Failure;
+use crate::command_line::CommandLine;
+use crate::programs::{self, ProgramList};
+
 /// Longest time one command may take, whatever the call asks for.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -27,6 +31,7 @@ pub struct Processes {
     default_timeout: Duration,
     writable: Vec<String>,
     network: bool,
+    programs: Vec<ProgramList>,
 }
 
 impl Processes {
@@ -37,6 +42,7 @@ impl Processes {
             default_timeout: Duration::from_secs(30),
             writable: Vec::new(),
             network: false,
+            programs: Vec::new(),
         }
     }
 
@@ -52,6 +58,16 @@ impl Processes {
     pub fn default_timeout(mut self, limit: Duration) -> Self {
         self.default_timeout = limit.min(MAX_TIMEOUT);
         self
+    }
+
+    /// Which programs may be started: every list is asked.
+    pub fn programs(mut self, lists: Vec<ProgramList>) -> Self {
+        self.programs = lists;
+        self
+    }
+
+    pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), Failure> {
+        programs::check(&self.programs, line, self.plan.policy())
     }
 
     /// Whether the kernel confines commands of this worker.

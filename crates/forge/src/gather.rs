@@ -186,6 +186,7 @@ pub(crate) fn approver(
     approval: &Approval,
     global: &Global,
     ambient: &Ambient,
+    project: &Project,
 ) -> Arc<dyn Approver> {
     let all = match approval.approve {
         Some(Approve::All) => true,
@@ -200,7 +201,9 @@ pub(crate) fn approver(
     }
     match ambient.nobody_to_ask(global.no_input) {
         Some(reason) => Arc::new(NobodyAnswers::because(reason)),
-        None => Arc::new(Terminal),
+        None => Arc::new(Terminal {
+            patience: Duration::from_secs(project.ceiling().approval().timeout_s()),
+        }),
     }
 }
 

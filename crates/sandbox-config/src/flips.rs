@@ -350,6 +350,19 @@ fn project_rows() -> Vec<Row> {
             "sandbox: { zones: { d: { path: ./d, approval: { delete: blocked } } } }",
         ),
         (&APPROVAL, "mode", "", "approval: { mode: auto }"),
+        (&APPROVAL, "timeout_s", "", "approval: { timeout_s: 9 }"),
+        (
+            &SHELL,
+            "allow",
+            "shell: { default: ask }",
+            "shell: { default: ask, allow: [git] }",
+        ),
+        (
+            &SHELL,
+            "deny",
+            "shell: { default: ask }",
+            "shell: { default: ask, deny: [rm] }",
+        ),
         (
             &APPROVAL,
             "require_user_permission",
@@ -647,6 +660,13 @@ fn worker_rows() -> Vec<Row> {
             "shell: {}",
             "shell: { rules: [{ pattern: \"grep x\", approval: blocked }] }",
         ),
+        (
+            &WORKER_SHELL,
+            "allow",
+            "shell: {}",
+            "shell: { allow: [git] }",
+        ),
+        (&WORKER_SHELL, "deny", "shell: {}", "shell: { deny: [rm] }"),
         (
             &WORKER_SHELL,
             "default",

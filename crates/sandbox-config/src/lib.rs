@@ -65,7 +65,7 @@ pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};
 pub use grant::refusal::Refusal;
 pub use grant::restrict::{PlaceError, Restrict};
-pub use grant::shell::{Pattern, PatternError, RuleMatch, ShellRules};
+pub use grant::shell::{Pattern, PatternError, Programs, RuleMatch, ShellRules};
 pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
 pub use grant::{Environment, Grant};
 #[cfg(any(feature = "files", feature = "process"))]

@@ -79,7 +79,9 @@ impl Tool for Shell {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         view.commands()?;
-        Ok(vec![Intent::Execute(parse(args)?)])
+        let line = parse(args)?;
+        view.check_programs(&line)?;
+        Ok(vec![Intent::Execute(line)])
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
@@ -113,6 +115,8 @@ fn execute(
 ) -> Result<Reply, Failure> {
     let line = parse(args)?;
     let processes = hands.processes()?;
+    // Once more: files may have changed while a person was asked.
+    processes.check_programs(&line)?;
     let (program, rest) = match line.argv() {
         Some([program, rest @ ..]) => (program.as_str(), rest.to_vec()),
         Some([]) | None => ("sh", vec!["-c".to_owned(), line.as_str().to_owned()]),

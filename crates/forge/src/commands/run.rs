@@ -51,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         .max_depth(project.max_depth())
         .max_children(project.max_children())
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
-        .approver(gather::approver(&args.approval, global, ambient))
+        .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
         .observer(Arc::new(Watcher::new(global.quiet, Some(transcript))))
         .build();

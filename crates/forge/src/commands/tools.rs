@@ -140,7 +140,7 @@ fn toolbox(
         &grant,
         Caller::new(name),
         &gather::os_sandbox(approval.no_os_sandbox),
-        gather::approver(approval, global, ambient),
+        gather::approver(approval, global, ambient, &project),
         recorder,
     )
 }

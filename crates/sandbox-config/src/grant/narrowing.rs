@@ -14,7 +14,7 @@ use crate::grant::limits::Limits;
 use crate::grant::meet::DrawnFrom;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules};
+use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules};
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
 use crate::grant::{Environment, Grant, Undeclared};
 use crate::syntax::text::Origin;
@@ -114,6 +114,7 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
     (proptest::collection::vec(rule, 0..4), fallback).prop_map(|(rules, default)| RuleList {
         rules,
         default,
+        programs: Programs::default(),
         origin: Origin::built_in(),
     })
 }

@@ -167,8 +167,43 @@ pub(crate) struct RuleList {
     pub(crate) rules: Vec<Rule>,
     /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
     pub(crate) default: Option<Verdict>,
+    pub(crate) programs: Programs,
     /// Where `shell` stands.
     pub(crate) origin: Origin,
+}
+
+/// `shell.allow` and `shell.deny` of one file: which programs may be started, whatever rules say.
+/// Every file from the project down is asked, so a child is allowed what all allow, and denied what
+/// any denies.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+/// #     "shell: { allow: [git, /usr/bin/make], deny: [rm] }\n").unwrap();
+/// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+/// let shell = project.ceiling().shell().unwrap();
+/// let programs = shell.programs().next().unwrap();
+/// assert_eq!(programs.allow().unwrap(), ["git", "/usr/bin/make"]);
+/// assert_eq!(programs.deny(), ["rm"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    pub(crate) allow: Option<Vec<String>>,
+    pub(crate) deny: Vec<String>,
+}
+
+impl Programs {
+    /// Names or absolute paths of the only programs; none: all but those denied.
+    #[must_use]
+    pub fn allow(&self) -> Option<&[String]> {
+        self.allow.as_deref()
+    }
+
+    /// Names or absolute paths of programs that never run.
+    #[must_use]
+    pub fn deny(&self) -> &[String] {
+        &self.deny
+    }
 }
 
 /// The rules that a grant holds: the project's, and each declaration's on the way down. Every
@@ -224,6 +259,14 @@ impl ShellRules {
             why: None,
             origin: Origin::built_in(),
         })
+    }
+
+    /// The lists of programs, from the project down; those that say nothing are left out.
+    pub fn programs(&self) -> impl Iterator<Item = &Programs> {
+        self.lists
+            .iter()
+            .map(|list| &list.programs)
+            .filter(|programs| **programs != Programs::default())
     }
 
     /// Every rule: list by list from the project down, in file order.
@@ -498,6 +541,7 @@ mod tests {
                 })
                 .collect(),
             default,
+            programs: Programs::default(),
             origin: Origin::built_in(),
         }
     }

@@ -265,6 +265,7 @@ pub struct Approval {
     /// true = a person is asked.
     pub(crate) by_risk: BTreeMap<Risk, bool>,
     pub(crate) by_tool: BTreeMap<String, bool>,
+    pub(crate) timeout_s: u64,
     /// What the person's own file asks for, whatever the project says.
     pub(crate) floor: Floor,
 }
@@ -284,6 +285,7 @@ impl Default for Approval {
             mode: ApprovalMode::Tool,
             by_risk: BTreeMap::new(),
             by_tool: BTreeMap::new(),
+            timeout_s: 300,
             floor: Floor::default(),
         }
     }
@@ -294,6 +296,12 @@ impl Approval {
     #[must_use]
     pub fn mode(&self) -> ApprovalMode {
         self.mode
+    }
+
+    /// Seconds after which a question that nobody answered counts as no.
+    #[must_use]
+    pub fn timeout_s(&self) -> u64 {
+        self.timeout_s
     }
 
     /// What the project says about a risk, if it says anything.

@@ -1,6 +1,6 @@
 //! From the merged tree to the ceiling: mounts, guards, and the sections that bind everybody.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::front::FrontEnd;
 use crate::front::choose::mount_table;
@@ -161,7 +161,8 @@ fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<Pa
     let Some(list) = top.strings(reports, "worker_paths") else {
         return vec![found.dir.join("workers"), found.dir.join(".workers")];
     };
-    let mut dirs = Vec::new();
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    let mut places: Vec<&Node> = Vec::new();
     for (text, node) in list {
         let path = Path::new(text);
         if text.is_empty() || text.contains('\0') || path.is_absolute() || climbs(path) {
@@ -174,9 +175,35 @@ fn worker_dirs(reports: &mut Reports, top: &Fields<'_>, found: &Found) -> Vec<Pa
             );
             continue;
         }
-        dirs.push(found.dir.join(path.components().collect::<PathBuf>()));
+        let dir = found.dir.join(lexically(path));
+        if let Some(twin) = dirs.iter().position(|known| *known == dir) {
+            reports.add(
+                Diagnostic::error(Code::BadValue, format!("`{text}` is searched already"))
+                    .at(&node.span)
+                    .related(&places[twin].span, "the first one")
+                    .help("remove one of them: each directory is searched once"),
+            );
+            continue;
+        }
+        dirs.push(dir);
+        places.push(node);
     }
     dirs
+}
+
+/// Without `.` and `..`, which do not climb.
+fn lexically(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    plain
 }
 
 /// `sandbox`: the front-end, and the guards that hold for every mount.

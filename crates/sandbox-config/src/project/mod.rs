@@ -6,6 +6,7 @@ pub(crate) mod discover;
 pub(crate) mod execution;
 pub(crate) mod expand;
 pub(crate) mod file_rules;
+pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod network;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::front::named::VERDICTS;
 use crate::grant::Environment;
 use crate::grant::limits::Limits;
-use crate::grant::shell::{Pattern, Rule, RuleList, ShellRules, example_words};
+use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules, example_words};
 use crate::grant::verdict::{Approval, ApprovalMode, Risk, Verdict};
+use crate::project::hooks::is_hook;
 use crate::project::walk::Walk;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
@@ -77,6 +78,9 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
             ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
         };
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
+    }
+    if let Some(seconds) = section.count(&mut walk.reports, "timeout_s") {
+        approval.timeout_s = seconds;
     }
     for (entry, asks) in booleans(walk, &section, "require_user_permission") {
         let name = entry.key.as_str();
@@ -170,7 +174,15 @@ pub(crate) fn shell(
         return (None, Environment::default());
     };
     let mut list = rules(&mut walk.reports, &section, entry.key_span.origin());
-    let configured = section.get("rules").is_some() || section.get("default").is_some();
+    let programs = programs(&mut walk.reports, &section);
+    let consent = section.get("rules").is_some() || section.get("default").is_some();
+    let configured = consent || programs.allow.is_some();
+    // A list of programs alone says what may run, not that it may run unasked.
+    let unstated = if consent {
+        Verdict::Block
+    } else {
+        Verdict::Ask
+    };
     // A pre-approved command runs a program without asking: exec risk, so a file that came with a
     // repository needs a yes, rule by rule. Without it the rule asks.
     for (rule, node) in &mut list.rules {
@@ -184,7 +196,8 @@ pub(crate) fn shell(
     let rules = configured.then(|| ShellRules {
         lists: vec![RuleList {
             rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
-            default: Some(list.default.unwrap_or(Verdict::Block)),
+            default: Some(list.default.unwrap_or(unstated)),
+            programs,
             origin: list.origin,
         }],
     });
@@ -202,11 +215,46 @@ pub(crate) fn worker_shell(reports: &mut Reports, entry: &Entry) -> Option<RuleL
     }
     let section = Fields::open(reports, &entry.node, "shell", WORKER_SHELL)?;
     let list = rules(reports, &section, entry.key_span.origin());
+    let programs = programs(reports, &section);
     Some(RuleList {
+        programs,
         rules: list.rules.into_iter().map(|(rule, _)| rule).collect(),
         default: list.default,
         origin: list.origin,
     })
+}
+
+/// `allow` and `deny`: programs, not commands.
+fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
+    let mut read = |key: &'static str| {
+        let list = section.strings(reports, key)?;
+        let mut names = Vec::new();
+        for (text, node) in list {
+            let parts: Vec<&str> = text.split('/').collect();
+            let name = !text.contains('/') && !text.is_empty();
+            let path = text.starts_with('/')
+                && parts[1..]
+                    .iter()
+                    .all(|part| !part.is_empty() && *part != "." && *part != "..");
+            let words = text.contains(|c: char| c.is_whitespace() || c.is_control());
+            if (name || path) && !words {
+                names.push(text.to_owned());
+                continue;
+            }
+            let message = format!("`{text}` is not a program");
+            let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+            reports.add(bad.help(if words {
+                "a program stands alone; commands with arguments are `shell.rules`"
+            } else {
+                "write a name (`git`) or an absolute path (`/usr/bin/git`)"
+            }));
+        }
+        Some(names)
+    };
+    Programs {
+        allow: read("allow"),
+        deny: read("deny").unwrap_or_default(),
+    }
 }
 
 static WORKER_SHELL: &Keys = &keys::WORKER_SHELL;
@@ -349,6 +397,13 @@ fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
         if !variable_name(&mut walk.reports, name, &node.span) {
             continue;
         }
+        if is_hook(name) {
+            let message = format!("`{name}` makes programs run other code and is never passed on");
+            let help = format!("give it a value of your own: `set: {{ {name}: … }}`");
+            let refused = Diagnostic::error(Code::BadValue, message).at(&node.span);
+            walk.reports.add(refused.help(help));
+            continue;
+        }
         let key = format!("shell.env.pass[{name}]");
         let passed_anyway = PASSED_ANYWAY.contains(&name);
         if passed_anyway || walk.agreed(&widening::PASS, &key, name, &node.span) {
@@ -381,19 +436,7 @@ fn hook_agreed(
     value: &str,
     span: &crate::syntax::text::Span,
 ) -> bool {
-    const PREFIXES: [&str; 8] = [
-        "LD_",
-        "DYLD_",
-        "GIT_",
-        "PYTHON",
-        "PERL5",
-        "RUBY",
-        "NODE_",
-        "JAVA_TOOL",
-    ];
-    const NAMES: [&str; 4] = ["BASH_ENV", "ENV", "SHELLOPTS", "PROMPT_COMMAND"];
-    let is_hook = PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name);
-    if !is_hook {
+    if !is_hook(name) {
         return true;
     }
     let key = format!("shell.env.set.{name}");

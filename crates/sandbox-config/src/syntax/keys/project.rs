@@ -272,7 +272,7 @@ pub(crate) static APPROVAL: Keys = Keys {
         )
         .default("{ writes_fs: true, network: true, exec: true }")
         .trust("when a hazardous risk is `false`"),
-        later(
+        now(
             "timeout_s",
             Shape::Count,
             "Seconds after which an unanswered question counts as no.",

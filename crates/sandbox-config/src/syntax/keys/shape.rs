@@ -130,6 +130,13 @@ pub(crate) static ENGINE: Like = Like {
     bad: "/run/docker.sock",
 };
 
+pub(crate) static PROGRAM: Like = Like {
+    what: "a program's name or absolute path, without arguments",
+    pattern: r"^(/([^/\s]+/)*)?[^/\s]+$",
+    good: "git",
+    bad: "git log",
+};
+
 pub(crate) static BELOW_PROJECT: Like = Like {
     what: "a path below the project",
     pattern: "^[^/]",

@@ -1,10 +1,12 @@
 //! Commands: the rules that decide about them, and their environment.
 
 use crate::syntax::keys::sandbox::{SOCKETS_HELP, VERDICT};
-use crate::syntax::keys::shape::{Names, Shape, VARIABLE};
+use crate::syntax::keys::shape::{Names, PROGRAM, Shape, VARIABLE};
 use crate::syntax::keys::{Key, Keys, RULES_HELP, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const PROGRAMS: Shape = Shape::List(&Shape::Like(&PROGRAM));
 
 const RULE_LIST: Shape = Shape::List(&Shape::Section(&RULE));
 
@@ -17,14 +19,19 @@ const RULES: Key = now(
 
 const DEFAULT: Shape = Shape::Words(&["blocked", "ask"], &[]);
 
-const ALLOW: Key = later(
+const ALLOW: Key = now(
     "allow",
-    TEXTS,
-    "Patterns of commands that run without asking.",
-)
-.trust("always");
+    PROGRAMS,
+    "The only programs that commands may start, by name or absolute path; rules still decide about consent.",
+);
 
-const DENY: Key = later("deny", TEXTS, "Patterns of commands that never run.").unites();
+const DENY: Key = now(
+    "deny",
+    PROGRAMS,
+    "Programs that commands never start, whatever `allow` and rules say.",
+)
+.default("[]")
+.unites();
 
 pub(crate) static SHELL: Keys = Keys {
     id: "shell",

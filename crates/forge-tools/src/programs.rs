@@ -1,0 +1,269 @@
+//! Which programs a command line may start, whatever rules say about its words. A name stands for
+//! the file that it leads to: `python` and `python3` are one program where one is a link to the
+//! other, and a file of the model's own that is called `git` is not git.
+//!
+//! What an allowed program starts by itself (`env`, `xargs`, a shell) is its own affair.
+
+use std::path::{Component, Path, PathBuf};
+
+use os_sandbox::{Access, Policy};
+
+use crate::call::{Code, Failure};
+use crate::command_line::CommandLine;
+
+/// Where names are looked up: the PATH that every command gets.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Links on the way to a file, at most.
+const MAX_LINKS: usize = 40;
+
+/// Programs that are many: which one is a matter of the name they are called by.
+const MULTI_CALL: [&str; 3] = ["busybox", "toybox", "coreutils"];
+
+/// Names (`git`) or absolute paths (`/usr/bin/git`) of programs.
+///
+/// ```
+/// use forge_tools::ProgramList;
+/// let list = ProgramList { allow: Some(vec!["git".into()]), deny: vec!["curl".into()] };
+/// assert_ne!(list, ProgramList::default());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramList {
+    /// Only these; `None`: all but those denied.
+    pub allow: Option<Vec<String>>,
+    /// None of these; wins over `allow`.
+    pub deny: Vec<String>,
+}
+
+/// What a word leads to.
+struct Program<'w> {
+    word: &'w str,
+    /// The names of the file and of every link on the way to it.
+    names: Vec<String>,
+    /// Where the word leads first, and the file in the end.
+    first: Option<PathBuf>,
+    real: Option<PathBuf>,
+}
+
+/// Checks every program of a line against every list.
+///
+/// # Errors
+///
+/// One is not allowed, or cannot be told.
+pub(crate) fn check(
+    lists: &[ProgramList],
+    line: &CommandLine,
+    policy: &Policy,
+) -> Result<(), Failure> {
+    if lists.is_empty() {
+        return Ok(());
+    }
+    if line.hides_commands() {
+        return Err(refused(line.as_str(), "it starts programs out of sight"));
+    }
+    let in_shell = line.argv().is_none();
+    for segment in line.segments() {
+        let Some(word) = segment.words().first() else {
+            continue;
+        };
+        // A variable can change what every name leads to, and an expansion is no name.
+        if in_shell && word.contains(['=', '$', '`', '*', '?', '[', '~', '{']) {
+            return Err(refused(word, "its program cannot be told beforehand"));
+        }
+        let program = Program::find(word, policy);
+        for list in lists {
+            if list.denies(&program, policy) {
+                return Err(refused(word, "it is denied here"));
+            }
+            if let Some(allow) = &list.allow
+                && !allow
+                    .iter()
+                    .any(|entry| program.is(entry, in_shell, policy))
+            {
+                let failure = refused(word, "it is not among the programs that may run here");
+                return Err(failure.hint(format!("Allowed programs: {}", allow.join(", "))));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refused(word: &str, why: &str) -> Failure {
+    let word = crate::escape_controls(word);
+    Failure::new(Code::Blocked, format!("Cannot run `{word}`: {why}."))
+        .hint("No approval changes this; do it another way.")
+}
+
+impl ProgramList {
+    fn denies(&self, program: &Program<'_>, policy: &Policy) -> bool {
+        let own_name = program.names.first().map(String::as_str);
+        let is_every_program = program.is_multi_call() && own_name == program.real_name();
+        (is_every_program && !self.deny.is_empty())
+            || self.deny.iter().any(|entry| {
+                let same_name = program.names.iter().any(|name| name == entry);
+                let denied = Program::find(entry, policy);
+                let same_file = program.real.is_some()
+                    && program.real == denied.real
+                    && !program.is_multi_call();
+                same_name || same_file
+            })
+    }
+}
+
+impl<'w> Program<'w> {
+    fn find(word: &'w str, policy: &Policy) -> Program<'w> {
+        let first = if word.contains('/') {
+            Some(host_path(word, policy))
+        } else {
+            let dirs = PATH.split(':').map(|dir| Path::new(dir).join(word));
+            dirs.into_iter().find(|path| path.is_file())
+        };
+        let mut names = vec![base_name(Path::new(word))];
+        let mut at = first.clone();
+        for _ in 0..MAX_LINKS {
+            let Some(link) = at.as_deref().and_then(|path| path.read_link().ok()) else {
+                break;
+            };
+            names.push(base_name(&link));
+            at = at
+                .as_deref()
+                .and_then(Path::parent)
+                .map(|dir| dir.join(&link));
+        }
+        let real = first.as_deref().and_then(|path| path.canonicalize().ok());
+        names.extend(real.as_deref().map(base_name));
+        Program {
+            word,
+            names,
+            first,
+            real,
+        }
+    }
+
+    /// Whether an entry of an allow list means this program.
+    fn is(&self, entry: &str, in_shell: bool, policy: &Policy) -> bool {
+        let meant = Program::find(entry, policy);
+        if self.real.is_none() {
+            // What no file has, only a shell has built in.
+            return in_shell && meant.real.is_none() && self.word == entry;
+        }
+        // What a command may replace could be another file a moment later.
+        let replaceable = self.first.as_deref().is_some_and(|path| {
+            path.parent()
+                .and_then(|dir| dir.canonicalize().ok())
+                .is_none_or(|dir| policy.allows(&dir.join("x"), Access::WRITE))
+        });
+        let same_name = entry.contains('/') || self.names.first() == meant.names.first();
+        same_name && self.real == meant.real && (!replaceable || self.first == meant.first)
+    }
+
+    fn real_name(&self) -> Option<&str> {
+        self.real.as_deref()?.file_name()?.to_str()
+    }
+
+    fn is_multi_call(&self) -> bool {
+        self.real_name()
+            .is_some_and(|name| MULTI_CALL.contains(&name))
+    }
+}
+
+/// The path of the host behind one that a command uses; its working directory is `/work`.
+fn host_path(word: &str, policy: &Policy) -> PathBuf {
+    let mut inside = PathBuf::from("/");
+    for component in Path::new("/work").join(word).components() {
+        match component {
+            Component::ParentDir => {
+                inside.pop();
+            }
+            Component::Normal(name) => inside.push(name),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    let below = policy.mounts().iter().filter_map(|mount| {
+        let shown = mount.shown_at().trim_start_matches('/');
+        let rest = inside
+            .strip_prefix(mount.inside())
+            .or_else(|_| inside.strip_prefix(Path::new("/work").join(shown)))
+            .ok()?;
+        Some((rest.as_os_str().len(), mount.host().join(rest)))
+    });
+    below
+        .min_by_key(|(left, _)| *left)
+        .map_or(inside.clone(), |(_, host)| host)
+}
+
+fn base_name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_the_file_it_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().canonicalize().unwrap();
+        symlink("/bin/rm", work.join("harmless")).unwrap();
+        symlink("/bin/cat", work.join("cat")).unwrap();
+        std::fs::write(work.join("git"), "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(work.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
+        let policy = Policy::builder()
+            .mount(&work, "/", Access::ALL)
+            .build()
+            .unwrap();
+        let allow = |names: &[&str], deny: &[&str]| ProgramList {
+            allow: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            deny: deny.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let only_cat = vec![allow(&["cat"], &[])];
+        let no_rm = vec![ProgramList {
+            allow: None,
+            deny: vec!["rm".into()],
+        }];
+        let both = vec![
+            allow(&["cat", "rm", "cd"], &[]),
+            allow(&["cat", "cd"], &["rm"]),
+        ];
+        for (lists, line, runs) in [
+            (&only_cat, "cat x", true),
+            (&only_cat, "/bin/cat x", true),
+            (&only_cat, "/usr/bin/cat x", true),
+            (&only_cat, "rm x", false),
+            (&only_cat, "cat x | cat", true),
+            (&only_cat, "cat x | rm y", false),
+            (&only_cat, "cat x && ./git", false),
+            (&only_cat, "nonsense", false),
+            (&only_cat, "cd /", false),
+            // A link that the command may replace could lead elsewhere a moment later.
+            (&only_cat, "./cat x", false),
+            (&only_cat, "cat \"$(rm x)\"", false),
+            (&only_cat, "PATH=. cat x", false),
+            (&only_cat, "$x y; cat", false),
+            (&no_rm, "cat x", true),
+            (&no_rm, "nonsense", true),
+            (&no_rm, "./git", true),
+            (&no_rm, "rm x", false),
+            (&no_rm, "/bin/rm x", false),
+            (&no_rm, "./harmless x", false),
+            (&no_rm, "cat x; /bin/r? x", false),
+            (&no_rm, "PATH=. harmless; cat", false),
+            (&both, "cat x", true),
+            (&both, "cd d && cat x", true),
+            (&both, "rm x", false),
+        ] {
+            let parsed = CommandLine::parse(line).unwrap();
+            assert_eq!(check(lists, &parsed, &policy).is_ok(), runs, "{line}");
+        }
+        assert!(check(&[], &CommandLine::parse("rm x").unwrap(), &policy).is_ok());
+        let failure = check(&only_cat, &CommandLine::parse("rm x").unwrap(), &policy);
+        assert_eq!(
+            failure.unwrap_err().to_string(),
+            "Cannot run `rm`: it is not among the programs that may run here.\nAllowed programs: cat"
+        );
+    }
+}
