@@ -30,6 +30,8 @@ limits: { max_turns: 20 }
 delegation: { max_depth: 2 }
 execution: { mode: prefer_local }
 docker: { enabled: false }
+git: { mode: read_only }
+require: boundaries
 ",
     ),
     (
@@ -86,6 +88,11 @@ sandbox:
   require_os_sandbox: true
   protect: [Makefile, /settings]
   hide: [\"*.key\"]
+  hardlinks: deny
+  quota: { max_files: 10000 }
+  strict_paths: true
+  unix_sockets: [\"/run/user/1000/agent.sock\"]
+  survivors: ended
 ",
     ),
     (
@@ -123,6 +130,19 @@ sandbox:
 ",
     ),
     (
+        "quota",
+        "\
+sandbox:
+  quota: { max_bytes: 1000000000, max_files: 10000 }
+",
+    ),
+    (
+        "git",
+        "\
+git: { mode: read_only }
+",
+    ),
+    (
         "path",
         "\
 sandbox:
@@ -133,6 +153,9 @@ sandbox:
       suffixes: [.md]
       max_file_bytes: 10000000
       approval: { write: ask }
+      hardlinks: deny
+      quota: { max_files: 500 }
+      strict_paths: true
 ",
     ),
     (
@@ -154,6 +177,9 @@ sandbox:
       suffixes: [.md, .json]
       max_file_bytes: 10000000
       approval: { write: preApproved }
+      hardlinks: deny
+      quota: { max_bytes: 100000000 }
+      strict_paths: true
 ",
     ),
     (
@@ -178,6 +204,7 @@ network:
         "\
 approval:
   mode: tool
+  timeout_s: 120
   require_user_permission: { delete_file: true }
   require_user_permission_by_risk: { writes_workspace: true, exec: true }
 ",
@@ -190,6 +217,8 @@ shell:
     - { pattern: \"git (log|show|status) *\", approval: ask }
     - { pattern: \"rm *\", approval: blocked, why: use delete_file }
   default: blocked
+  allow: [git, /usr/bin/make]
+  deny: [curl]
   env: { set: { CI: \"1\" } }
 ",
     ),
@@ -282,6 +311,7 @@ instructions: Format what you are given.
 sandbox:
   zones:
     - { name: workspace, mode: ro }
+  unix_sockets: closed
 ---
 Read everything; write nothing.
 ",
@@ -314,6 +344,8 @@ Hand each file of data to a worker that writes.
 shell:
   rules: [{ pattern: \"grep *\", approval: ask }]
   default: ask
+  allow: [grep]
+  deny: [find]
 ---
 Search before you answer.
 ",

@@ -34,6 +34,13 @@ fn rows() -> Vec<Flip> {
         r#"{"path":"/d/twin","content":"x"}"#,
     ];
     const READ: &[&str] = &["tools", "call", "read_file", r#"{"path":"/d/one"}"#];
+    const ECHO: &[&str] = &[
+        "tools",
+        "call",
+        "--yes",
+        "shell",
+        r#"{"command":"echo hello"}"#,
+    ];
     const TRUE: &[&str] = &["exec", "--", "true"];
     const LOUD: &[&str] = &[
         "tools",
@@ -146,6 +153,27 @@ fn rows() -> Vec<Flip> {
                 "cd d && echo x > .git/commondir && echo made",
             ],
             then: [(0, "made"), (2, "commondir")],
+        },
+        Flip {
+            key: "shell.allow",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask, allow: [cat, ls] }",
+            args: ECHO,
+            then: [(0, "hello"), (1, "Allowed programs: cat, ls")],
+        },
+        Flip {
+            key: "shell.allow, resolved",
+            without: "shell: { allow: [echo] }",
+            with: "shell: { allow: [/usr/bin/echo] }",
+            args: ECHO,
+            then: [(0, "hello"), (0, "hello")],
+        },
+        Flip {
+            key: "shell.deny",
+            without: "shell: { allow: [echo] }",
+            with: "shell: { allow: [echo], deny: [echo] }",
+            args: ECHO,
+            then: [(0, "hello"), (1, "denied here")],
         },
         Flip {
             key: "limits.max_stdout_kb",
@@ -334,4 +362,30 @@ fn what_is_left_behind_is_ended_unless_the_receipt_says_otherwise() {
             "{word} {trust}"
         );
     }
+}
+
+#[test]
+fn a_question_on_a_terminal_ends() {
+    let world = World::new(&[(
+        FILE,
+        "approval: { timeout_s: 1 }\nshell: { default: ask }\n",
+    )]);
+    let forge = crate::support::forge_program().display();
+    let command = format!("exec {forge} tools call shell '{{\"command\":\"echo hello\"}}'");
+    // script(1) gives it a terminal, on which nobody types before it has ended.
+    let mut child = world
+        .command(
+            std::path::Path::new("script"),
+            &["-qec", &command, "/dev/null"],
+        )
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let keys = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(keys);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("nobody answered within 1 seconds"), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
 }
