@@ -1,40 +1,195 @@
 //! Where a project file is looked for, and what holds without one.
 
+use std::path::Path;
+
 use sandbox_config::{ConfigChoice, Mode, Sources, WithoutFile, load};
 
 use crate::support::{CONFIG, Scratch, codes};
 
-#[test]
-fn from_below() {
-    let scratch = Scratch::with_config("name: above\n").dir("a/b");
-    let project = load(&Sources::new(scratch.path().join("a/b"))).unwrap();
-    assert_eq!(project.dir(), scratch.path());
-    assert_eq!(project.file(), Some(scratch.path().join(CONFIG).as_path()));
-    // The sandbox root lies at the project, wherever one starts (F000-06).
-    assert!(
-        project
-            .ceiling()
-            .mount("cache")
-            .unwrap()
-            .host()
-            .starts_with(scratch.path().join(".sandbox"))
-    );
+/// What lies below the project's parent, where one starts, where home is, what was asked for, and
+/// the file that is found; `Err` is a code.
+struct Row {
+    about: &'static str,
+    /// Files by name; a name that ends in `/` is a directory.
+    tree: &'static [(&'static str, &'static str)],
+    start: &'static str,
+    home: Option<&'static str>,
+    choice: Asked,
+    found: Result<Option<&'static str>, &'static str>,
 }
 
-#[test]
-fn not_beyond_a_repository_nor_in_the_home_directory() {
-    let scratch = Scratch::with_config("name: above\n")
-        .dir("repo/.git")
-        .dir("repo/src");
-    let project = load(&Sources::new(scratch.path().join("repo/src"))).unwrap();
-    assert_eq!(project.file(), None);
+enum Asked {
+    Nothing,
+    /// `--config`
+    File(&'static str),
+    /// `--no-config`
+    None,
+}
 
-    let scratch = Scratch::with_config("name: above\n").dir("a");
-    let mut sources = Sources::new(scratch.path().join("a"));
-    sources.home = Some(scratch.path());
-    assert_eq!(load(&sources).unwrap().file(), None);
-    sources.start = scratch.path();
-    assert!(load(&sources).unwrap().file().is_some());
+const GOOD: &str = "name: found\n";
+const BROKEN: &str = "name: [\n";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { about: "the start itself",
+        tree: &[("p/program.yml", GOOD)],
+        start: "p", home: None, choice: Asked::Nothing, found: Ok(Some("p/program.yml")) },
+    Row { about: "F000-02: above the start",
+        tree: &[("p/golem-forge.config.yaml", GOOD), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(Some("p/golem-forge.config.yaml")) },
+    Row { about: "the nearest of several, whatever its name",
+        tree: &[("p/golem-forge.config.yaml", GOOD), ("p/a/program.yml", GOOD), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(Some("p/a/program.yml")) },
+    Row { about: "files of such names in directories beside the way are nobody's",
+        tree: &[("p/other/program.yaml", GOOD), ("p/a/", "")],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "beside a .git",
+        tree: &[("p/.git/", ""), ("p/program.yaml", GOOD), ("p/a/", "")],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Ok(Some("p/program.yaml")) },
+    Row { about: "not above a .git",
+        tree: &[("p/program.yaml", GOOD), ("p/a/.git/", ""), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "a linked worktree's .git is a file",
+        tree: &[("p/program.yaml", GOOD), ("p/a/.git", "gitdir: x\n"), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "not in the home directory when one starts below it",
+        tree: &[("home/program.yaml", GOOD), ("home/p/", "")],
+        start: "home/p", home: Some("home"), choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "nor above it",
+        tree: &[("program.yaml", GOOD), ("home/p/", "")],
+        start: "home/p", home: Some("home"), choice: Asked::Nothing, found: Ok(None) },
+    Row { about: "in the home directory when one starts there",
+        tree: &[("home/program.yaml", GOOD)],
+        start: "home", home: Some("home"), choice: Asked::Nothing, found: Ok(Some("home/program.yaml")) },
+    Row { about: "below the home directory",
+        tree: &[("home/p/program.yaml", GOOD), ("home/p/a/", "")],
+        start: "home/p/a", home: Some("home"), choice: Asked::Nothing, found: Ok(Some("home/p/program.yaml")) },
+    Row { about: "two names in one directory",
+        tree: &[("p/golem-forge.config.yml", GOOD), ("p/program.yaml", GOOD), ("p/a/", "")],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Err("config.two_files") },
+    Row { about: "two names above the one that is found are not looked at",
+        tree: &[("p/program.yml", GOOD), ("p/program.yaml", GOOD), ("p/a/program.yml", GOOD)],
+        start: "p/a", home: None, choice: Asked::Nothing, found: Ok(Some("p/a/program.yml")) },
+    Row { about: "a broken file is fatal, though a good one lies above",
+        tree: &[("p/program.yaml", GOOD), ("p/a/program.yaml", BROKEN), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Err("config.syntax") },
+    Row { about: "so is a directory of that name",
+        tree: &[("p/program.yaml", GOOD), ("p/a/program.yaml/", ""), ("p/a/b/", "")],
+        start: "p/a/b", home: None, choice: Asked::Nothing, found: Err("config.unreadable") },
+    Row { about: "--config, from the start; its directory is the project",
+        tree: &[("p/program.yaml", GOOD), ("p/other/mine.yaml", GOOD)],
+        start: "p", home: None, choice: Asked::File("other/mine.yaml"), found: Ok(Some("p/other/mine.yaml")) },
+    Row { about: "--config looks at nothing else",
+        tree: &[("p/program.yaml", BROKEN), ("p/program.yml", BROKEN), ("p/mine.yaml", GOOD)],
+        start: "p", home: None, choice: Asked::File("mine.yaml"), found: Ok(Some("p/mine.yaml")) },
+    Row { about: "--config of a file that is absent",
+        tree: &[("p/program.yaml", GOOD)],
+        start: "p", home: None, choice: Asked::File("mine.yaml"), found: Err("config.unreadable") },
+    Row { about: "--no-config, beside a broken file",
+        tree: &[("p/program.yaml", BROKEN)],
+        start: "p", home: None, choice: Asked::None, found: Ok(None) },
+];
+
+#[test]
+fn which_file_is_found() {
+    for row in ROWS {
+        let scratch = row
+            .tree
+            .iter()
+            .fold(Scratch::new(), |scratch, (name, text)| {
+                match name.strip_suffix('/') {
+                    Some(dir) => scratch.dir(dir),
+                    None => scratch.file(name, text),
+                }
+            });
+        let at = |path: &str| scratch.path().join(path);
+        let mut sources = Sources::new(at(row.start));
+        sources.home = row.home.map(at);
+        sources.choice = match row.choice {
+            Asked::Nothing => ConfigChoice::Discover,
+            Asked::File(file) => ConfigChoice::File(file.into()),
+            Asked::None => ConfigChoice::None,
+        };
+        let project = match (load(&sources), row.found) {
+            (Ok(project), Ok(_)) => project,
+            (Err(mistakes), Err(code)) => {
+                assert_eq!(codes(&mistakes), [code], "{}", row.about);
+                continue;
+            }
+            (loaded, _) => panic!("{}: {loaded:?}", row.about),
+        };
+        let file = row.found.unwrap_or_default().map(at);
+        assert_eq!(project.file(), file.as_deref(), "{}", row.about);
+        let dir = file
+            .as_deref()
+            .and_then(Path::parent)
+            .map_or(at(row.start), Path::to_path_buf);
+        assert_eq!(project.dir(), dir, "{}", row.about);
+        // The sandbox root lies at the project, wherever one starts (F000-06).
+        let cache = project
+            .ceiling()
+            .mount("cache")
+            .map(|mount| mount.host().to_path_buf());
+        let zones = file.is_none_or(|file| !file.to_string_lossy().contains("program"));
+        assert_eq!(
+            cache,
+            zones.then(|| dir.join(".sandbox/cache")),
+            "{}",
+            row.about
+        );
+    }
+}
+
+/// Names the directory that the test, started once more, looks for a project file from.
+const BELOW_BOUNDARY: &str = "FORGE_TEST_BELOW_BOUNDARY";
+
+/// A file system is mounted where nobody else sees it, and this very test is run again there.
+#[test]
+fn a_file_system_of_its_own_is_a_boundary() {
+    if let Some(start) = std::env::var_os(BELOW_BOUNDARY) {
+        assert_eq!(load(&Sources::new(start)).unwrap().file(), None);
+        return;
+    }
+    const NOT_HERE: i32 = 77;
+    let scratch = Scratch::with_config(GOOD).dir("disk");
+    let mount = format!("mount -t tmpfs none \"$1\" && mkdir \"$1/sub\" || exit {NOT_HERE}");
+    let again = |script: &str| {
+        std::process::Command::new("unshare")
+            .args([
+                "--mount",
+                "sh",
+                "-c",
+                &format!("{script}\nexec \"$2\" --exact \"$3\""),
+            ])
+            .arg("sh")
+            .arg(scratch.path().join("disk"))
+            .arg(std::env::current_exe().unwrap())
+            .arg("discovery::a_file_system_of_its_own_is_a_boundary")
+            .env(BELOW_BOUNDARY, scratch.path().join("disk/sub"))
+            .output()
+    };
+    let output = match again(&mount) {
+        Ok(output) if output.status.code() != Some(NOT_HERE) => output,
+        not_here => {
+            eprintln!("skipped: no file system can be mounted here: {not_here:?}");
+            return;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(1) && said.is_empty() {
+        eprintln!(
+            "skipped: unshare: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return;
+    }
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+    // Without the mount the file above is found, so it is the mount that hides it.
+    let without = again("mkdir \"$1/sub\"").unwrap();
+    assert!(!without.status.success());
 }
 
 #[test]
@@ -58,20 +213,6 @@ fn every_name_is_read() {
         let scratch = Scratch::new().file(name, "name: found\n");
         assert_eq!(scratch.load().unwrap().name(), "found", "{name}");
     }
-}
-
-#[test]
-fn named_or_refused_by_hand() {
-    let scratch = Scratch::with_config("name: a\n").file("other/b.yaml", "name: b\n");
-    let mut sources = scratch.sources();
-    sources.choice = ConfigChoice::File("other/b.yaml".into());
-    let project = load(&sources).unwrap();
-    assert_eq!(
-        (project.name(), project.dir()),
-        ("b", scratch.path().join("other").as_path())
-    );
-    sources.choice = ConfigChoice::None;
-    assert_eq!(load(&sources).unwrap().file(), None);
 }
 
 #[test]
