@@ -87,3 +87,5 @@ mod agreement;
 mod flips;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod user_rows;

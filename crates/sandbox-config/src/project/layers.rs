@@ -2,8 +2,8 @@
 //! the project's tree before it is walked. Every node keeps its text, so a mistake in a flag
 //! points at the flag, and a widening value of one's own needs nobody's trust.
 //!
-//! Mappings merge; lists replace, except `sandbox.protect`, `sandbox.hide`, `log.redact` and
-//! blocked shell rules, which unite.
+//! Mappings merge; lists replace, except `sandbox.protect`, `sandbox.hide`, `shell.deny`,
+//! `log.redact` and blocked shell rules, which unite.
 
 use std::sync::Arc;
 
@@ -224,7 +224,7 @@ fn merge(node: &mut Node, new: Node, path: &mut Vec<String>) {
             if let Value::List(old) = &node.value {
                 let keys: Vec<&str> = path.iter().map(String::as_str).collect();
                 match keys[..] {
-                    ["sandbox", "protect" | "hide"] | ["log", "redact"] => {
+                    ["sandbox", "protect" | "hide"] | ["shell", "deny"] | ["log", "redact"] => {
                         list.extend(old.iter().cloned());
                     }
                     ["shell", "rules"] => {

@@ -16,6 +16,7 @@ pub(crate) mod settings;
 pub(crate) mod sources;
 pub(crate) mod trust;
 pub(crate) mod user;
+pub(crate) mod user_keys;
 pub(crate) mod walk;
 pub(crate) mod widening;
 

@@ -2,66 +2,24 @@
 //! met with the project's tree before that is walked: whatever the walk reads then, from whichever
 //! layer, is at most what the person's own file allows, and every value knows who said it.
 //!
-//! One table says which keys that are, and what the meet of two values is. A key without a row is
-//! refused in a user file, so a new key of projects limits nothing by accident.
+//! `user_keys.rs` says which keys that are, and what the meet of two values is. A key without a row
+//! is refused.
 
 use crate::grant::Grant;
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::project::Found;
 use crate::project::ceiling::read_project;
-use crate::project::layers::{Overlay, is_blocked, lay};
-use crate::project::preferences;
+use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
 use crate::project::sections::APPROVAL_MODES;
 use crate::project::sources::{Sources, Trust};
+use crate::project::user_keys::{Meet, Role, role};
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
-use crate::syntax::keys::{self, Keys, canonical};
+use crate::syntax::keys::{self, canonical};
 use crate::syntax::read::read;
 use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{self, Entry, Node, Value};
-
-/// How two values of one key meet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Meet {
-    /// `false`, then fewer hosts, then `true`.
-    Network,
-    /// `approval.mode`, by strictness.
-    Mode,
-    /// `true` if either says so.
-    True,
-    /// The smaller number; this table says what holds when nobody names one.
-    Least(&'static Keys),
-    /// Both lists.
-    Unite,
-    /// The blocked rules of both; a user file has no others.
-    Blocked,
-    /// What is in both lists.
-    Within,
-}
-
-/// Every key by which a user file limits.
-pub(crate) const CEILING: [(&str, Meet); 19] = [
-    ("network", Meet::Network),
-    ("approval.mode", Meet::Mode),
-    ("approval.require_user_permission.*", Meet::True),
-    ("approval.require_user_permission_by_risk.*", Meet::True),
-    ("approval.timeout_s", Meet::Least(&keys::APPROVAL)),
-    ("shell.rules", Meet::Blocked),
-    ("shell.deny", Meet::Unite),
-    ("shell.env.pass", Meet::Within),
-    ("sandbox.protect", Meet::Unite),
-    ("sandbox.hide", Meet::Unite),
-    ("sandbox.require_os_sandbox", Meet::True),
-    ("sandbox.strict_paths", Meet::True),
-    ("log.redact", Meet::Unite),
-    ("limits.*", Meet::Least(&keys::LIMITS)),
-    ("docker.cpu_limit", Meet::Least(&keys::DOCKER)),
-    ("docker.mem_limit_mb", Meet::Least(&keys::DOCKER)),
-    ("docker.pids_limit", Meet::Least(&keys::DOCKER)),
-    ("delegation.max_depth", Meet::Least(&keys::DELEGATION)),
-    ("delegation.max_children", Meet::Least(&keys::DELEGATION)),
-];
 
 /// A user file that holds no mistake.
 #[derive(Debug)]
@@ -118,19 +76,19 @@ pub(crate) fn user_file(
     (reports.errors() == before).then_some(UserFile { tree, ceiling })
 }
 
-/// A value of the user file with its row; none: a preference or a mistake.
+/// A value of the user file with its role; none: there is no such key.
 struct Leaf<'n> {
     keys: Vec<&'n Entry>,
     node: &'n Node,
-    meet: Option<Meet>,
+    role: Option<Role>,
 }
 
 /// Every value, as deep as the table knows it.
 fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
     fn below<'n>(node: &'n Node, keys: &mut Vec<&'n Entry>, list: &mut Vec<Leaf<'n>>) {
         let names: Vec<&str> = keys.iter().map(|entry| canonical(&entry.key)).collect();
-        let row = CEILING.iter().find(|(pattern, _)| fits(pattern, &names));
-        match (&node.value, row) {
+        let role = role(&names);
+        match (&node.value, role) {
             (Value::Map(entries), None) => {
                 for entry in entries.iter().filter(|entry| !entry.key.starts_with("x-")) {
                     keys.push(entry);
@@ -140,10 +98,10 @@ fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
             }
             // A section without keys.
             (Value::Null, None) => {}
-            (_, row) => list.push(Leaf {
+            (_, role) => list.push(Leaf {
                 keys: keys.clone(),
                 node,
-                meet: row.map(|(_, meet)| *meet),
+                role,
             }),
         }
     }
@@ -152,55 +110,51 @@ fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
     list
 }
 
-fn fits(pattern: &str, keys: &[&str]) -> bool {
-    let mut keys = keys.iter();
-    pattern
-        .split('.')
-        .all(|part| keys.next().is_some_and(|key| part == "*" || part == *key))
-        && keys.next().is_none()
-}
-
 impl Leaf<'_> {
-    fn dotted(&self) -> String {
-        let names: Vec<&str> = self
-            .keys
-            .iter()
-            .map(|entry| canonical(&entry.key))
-            .collect();
-        names.join(".")
+    fn names(&self) -> Vec<&str> {
+        let names = self.keys.iter().map(|entry| canonical(&entry.key));
+        names.collect()
     }
 
-    fn is_preference(&self) -> bool {
-        let key = self.dotted();
-        key == "version" || preferences::KEYS.contains(&key.as_str())
+    fn dotted(&self) -> String {
+        self.names().join(".")
     }
 
     fn check(&self, reports: &mut Reports) {
-        let key = self.dotted();
+        match self.role {
+            Some(Role::Limit(meet)) => self.check_limit(reports, meet),
+            Some(Role::Preference | Role::Own) => {}
+            Some(Role::No(why)) => self.refuse(reports, why),
+            None => self.refuse(
+                reports,
+                "your own file names preferences, and what holds at most in every project",
+            ),
+        }
+    }
+
+    fn refuse(&self, reports: &mut Reports, why: &str) {
         let Some(last) = self.keys.last() else { return };
-        let Some(meet) = self.meet else {
-            if !self.is_preference() {
-                reports.add(
-                    Diagnostic::error(
-                        Code::UnknownKey,
-                        format!("`{key}` belongs to a project file"),
-                    )
-                    .at(&last.key_span)
-                    .help(
-                        "your own file names preferences, and what holds at most in every project",
-                    ),
-                );
-            }
-            return;
-        };
+        let message = format!("`{}` belongs to a project file", self.dotted());
+        reports.add(
+            Diagnostic::error(Code::UnknownKey, message)
+                .at(&last.key_span)
+                .help(why),
+        );
+    }
+
+    fn check_limit(&self, reports: &mut Reports, meet: Meet) {
         let gives_nothing = match (meet, &self.node.value) {
-            (Meet::Network, Value::Bool(true)) | (Meet::True, Value::Bool(false)) => true,
+            (Meet::Network | Meet::False, Value::Bool(true)) | (Meet::True, Value::Bool(false)) => {
+                true
+            }
             (Meet::Mode, _) => mode(self.node) == Some(0),
+            (Meet::Stricter(words), Value::Str(word)) => words.strictness(word) == Some(0),
             _ => false,
         };
         if gives_nothing {
+            let message = format!("`{}` here limits nothing", self.dotted());
             reports.add(
-                Diagnostic::warning(Code::NoEffect, format!("`{key}` here limits nothing"))
+                Diagnostic::warning(Code::NoEffect, message)
                     .at(&self.node.span)
                     .help("your own file says what holds at most; a project or a flag asks for it"),
             );
@@ -222,7 +176,7 @@ impl UserFile {
     pub(crate) fn preferences(&self) -> impl Iterator<Item = (String, &Node)> {
         leaves(&self.tree)
             .into_iter()
-            .filter(Leaf::is_preference)
+            .filter(|leaf| matches!(leaf.role, Some(Role::Preference)))
             .map(|leaf| (leaf.dotted(), leaf.node))
     }
 
@@ -234,52 +188,56 @@ impl UserFile {
     /// Meet the tree of project, variables and flags with this one.
     pub(crate) fn meet(&self, reports: &mut Reports, root: &mut Node) {
         for leaf in leaves(&self.tree) {
-            let names: Vec<&str> = leaf
-                .keys
-                .iter()
-                .map(|entry| canonical(&entry.key))
-                .collect();
-            let there = find(root, &names);
-            match (leaf.meet, there) {
-                (None, None) if leaf.is_preference() && names != ["version"] => insert(root, &leaf),
-                (None, _) => {}
-                (Some(meet), None) => {
-                    if narrows_default(meet, names.last().copied().unwrap_or(""), leaf.node) {
-                        insert(root, &leaf);
-                    }
-                }
-                (Some(Meet::Blocked), Some(rules)) => {
-                    if let (Value::List(rules), Value::List(own)) =
-                        (&mut rules.value, &leaf.node.value)
-                    {
-                        for rule in own {
-                            let said = rule.to_json();
-                            if !rules.iter().any(|other| other.to_json() == said) {
-                                rules.push(rule.clone());
-                            }
-                        }
-                    }
-                }
-                (Some(Meet::Unite), Some(_)) => insert(root, &leaf),
-                (Some(meet), Some(there)) => {
-                    meet_one(reports, meet, &leaf, there);
-                }
-            }
-        }
-        self.block_where_only_a_default_speaks(root);
-    }
-
-    /// A project that offers the shell by `default` or `allow` alone has no list to add to.
-    fn block_where_only_a_default_speaks(&self, root: &mut Node) {
-        let offers = find(root, &["shell", "default"]).is_some()
-            || find(root, &["shell", "allow"]).is_some();
-        if find(root, &["shell", "rules"]).is_none() && offers {
-            for leaf in leaves(&self.tree) {
-                if matches!(leaf.meet, Some(Meet::Blocked)) {
+            match leaf.role {
+                Some(Role::Preference) if find(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
+                Some(Role::Preference | Role::Own | Role::No(_)) | None => {}
+                Some(Role::Limit(meet)) => limit(reports, root, &leaf, meet),
             }
         }
+        drop_second_spelling(root);
+    }
+}
+
+/// What a project may say in another way, and there is one value of.
+const SECOND_SPELLING: (&[&str], &str) = (&["execution", "mode"], "execution_mode");
+
+fn limit(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>, meet: Meet) {
+    let names = leaf.names();
+    let (first, second) = SECOND_SPELLING;
+    let mut is_said = false;
+    if names == first
+        && let Some(there) = find(root, &[second])
+    {
+        is_said = true;
+        meet_one(reports, meet, leaf, there);
+    }
+    if let Some(there) = find(root, &names) {
+        return meet_one(reports, meet, leaf, there);
+    }
+    if !is_said
+        && is_offered(root, &names)
+        && narrows_default(meet, names.last().copied().unwrap_or(""), leaf)
+    {
+        insert(root, leaf);
+    }
+}
+
+/// A shell is the project's to offer: no key of a user file may bring one about.
+fn is_offered(root: &mut Node, names: &[&str]) -> bool {
+    let mut is_said = |key| find(root, &["shell", key]).is_some();
+    names.first() != Some(&"shell") || is_said("rules") || is_said("default") || is_said("allow")
+}
+
+/// Where both spellings were cut down to what the user file says, one is enough.
+fn drop_second_spelling(root: &mut Node) {
+    let (first, second) = SECOND_SPELLING;
+    let of_user =
+        |node: Option<&mut Node>| node.is_some_and(|node| matches!(node.span.layer(), Layer::User));
+    if of_user(find(root, first)) && of_user(find(root, &[second])) {
+        let kept = take_entries(root).into_iter();
+        root.value = Value::Map(kept.filter(|entry| entry.key != second).collect());
     }
 }
 
@@ -312,18 +270,22 @@ fn insert(root: &mut Node, leaf: &Leaf<'_>) {
 }
 
 /// Whether a value is stricter than what holds when a project says nothing.
-fn narrows_default(meet: Meet, key: &str, own: &Node) -> bool {
+fn narrows_default(meet: Meet, key: &str, leaf: &Leaf<'_>) -> bool {
+    let own = leaf.node;
     match meet {
-        // Off, nothing passed and no shell are the defaults.
-        Meet::Network | Meet::Within | Meet::Blocked => false,
+        // Off, and nothing passed, are the defaults.
+        Meet::Network | Meet::Within | Meet::False => false,
         Meet::Mode => mode(own) > Some(1),
         Meet::True => matches!(own.value, Value::Bool(true)),
+        Meet::Stricter(words) => {
+            text(own).and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
+        }
         Meet::Least(table) => {
             let row = table.list.iter().find(|row| row.name == key);
             let default = row.and_then(|row| row.default.parse::<f64>().ok());
             number(own).is_some_and(|own| own < default.unwrap_or(f64::INFINITY))
         }
-        Meet::Unite => true,
+        Meet::Unite | Meet::Only | Meet::Blocked => true,
     }
 }
 
@@ -343,12 +305,22 @@ fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node
         Meet::True => {
             matches!(own.value, Value::Bool(true)) && matches!(there.value, Value::Bool(false))
         }
+        Meet::False => {
+            matches!(own.value, Value::Bool(false)) && matches!(there.value, Value::Bool(true))
+        }
+        Meet::Stricter(words) => {
+            let strictness = |node| text(node).and_then(|word| words.strictness(word));
+            match (strictness(own), strictness(there)) {
+                (Some(own), Some(there)) => there < own,
+                _ => false,
+            }
+        }
         Meet::Least(_) => match (number(own), number(there)) {
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
-        Meet::Within => return within(reports, leaf, own, there),
-        Meet::Unite | Meet::Blocked => false,
+        Meet::Within | Meet::Only => return within(reports, leaf, own, there),
+        Meet::Unite | Meet::Blocked => return add(own, there),
     };
     if exceeds {
         report(reports, leaf, &own.span, &there.span);
@@ -383,6 +355,18 @@ fn moved(node: &Node, span: &Span) -> Node {
     Node {
         value,
         span: span.clone(),
+    }
+}
+
+/// Both lists.
+fn add(own: &Node, there: &mut Node) {
+    if let (Value::List(own), Value::List(items)) = (&own.value, &mut there.value) {
+        for item in own {
+            let said = item.to_json();
+            if !items.iter().any(|other| other.to_json() == said) {
+                items.push(item.clone());
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every key that needs a person's yes when it comes from a file of the repository (interfaces
 //! 2.6), as one table: which keys, why, and what happens without the yes. The walk asks by rule,
-//! `docs/trust.md` prints the table, and a test tries every example both ways.
+//! `docs/configuration.md` prints the table, and a test tries every example both ways.
 
 /// A kind of key that widens, and what becomes of it while nobody has agreed.
 ///

@@ -1,0 +1,171 @@
+//! Every key of projects, and what it is in the person's own file: a limit over every project with
+//! the meet of two values, a preference, or nothing, with the reason. A test wants a row for every
+//! key that is read, so a new key of projects neither limits nothing by accident nor is forgotten.
+
+use crate::syntax::keys::{self, Keys};
+
+/// What a key is in a user file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// Its value holds at most.
+    Limit(Meet),
+    /// Its value gives way to every stronger layer.
+    Preference,
+    /// About this text alone.
+    Own,
+    /// Refused, because.
+    No(&'static str),
+}
+
+/// How two values of one key meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meet {
+    /// `false`, then fewer hosts, then `true`.
+    Network,
+    /// `approval.mode`, by strictness.
+    Mode,
+    /// `true` if either says so.
+    True,
+    /// `false` if either says so; it is the default.
+    False,
+    /// The stricter word.
+    Stricter(Words),
+    /// The smaller number; this table says what holds when nobody names one.
+    Least(&'static Keys),
+    /// Both lists.
+    Unite,
+    /// The blocked rules of both; a user file has no others.
+    Blocked,
+    /// What is in both lists; nothing is the default.
+    Within,
+    /// What is in both lists; everything is the default.
+    Only,
+}
+
+/// The words of a key, and which of them holds where nobody says one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
+    /// From the loosest to the strictest.
+    pub(crate) order: &'static [&'static str],
+    pub(crate) unsaid: &'static str,
+}
+
+impl Words {
+    pub(crate) fn strictness(&self, word: &str) -> Option<usize> {
+        self.order.iter().position(|known| *known == word)
+    }
+}
+
+const fn stricter(order: &'static [&'static str], unsaid: &'static str) -> Role {
+    Role::Limit(Meet::Stricter(Words { order, unsaid }))
+}
+
+const fn least(table: &'static Keys) -> Role {
+    Role::Limit(Meet::Least(table))
+}
+
+const DIRECTORIES: Role = Role::No("which directories there are is for each project to say");
+
+/// By pattern (`*`: any name); a row speaks for everything below its key.
+pub(crate) static ROWS: &[(&str, Role)] = &[
+    ("version", Role::Own),
+    ("name", Role::No("it names one project")),
+    ("model", Role::Preference),
+    ("entry", Role::Preference),
+    ("worker_paths", Role::Preference),
+    ("network", Role::Limit(Meet::Network)),
+    ("approval.mode", Role::Limit(Meet::Mode)),
+    (
+        "approval.require_user_permission.*",
+        Role::Limit(Meet::True),
+    ),
+    (
+        "approval.require_user_permission_by_risk.*",
+        Role::Limit(Meet::True),
+    ),
+    ("approval.timeout_s", least(&keys::APPROVAL)),
+    ("shell.rules", Role::Limit(Meet::Blocked)),
+    (
+        "shell.default",
+        Role::No("your own file only blocks commands: list them under `rules`"),
+    ),
+    ("shell.allow", Role::Limit(Meet::Only)),
+    ("shell.deny", Role::Limit(Meet::Unite)),
+    ("shell.env.pass", Role::Limit(Meet::Within)),
+    (
+        "shell.env.set",
+        Role::No("what commands are given is for each project to say"),
+    ),
+    ("sandbox.mode", DIRECTORIES),
+    ("sandbox.root", DIRECTORIES),
+    ("sandbox.zones", DIRECTORIES),
+    ("sandbox.readonly", DIRECTORIES),
+    ("sandbox.paths", DIRECTORIES),
+    ("sandbox.mounts", DIRECTORIES),
+    ("sandbox.read_paths", DIRECTORIES),
+    ("sandbox.write_paths", DIRECTORIES),
+    (
+        "sandbox.default",
+        Role::No("what workers of a project hold is for the project to say"),
+    ),
+    ("sandbox.network", Role::No("write `network` at the top")),
+    ("sandbox.protect", Role::Limit(Meet::Unite)),
+    ("sandbox.hide", Role::Limit(Meet::Unite)),
+    ("sandbox.require_os_sandbox", Role::Limit(Meet::True)),
+    ("sandbox.strict_paths", Role::Limit(Meet::True)),
+    ("log.redact", Role::Limit(Meet::Unite)),
+    ("limits.*", least(&keys::LIMITS)),
+    ("execution_mode", Role::No("write `execution: { mode: … }`")),
+    (
+        "execution.mode",
+        stricter(
+            &[
+                "local_only",
+                "prefer_local",
+                "prefer_docker",
+                "docker_required",
+            ],
+            "prefer_local",
+        ),
+    ),
+    ("execution.runners", Role::Limit(Meet::Only)),
+    ("docker.enabled", Role::Limit(Meet::False)),
+    (
+        "docker.image",
+        Role::No("say it for a run: `-c docker.image=…`, or `FORGE__DOCKER__IMAGE`"),
+    ),
+    (
+        "docker.host",
+        Role::No("say it for a run: `-c docker.host=…`, or `FORGE__DOCKER__HOST`"),
+    ),
+    (
+        "docker.network_default",
+        stricter(&["bridge", "none"], "none"),
+    ),
+    ("docker.cpu_limit", least(&keys::DOCKER)),
+    ("docker.mem_limit_mb", least(&keys::DOCKER)),
+    ("docker.pids_limit", least(&keys::DOCKER)),
+    ("docker.read_only_root", Role::Limit(Meet::True)),
+    ("docker.reuse", stricter(&["session", "call"], "call")),
+    ("delegation.max_depth", least(&keys::DELEGATION)),
+    ("delegation.max_children", least(&keys::DELEGATION)),
+    (
+        "delegation.child_sandbox_policy",
+        stricter(&["own", "intersect"], "intersect"),
+    ),
+];
+
+/// The row of a key.
+pub(crate) fn role(names: &[&str]) -> Option<Role> {
+    let row = ROWS.iter().find(|(pattern, _)| fits(pattern, names));
+    row.map(|(_, role)| *role)
+}
+
+pub(crate) fn fits(pattern: &str, names: &[&str]) -> bool {
+    let mut names = names.iter();
+    pattern.split('.').all(|part| {
+        names
+            .next()
+            .is_some_and(|name| part == "*" || part == *name)
+    }) && names.next().is_none()
+}

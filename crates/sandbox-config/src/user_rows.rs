@@ -1,0 +1,234 @@
+//! Every key by which a person's own file limits has a row here, in which it does; and every key of
+//! projects says what it is in a user file.
+
+use std::fmt::Write as _;
+
+use crate::grant::verdict::{Risk, Verdict};
+use crate::project::sources::{Sources, Trust};
+use crate::project::user_keys::{ROWS, Role, role};
+use crate::syntax::keys::{self, Keys, Shape};
+use crate::{Diagnostics, Mode, Project, load};
+
+/// Key, user file, a project that asks for more, and the project that asks for what is left.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+#[rustfmt::skip]
+const LIMITS: &[Row] = &[
+    ("network", "network: false", "network: true", "network: false"),
+    ("network", "network: { allow: [a.org] }", "network: true", "network: { allow: [a.org] }"),
+    ("network", "network: { allow: ['*.a.org'] }", "network: { allow: [b.a.org, c.org] }", "network: { allow: [b.a.org] }"),
+    ("network", "network: { allow: [a.org] }", "sandbox: { network: true }", "network: { allow: [a.org] }"),
+    ("approval.mode", "approval: { mode: manual }", "approval: { mode: auto }", "approval: { mode: manual }"),
+    ("approval.mode", "approval: { mode: manual }", "approval: { mode: approve_all }", "approval: { mode: manual }"),
+    ("approval.require_user_permission.*", "approval: { require_user_permission: { shell: true } }",
+        "approval: { require_user_permission: { shell: false } }", "approval: { require_user_permission: { shell: true } }"),
+    ("approval.require_user_permission_by_risk.*", "approval: { require_user_permission_by_risk: { exec: true } }",
+        "approval: { require_user_permission_by_risk: { exec: false } }", ""),
+    ("shell.rules", "shell: { rules: [{ pattern: 'curl *', approval: blocked }] }",
+        "shell: { rules: [{ pattern: '*', approval: ask }] }",
+        "shell: { rules: [{ pattern: '*', approval: ask }, { pattern: 'curl *', approval: blocked }] }"),
+    ("shell.rules", "shell: { rules: [{ pattern: 'curl *', approval: blocked }] }",
+        "shell: { default: ask }", "shell: { default: ask, rules: [{ pattern: 'curl *', approval: blocked }] }"),
+    ("shell.env.pass", "shell: { env: { pass: [A, C] } }", "shell: { env: { pass: [A, B] } }", "shell: { env: { pass: [A] } }"),
+    ("sandbox.protect", "sandbox: { protect: [mine] }", "sandbox: { protect: [theirs] }", "sandbox: { protect: [theirs, mine] }"),
+    ("sandbox.protect", "sandbox: { protect: [mine] }", "", "sandbox: { protect: [mine] }"),
+    ("sandbox.hide", "sandbox: { hide: [mine] }", "sandbox: { hide: [theirs] }", "sandbox: { hide: [theirs, mine] }"),
+    ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "sandbox: { require_os_sandbox: false }", "sandbox: { require_os_sandbox: true }"),
+    ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "", "sandbox: { require_os_sandbox: true }"),
+    ("execution.mode", "execution: { mode: docker_required }", "execution: { mode: local_only }", "execution: { mode: docker_required }"),
+    ("execution.mode", "execution: { mode: docker_required }", "execution_mode: prefer_docker", "execution: { mode: docker_required }"),
+    ("execution.mode", "execution: { mode: prefer_docker }", "", "execution: { mode: prefer_docker }"),
+    ("execution.runners", "execution: { runners: [os] }", "execution: { runners: [docker, os] }", "execution: { runners: [os] }"),
+    ("execution.runners", "execution: { runners: [os] }", "", "execution: { runners: [os] }"),
+    ("docker.enabled", "docker: { enabled: false }", "docker: { enabled: true }", ""),
+    ("docker.network_default", "docker: { network_default: none }", "docker: { network_default: bridge }", ""),
+    ("docker.cpu_limit", "docker: { cpu_limit: 0.5 }", "docker: { cpu_limit: 2 }", "docker: { cpu_limit: 0.5 }"),
+    ("docker.mem_limit_mb", "docker: { mem_limit_mb: 9 }", "docker: { mem_limit_mb: 10 }", "docker: { mem_limit_mb: 9 }"),
+    ("docker.pids_limit", "docker: { pids_limit: 9 }", "", "docker: { pids_limit: 9 }"),
+    ("docker.read_only_root", "docker: { read_only_root: true }", "docker: { read_only_root: false }", ""),
+    ("docker.reuse", "docker: { reuse: call }", "docker: { reuse: session }", ""),
+    ("delegation.max_depth", "delegation: { max_depth: 2 }", "delegation: { maxDepth: 3 }", "delegation: { max_depth: 2 }"),
+    ("delegation.max_children", "delegation: { max_children: 2 }", "", "delegation: { max_children: 2 }"),
+    ("delegation.child_sandbox_policy", "delegation: { child_sandbox_policy: intersect }",
+        "sandbox: { paths: { d: { root: ./d } } }\ndelegation: { child_sandbox_policy: own }",
+        "sandbox: { paths: { d: { root: ./d } } }"),
+];
+
+struct World {
+    dir: tempfile::TempDir,
+    sources: Sources,
+}
+
+fn world(user: &str, project: &str) -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("p");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(
+        home.join("golem-forge.config.yaml"),
+        format!("name: p\n{project}\n"),
+    )
+    .unwrap();
+    std::fs::write(dir.path().join("user.yaml"), user).unwrap();
+    let sources = Sources {
+        trust: Trust::Given,
+        user_file: Some(dir.path().join("user.yaml")),
+        ..Sources::new(&home)
+    };
+    World { dir, sources }
+}
+
+fn loaded(user: &str, project: &str) -> Result<String, Diagnostics> {
+    let world = world(user, project);
+    let shown = load(&world.sources).map(|project| shown(&project));
+    drop(world.dir);
+    shown
+}
+
+/// What the project comes to, whoever said it.
+fn shown(project: &Project) -> String {
+    let grant = project.ceiling();
+    let mut out = format!("{} {}\n", project.max_depth(), project.max_children());
+    for tool in ["shell", "write_file", "other"] {
+        for risk in Risk::ALL {
+            for stated in [Verdict::Allow, Verdict::Ask, Verdict::Block] {
+                let approval = grant.approval();
+                let verdict = approval.tool(tool, risk, None).max(stated);
+                write!(out, "{} ", approval.answer(tool, risk, verdict)).unwrap();
+            }
+        }
+    }
+    for command in ["curl x", "ls", "git log"] {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let verdict = grant.shell().map(|shell| shell.decide(&words).verdict());
+        write!(out, "{verdict:?} ").unwrap();
+    }
+    let execution = grant.execution();
+    writeln!(
+        out,
+        "\n{:?}\n{:?}\n{:?} {} {} {:?}\n{:?} {:?}\n{:?} {:?} {}",
+        grant.network(),
+        grant.limits(),
+        execution.mode(),
+        execution.os,
+        execution.containers,
+        execution.docker(),
+        grant.environment(),
+        grant.require_os_sandbox(),
+        grant.protect(),
+        grant.hide(),
+        grant.pool.is_some(),
+    )
+    .unwrap();
+    for mount in grant.mounts() {
+        writeln!(
+            out,
+            "{} {}",
+            mount.target(),
+            mount.mode() == Mode::ReadWrite
+        )
+        .unwrap();
+    }
+    out
+}
+
+/// A check of one row: the user's word holds, and nothing else is changed by it.
+fn check(key: &str, user: &str, asked: &str, left: &str) {
+    let both = loaded(user, asked).unwrap_or_else(|mistakes| panic!("{key}\n{mistakes}"));
+    assert_eq!(both, loaded("", left).unwrap(), "{user} / {asked}");
+    assert_ne!(both, loaded("", asked).unwrap(), "{user} / {asked}");
+}
+
+#[test]
+fn every_limit_limits() {
+    for (key, user, asked, left) in LIMITS {
+        check(key, user, asked, left);
+    }
+    for key in keys::LIMITS.list.iter().filter(|key| key.now) {
+        let of = |count: u64| format!("limits: {{ {}: {count} }}", key.name);
+        check(key.name, &of(2), &of(3), &of(2));
+        check(key.name, &of(2), "", &of(2));
+    }
+}
+
+#[test]
+fn every_limit_has_a_row() {
+    let mut limits = Vec::new();
+    paths(&keys::PROJECT, &[], &mut |names, now| {
+        if now && matches!(role(names), Some(Role::Limit(_))) {
+            limits.push(names.join("."));
+        }
+    });
+    let tested = |key: &String| LIMITS.iter().any(|(tested, ..)| tested == key);
+    let untested = limits
+        .iter()
+        .filter(|key| !key.starts_with("limits.") && !tested(key));
+    assert_eq!(untested.collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(limits.len() > 20, "{limits:?}");
+}
+
+#[test]
+fn every_key_of_projects_is_something_in_a_user_file() {
+    let mut unknown = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
+    paths(&keys::PROJECT, &[], &mut |names, now| match role(names) {
+        Some(_) => {
+            let row = ROWS
+                .iter()
+                .find(|(pattern, _)| crate::project::user_keys::fits(pattern, names));
+            known.insert(row.unwrap().0);
+        }
+        None if now => unknown.push(names.join(".")),
+        None => {}
+    });
+    assert_eq!(
+        unknown,
+        Vec::<String>::new(),
+        "neither a limit, a preference, nor refused"
+    );
+    let all: std::collections::BTreeSet<&str> = ROWS.iter().map(|(pattern, _)| *pattern).collect();
+    assert_eq!(known, all, "a row without a key");
+}
+
+/// Every key, as deep as there are rows: a key with a role speaks for what is below it.
+fn paths(table: &'static Keys, above: &[&str], each: &mut impl FnMut(&[&str], bool)) {
+    for key in table.list {
+        let mut names = above.to_vec();
+        names.push(key.name);
+        let mut below = Vec::new();
+        key.shape.tables(&mut below);
+        if role(&names).is_some() {
+            each(&names, key.now);
+        } else if let Shape::Map(..) = key.shape {
+            names.push("*");
+            each(&names, key.now);
+        } else if below.is_empty() {
+            each(&names, key.now);
+        } else {
+            for table in below {
+                paths(table, &names, each);
+            }
+        }
+    }
+}
+
+/// The project says one thing in two ways, by two layers; both are above the user file.
+#[test]
+fn a_second_spelling_is_no_way_around() {
+    for (user, mode) in [
+        ("docker_required", "DockerRequired"),
+        ("prefer_docker", "PreferDocker"),
+    ] {
+        let user = format!("execution: {{ mode: {user} }}");
+        let mut world = world(&user, "execution_mode: local_only");
+        let project = load(&world.sources).unwrap();
+        assert_eq!(format!("{:?}", project.ceiling().execution().mode()), mode);
+        world
+            .sources
+            .overrides
+            .push(("execution.mode".into(), "local_only".into()));
+        let mistakes = load(&world.sources).unwrap_err();
+        let codes: Vec<&str> = mistakes.iter().map(|one| one.code().as_str()).collect();
+        assert!(codes.contains(&"config.above_user_file"), "{mistakes}");
+        assert!(!codes.contains(&"config.duplicate_key"), "{mistakes}");
+    }
+}
