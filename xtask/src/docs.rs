@@ -21,6 +21,8 @@ const WATCHDOG_S: u64 = 900;
 
 /// The marks around the generated part of a page that is otherwise written by hand.
 const HELP: &str = "<!-- generated: cargo xtask help -->\n";
+const TRUST: &str = "<!-- generated: what needs a yes -->\n";
+const USER_FILE: &str = "<!-- generated: your own file -->\n";
 const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
@@ -47,14 +49,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// What is generated: the list of commands in `docs/testing.md`, every key in
-/// `docs/configuration.md`, the table of what each mechanism keeps, the JSON Schemas, and the copy
+/// What is generated: the list of commands in `docs/testing.md`, every key, what
+/// needs a yes and what your own file may say in `docs/configuration.md`, the table of what each mechanism keeps, the JSON Schemas, and the copy
 /// of our lock file that the example audits.
 fn generated(check: bool) -> Result<(), Failure> {
     let help = format!("```text\n{}```\n", crate::help());
     keep_part("docs/testing.md", HELP, &help, check)?;
     let keys = page("reference")?;
     keep_part("docs/configuration.md", KEYS, &keys, check)?;
+    keep_part(
+        "docs/configuration.md",
+        USER_FILE,
+        &page("user-file")?,
+        check,
+    )?;
+    keep_part("docs/configuration.md", TRUST, &page("trust")?, check)?;
     keep("docs/mechanisms.md", &mechanisms()?, check)?;
     for which in ["config", "worker"] {
         let file = format!("schemas/forge-{which}.schema.json");

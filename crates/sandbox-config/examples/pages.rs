@@ -10,6 +10,8 @@ fn main() {
         Some("config") => print!("{}", schema::project()),
         Some("worker") => print!("{}", schema::worker()),
         Some("reference") => print!("{}", schema::reference()),
-        _ => println!("usage: pages config|worker|reference"),
+        Some("trust") => print!("{}", schema::trust()),
+        Some("user-file") => print!("{}", schema::user_file()),
+        _ => println!("usage: pages config|worker|reference|trust|user-file"),
     }
 }

@@ -54,6 +54,28 @@ pub fn reference() -> String {
     page::reference()
 }
 
+/// Another generated part of `docs/configuration.md`: what needs a person's yes, in Markdown.
+///
+/// ```
+/// let table = sandbox_config::schema::trust();
+/// assert!(table.contains("| `network` | lets commands use the network | it is ignored: the network stays off |"));
+/// ```
+#[must_use]
+pub fn trust() -> String {
+    page::trust()
+}
+
+/// Another generated part of `docs/configuration.md`: what each key is in the person's own file.
+///
+/// ```
+/// let page = sandbox_config::schema::user_file();
+/// assert!(page.contains("| `name` | it names one project |"));
+/// ```
+#[must_use]
+pub fn user_file() -> String {
+    page::user_file()
+}
+
 fn document(top: &'static Keys, title: &str, about: &str) -> String {
     let mut schema = table(top);
     let mut definitions = Map::new();

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::project::user_keys::{ROWS, Role};
 use crate::schema::examples;
 use crate::syntax::keys::{Key, Keys, Merge, Names, PROJECT, Shape, USER, WORKER};
+use crate::{Untrusted, WideningRule};
 
 /// One section of the page.
 struct Section {
@@ -31,6 +33,75 @@ pub(super) fn reference() -> String {
         sections.print(section, &mut out);
     }
     out
+}
+
+/// A line for each rule about widening keys.
+pub(super) fn trust() -> String {
+    let mut out = String::new();
+    line(
+        &mut out,
+        format_args!("| key | what it does | until you agree |\n|---|---|---|"),
+    );
+    for rule in WideningRule::all() {
+        let mut keys: Vec<String> = Vec::new();
+        for key in rule.keys().map(|key| format!("`{key}`")) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let until = match rule.untrusted() {
+            Untrusted::Refused => "nothing is loaded".to_owned(),
+            Untrusted::Ignored(instead) => format!("it is ignored: {instead}"),
+        };
+        let keys = keys.join(", ");
+        line(
+            &mut out,
+            format_args!("| {keys} | {} | {until} |", rule.why()),
+        );
+    }
+    out
+}
+
+/// What each key of projects is in the person's own file.
+pub(super) fn user_file() -> String {
+    let rows = || ROWS.iter().filter(|(pattern, _)| is_read(pattern));
+    let keys = |wanted: fn(&Role) -> bool| {
+        let keys: Vec<String> = rows()
+            .filter(|(_, role)| wanted(role))
+            .map(|(pattern, _)| format!("`{pattern}`"))
+            .collect();
+        keys.join(", ")
+    };
+    let mut out = String::new();
+    let limits = keys(|role| matches!(role, Role::Limit(_)));
+    line(&mut out, format_args!("- Limits: {limits}."));
+    let preferences = keys(|role| matches!(role, Role::Preference));
+    line(&mut out, format_args!("- Preferences: {preferences}.\n"));
+    line(
+        &mut out,
+        format_args!("| not for your own file | because |\n|---|---|"),
+    );
+    for (pattern, role) in rows() {
+        if let Role::No(why) = role {
+            line(&mut out, format_args!("| `{pattern}` | {why} |"));
+        }
+    }
+    out
+}
+
+/// Whether a key that a row speaks of is read.
+fn is_read(pattern: &str) -> bool {
+    let mut tables = vec![&PROJECT];
+    for name in pattern.split('.').filter(|name| *name != "*") {
+        let found = tables.iter().flat_map(|table| table.list);
+        let found = found.filter(|key| key.now).find(|key| key.name == name);
+        let Some(key) = found else {
+            return false;
+        };
+        tables = Vec::new();
+        key.shape.tables(&mut tables);
+    }
+    true
 }
 
 impl Sections {
@@ -212,7 +283,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::WideningRule;
 
     /// The paths of all keys for which a row says that a yes is needed, without free names.
     fn asking(table: &'static Keys, path: &str, found: &mut BTreeSet<String>) {
