@@ -29,12 +29,39 @@ const LIMITS: &[Row] = &[
         "shell: { rules: [{ pattern: '*', approval: ask }, { pattern: 'curl *', approval: blocked }] }"),
     ("shell.rules", "shell: { rules: [{ pattern: 'curl *', approval: blocked }] }",
         "shell: { default: ask }", "shell: { default: ask, rules: [{ pattern: 'curl *', approval: blocked }] }"),
+    ("approval.timeout_s", "approval: { timeout_s: 9 }", "approval: { timeout_s: 10 }", "approval: { timeout_s: 9 }"),
+    ("approval.timeout_s", "approval: { timeout_s: 9 }", "", "approval: { timeout_s: 9 }"),
+    ("shell.allow", "shell: { allow: [git] }", "shell: { default: ask, allow: [git, rm] }", "shell: { default: ask, allow: [git] }"),
+    ("shell.allow", "shell: { allow: [git] }", "shell: { default: ask }", "shell: { default: ask, allow: [git] }"),
+    ("shell.deny", "shell: { deny: [rm] }", "shell: { default: ask, deny: [dd] }", "shell: { default: ask, deny: [dd, rm] }"),
+    ("shell.deny", "shell: { deny: [rm] }", "shell: { allow: [git] }", "shell: { allow: [git], deny: [rm] }"),
     ("shell.env.pass", "shell: { env: { pass: [A, C] } }", "shell: { env: { pass: [A, B] } }", "shell: { env: { pass: [A] } }"),
     ("sandbox.protect", "sandbox: { protect: [mine] }", "sandbox: { protect: [theirs] }", "sandbox: { protect: [theirs, mine] }"),
     ("sandbox.protect", "sandbox: { protect: [mine] }", "", "sandbox: { protect: [mine] }"),
     ("sandbox.hide", "sandbox: { hide: [mine] }", "sandbox: { hide: [theirs] }", "sandbox: { hide: [theirs, mine] }"),
     ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "sandbox: { require_os_sandbox: false }", "sandbox: { require_os_sandbox: true }"),
     ("sandbox.require_os_sandbox", "sandbox: { require_os_sandbox: true }", "", "sandbox: { require_os_sandbox: true }"),
+    ("sandbox.strict_paths", "sandbox: { strict_paths: true }", "", "sandbox: { strict_paths: true }"),
+    ("sandbox.strict_paths", "sandbox: { strict_paths: true }",
+        "sandbox: { zones: { a: { path: ./a, strict_paths: false } } }",
+        "sandbox: { zones: { a: { path: ./a, strict_paths: true } } }"),
+    ("sandbox.hardlinks", "sandbox: { hardlinks: deny }", "sandbox: { hardlinks: allow }", "sandbox: { hardlinks: deny }"),
+    ("sandbox.hardlinks", "sandbox: { hardlinks: read_only }",
+        "sandbox: { paths: { a: { root: ./a, hardlinks: allow }, b: { root: ./b, hardlinks: deny } } }",
+        "sandbox: { paths: { a: { root: ./a, hardlinks: read_only }, b: { root: ./b, hardlinks: deny } } }"),
+    ("sandbox.quota.max_bytes", "sandbox: { quota: { max_bytes: 9 } }",
+        "sandbox: { quota: { max_files: 3 }, zones: { a: { path: ./a, quota: { max_bytes: 10 } }, b: { path: ./b, quota: { max_bytes: 8 } } } }",
+        "sandbox: { quota: { max_bytes: 9, max_files: 3 }, zones: { a: { path: ./a }, b: { path: ./b, quota: { max_bytes: 8 } } } }"),
+    ("sandbox.quota.max_files", "sandbox: { quota: { max_files: 9 } }", "", "sandbox: { quota: { max_files: 9 } }"),
+    ("sandbox.unix_sockets", "sandbox: { unix_sockets: closed }", "sandbox: { unix_sockets: open }", ""),
+    ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: open }", "sandbox: { unix_sockets: [/run/a] }"),
+    ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/a, /run/b] }", "sandbox: { unix_sockets: [/run/a] }"),
+    ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/b] }", ""),
+    ("sandbox.survivors", "sandbox: { survivors: ended }", "sandbox: { survivors: left }", ""),
+    ("require", "require: guards", "require: boundaries", "require: guards"),
+    ("require", "require: guards", "", "require: guards"),
+    ("git.mode", "git: { mode: unaware }", "git: { mode: commit }", ""),
+    ("git.mode", "git: { mode: read_only }", "", "git: { mode: read_only }"),
     ("execution.mode", "execution: { mode: docker_required }", "execution: { mode: local_only }", "execution: { mode: docker_required }"),
     ("execution.mode", "execution: { mode: docker_required }", "execution_mode: prefer_docker", "execution: { mode: docker_required }"),
     ("execution.mode", "execution: { mode: prefer_docker }", "", "execution: { mode: prefer_docker }"),
@@ -102,10 +129,15 @@ fn shown(project: &Project) -> String {
         let verdict = grant.shell().map(|shell| shell.decide(&words).verdict());
         write!(out, "{verdict:?} ").unwrap();
     }
+    let shells = grant.shell().into_iter();
+    let programs: Vec<_> = shells.flat_map(|shell| shell.programs()).collect();
     let execution = grant.execution();
     writeln!(
         out,
-        "\n{:?}\n{:?}\n{:?} {} {} {:?}\n{:?} {:?}\n{:?} {:?} {}",
+        "\n{} {:?} {:?}\n{:?}\n{:?}\n{:?} {} {} {:?}\n{:?} {:?}\n{:?} {:?} {}",
+        grant.approval().timeout_s,
+        programs,
+        grant.confinement(),
         grant.network(),
         grant.limits(),
         execution.mode(),
@@ -120,13 +152,9 @@ fn shown(project: &Project) -> String {
     )
     .unwrap();
     for mount in grant.mounts() {
-        writeln!(
-            out,
-            "{} {}",
-            mount.target(),
-            mount.mode() == Mode::ReadWrite
-        )
-        .unwrap();
+        let writes = mount.mode() == Mode::ReadWrite;
+        let rules = mount.file_rules();
+        writeln!(out, "{} {writes} {rules:?}", mount.target()).unwrap();
     }
     out
 }

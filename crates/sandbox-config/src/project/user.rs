@@ -12,7 +12,7 @@ use crate::project::ceiling::read_project;
 use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
 use crate::project::sections::APPROVAL_MODES;
 use crate::project::sources::{Sources, Trust};
-use crate::project::user_keys::{Meet, Role, role};
+use crate::project::user_keys::{Meet, OF_MOUNTS, Role, role};
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
@@ -148,6 +148,7 @@ impl Leaf<'_> {
                 true
             }
             (Meet::Mode, _) => mode(self.node) == Some(0),
+            (Meet::Sockets, _) => sockets(self.node) == Some(2),
             (Meet::Stricter(words), Value::Str(word)) => words.strictness(word) == Some(0),
             _ => false,
         };
@@ -213,6 +214,16 @@ fn limit(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>, meet: Meet) {
         is_said = true;
         meet_one(reports, meet, leaf, there);
     }
+    if let [section, rest @ ..] = names.as_slice()
+        && *section == "sandbox"
+        && rest.first().is_some_and(|key| OF_MOUNTS.contains(key))
+    {
+        for mount in mounts(root) {
+            if let Some(there) = find(mount, rest) {
+                meet_one(reports, meet, leaf, there);
+            }
+        }
+    }
     if let Some(there) = find(root, &names) {
         return meet_one(reports, meet, leaf, there);
     }
@@ -222,6 +233,23 @@ fn limit(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>, meet: Meet) {
     {
         insert(root, leaf);
     }
+}
+
+/// What the front-ends with names say about each mount.
+fn mounts(root: &mut Node) -> impl Iterator<Item = &mut Node> {
+    let sandbox = find(root, &["sandbox"]).map(|section| &mut section.value);
+    let keys = match sandbox {
+        Some(Value::Map(entries)) => entries.as_mut_slice(),
+        _ => &mut [],
+    };
+    keys.iter_mut()
+        .filter(|entry| matches!(entry.key.as_str(), "zones" | "paths"))
+        .filter_map(|entry| match &mut entry.node.value {
+            Value::Map(mounts) => Some(mounts),
+            _ => None,
+        })
+        .flatten()
+        .map(|mount| &mut mount.node)
 }
 
 /// A shell is the project's to offer: no key of a user file may bring one about.
@@ -274,7 +302,7 @@ fn narrows_default(meet: Meet, key: &str, leaf: &Leaf<'_>) -> bool {
     let own = leaf.node;
     match meet {
         // Off, and nothing passed, are the defaults.
-        Meet::Network | Meet::Within | Meet::False => false,
+        Meet::Network | Meet::Sockets | Meet::Within | Meet::False => false,
         Meet::Mode => mode(own) > Some(1),
         Meet::True => matches!(own.value, Value::Bool(true)),
         Meet::Stricter(words) => {
@@ -295,6 +323,11 @@ fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node
     let exceeds = match meet {
         Meet::Network => match (network(own), network(there)) {
             (Some(1), Some(1)) => return within_hosts(reports, leaf, there),
+            (Some(own), Some(there)) => there > own,
+            _ => false,
+        },
+        Meet::Sockets => match (sockets(own), sockets(there)) {
+            (Some(1), Some(1)) => return within(reports, leaf, own, there),
             (Some(own), Some(there)) => there > own,
             _ => false,
         },
@@ -328,7 +361,7 @@ fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node
         match meet {
             Meet::Mode if mode(there) == Some(2) => {}
             // Who asks stays who asked: a part of what a project wants needs a yes as well.
-            Meet::Network => *there = moved(own, &there.span),
+            Meet::Network | Meet::Sockets => *there = moved(own, &there.span),
             _ => *there = own.clone(),
         }
     }
@@ -463,6 +496,21 @@ fn network(node: &Node) -> Option<u8> {
         Value::Bool(on) => Some(if *on { 2 } else { 0 }),
         Value::Map(_) => Some(1),
         Value::Null | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::List(_) => None,
+    }
+}
+
+/// 0: closed; 1: some sockets; 2: open.
+fn sockets(node: &Node) -> Option<u8> {
+    match &node.value {
+        Value::Str(word) if word == "closed" => Some(0),
+        Value::Str(word) if word == "open" => Some(2),
+        Value::List(_) => Some(1),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::Map(_) => None,
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Role {
 pub(crate) enum Meet {
     /// `false`, then fewer hosts, then `true`.
     Network,
+    /// `closed`, then fewer sockets, then `open`.
+    Sockets,
     /// `approval.mode`, by strictness.
     Mode,
     /// `true` if either says so.
@@ -63,6 +65,9 @@ const fn stricter(order: &'static [&'static str], unsaid: &'static str) -> Role 
 const fn least(table: &'static Keys) -> Role {
     Role::Limit(Meet::Least(table))
 }
+
+/// Keys of `sandbox` that a mount may have for itself, too: there they are met as well.
+pub(crate) const OF_MOUNTS: [&str; 3] = ["hardlinks", "quota", "strict_paths"];
 
 const DIRECTORIES: Role = Role::No("which directories there are is for each project to say");
 
@@ -113,6 +118,18 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("sandbox.hide", Role::Limit(Meet::Unite)),
     ("sandbox.require_os_sandbox", Role::Limit(Meet::True)),
     ("sandbox.strict_paths", Role::Limit(Meet::True)),
+    (
+        "sandbox.hardlinks",
+        stricter(&["allow", "read_only", "deny"], "read_only"),
+    ),
+    ("sandbox.quota.*", least(&keys::QUOTA)),
+    ("sandbox.unix_sockets", Role::Limit(Meet::Sockets)),
+    ("sandbox.survivors", stricter(&["left", "ended"], "ended")),
+    ("require", stricter(&["boundaries", "guards"], "boundaries")),
+    (
+        "git.mode",
+        stricter(&["commit", "unaware", "read_only"], "unaware"),
+    ),
     ("log.redact", Role::Limit(Meet::Unite)),
     ("limits.*", least(&keys::LIMITS)),
     ("execution_mode", Role::No("write `execution: { mode: … }`")),

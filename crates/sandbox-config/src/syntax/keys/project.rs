@@ -102,6 +102,13 @@ const GIT_KEY: Key = now(
     "What commands may do to repositories, and how changes are staged.",
 );
 
+const REQUIRE: Key = now(
+    "require",
+    Shape::Words(&["boundaries", "guards"], &[]),
+    "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command.",
+)
+.default("boundaries");
+
 const LOG_KEY: Key = later("log", Shape::Section(&LOG), "What is kept of a run.");
 
 const PROVIDERS: Shape = Shape::Map(Names::Any, &Shape::Section(&PROVIDER));
@@ -160,12 +167,7 @@ pub(crate) static PROJECT: Keys = Keys {
             Shape::Text,
             "A directory that every worker may read.",
         ),
-        now(
-            "require",
-            Shape::Words(&["boundaries", "guards"], &[]),
-            "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command.",
-        )
-        .default("boundaries"),
+        REQUIRE,
         later("acp", Shape::Free, "The Agent Client Protocol."),
     ],
     foreign: &[
@@ -206,7 +208,8 @@ pub(crate) static USER: Keys = Keys {
         DELEGATION_KEY,
         EXECUTION_KEY,
         DOCKER_KEY,
-        later("git", Shape::Section(&GIT), "How changes are staged."),
+        GIT_KEY,
+        REQUIRE,
         LOG_KEY,
         PROVIDERS_KEY,
         MCP_KEY,
