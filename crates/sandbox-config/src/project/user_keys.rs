@@ -78,6 +78,10 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("model", Role::Preference),
     ("entry", Role::Preference),
     ("worker_paths", Role::Preference),
+    ("runs_dir", Role::Preference),
+    ("log.dir", Role::Preference),
+    ("log.transcripts", Role::Preference),
+    ("knowledge_base", DIRECTORIES),
     ("network", Role::Limit(Meet::Network)),
     ("approval.mode", Role::Limit(Meet::Mode)),
     (

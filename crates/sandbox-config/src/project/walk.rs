@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::project::sources::Sources;
 use crate::project::trust::WideningKey;
+use crate::project::user_keys::{Role, role};
 use crate::project::widening::{Untrusted, WideningRule};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::Reports;
@@ -34,8 +35,9 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a widening key may have its effect. What a person says for this run always may; a
-    /// user file only limits, so what stands there and still widens is what a project asked for.
+    /// Whether a widening key may have its effect. What a person says for this run always may, and
+    /// a preference of their own. Besides, a user file only limits, so what stands there and still
+    /// widens is what a project asked for.
     pub(crate) fn agreed(
         &mut self,
         rule: &'static WideningRule,
@@ -45,6 +47,7 @@ impl<'s> Walk<'s> {
     ) -> bool {
         match span.layer() {
             Layer::Default | Layer::Environment | Layer::CommandLine => return true,
+            Layer::User if is_preference(key) => return true,
             Layer::User | Layer::Project => {}
         }
         let widening = WideningKey::new(
@@ -78,4 +81,9 @@ impl<'s> Walk<'s> {
         }
         trusted
     }
+}
+
+fn is_preference(key: &str) -> bool {
+    let names: Vec<&str> = key.split('.').collect();
+    matches!(role(&names), Some(Role::Preference))
 }
