@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::change::Artifact;
+use crate::outputs::Cut;
 use crate::record::DecisionRecord;
 
 /// On whose behalf a call is made.
@@ -117,6 +118,8 @@ pub enum Code {
     Escalation,
     /// The called worker failed.
     WorkerFailed,
+    /// No result is kept under that handle.
+    UnknownOutput,
     /// A limit of the run was reached.
     Limit,
     /// Whoever called did not wait for the result.
@@ -144,6 +147,7 @@ impl Code {
             Code::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
             Code::Escalation => "PERMISSION_ESCALATION",
             Code::WorkerFailed => "WORKER_FAILED",
+            Code::UnknownOutput => "UNKNOWN_OUTPUT",
             Code::Limit => "LIMIT",
             Code::Cancelled => "CANCELLED",
             Code::Internal => "INTERNAL",
@@ -334,6 +338,8 @@ pub struct CallResult {
     pub enforcement: Option<Value>,
     /// The files that the call left behind or took away.
     pub artifacts: Vec<Artifact>,
+    /// What of the result is not shown, if it was too long.
+    pub cut: Option<Cut>,
     /// From the call to the result.
     pub duration: Duration,
 }
@@ -354,6 +360,9 @@ impl CallResult {
         }
         if let Some(enforcement) = &self.enforcement {
             object["enforcement"] = enforcement.clone();
+        }
+        if let Some(cut) = &self.cut {
+            object["cut"] = json!(cut);
         }
         object
     }

@@ -132,6 +132,8 @@ pub struct Hands {
     pub(crate) processes: Option<Processes>,
     pub(crate) max_write_bytes: Option<u64>,
     pub(crate) caller: crate::call::Caller,
+    /// Results that were too long to be shown whole.
+    pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
 }
 
 impl Hands {

@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod approval;
+mod builder;
 mod call;
 mod change;
 mod command_line;
@@ -58,7 +59,9 @@ mod gate;
 mod hands;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod outcome;
 mod output;
+mod outputs;
 mod params;
 #[cfg(feature = "process")]
 mod processes;
@@ -74,12 +77,14 @@ pub mod tools;
 pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, escape_controls,
 };
+pub use builder::{ToolboxBuilder, ToolboxError};
 pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Reply};
 pub use change::{Artifact, Change, Effect};
 pub use command_line::{CommandLine, LineError, Segment};
 pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
 pub use hands::{Hands, View};
 pub use output::{Field, FieldKind, Output};
+pub use outputs::Cut;
 pub use params::{Arguments, Complaint, Param, ParamKind, Params};
 #[cfg(feature = "process")]
 pub use processes::Processes;
@@ -88,4 +93,4 @@ pub use programs::ProgramList;
 pub use record::{AuditLog, DecisionRecord, MemoryRecorder, NoRecord, Record, Recorder};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use tool::{BoxFuture, Tool, blocking};
-pub use toolbox::{Toolbox, ToolboxBuilder, ToolboxError};
+pub use toolbox::Toolbox;

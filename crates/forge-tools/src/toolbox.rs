@@ -3,24 +3,17 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use file_sandbox::FileSandbox;
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-
-use crate::approval::{Answer, ApprovalRequest, Approver, NobodyAnswers};
-use crate::call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Reply};
-use crate::gate::{Gate, Intent, Judgement, Request, SafeDefaults, Verdict};
+use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::builder::ToolboxBuilder;
+use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
+use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
+use crate::outcome::{OpenCall, Trail, blocked, denied, unanswered};
 use crate::params::{Arguments, nearest};
-use crate::record::{DecisionRecord, NoRecord, Record, Recorder};
+use crate::record::{DecisionRecord, Recorder};
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
-use crate::tools;
-
-/// Most bytes of text that one call gives back to a model.
-const MAX_CONTENT_BYTES: usize = 1024 * 1024;
 
 /// A worker's tools, and everything they may touch.
 ///
@@ -34,19 +27,26 @@ const MAX_CONTENT_BYTES: usize = 1024 * 1024;
 /// ```
 #[derive(Clone)]
 pub struct Toolbox {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    tools: Vec<Box<dyn Tool>>,
-    hands: Hands,
-    gate: Arc<dyn Gate>,
-    approver: Arc<dyn Approver>,
-    recorder: Arc<dyn Recorder>,
+pub(crate) struct Inner {
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) hands: Hands,
+    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) recorder: Arc<dyn Recorder>,
     /// Answers "for this run", by tool, worker and canonical arguments.
-    allowed_for_run: Mutex<HashSet<String>>,
+    pub(crate) allowed_for_run: Mutex<HashSet<String>>,
     /// One question at a time.
-    asking: tokio::sync::Mutex<()>,
+    pub(crate) asking: tokio::sync::Mutex<()>,
+}
+
+impl Inner {
+    /// Whether the worker sees a tool of this name.
+    pub(crate) fn offers(&self, name: &str) -> bool {
+        self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
+    }
 }
 
 impl Toolbox {
@@ -292,332 +292,4 @@ impl Toolbox {
     fn confined(&self) -> bool {
         true
     }
-}
-
-/// What is known of a call so far; kept even if it fails half-way.
-struct Trail {
-    tool: String,
-    arguments: Value,
-    intents: Vec<String>,
-    decision: DecisionRecord,
-}
-
-/// A call under way. Records itself when it is closed, and when it is dropped without
-/// that, because whoever called stopped waiting.
-struct OpenCall<'a> {
-    inner: &'a Inner,
-    trail: Trail,
-    at_ms: u64,
-    started: Instant,
-    closed: bool,
-}
-
-impl<'a> OpenCall<'a> {
-    fn new(inner: &'a Inner, call: &Call) -> Self {
-        OpenCall {
-            inner,
-            trail: Trail {
-                tool: call.tool.clone(),
-                arguments: call.arguments.clone(),
-                intents: Vec::new(),
-                decision: DecisionRecord::not_reached("the call was malformed"),
-            },
-            at_ms: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| {
-                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-                }),
-            started: Instant::now(),
-            closed: false,
-        }
-    }
-
-    fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
-        self.closed = true;
-        let decision = self.trail.decision.clone();
-        let result = finish(outcome, self.trail.tool.clone(), decision, self.started);
-        let record = Record {
-            at_ms: self.at_ms,
-            workers: self.inner.hands.caller.chain().to_vec(),
-            tool: result.tool.clone(),
-            arguments: std::mem::take(&mut self.trail.arguments),
-            intents: std::mem::take(&mut self.trail.intents),
-            decision: result.decision.clone(),
-            runner: result.runner,
-            ok: result.ok,
-            code: result.code.map(|code| code.as_str().to_owned()),
-            content_bytes: result.content.len(),
-            content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
-            duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
-            enforcement: result.enforcement.clone(),
-            artifacts: result.artifacts.clone(),
-        };
-        match self.inner.recorder.record(&record) {
-            Ok(()) => result,
-            Err(_) => unrecorded(result),
-        }
-    }
-}
-
-impl Drop for OpenCall<'_> {
-    fn drop(&mut self) {
-        if !self.closed {
-            let failure = Failure::new(Code::Cancelled, "The call was cancelled.");
-            let _nobody_waits = self.close(Err(failure));
-        }
-    }
-}
-
-fn finish(
-    outcome: Result<Reply, Failure>,
-    tool: String,
-    decision: DecisionRecord,
-    started: Instant,
-) -> CallResult {
-    match outcome {
-        Ok(reply) => CallResult {
-            ok: true,
-            tool,
-            content: cap(reply.text),
-            structured: reply.structured,
-            error: None,
-            code: None,
-            runner: reply.runner,
-            decision,
-            enforcement: reply.enforcement,
-            artifacts: reply.artifacts,
-            duration: started.elapsed(),
-        },
-        Err(failure) => CallResult {
-            ok: false,
-            tool,
-            content: cap(failure.to_string()),
-            error: Some(ErrorBody {
-                code: failure.code.as_str().to_owned(),
-                message: failure.message,
-                hint: failure.hint,
-                path: failure.path,
-            }),
-            structured: failure.structured.map(|facts| *facts),
-            code: Some(failure.code),
-            runner: "none",
-            decision,
-            enforcement: None,
-            artifacts: Vec::new(),
-            duration: started.elapsed(),
-        },
-    }
-}
-
-/// A call that could not be recorded is reported as failed, whatever it did: the
-/// log is the proof, and work without proof must not look like work with it.
-fn unrecorded(result: CallResult) -> CallResult {
-    let failure = Failure::new(
-        Code::Internal,
-        "The call could not be recorded in the audit log, so its result is withheld.",
-    );
-    let decision = result.decision;
-    let mut withheld = finish(Err(failure), result.tool, decision, Instant::now());
-    withheld.duration = result.duration;
-    withheld
-}
-
-fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {
-    let reason = judgement.reasons.first();
-    let message = format!(
-        "{} is blocked here: {}.",
-        spec.name,
-        reason.map_or("by a rule", |reason| reason.text.as_str())
-    );
-    let failure = Failure::new(Code::Blocked, message);
-    match reason.and_then(|reason| reason.why.clone()) {
-        Some(why) => failure.hint(format!("{why} Asking again does not change it.")),
-        None => failure.hint("No approval changes this; do it another way."),
-    }
-}
-
-fn denied(spec: &Spec, reason: Option<String>) -> Failure {
-    let message = match reason {
-        Some(reason) => format!(
-            "A person denied this call of {}: {}",
-            spec.name,
-            crate::escape_controls(&reason)
-        ),
-        None => format!("A person denied this call of {}.", spec.name),
-    };
-    Failure::new(Code::Denied, message)
-        .hint("Do not repeat the same call; ask what is wanted instead, or go on without it.")
-}
-
-fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> Failure {
-    let asked = judgement
-        .reasons
-        .first()
-        .map_or("it needs approval", |reason| reason.text.as_str());
-    Failure::new(
-        Code::ApprovalRequired,
-        format!(
-            "{} needs a person's approval ({asked}), and nobody could be asked: {why_nobody}.",
-            spec.name
-        ),
-    )
-    .hint("Repeating the call does not help in this run; go on without it.")
-}
-
-fn cap(text: String) -> String {
-    if text.len() <= MAX_CONTENT_BYTES {
-        return text;
-    }
-    let mut end = MAX_CONTENT_BYTES;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!(
-        "{}\n[cut: {} of {} bytes shown]",
-        &text[..end],
-        end,
-        text.len()
-    )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Puts a [`Toolbox`] together.
-///
-/// ```
-/// use forge_tools::{AssumeYes, Toolbox};
-/// let toolbox = Toolbox::builder().approver(AssumeYes::confined()).build().unwrap();
-/// # let _ = toolbox;
-/// ```
-#[derive(Default)]
-pub struct ToolboxBuilder {
-    hands: Hands,
-    gate: Option<Arc<dyn Gate>>,
-    approver: Option<Arc<dyn Approver>>,
-    recorder: Option<Arc<dyn Recorder>>,
-    extra: Vec<Box<dyn Tool>>,
-}
-
-impl ToolboxBuilder {
-    /// Gives the worker files, and with them the file tools.
-    pub fn files(mut self, files: FileSandbox) -> Self {
-        self.hands.files = Some(files);
-        self
-    }
-
-    /// Gives the worker a way to run commands, and with it the `shell` tool.
-    #[cfg(feature = "process")]
-    pub fn processes(mut self, processes: crate::Processes) -> Self {
-        self.hands.processes = Some(processes);
-        self
-    }
-
-    /// Most bytes that one call may write to a file; without it, only the mounts' own
-    /// limits hold.
-    pub fn max_write_bytes(mut self, bytes: u64) -> Self {
-        self.hands.max_write_bytes = Some(bytes);
-        self
-    }
-
-    /// On whose behalf calls are made.
-    pub fn caller(mut self, caller: Caller) -> Self {
-        self.hands.caller = caller;
-        self
-    }
-
-    /// Who decides; [`SafeDefaults`] if not said.
-    pub fn gate(mut self, gate: impl Gate) -> Self {
-        self.gate = Some(Arc::new(gate));
-        self
-    }
-
-    /// Who answers; nobody if not said.
-    pub fn approver(self, approver: impl Approver) -> Self {
-        self.shared_approver(Arc::new(approver))
-    }
-
-    /// Who answers, shared with other toolboxes of the run.
-    pub fn shared_approver(mut self, approver: Arc<dyn Approver>) -> Self {
-        self.approver = Some(approver);
-        self
-    }
-
-    /// Who keeps the records; nobody if not said.
-    pub fn recorder(self, recorder: impl Recorder) -> Self {
-        self.shared_recorder(Arc::new(recorder))
-    }
-
-    /// Who keeps the records, shared with other toolboxes of the run.
-    pub fn shared_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
-        self.recorder = Some(recorder);
-        self
-    }
-
-    /// Adds a tool of the caller's own, after the built-in ones.
-    pub fn tool(self, tool: impl Tool) -> Self {
-        self.boxed_tool(Box::new(tool))
-    }
-
-    /// As [`tool`](Self::tool), for one that is boxed already.
-    pub fn boxed_tool(mut self, tool: Box<dyn Tool>) -> Self {
-        self.extra.push(tool);
-        self
-    }
-
-    /// The finished toolbox.
-    ///
-    /// # Errors
-    ///
-    /// Two tools answer to one name.
-    pub fn build(self) -> Result<Toolbox, ToolboxError> {
-        let mut all: Vec<Box<dyn Tool>> = Vec::new();
-        if self.hands.files.is_some() {
-            all.extend(tools::file_tools());
-        }
-        #[cfg(feature = "process")]
-        if self.hands.processes.is_some() {
-            all.push(Box::new(tools::shell()));
-        }
-        all.extend(self.extra);
-        let mut names = HashSet::new();
-        for tool in &all {
-            let spec = tool.spec();
-            let spellings = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
-            for name in spellings {
-                if !names.insert(name.to_owned()) {
-                    return Err(ToolboxError {
-                        name: name.to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(Toolbox {
-            inner: Arc::new(Inner {
-                tools: all,
-                hands: self.hands,
-                gate: self.gate.unwrap_or_else(|| Arc::new(SafeDefaults)),
-                approver: self.approver.unwrap_or_else(|| {
-                    Arc::new(NobodyAnswers::because("this program asks nobody"))
-                }),
-                recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
-                allowed_for_run: Mutex::new(HashSet::new()),
-                asking: tokio::sync::Mutex::new(()),
-            }),
-        })
-    }
-}
-
-/// Two tools answer to one name.
-///
-/// ```
-/// fn name(error: &forge_tools::ToolboxError) -> String {
-///     error.to_string()
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("two tools answer to the name `{name}`")]
-pub struct ToolboxError {
-    name: String,
 }

@@ -12,6 +12,7 @@ mod hash_file;
 mod list_files;
 mod move_file;
 mod read_file;
+mod read_output;
 mod search_files;
 #[cfg(feature = "process")]
 mod shell;
@@ -28,6 +29,7 @@ pub use hash_file::{HashFile, hash_file};
 pub use list_files::{ListFiles, list_files};
 pub use move_file::{MoveFile, move_file};
 pub use read_file::{ReadFile, read_file};
+pub use read_output::{ReadOutput, read_output};
 pub use search_files::{SearchFiles, search_files};
 #[cfg(feature = "process")]
 pub use shell::{Shell, shell};

@@ -8,5 +8,6 @@ mod executor;
 mod file_tools;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod outputs;
 mod support;
 mod texts;

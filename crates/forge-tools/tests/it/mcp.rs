@@ -245,6 +245,7 @@ fn the_list_states_every_hint_and_is_the_same_in_both_eras() {
         "file_exists" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "file_info" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "hash_file" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
+        "read_output" {"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false} {"dev.forge/risk":"read_only"}
         "#);
     });
 }
@@ -701,7 +702,8 @@ fn a_tool_that_panics_costs_one_call() {
         .await;
         assert_eq!(answers[0]["error"]["code"], -32603);
         assert!(!answers[0].to_string().contains("on purpose"));
-        assert_eq!(answers[1]["result"]["tools"][0]["name"], "fall");
+        let tools = answers[1]["result"]["tools"].as_array().unwrap();
+        assert!(tools.iter().any(|tool| tool["name"] == "fall"));
     });
 }
 

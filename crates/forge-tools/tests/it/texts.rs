@@ -64,7 +64,7 @@ fn every_tool_describes_itself_and_names_no_place() {
     let world = World::new();
     let toolbox = world.toolbox();
     let all: Vec<_> = toolbox.specs().map(|spec| spec.to_json()).collect();
-    assert_eq!(all.len(), 13);
+    assert_eq!(all.len(), 14);
     for spec in &all {
         for key in [
             "name",

@@ -1,0 +1,169 @@
+//! What a toolbox is put together from.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use file_sandbox::FileSandbox;
+
+use crate::approval::{Approver, NobodyAnswers};
+use crate::call::Caller;
+use crate::gate::{Gate, SafeDefaults};
+use crate::hands::Hands;
+use crate::outputs::Outputs;
+use crate::record::{NoRecord, Recorder};
+use crate::tool::Tool;
+use crate::toolbox::{Inner, Toolbox};
+use crate::tools;
+
+/// Puts a [`Toolbox`] together.
+///
+/// ```
+/// use forge_tools::{AssumeYes, Toolbox};
+/// let toolbox = Toolbox::builder().approver(AssumeYes::confined()).build().unwrap();
+/// # let _ = toolbox;
+/// ```
+#[derive(Default)]
+pub struct ToolboxBuilder {
+    hands: Hands,
+    gate: Option<Arc<dyn Gate>>,
+    approver: Option<Arc<dyn Approver>>,
+    recorder: Option<Arc<dyn Recorder>>,
+    extra: Vec<Box<dyn Tool>>,
+}
+
+impl ToolboxBuilder {
+    /// Gives the worker files, and with them the file tools.
+    pub fn files(mut self, files: FileSandbox) -> Self {
+        self.hands.files = Some(files);
+        self
+    }
+
+    /// Gives the worker a way to run commands, and with it the `shell` tool.
+    #[cfg(feature = "process")]
+    pub fn processes(mut self, processes: crate::Processes) -> Self {
+        self.hands.processes = Some(processes);
+        self
+    }
+
+    /// Most bytes that one call may write to a file; without it, only the mounts' own
+    /// limits hold.
+    pub fn max_write_bytes(mut self, bytes: u64) -> Self {
+        self.hands.max_write_bytes = Some(bytes);
+        self
+    }
+
+    /// Most characters of one result; what is longer keeps its beginning and its end, and
+    /// `read_output` reads the rest.
+    pub fn max_result_chars(mut self, chars: usize) -> Self {
+        self.hands.outputs = Arc::new(Outputs::new(chars));
+        self
+    }
+
+    /// On whose behalf calls are made.
+    pub fn caller(mut self, caller: Caller) -> Self {
+        self.hands.caller = caller;
+        self
+    }
+
+    /// Who decides; [`SafeDefaults`] if not said.
+    pub fn gate(mut self, gate: impl Gate) -> Self {
+        self.gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// Who answers; nobody if not said.
+    pub fn approver(self, approver: impl Approver) -> Self {
+        self.shared_approver(Arc::new(approver))
+    }
+
+    /// Who answers, shared with other toolboxes of the run.
+    pub fn shared_approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Who keeps the records; nobody if not said.
+    pub fn recorder(self, recorder: impl Recorder) -> Self {
+        self.shared_recorder(Arc::new(recorder))
+    }
+
+    /// Who keeps the records, shared with other toolboxes of the run.
+    pub fn shared_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// Adds a tool of the caller's own, after the built-in ones.
+    pub fn tool(self, tool: impl Tool) -> Self {
+        self.boxed_tool(Box::new(tool))
+    }
+
+    /// As [`tool`](Self::tool), for one that is boxed already.
+    pub fn boxed_tool(mut self, tool: Box<dyn Tool>) -> Self {
+        self.extra.push(tool);
+        self
+    }
+
+    /// The finished toolbox.
+    ///
+    /// # Errors
+    ///
+    /// Two tools answer to one name.
+    pub fn build(self) -> Result<Toolbox, ToolboxError> {
+        let mut all: Vec<Box<dyn Tool>> = Vec::new();
+        if self.hands.files.is_some() {
+            all.extend(tools::file_tools());
+        }
+        // Only with something that could have a long result.
+        #[cfg(feature = "process")]
+        let runs = self.hands.processes.is_some();
+        #[cfg(not(feature = "process"))]
+        let runs = false;
+        if self.hands.files.is_some() || runs || !self.extra.is_empty() {
+            all.push(Box::new(tools::read_output()));
+        }
+        #[cfg(feature = "process")]
+        if runs {
+            all.push(Box::new(tools::shell()));
+        }
+        all.extend(self.extra);
+        let mut names = HashSet::new();
+        for tool in &all {
+            let spec = tool.spec();
+            let spellings = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
+            for name in spellings {
+                if !names.insert(name.to_owned()) {
+                    return Err(ToolboxError {
+                        name: name.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(Toolbox {
+            inner: Arc::new(Inner {
+                tools: all,
+                hands: self.hands,
+                gate: self.gate.unwrap_or_else(|| Arc::new(SafeDefaults)),
+                approver: self.approver.unwrap_or_else(|| {
+                    Arc::new(NobodyAnswers::because("this program asks nobody"))
+                }),
+                recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
+                allowed_for_run: Mutex::new(HashSet::new()),
+                asking: tokio::sync::Mutex::new(()),
+            }),
+        })
+    }
+}
+
+/// Two tools answer to one name.
+///
+/// ```
+/// fn name(error: &forge_tools::ToolboxError) -> String {
+///     error.to_string()
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("two tools answer to the name `{name}`")]
+pub struct ToolboxError {
+    name: String,
+}

@@ -1,0 +1,217 @@
+//! How a call ends: its result cut to size, its record kept, and the words for the model when
+//! somebody or something said no.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Reply};
+use crate::gate::Judgement;
+use crate::outputs::Cut;
+use crate::record::{DecisionRecord, Record};
+use crate::spec::Spec;
+use crate::toolbox::Inner;
+
+/// The tool that reads what was kept.
+const READ_OUTPUT: &str = "read_output";
+
+/// What is known of a call so far; kept even if it fails half-way.
+pub(crate) struct Trail {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    pub(crate) intents: Vec<String>,
+    pub(crate) decision: DecisionRecord,
+}
+
+/// A call under way. Records itself when it is closed, and when it is dropped without
+/// that, because whoever called stopped waiting.
+pub(crate) struct OpenCall<'a> {
+    inner: &'a Inner,
+    pub(crate) trail: Trail,
+    at_ms: u64,
+    started: Instant,
+    closed: bool,
+}
+
+impl<'a> OpenCall<'a> {
+    pub(crate) fn new(inner: &'a Inner, call: &Call) -> Self {
+        OpenCall {
+            inner,
+            trail: Trail {
+                tool: call.tool.clone(),
+                arguments: call.arguments.clone(),
+                intents: Vec::new(),
+                decision: DecisionRecord::not_reached("the call was malformed"),
+            },
+            at_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| {
+                    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+                }),
+            started: Instant::now(),
+            closed: false,
+        }
+    }
+
+    pub(crate) fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
+        self.closed = true;
+        let decision = self.trail.decision.clone();
+        let result = finish(
+            self.inner.cut(outcome),
+            self.trail.tool.clone(),
+            decision,
+            self.started,
+        );
+        let record = Record {
+            at_ms: self.at_ms,
+            workers: self.inner.hands.caller.chain().to_vec(),
+            tool: result.tool.clone(),
+            arguments: std::mem::take(&mut self.trail.arguments),
+            intents: std::mem::take(&mut self.trail.intents),
+            decision: result.decision.clone(),
+            runner: result.runner,
+            ok: result.ok,
+            code: result.code.map(|code| code.as_str().to_owned()),
+            content_bytes: result.content.len(),
+            content_sha256: hex(&Sha256::digest(result.content.as_bytes())),
+            duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
+            enforcement: result.enforcement.clone(),
+            artifacts: result.artifacts.clone(),
+        };
+        match self.inner.recorder.record(&record) {
+            Ok(()) => result,
+            Err(_) => unrecorded(result),
+        }
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        if !self.closed {
+            let failure = Failure::new(Code::Cancelled, "The call was cancelled.");
+            let _nobody_waits = self.close(Err(failure));
+        }
+    }
+}
+
+/// An outcome, and what of it is not shown.
+type Shown = (Result<Reply, Failure>, Option<Cut>);
+
+impl Inner {
+    /// Cuts what is too long, and keeps the whole where the worker can read it.
+    fn cut(&self, mut outcome: Result<Reply, Failure>) -> Shown {
+        let outputs = &self.hands.outputs;
+        let readable = self.offers(READ_OUTPUT);
+        let cut = match &mut outcome {
+            Ok(reply) => outputs.cut(&mut reply.text, reply.structured.as_mut(), readable),
+            Err(failure) => {
+                let facts = failure.structured.as_deref_mut();
+                outputs.cut(&mut failure.message, facts, readable)
+            }
+        };
+        (outcome, cut)
+    }
+}
+
+fn finish(
+    (outcome, cut): Shown,
+    tool: String,
+    decision: DecisionRecord,
+    started: Instant,
+) -> CallResult {
+    match outcome {
+        Ok(reply) => CallResult {
+            ok: true,
+            tool,
+            content: reply.text,
+            structured: reply.structured,
+            error: None,
+            code: None,
+            runner: reply.runner,
+            decision,
+            enforcement: reply.enforcement,
+            artifacts: reply.artifacts,
+            cut,
+            duration: started.elapsed(),
+        },
+        Err(failure) => CallResult {
+            ok: false,
+            tool,
+            content: failure.to_string(),
+            error: Some(ErrorBody {
+                code: failure.code.as_str().to_owned(),
+                message: failure.message,
+                hint: failure.hint,
+                path: failure.path,
+            }),
+            structured: failure.structured.map(|facts| *facts),
+            code: Some(failure.code),
+            runner: "none",
+            decision,
+            enforcement: None,
+            artifacts: Vec::new(),
+            cut,
+            duration: started.elapsed(),
+        },
+    }
+}
+
+/// A call that could not be recorded is reported as failed, whatever it did: the
+/// log is the proof, and work without proof must not look like work with it.
+fn unrecorded(result: CallResult) -> CallResult {
+    let failure = Failure::new(
+        Code::Internal,
+        "The call could not be recorded in the audit log, so its result is withheld.",
+    );
+    let decision = result.decision;
+    let mut withheld = finish((Err(failure), None), result.tool, decision, Instant::now());
+    withheld.duration = result.duration;
+    withheld
+}
+
+pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {
+    let reason = judgement.reasons.first();
+    let message = format!(
+        "{} is blocked here: {}.",
+        spec.name,
+        reason.map_or("by a rule", |reason| reason.text.as_str())
+    );
+    let failure = Failure::new(Code::Blocked, message);
+    match reason.and_then(|reason| reason.why.clone()) {
+        Some(why) => failure.hint(format!("{why} Asking again does not change it.")),
+        None => failure.hint("No approval changes this; do it another way."),
+    }
+}
+
+pub(crate) fn denied(spec: &Spec, reason: Option<String>) -> Failure {
+    let message = match reason {
+        Some(reason) => format!(
+            "A person denied this call of {}: {}",
+            spec.name,
+            crate::escape_controls(&reason)
+        ),
+        None => format!("A person denied this call of {}.", spec.name),
+    };
+    Failure::new(Code::Denied, message)
+        .hint("Do not repeat the same call; ask what is wanted instead, or go on without it.")
+}
+
+pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> Failure {
+    let asked = judgement
+        .reasons
+        .first()
+        .map_or("it needs approval", |reason| reason.text.as_str());
+    Failure::new(
+        Code::ApprovalRequired,
+        format!(
+            "{} needs a person's approval ({asked}), and nobody could be asked: {why_nobody}.",
+            spec.name
+        ),
+    )
+    .hint("Repeating the call does not help in this run; go on without it.")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
