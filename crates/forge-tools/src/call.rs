@@ -1,12 +1,15 @@
 //! A call and what comes back: for the model as text, for programs as JSON.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::approval::Approver;
 use crate::change::Artifact;
 use crate::outputs::Cut;
+use crate::progress::Progress;
 use crate::record::DecisionRecord;
 
 /// On whose behalf a call is made.
@@ -59,12 +62,23 @@ impl std::fmt::Display for Caller {
 /// let call = forge_tools::Call::new("read_file", serde_json::json!({"path": "/a"}));
 /// assert_eq!(call.tool, "read_file");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Call {
     /// The tool's name, in any spelling it answers to.
     pub tool: String,
     /// The arguments as they came.
     pub arguments: Value,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) progress: Option<Progress>,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("tool", &self.tool)
+            .field("arguments", &self.arguments)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Call {
@@ -73,7 +87,22 @@ impl Call {
         Call {
             tool: tool.into(),
             arguments,
+            approver: None,
+            progress: None,
         }
+    }
+
+    /// Who answers for this call, in place of the toolbox's own approver: a client that
+    /// can be asked in the conversation that the call came in.
+    pub fn asking(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Where the tool says how far it is.
+    pub fn reporting(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
     }
 }
 

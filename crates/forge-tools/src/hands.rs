@@ -134,6 +134,7 @@ pub struct Hands {
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
     pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
+    pub(crate) progress: Option<crate::progress::Progress>,
 }
 
 impl Hands {
@@ -188,6 +189,11 @@ impl Hands {
         self.processes
             .as_ref()
             .ok_or_else(|| Failure::new(Code::NoCommands, "This worker cannot run commands."))
+    }
+
+    /// Where the tool says how far it is, if anybody listens.
+    pub fn progress(&self) -> Option<&crate::progress::Progress> {
+        self.progress.as_ref()
     }
 
     /// On whose behalf the call is made.

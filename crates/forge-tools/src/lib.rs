@@ -67,6 +67,7 @@ mod params;
 mod processes;
 #[cfg(feature = "process")]
 mod programs;
+mod progress;
 mod record;
 mod spec;
 mod time;
@@ -90,6 +91,7 @@ pub use params::{Arguments, Complaint, Param, ParamKind, Params};
 pub use processes::Processes;
 #[cfg(feature = "process")]
 pub use programs::ProgramList;
+pub use progress::Progress;
 pub use record::{AuditLog, DecisionRecord, MemoryRecorder, NoRecord, Record, Recorder};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use tool::{BoxFuture, Tool, blocking};

@@ -70,6 +70,11 @@ impl Toolbox {
         &self.inner.hands.caller
     }
 
+    /// Who answers what has to be asked, unless a call brings its own.
+    pub fn approver(&self) -> &Arc<dyn Approver> {
+        &self.inner.approver
+    }
+
     /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
     /// record as well.
     pub async fn call(&self, call: Call) -> CallResult {
@@ -105,8 +110,12 @@ impl Toolbox {
         })?;
         trail.intents = intents.iter().map(ToString::to_string).collect();
 
-        self.decide(tool, &args, &intents, trail).await?;
-        tool.run(args, self.inner.hands.clone()).await
+        let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
+        self.decide(tool, &args, &intents, &**approver, trail)
+            .await?;
+        let mut hands = self.inner.hands.clone();
+        hands.progress = call.progress.clone();
+        tool.run(args, hands).await
     }
 
     fn find(&self, name: &str, trail: &mut Trail) -> Result<&dyn Tool, Failure> {
@@ -135,6 +144,7 @@ impl Toolbox {
         tool: &dyn Tool,
         args: &Arguments,
         intents: &[Intent],
+        approver: &dyn Approver,
         trail: &mut Trail,
     ) -> Result<(), Failure> {
         let spec = tool.spec();
@@ -166,7 +176,7 @@ impl Toolbox {
             }
             Verdict::Ask => {
                 self.check_capability(intents)?;
-                self.ask(tool, args, judgement, trail).await
+                self.ask(tool, args, judgement, approver, trail).await
             }
         }
     }
@@ -191,6 +201,7 @@ impl Toolbox {
         tool: &dyn Tool,
         args: &Arguments,
         judgement: Judgement,
+        approver: &dyn Approver,
         trail: &mut Trail,
     ) -> Result<(), Failure> {
         let spec = tool.spec();
@@ -223,7 +234,7 @@ impl Toolbox {
             confined: self.confined(),
             only_a_person: judgement.only_a_person,
         };
-        match self.inner.approver.ask(&request).await {
+        match approver.ask(&request).await {
             Answer::AllowOnce { by } => {
                 trail.decision.answer = Some("allowed");
                 trail.decision.by = Some(by);
