@@ -1,43 +1,98 @@
-//! What is answered: the list of tools, and the outcome of a call.
+//! What is answered: the list of tools, the outcome of a call, and that the list changed.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool, ToolAnnotations,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
+    ServerConfig, SubscriptionFilter,
 };
-use rmcp::service::{RequestContext, RoleServer};
-use serde_json::{Map, Value, json};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::{ServerInfo, Service};
+use super::channel::{Channel, Given, Line, answer_in};
+use super::live::{Current, Live};
+use super::questions::{Fingerprint, Questions, fingerprint};
+use super::report::report;
+use super::{ServerInfo, Service, advertise};
 use crate::call::{Call, CallResult, Code};
-use crate::spec::Spec;
-
-/// Where a policy engine in front of us finds the tool's risk.
-const RISK_KEY: &str = "dev.forge/risk";
+use crate::progress::Progress;
+use crate::toolbox::Toolbox;
 
 pub(super) struct Handler {
-    service: Service,
+    live: Live,
     info: ServerInfo,
+    questions: Arc<Questions>,
+    /// Whether the client has hung up.
+    over: watch::Receiver<bool>,
+    /// What tells a client of the older kind that the list changed; ends with the
+    /// conversation.
+    teller: Mutex<JoinSet<()>>,
 }
 
 impl Handler {
-    pub(super) fn new(service: Service, info: ServerInfo) -> Self {
-        Handler { service, info }
+    pub(super) fn new(live: Live, info: ServerInfo, over: watch::Receiver<bool>) -> Self {
+        Handler {
+            live,
+            info,
+            questions: Arc::new(Questions::new()),
+            over,
+            teller: Mutex::default(),
+        }
+    }
+
+    /// How the client of this call can be asked.
+    ///
+    /// # Errors
+    ///
+    /// It brings an answer that is not one to this call.
+    fn line(
+        &self,
+        request: &CallToolRequestParams,
+        policy: u64,
+        toolbox: &Toolbox,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Line, ErrorData> {
+        let modern = is_modern(context);
+        let mut given = None;
+        let call = identity(request, policy, toolbox);
+        if modern && let Some(state) = &request.request_state {
+            let (shown, hasty) = self
+                .questions
+                .open(state, &call)
+                .map_err(|why| ErrorData::invalid_params(why, None))?;
+            given = answer_in(request.input_responses.as_ref()).map(|decision| Given {
+                shown,
+                decision,
+                hasty,
+            });
+        }
+        Ok(match (shows_forms(context), modern) {
+            (false, _) => Line::None,
+            (true, true) => Line::Result { given, call },
+            (true, false) => Line::Request(context.peer.clone()),
+        })
     }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools();
+        let capabilities = if self.live.changes() {
+            capabilities.enable_tool_list_changed()
+        } else {
+            capabilities
+        };
+        let config = ServerConfig::new(capabilities.build())
             .with_server_info(Implementation::new(&self.info.name, &self.info.version));
         // A model that sees no tools will not call one, so the mistake is also told
         // where it is seen without a call.
-        let instructions = match &self.service {
-            Service::Tools(_) => self.info.instructions.as_ref(),
+        let instructions = match self.live.current().service {
+            Service::Tools(_) => self.info.instructions.clone(),
             Service::Broken { message } => Some(message),
         };
         match instructions {
@@ -55,10 +110,7 @@ impl ServerHandler for Handler {
         if request.is_some_and(|params| params.cursor.is_some()) {
             return Err(ErrorData::invalid_params("There is no such cursor.", None));
         }
-        let tools = match &self.service {
-            Service::Tools(toolbox) => toolbox.specs().map(advertise).collect(),
-            Service::Broken { .. } => Vec::new(),
-        };
+        let tools = advertise::list(&self.live.current().service);
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -67,19 +119,41 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let toolbox = match &self.service {
-            Service::Tools(toolbox) => toolbox.clone(),
-            Service::Broken { message } => return Ok(broken(message).into()),
+        let Current {
+            service, policy, ..
+        } = self.live.current();
+        let toolbox = match service {
+            Service::Tools(toolbox) => toolbox,
+            Service::Broken { message } => return Ok(broken(&message).into()),
         };
-        let arguments = request.arguments.unwrap_or_default();
-        let call = Call::new(request.name, Value::Object(arguments));
+        let channel = Arc::new(Channel::new(
+            Arc::clone(&self.questions),
+            self.line(&request, policy, &toolbox, &context)?,
+            policy,
+            Arc::clone(toolbox.approver()),
+        ));
+        let progress = Progress::default();
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = Call::new(request.name, arguments)
+            .asking(Arc::clone(&channel) as _)
+            .reporting(progress.clone());
         // A task of its own: a tool that panics costs this call, not the answer to it.
         // Dropping the set ends it.
         let mut running = JoinSet::new();
         running.spawn(async move { toolbox.call(call).await });
+        let (done, until_done) = oneshot::channel();
+        let work = async {
+            let outcome = running.join_next().await;
+            drop(done);
+            outcome
+        };
+        let reported = report(&context, &progress, until_done);
         tokio::select! {
-            outcome = running.join_next() => match outcome {
-                Some(Ok(result)) => answer(result),
+            (outcome, ()) = async { tokio::join!(work, reported) } => match outcome {
+                Some(Ok(result)) => match channel.take_question() {
+                    Some(question) => Ok(question.into()),
+                    None => answer(result),
+                },
                 Some(Err(_)) | None => Err(ErrorData::internal_error(
                     "The tool stopped unexpectedly; nothing else was affected.",
                     None,
@@ -91,29 +165,84 @@ impl ServerHandler for Handler {
             }
         }
     }
+
+    /// A client of the older kind is told without having asked.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut teller = self.teller.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.live.changes() || !teller.is_empty() {
+            return;
+        }
+        let mut lists = self.live.lists();
+        teller.spawn(async move {
+            loop {
+                lists.next().await;
+                if context.peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.live
+            .changes()
+            .then(|| SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    fn listen(
+        &self,
+        context: SubscriptionContext,
+    ) -> impl Future<Output = Result<(), ErrorData>> + Send + '_ {
+        let mut lists = self.live.lists();
+        let mut over = self.over.clone();
+        async move {
+            loop {
+                tokio::select! {
+                    () = context.cancelled() => return Ok(()),
+                    () = ended(&mut over) => return Ok(()),
+                    () = lists.next() => {
+                        // It wants to hear of something else, or hears nothing any more.
+                        if context.sink().notify_tool_list_changed().await.is_err() {
+                            context.cancelled().await;
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
-fn advertise(spec: &Spec) -> Tool {
-    let schema = match spec.params.to_json_schema() {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
-    };
-    let hints = spec.annotations;
-    let mut meta = Map::new();
-    meta.insert(RISK_KEY.to_owned(), json!(spec.risk));
-    Tool::new(
-        spec.name.clone(),
-        spec.description.clone(),
-        Arc::new(schema),
-    )
-    .with_annotations(
-        ToolAnnotations::new()
-            .read_only(hints.read_only)
-            .destructive(hints.destructive)
-            .idempotent(hints.idempotent)
-            .open_world(hints.open_world),
-    )
-    .with_meta(MetaObject(meta))
+/// Waits until the client has hung up.
+async fn ended(over: &mut watch::Receiver<bool>) {
+    // An error: the transport is gone, which is the same.
+    let _ = over.wait_for(|over| *over).await;
+}
+
+/// Whether the request brings its own context, and its answer may ask for input.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// Whether the client says that it can show a form. Before there were other kinds, saying
+/// nothing more meant this one.
+fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
+    context
+        .client_capabilities()
+        .and_then(|client| client.elicitation)
+        .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+}
+
+/// What makes a call this one: tool, arguments, worker, policy.
+fn identity(request: &CallToolRequestParams, policy: u64, toolbox: &Toolbox) -> Fingerprint {
+    fingerprint(&json!([
+        request.name,
+        request.arguments,
+        toolbox.caller().chain(),
+        policy,
+    ]))
 }
 
 /// A failure that the model can act on is a result; a call of something that does not

@@ -22,7 +22,7 @@ use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::McpError;
 use super::line_reader::{Line, LineReader};
@@ -46,10 +46,11 @@ const MAX_IN_FLIGHT_BYTES: usize = 32 * 1024 * 1024;
 const TOO_BUSY: ErrorCode = ErrorCode(-31_000);
 
 /// What this server answers; anything else is left to rmcp.
-const METHODS: [&str; 5] = [
+const METHODS: [&str; 6] = [
     "initialize",
     "ping",
     "server/discover",
+    "subscriptions/listen",
     "tools/call",
     "tools/list",
 ];
@@ -60,11 +61,17 @@ const METHODS: [&str; 5] = [
 pub(super) struct Breakage {
     first: Mutex<Option<McpError>>,
     hung_up: Notify,
+    /// Whether nothing will come any more.
+    over: watch::Sender<bool>,
 }
 
 impl Breakage {
     pub(super) fn take(&self) -> Option<McpError> {
         self.lock().take()
+    }
+
+    pub(super) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
     }
 
     fn note(&self, error: McpError) {
@@ -180,6 +187,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         }
     }
 
+    /// Nothing will come any more; whoever waits for something need not.
+    fn end(&self) -> Option<ClientJsonRpcMessage> {
+        self.breakage.over.send_replace(true);
+        None
+    }
+
     fn deliver_if_open(&self, message: ClientJsonRpcMessage) -> Verdict {
         if self.open {
             Verdict::Deliver(Box::new(message))
@@ -225,7 +238,7 @@ where
             }
             let read = tokio::select! {
                 biased;
-                () = self.breakage.hung_up.notified() => return None,
+                () = self.breakage.hung_up.notified() => return self.end(),
                 read = self.reader.next() => read,
             };
             let line = match read {
@@ -237,10 +250,10 @@ where
                     ));
                     continue;
                 }
-                Ok(None) => return None,
+                Ok(None) => return self.end(),
                 Err(error) => {
                     self.breakage.note(McpError::Read(error));
-                    return None;
+                    return self.end();
                 }
             };
             match self.sort(&line) {

@@ -2,7 +2,9 @@
 //! one JSON message a line.
 //!
 //! Everything that knows `rmcp` is in this module, because that crate changes its
-//! shape often: `lines` is the transport, `handler` says what is answered. One
+//! shape often: `lines` is the transport, `handler` says what is answered, `advertise` what the
+//! tools look like, `channel` asks the person at the client (`questions` is what it remembers),
+//! `report` tells of progress, and `live` holds what is served at the moment. One
 //! process speaks to clients of both eras of the protocol: those that open with
 //! `initialize`, and those that put version and capabilities into the `_meta` of every
 //! request (2026-07-28). The client decides by how it opens.
@@ -11,9 +13,14 @@
 //! output should therefore keep that descriptor to itself: duplicate it, point
 //! descriptor 1 at standard error, and give the duplicate to [`serve`].
 
+mod advertise;
+mod channel;
 mod handler;
 mod line_reader;
 mod lines;
+mod live;
+mod questions;
+mod report;
 
 use std::io;
 use std::sync::Arc;
@@ -24,6 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::toolbox::Toolbox;
 use handler::Handler;
 use lines::{Breakage, Lines};
+pub use live::Live;
 
 /// How the server introduces itself.
 ///
@@ -161,8 +169,37 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let handler = Handler::new(service.into(), info);
+    serve_live(&Live::fixed(service.into()), info, reader, writer).await
+}
+
+/// As [`serve`], for a service that may be replaced meanwhile.
+///
+/// # Errors
+///
+/// As [`serve`].
+///
+/// ```
+/// use forge_tools::{Toolbox, mcp::{Live, ServerInfo, serve_live}};
+///
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # rt.block_on(async {
+/// let live = Live::new(Toolbox::builder().build().unwrap());
+/// let (nothing, out) = (&b""[..], tokio::io::sink());
+/// serve_live(&live, ServerInfo::new("forge", "0.1.0"), nothing, out).await.unwrap();
+/// # });
+/// ```
+pub async fn serve_live<R, W>(
+    live: &Live,
+    info: ServerInfo,
+    reader: R,
+    writer: W,
+) -> Result<(), McpError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     let breakage = Arc::new(Breakage::default());
+    let handler = Handler::new(live.clone(), info, breakage.over());
     let transport = Lines::new(reader, writer, Arc::clone(&breakage));
     let ended = match serve_server(handler, transport).await {
         Ok(running) => running.waiting().await.map_err(|_| McpError::Stopped),

@@ -1,0 +1,289 @@
+//! The person at the client, as an approver of one call. Whoever the client cannot or
+//! will not ask is left to the approver that the toolbox has anyway.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::questions::{Fingerprint, NO_PERSON, Questions, fingerprint};
+use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::tool::BoxFuture;
+
+/// How long a client of the older kind may take. Some give up on a call after a minute, and
+/// somebody else is to have the rest of it.
+const WAIT: Duration = Duration::from_secs(45);
+
+/// Longest question that is put to a client, in bytes. A client may cut what is longer, and
+/// what is not seen whole cannot be agreed to.
+const MAX_QUESTION_BYTES: usize = 8 * 1024;
+
+/// The one form in a result that asks for input.
+const FORM: &str = "approval";
+
+/// How the client of this call can be asked.
+pub(super) enum Line {
+    /// It did not say that it can be.
+    None,
+    /// By a request of ours, while the call waits.
+    Request(Peer<RoleServer>),
+    /// By the result of the call, which is then made again.
+    Result {
+        /// What came back with this call, if it is such a second one.
+        given: Option<Given>,
+        /// What makes an answer one to this call.
+        call: Fingerprint,
+    },
+}
+
+/// An answer that came back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given {
+    /// What the person had before them.
+    pub(super) shown: Fingerprint,
+    pub(super) decision: Decision,
+    /// So soon that nobody can have read it.
+    pub(super) hasty: bool,
+}
+
+/// What a person decided. Whatever is not an agreement is a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    AllowOnce,
+    AllowRun,
+    Deny,
+}
+
+impl Decision {
+    /// Of the answer as it is on the wire.
+    pub(super) fn of(answer: &ElicitResult) -> Self {
+        let chosen = answer
+            .content
+            .as_ref()
+            .and_then(|content| content.get("decision"))
+            .and_then(Value::as_str);
+        match (&answer.action, chosen) {
+            (ElicitationAction::Accept, Some("allow_once")) => Decision::AllowOnce,
+            (ElicitationAction::Accept, Some("allow_run")) => Decision::AllowRun,
+            _ => Decision::Deny,
+        }
+    }
+}
+
+/// The answer to the one form, among the answers that came with a call.
+pub(super) fn answer_in(responses: Option<&BTreeMap<String, Value>>) -> Option<Decision> {
+    let answer = responses?.get(FORM)?;
+    // What cannot be understood is no agreement.
+    Some(
+        serde_json::from_value::<ElicitResult>(answer.clone())
+            .map_or(Decision::Deny, |answer| Decision::of(&answer)),
+    )
+}
+
+/// Asks on behalf of one call.
+pub(super) struct Channel {
+    questions: Arc<Questions>,
+    line: Line,
+    /// Which policy the call is judged under.
+    policy: u64,
+    next: Arc<dyn Approver>,
+    /// The question that is to be the result of the call.
+    asked: Mutex<Option<InputRequiredResult>>,
+}
+
+impl Channel {
+    pub(super) fn new(
+        questions: Arc<Questions>,
+        line: Line,
+        policy: u64,
+        next: Arc<dyn Approver>,
+    ) -> Self {
+        Channel {
+            questions,
+            line,
+            policy,
+            next,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// The question that has to go out in place of the call's result.
+    pub(super) fn take_question(&self) -> Option<InputRequiredResult> {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    async fn answer(&self, request: &ApprovalRequest) -> Answer {
+        let key = fingerprint(&json!([
+            self.policy,
+            request.caller.chain(),
+            request.tool,
+            request.arguments,
+        ]));
+        if !request.only_a_person && self.questions.is_agreed(&key) {
+            return Answer::AllowOnce {
+                by: "a person at the client, for a while".to_owned(),
+            };
+        }
+        let Some(question) = Question::about(request) else {
+            return self.next.ask(request).await;
+        };
+        if let Line::Result {
+            given: Some(given), ..
+        } = &self.line
+            && given.shown == question.shown()
+        {
+            return self.take(request, key, given.decision, given.hasty).await;
+        }
+        if self.questions.client_is_hasty() {
+            match self.next.ask(request).await {
+                Answer::Unanswered { .. } => {}
+                answer => return answer,
+            }
+        }
+        match &self.line {
+            Line::None => self.next.ask(request).await,
+            Line::Result { call, .. } => match self.questions.seal(call, &question.shown()) {
+                Some(state) => {
+                    *self.asked.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(question.into_result(state));
+                    Answer::Unanswered {
+                        reason: "the client has the question, and calls again with the answer"
+                            .to_owned(),
+                    }
+                }
+                None => self.next.ask(request).await,
+            },
+            Line::Request(peer) => {
+                let asked = Instant::now();
+                let options = PeerRequestOptions::with_timeout(WAIT);
+                let sent = peer
+                    .send_request_with_option(
+                        ServerRequest::ElicitRequest(question.into_request()),
+                        options,
+                    )
+                    .await;
+                let answered = match sent {
+                    Ok(handle) => handle.await_response().await,
+                    Err(error) => Err(error),
+                };
+                match answered {
+                    Ok(ClientResult::ElicitResult(answer)) => {
+                        let hasty = asked.elapsed() < NO_PERSON;
+                        self.take(request, key, Decision::of(&answer), hasty).await
+                    }
+                    // It took too long, or cannot do what it said.
+                    Ok(_) | Err(_) => self.next.ask(request).await,
+                }
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        request: &ApprovalRequest,
+        key: Fingerprint,
+        decision: Decision,
+        hasty: bool,
+    ) -> Answer {
+        let by = "a person at the client".to_owned();
+        match decision {
+            // The client has a preference; this one is only for people.
+            Decision::AllowOnce | Decision::AllowRun if hasty && request.only_a_person => {
+                self.next.ask(request).await
+            }
+            Decision::AllowRun if !request.only_a_person => {
+                self.questions.agree(key);
+                Answer::AllowOnce {
+                    by: format!("{by}, for a while"),
+                }
+            }
+            Decision::AllowOnce | Decision::AllowRun => Answer::AllowOnce { by },
+            Decision::Deny => {
+                self.questions.note_refusal(hasty);
+                if hasty {
+                    Answer::Deny {
+                        by: "the client, at once".to_owned(),
+                        reason: Some(
+                            "the client program refused at once, so perhaps nobody saw the question"
+                                .to_owned(),
+                        ),
+                    }
+                } else {
+                    Answer::Deny { by, reason: None }
+                }
+            }
+        }
+    }
+}
+
+impl Approver for Channel {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// What is put to a person, and the form for the answer.
+struct Question {
+    message: String,
+    schema: ElicitationSchema,
+}
+
+impl Question {
+    /// None: it is too long to be sure that it is seen whole.
+    fn about(request: &ApprovalRequest) -> Option<Self> {
+        let mut message = request.preview();
+        message.push_str("\nallow_once  this call, as it is shown\n");
+        let mut choices = vec!["allow_once"];
+        if !request.only_a_person {
+            message.push_str(
+                "allow_run   also the same call with the same arguments, until this server \
+                 ends, for 30 minutes at most\n",
+            );
+            choices.push("allow_run");
+        }
+        message.push_str("deny        not at all\n");
+        choices.push("deny");
+        if message.len() > MAX_QUESTION_BYTES {
+            return None;
+        }
+        let schema = serde_json::from_value(json!({
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "enum": choices, "default": "deny"},
+            },
+            "required": ["decision"],
+        }));
+        Some(Question {
+            message,
+            schema: schema.ok()?,
+        })
+    }
+
+    fn shown(&self) -> Fingerprint {
+        fingerprint(&Value::from(self.message.as_str()))
+    }
+
+    fn into_request(self) -> ElicitRequest {
+        ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: self.message,
+            requested_schema: self.schema,
+        })
+    }
+
+    fn into_result(self, state: String) -> InputRequiredResult {
+        let form = InputRequest::Elicitation(self.into_request());
+        let forms = BTreeMap::from([(FORM.to_owned(), form)]);
+        InputRequiredResult::new(Some(forms), Some(state))
+    }
+}

@@ -1,0 +1,118 @@
+//! What is served at the moment. A configuration that changes while a client is there
+//! takes effect without a restart, and the client is told.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{Service, advertise};
+
+/// A service that may be replaced while it is being served. Clones are the same service.
+///
+/// Calls under way end with what they began with; later ones get the new service.
+///
+/// ```
+/// use forge_tools::{Toolbox, mcp::{Live, Service}};
+/// let live = Live::new(Service::Broken { message: "forge.yaml:3:1: unknown key".into() });
+/// // The person corrects the file.
+/// live.replace(Toolbox::builder().build().unwrap());
+/// ```
+#[derive(Clone)]
+pub struct Live {
+    current: Arc<watch::Sender<Current>>,
+    changes: bool,
+}
+
+/// One state of a [`Live`].
+#[derive(Clone)]
+pub(super) struct Current {
+    pub(super) service: Service,
+    /// Which policy this is, of all that this process has had.
+    pub(super) policy: u64,
+    /// Which list of tools this is.
+    list: u64,
+    advertised: Arc<Value>,
+}
+
+impl Live {
+    /// Starts with `service`.
+    pub fn new(service: impl Into<Service>) -> Self {
+        Live::with(service.into(), true)
+    }
+
+    /// One that nobody replaces, so that clients need not listen for it.
+    pub(super) fn fixed(service: Service) -> Self {
+        Live::with(service, false)
+    }
+
+    fn with(service: Service, changes: bool) -> Self {
+        let (current, _) = watch::channel(Current {
+            advertised: Arc::new(advertised(&service)),
+            service,
+            policy: 0,
+            list: 0,
+        });
+        Live {
+            current: Arc::new(current),
+            changes,
+        }
+    }
+
+    /// Serves `service` from now on. What was agreed to under the old one is forgotten.
+    /// Clients that want to know are told if the list of tools is another one.
+    pub fn replace(&self, service: impl Into<Service>) {
+        let service = service.into();
+        let advertised = Arc::new(advertised(&service));
+        self.current.send_modify(|current| {
+            let same_list = current.advertised == advertised;
+            *current = Current {
+                service,
+                policy: current.policy + 1,
+                list: current.list + u64::from(!same_list),
+                advertised,
+            };
+        });
+    }
+
+    pub(super) fn changes(&self) -> bool {
+        self.changes
+    }
+
+    pub(super) fn current(&self) -> Current {
+        self.current.borrow().clone()
+    }
+
+    pub(super) fn lists(&self) -> Lists {
+        let mut watch = self.current.subscribe();
+        let seen = watch.borrow_and_update().list;
+        Lists { watch, seen }
+    }
+}
+
+/// Tells of each new list of tools.
+pub(super) struct Lists {
+    watch: watch::Receiver<Current>,
+    seen: u64,
+}
+
+impl Lists {
+    /// Waits for the next one; for ever, once nobody can replace it any more.
+    pub(super) async fn next(&mut self) {
+        loop {
+            let list = self.watch.borrow_and_update().list;
+            if list != self.seen {
+                self.seen = list;
+                return;
+            }
+            if self.watch.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+fn advertised(service: &Service) -> Value {
+    // A list that cannot be serialised cannot be sent either.
+    serde_json::to_value(advertise::list(service)).unwrap_or_default()
+}

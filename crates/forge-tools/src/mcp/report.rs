@@ -1,0 +1,49 @@
+//! Progress of a call, to a client that asked to hear of it.
+
+use std::time::Duration;
+
+use rmcp::model::ProgressNotificationParam;
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::progress::Progress;
+
+/// How often there is a word where nothing moves.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Tells how long the call has been running and how much it has given, each second and each
+/// 64 KiB, until the other end of `until` is gone. Waits for its last word to be out, since
+/// none may come after the answer.
+pub(super) async fn report(
+    context: &RequestContext<RoleServer>,
+    progress: &Progress,
+    mut until: oneshot::Receiver<()>,
+) {
+    let Some(token) = context.meta.get_progress_token() else {
+        return;
+    };
+    let started = Instant::now();
+    let mut last_ms = 0;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = progress.stepped() => {}
+            _ = &mut until => return,
+        }
+        let elapsed = started.elapsed();
+        // Never the same number twice, however fast the bytes come.
+        last_ms = elapsed.as_millis().max(last_ms + 1);
+        let message = match progress.bytes() {
+            0 => format!("{} s", elapsed.as_secs()),
+            bytes => format!("{} s, {} KiB of output", elapsed.as_secs(), bytes / 1024),
+        };
+        #[expect(clippy::cast_precision_loss, reason = "exact for 285 000 years")]
+        let moved =
+            ProgressNotificationParam::new(token.clone(), last_ms as f64).with_message(message);
+        // A client that hears nothing any more is noticed by whoever writes to it.
+        if context.peer.notify_progress(moved).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is no message, or none that can be taken.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Whatever comes, before the conversation opened or after, the next request is
+/// answered; and noise that is no request is not answered at all.
+#[test]
+fn noise_harms_nobody() {
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"read_file","arguments":{{"path":"{}"}}}}}}"#,
+        "a".repeat(10_000_000)
+    );
+    let deep = "[".repeat(10_000);
+    let many = format!("[{}0]", "0,".repeat(1_000_000));
+    let rows: &[(&[u8], Option<i64>)] = &[
+        (b"", None),
+        (b" \t\r", None),
+        (b"garbage", None),
+        (b"{\"jsonrpc\":\"2.0\",", None),
+        (b"\xff\xfe\x00", None),
+        (deep.as_bytes(), None),
+        (b"[]", Some(-32600)),
+        (
+            br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+            Some(-32600),
+        ),
+        (b"7", Some(-32600)),
+        (b"{}", Some(-32600)),
+        (
+            br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            Some(-32600),
+        ),
+        (
+            br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+            Some(-32600),
+        ),
+        (br#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),
+        (
+            br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
+            None,
+        ),
+        (
+            br#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#,
+            None,
+        ),
+        (
+            br#"{"jsonrpc":"2.0","method":"window/logMessage","params":[1]}"#,
+            None,
+        ),
+        (long.as_bytes(), Some(-32600)),
+        (many.as_bytes(), Some(-32600)),
+    ];
+    run(async {
+        for opened in [false, true] {
+            let (_world, toolbox) = files();
+            let mut client = Client::of(toolbox);
+            if opened {
+                client.ask(&initialize("2025-11-25")).await;
+            }
+            for (line, code) in rows {
+                let shown = String::from_utf8_lossy(&line[..line.len().min(80)]);
+                client.send(line).await;
+                if let Some(code) = code {
+                    let answer = client.receive().await;
+                    assert_eq!(answer["error"]["code"], *code, "{opened} {shown}");
+                    assert_eq!(answer.get("id"), None, "{opened} {shown}");
+                }
+                let pong = client.ask(&request(5, "ping", json!({}))).await;
+                assert_eq!(pong["id"], 5, "{opened} {shown}");
+                assert_eq!(pong["result"], json!({}), "{opened} {shown}");
+            }
+            client.hang_up().await;
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn after_any_bytes_the_next_request_is_answered(
+        opened: bool,
+        noise in proptest::collection::vec(
+            prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..40),
+                r#"\{"jsonrpc":"2.0"(,"(id|method|params|result|error)":("tools/call"|"tools/list"|"initialize"|"notifications/cancelled"|\{"name":"read_file"\}|[0-9]|null|\[\]|\{\})){0,4}\}"#
+                    .prop_map(String::into_bytes),
+            ],
+            0..12,
+        ),
+    ) {
+        run(async {
+            let (_world, toolbox) = files();
+            let mut client = Client::of(toolbox);
+            if opened {
+                client.ask(&initialize("2025-11-25")).await;
+            }
+            for line in &noise {
+                client.send(line).await;
+            }
+            let list = request(77, "tools/list", json!({}));
+            client.send(initialize("2025-11-25").to_string()).await;
+            client.send(list.to_string()).await;
+            let answers = client.hang_up().await;
+            assert!(answers.iter().any(|answer| answer["id"] == 77), "{answers:?}");
+        });
+    }
+}
