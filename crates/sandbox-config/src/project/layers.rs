@@ -152,11 +152,12 @@ fn overlay(text: &Arc<Text>, parts: Vec<Part>) -> Result<Overlay, Box<Diagnostic
     });
     // Seed 004's place of it.
     let is_hoisted = matches!(parts.as_slice(), [first, second, ..] if first.name == "sandbox" && second.name == "network");
-    let keys = parts
-        .iter()
-        .skip(usize::from(is_hoisted))
-        .map(|part| (canonical(&part.name).to_owned(), place(part.at, part.width)))
-        .collect();
+    let mut keys: Vec<(String, Span)> = Vec::new();
+    for part in parts.iter().skip(usize::from(is_hoisted)) {
+        let above = keys.last().map(|(key, _)| key.as_str());
+        let key = canonical(above, &part.name).to_owned();
+        keys.push((key, place(part.at, part.width)));
+    }
     Ok(Overlay { keys, node })
 }
 
@@ -176,8 +177,9 @@ fn lay_at(node: &mut Node, keys: &[(String, Span)], new: Node, path: &mut Vec<St
     };
     let mut entries = take_entries(node);
     let in_any_case = key_span.layer() == Layer::Environment;
+    let above = path.last().map(String::as_str);
     let found = entries.iter_mut().find(|entry| {
-        canonical(&entry.key) == key || (in_any_case && entry.key.to_lowercase() == *key)
+        canonical(above, &entry.key) == key || (in_any_case && entry.key.to_lowercase() == *key)
     });
     path.push(key.clone());
     match found {
@@ -245,10 +247,12 @@ fn merge(node: &mut Node, new: Node, path: &mut Vec<String>) {
 }
 
 fn lay_entry(entries: &mut Vec<Entry>, new: Entry, path: &mut Vec<String>) {
-    let key = canonical(&new.key).to_owned();
+    let above = path.last().map(String::as_str);
+    let key = canonical(above, &new.key).to_owned();
     // The same key twice in one text stays twice: the walk reports it.
     let found = entries.iter_mut().find(|entry| {
-        canonical(&entry.key) == key && !Arc::ptr_eq(&entry.key_span.text, &new.key_span.text)
+        canonical(above, &entry.key) == key
+            && !Arc::ptr_eq(&entry.key_span.text, &new.key_span.text)
     });
     match found {
         Some(entry) => {

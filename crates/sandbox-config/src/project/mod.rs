@@ -370,7 +370,7 @@ fn preferences_of(root: &Node, layers: &mut Layers) {
         return;
     };
     for entry in entries {
-        let key = keys::canonical(&entry.key);
+        let key = keys::canonical(None, &entry.key);
         if preferences::KEYS.contains(&key) {
             layers.set(key, &entry.node);
         }

@@ -104,7 +104,7 @@ impl Settings {
             .cloned()
             .collect();
         let mut root = root.clone();
-        tidy(&mut root, &ignored, 0);
+        tidy(&mut root, &ignored, None);
         fill(&mut root, &keys::PROJECT, ceiling, "");
         guards(&mut root, "protect", ceiling.protect());
         guards(&mut root, "hide", ceiling.hide());
@@ -137,7 +137,7 @@ impl Settings {
     /// There is no such key.
     pub fn get(&self, key: &str) -> Result<serde_json::Value, UnknownKey> {
         let parts: Vec<&str> = key.split('.').collect();
-        if let Some(node) = find(&self.root, &parts) {
+        if let Some(node) = find(&self.root, None, &parts) {
             return Ok(node.to_json());
         }
         let known = Shape::Section(&keys::PROJECT);
@@ -192,18 +192,18 @@ impl Settings {
 }
 
 /// Without extension keys, and with what holds in place of what is ignored.
-fn tidy(node: &mut Node, ignored: &[WideningKey], depth: usize) {
+fn tidy(node: &mut Node, ignored: &[WideningKey], above: Option<&str>) {
     match &mut node.value {
         Value::Map(entries) => {
-            entries.retain(|entry| depth > 0 || !entry.key.starts_with("x-"));
+            entries.retain(|entry| above.is_some() || !entry.key.starts_with("x-"));
             entries.retain_mut(|entry| {
-                entry.key = canonical(&entry.key).to_owned();
+                entry.key = canonical(above, &entry.key).to_owned();
                 let met = ignored.iter().find(|key| {
                     let last = key.key().rsplit('.').next();
                     stands_at(key, &entry.node.span) && last == Some(entry.key.as_str())
                 });
                 match met.map(|key| key.rule().becomes()) {
-                    None => tidy(&mut entry.node, ignored, depth + 1),
+                    None => tidy(&mut entry.node, ignored, Some(&entry.key)),
                     Some(Some(value)) => entry.node.value = Value::Str(value.to_owned()),
                     Some(None) => return false,
                 }
@@ -213,7 +213,7 @@ fn tidy(node: &mut Node, ignored: &[WideningKey], depth: usize) {
         Value::List(items) => {
             items.retain(|item| !ignored.iter().any(|key| is_item(key, item)));
             for item in items {
-                tidy(item, ignored, depth + 1);
+                tidy(item, ignored, Some("[]"));
             }
         }
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
@@ -377,7 +377,7 @@ fn leaves(node: &Node, path: &str, list: &mut Vec<Setting>) {
 }
 
 /// A name with dots in it is found, too.
-fn find<'n>(node: &'n Node, parts: &[&str]) -> Option<&'n Node> {
+fn find<'n>(node: &'n Node, above: Option<&str>, parts: &[&str]) -> Option<&'n Node> {
     if parts.is_empty() {
         return Some(node);
     }
@@ -386,9 +386,9 @@ fn find<'n>(node: &'n Node, parts: &[&str]) -> Option<&'n Node> {
     };
     (1..=parts.len()).find_map(|count| {
         let name = parts[..count].join(".");
-        let name = canonical(&name);
+        let name = canonical(above, &name);
         let entry = entries.iter().find(|entry| entry.key == name)?;
-        find(&entry.node, &parts[count..])
+        find(&entry.node, Some(name), &parts[count..])
     })
 }
 

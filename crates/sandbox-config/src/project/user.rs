@@ -86,8 +86,7 @@ struct Leaf<'n> {
 /// Every value, as deep as the table knows it.
 fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
     fn below<'n>(node: &'n Node, keys: &mut Vec<&'n Entry>, list: &mut Vec<Leaf<'n>>) {
-        let names: Vec<&str> = keys.iter().map(|entry| canonical(&entry.key)).collect();
-        let role = role(&names);
+        let role = role(&names(keys));
         match (&node.value, role) {
             (Value::Map(entries), None) => {
                 for entry in entries.iter().filter(|entry| !entry.key.starts_with("x-")) {
@@ -110,10 +109,18 @@ fn leaves(tree: &Node) -> Vec<Leaf<'_>> {
     list
 }
 
+/// In their documented spelling.
+fn names<'n>(keys: &[&'n Entry]) -> Vec<&'n str> {
+    let mut names: Vec<&str> = Vec::new();
+    for entry in keys {
+        names.push(canonical(names.last().copied(), &entry.key));
+    }
+    names
+}
+
 impl Leaf<'_> {
     fn names(&self) -> Vec<&str> {
-        let names = self.keys.iter().map(|entry| canonical(&entry.key));
-        names.collect()
+        names(&self.keys)
     }
 
     fn dotted(&self) -> String {
@@ -269,7 +276,11 @@ fn drop_second_spelling(root: &mut Node) {
     }
 }
 
-fn find<'t>(node: &'t mut Node, keys: &[&str]) -> Option<&'t mut Node> {
+fn find<'t>(root: &'t mut Node, keys: &[&str]) -> Option<&'t mut Node> {
+    find_below(root, None, keys)
+}
+
+fn find_below<'t>(node: &'t mut Node, above: Option<&str>, keys: &[&str]) -> Option<&'t mut Node> {
     let Some((key, rest)) = keys.split_first() else {
         return Some(node);
     };
@@ -278,20 +289,17 @@ fn find<'t>(node: &'t mut Node, keys: &[&str]) -> Option<&'t mut Node> {
     };
     let entry = entries
         .iter_mut()
-        .find(|entry| canonical(&entry.key) == *key)?;
-    find(&mut entry.node, rest)
+        .find(|entry| canonical(above, &entry.key) == *key)?;
+    find_below(&mut entry.node, Some(key), rest)
 }
 
 fn insert(root: &mut Node, leaf: &Leaf<'_>) {
-    let keys = leaf
-        .keys
-        .iter()
-        .map(|entry| (canonical(&entry.key).to_owned(), entry.key_span.clone()))
-        .collect();
+    let names = leaf.names().into_iter().map(str::to_owned);
+    let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
     lay(
         root,
         Overlay {
-            keys,
+            keys: names.zip(spans).collect(),
             node: leaf.node.clone(),
         },
     );

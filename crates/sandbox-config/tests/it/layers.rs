@@ -1,6 +1,6 @@
 //! Defaults < user file < project file < `FORGE__…` < `-c`, and where each value comes from.
 
-use sandbox_config::{Layer, NetworkAccess, Verdict, load};
+use sandbox_config::{Layer, Mode, NetworkAccess, Verdict, load};
 
 use crate::support::Scratch;
 
@@ -119,7 +119,7 @@ fn mistakes_in_flags_point_at_flags() {
 #[test]
 fn guards_and_blocked_rules_unite() {
     let scratch = Scratch::with_config(
-        "sandbox: { protect: [mine] }\nshell:\n  rules:\n    - { pattern: \"rm *\", approval: blocked }\n    - { pattern: \"ls *\", approval: ask }\n",
+        "sandbox: { protect: [mine] }\nshell:\n  deny: [dd]\n  rules:\n    - { pattern: \"rm *\", approval: blocked }\n    - { pattern: \"ls *\", approval: ask }\n",
     );
     let mut sources = scratch.sources();
     sources
@@ -129,6 +129,9 @@ fn guards_and_blocked_rules_unite() {
         "shell.rules".into(),
         "[{ pattern: \"*\", approval: preApproved }]".into(),
     ));
+    sources
+        .overrides
+        .push(("shell.deny".into(), "[mkfs]".into()));
     let project = load(&sources).unwrap();
     for pattern in ["mine", "yours", ".git/hooks"] {
         assert!(
@@ -143,6 +146,40 @@ fn guards_and_blocked_rules_unite() {
     };
     assert_eq!(verdict(&["rm", "x"]), Verdict::Block);
     assert_eq!(verdict(&["ls"]), Verdict::Allow);
+    let denied: Vec<&str> = shell
+        .programs()
+        .flat_map(|programs| programs.deny())
+        .map(String::as_str)
+        .collect();
+    assert_eq!(denied, ["mkfs", "dd"]);
+}
+
+/// What is another spelling at the top is a name elsewhere.
+#[test]
+fn names_of_the_project_are_no_other_spellings() {
+    let scratch = Scratch::with_config(
+        "sandbox: { zones: { approval: { path: ./a }, permissions: { path: ./p } } }\n",
+    );
+    let mut sources = scratch.sources();
+    sources
+        .overrides
+        .push(("sandbox.zones.permissions.mode".into(), "ro".into()));
+    let project = load(&sources).unwrap();
+    let mode = |name: &str| project.ceiling().mount_access(name);
+    assert_eq!(mode("permissions"), Some(Mode::ReadOnly));
+    assert_eq!(mode("approval"), Some(Mode::ReadWrite));
+    let settings = project.settings();
+    assert_eq!(
+        settings.get("sandbox.zones.permissions.path").unwrap(),
+        "./p"
+    );
+    assert!(settings.to_yaml(false).contains("permissions:"));
+    // And at the top it is one.
+    sources
+        .overrides
+        .push(("permissions.mode".into(), "manual".into()));
+    let manual = load(&sources).unwrap().ceiling().approval().mode();
+    assert_eq!(manual, sandbox_config::ApprovalMode::Manual);
 }
 
 /// Tables of what can be typed: key and value, and what comes of it.

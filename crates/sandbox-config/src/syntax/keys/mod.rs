@@ -151,13 +151,17 @@ impl Keys {
     }
 }
 
-/// The documented spelling of a project key that has another one; names of variables come in
-/// lower case.
-pub(crate) fn canonical(key: &str) -> &str {
-    PROJECT
+/// The documented spelling of a project key that has another one, by the key above it (none: at the
+/// top); names of variables come in lower case. Elsewhere the same word is a name of the project's.
+pub(crate) fn canonical<'k>(above: Option<&str>, key: &'k str) -> &'k str {
+    let table = match above {
+        None => &PROJECT,
+        Some("delegation") => &DELEGATION,
+        Some(_) => return key,
+    };
+    table
         .list
         .iter()
-        .chain(DELEGATION.list)
         .find(|known| {
             let is_key = |alias: &&str| *alias == key || alias.to_lowercase() == key;
             known.aliases.iter().any(is_key)
