@@ -95,6 +95,56 @@ fn show_is_a_project_file_and_get_is_one_value() {
     );
 }
 
+/// Where a file is looked for is a table of `sandbox-config`; here, that the flags reach it.
+#[test]
+fn the_flags_say_which_file_is_read() {
+    let world = World::new(&[
+        (FILE, "name: here\n"),
+        ("a/b/kept", ""),
+        ("other/mine.yaml", "name: mine\n"),
+        ("broken/program.yaml", "name: [\n"),
+    ]);
+    for (args, expected) in [
+        (&["config", "get", "name"][..], "here\n"),
+        (&["-C", "a/b", "config", "get", "name"], "here\n"),
+        (
+            &["--config", "other/mine.yaml", "config", "get", "name"],
+            "mine\n",
+        ),
+        (
+            &[
+                "-C",
+                "other",
+                "--config",
+                "mine.yaml",
+                "config",
+                "get",
+                "name",
+            ],
+            "mine\n",
+        ),
+        (&["--no-config", "config", "get", "name"], "null\n"),
+        (
+            &["-C", "broken", "--no-config", "config", "get", "name"],
+            "null\n",
+        ),
+    ] {
+        assert_eq!(world.forge(args).code(0).stdout, expected, "{args:?}");
+    }
+    // A good file above does not stand in for a broken one.
+    let broken = world.forge(&["-C", "broken", "config", "get", "name"]);
+    broken.code(2).says(&["config.syntax", "program.yaml:1:"]);
+    let both = world.forge(&["--no-config", "--config", "x", "check"]);
+    both.code(2).says(&["cannot be used with"]);
+    world.write("a/program.yml", "");
+    world.write("a/program.yaml", "");
+    world.forge(&["-C", "a/b", "check"]).code(2).says(&[
+        "config.two_files",
+        "program.yaml and ",
+        "program.yml",
+    ]);
+}
+
 #[test]
 fn a_flag_above_ones_own_file_exits_2_and_names_its_line() {
     let world = world("# mine\nnetwork: false\n");
