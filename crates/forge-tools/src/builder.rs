@@ -11,6 +11,7 @@ use crate::gate::{Gate, SafeDefaults};
 use crate::hands::Hands;
 use crate::outputs::Outputs;
 use crate::record::{NoRecord, Recorder};
+use crate::redact::Redactor;
 use crate::tool::Tool;
 use crate::toolbox::{Inner, Toolbox};
 use crate::tools;
@@ -28,6 +29,7 @@ pub struct ToolboxBuilder {
     gate: Option<Arc<dyn Gate>>,
     approver: Option<Arc<dyn Approver>>,
     recorder: Option<Arc<dyn Recorder>>,
+    redactor: Option<Arc<Redactor>>,
     extra: Vec<Box<dyn Tool>>,
 }
 
@@ -93,6 +95,13 @@ impl ToolboxBuilder {
         self
     }
 
+    /// What takes secrets out of results and records, shared with other toolboxes of the run; one
+    /// that knows the shapes of keys if not said.
+    pub fn shared_redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = Some(redactor);
+        self
+    }
+
     /// Adds a tool of the caller's own, after the built-in ones.
     pub fn tool(self, tool: impl Tool) -> Self {
         self.boxed_tool(Box::new(tool))
@@ -148,6 +157,7 @@ impl ToolboxBuilder {
                     Arc::new(NobodyAnswers::because("this program asks nobody"))
                 }),
                 recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
+                redactor: self.redactor.unwrap_or_default(),
                 allowed_for_run: Mutex::new(HashSet::new()),
                 asking: tokio::sync::Mutex::new(()),
             }),

@@ -41,6 +41,13 @@ impl Change {
         Change { path, diff }
     }
 
+    /// The same with a placeholder for each secret.
+    pub(crate) fn redacted(mut self, redactor: &crate::Redactor) -> Self {
+        redactor.redact_in_place(&mut self.path);
+        redactor.redact_in_place(&mut self.diff);
+        self
+    }
+
     /// The file.
     pub fn path(&self) -> &str {
         &self.path

@@ -10,6 +10,7 @@ use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Reply};
 use crate::gate::Judgement;
 use crate::outputs::Cut;
 use crate::record::{DecisionRecord, Record};
+use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
 use crate::toolbox::Inner;
 
@@ -56,6 +57,8 @@ impl<'a> OpenCall<'a> {
 
     pub(crate) fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
         self.closed = true;
+        let outcome = self.inner.redact(outcome);
+        self.inner.redact_trail(&mut self.trail);
         let decision = self.trail.decision.clone();
         let result = finish(
             self.inner.cut(outcome),
@@ -99,6 +102,58 @@ impl Drop for OpenCall<'_> {
 type Shown = (Result<Reply, Failure>, Option<Cut>);
 
 impl Inner {
+    /// Takes secrets out of everything that an outcome says, before it is cut: a half of a secret
+    /// is not known as one.
+    fn redact(&self, mut outcome: Result<Reply, Failure>) -> Result<Reply, Failure> {
+        let redactor = &self.redactor;
+        match &mut outcome {
+            Ok(reply) => {
+                redactor.redact_in_place(&mut reply.text);
+                for facts in [&mut reply.structured, &mut reply.enforcement] {
+                    facts
+                        .iter_mut()
+                        .for_each(|facts| redactor.redact_json(facts));
+                }
+                for artifact in &mut reply.artifacts {
+                    redactor.redact_in_place(&mut artifact.path);
+                }
+            }
+            Err(failure) => {
+                redactor.redact_in_place(&mut failure.message);
+                for text in [&mut failure.hint, &mut failure.path] {
+                    text.iter_mut()
+                        .for_each(|text| redactor.redact_in_place(text));
+                }
+                if let Some(facts) = &mut failure.structured {
+                    redactor.redact_json(facts);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// The same for what is kept of the call.
+    fn redact_trail(&self, trail: &mut Trail) {
+        let redactor = &self.redactor;
+        redactor.redact_in_place(&mut trail.tool);
+        redactor.redact_json(&mut trail.arguments);
+        for intent in &mut trail.intents {
+            redactor.redact_in_place(intent);
+        }
+        let decision = &mut trail.decision;
+        for reason in &mut decision.reasons {
+            redactor.redact_in_place(&mut reason.text);
+            for text in [&mut reason.rule, &mut reason.origin, &mut reason.why] {
+                text.iter_mut()
+                    .for_each(|text| redactor.redact_in_place(text));
+            }
+        }
+        for text in [&mut decision.runner, &mut decision.by] {
+            text.iter_mut()
+                .for_each(|text| redactor.redact_in_place(text));
+        }
+    }
+
     /// Cuts what is too long, and keeps the whole where the worker can read it.
     fn cut(&self, mut outcome: Result<Reply, Failure>) -> Shown {
         let outputs = &self.hands.outputs;
@@ -168,6 +223,29 @@ fn unrecorded(result: CallResult) -> CallResult {
     let mut withheld = finish((Err(failure), None), result.tool, decision, Instant::now());
     withheld.duration = result.duration;
     withheld
+}
+
+pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> Failure {
+    Failure::new(
+        Code::InvalidArguments,
+        format!("Cannot call {}: {unknown}.", spec.name),
+    )
+    .hint(
+        "It stands for a secret that is not shown. Take it as a result of this run shows it: read \
+         the file again.",
+    )
+}
+
+pub(crate) fn placeholder_in_command(spec: &Spec, placeholder: &str) -> Failure {
+    Failure::new(
+        Code::InvalidArguments,
+        format!(
+            "Cannot call {}: `{placeholder}` stands for a secret that is not shown, and would not \
+             be put in its place here.",
+            spec.name
+        ),
+    )
+    .hint("Let the command read it from its file, or write it with write_file or edit_file.")
 }
 
 pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {

@@ -4,7 +4,11 @@
 //! A model gets every complaint about its call at once; one complaint a round
 //! costs it a turn each.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
+
+use crate::redact::{Redactor, UnknownPlaceholder, first_placeholder};
 
 /// The type of one parameter.
 ///
@@ -47,6 +51,7 @@ pub struct Param {
     kind: ParamKind,
     required: bool,
     default: Option<Value>,
+    of_a_file: bool,
 }
 
 impl Param {
@@ -58,6 +63,7 @@ impl Param {
             kind,
             required: false,
             default: None,
+            of_a_file: false,
         }
     }
 
@@ -84,6 +90,13 @@ impl Param {
     /// The call is refused without it.
     pub fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// It is text of a file: a placeholder in it stands for the value that it was put for (see
+    /// [`Redactor`](crate::Redactor)).
+    pub fn of_a_file(mut self) -> Self {
+        self.of_a_file = true;
         self
     }
 
@@ -247,6 +260,23 @@ impl Params {
         }
     }
 
+    /// The arguments with the values behind placeholders, where text of a file is given.
+    pub(crate) fn restore(
+        &self,
+        args: &Arguments,
+        redactor: &Redactor,
+    ) -> Result<Arguments, UnknownPlaceholder> {
+        let mut restored = args.clone();
+        for field in self.fields.iter().filter(|field| field.of_a_file) {
+            if let Some(Value::String(text)) = restored.0.get_mut(field.name)
+                && let Cow::Owned(whole) = redactor.restore(text)?
+            {
+                *text = whole;
+            }
+        }
+        Ok(restored)
+    }
+
     fn knows(&self, name: &str) -> bool {
         self.fields
             .iter()
@@ -311,6 +341,18 @@ impl Arguments {
     pub fn canonical(&self) -> String {
         let sorted: std::collections::BTreeMap<&String, &Value> = self.0.iter().collect();
         serde_json::to_string(&sorted).unwrap_or_default()
+    }
+
+    /// The first placeholder of a secret in any of them.
+    pub(crate) fn placeholder(&self) -> Option<&str> {
+        self.0.values().find_map(|value| match value {
+            Value::String(text) => first_placeholder(text),
+            Value::Array(items) => items
+                .iter()
+                .filter_map(Value::as_str)
+                .find_map(first_placeholder),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+        })
     }
 
     /// The accepted arguments as JSON, advertised names.

@@ -9,9 +9,12 @@ use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
-use crate::outcome::{OpenCall, Trail, blocked, denied, unanswered};
+use crate::outcome::{
+    OpenCall, Trail, blocked, denied, placeholder_in_command, placeholder_unknown, unanswered,
+};
 use crate::params::{Arguments, nearest};
 use crate::record::{DecisionRecord, Recorder};
+use crate::redact::Redactor;
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
 
@@ -36,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
+    pub(crate) redactor: Arc<Redactor>,
     /// Answers "for this run", by tool, worker and canonical arguments.
     pub(crate) allowed_for_run: Mutex<HashSet<String>>,
     /// One question at a time.
@@ -98,6 +102,11 @@ impl Toolbox {
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
         trail.arguments = args.to_json();
+        let asked = args;
+        let args = spec
+            .params
+            .restore(&asked, &self.inner.redactor)
+            .map_err(|unknown| placeholder_unknown(spec, &unknown))?;
 
         let view = View {
             hands: &self.inner.hands,
@@ -110,8 +119,16 @@ impl Toolbox {
         })?;
         trail.intents = intents.iter().map(ToString::to_string).collect();
 
+        if intents
+            .iter()
+            .any(|intent| matches!(intent, Intent::Execute(_)))
+            && let Some(placeholder) = asked.placeholder()
+        {
+            return Err(placeholder_in_command(spec, placeholder));
+        }
+
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        self.decide(tool, &args, &intents, &**approver, trail)
+        self.decide(tool, &asked, &args, &intents, &**approver, trail)
             .await?;
         let mut hands = self.inner.hands.clone();
         hands.progress = call.progress.clone();
@@ -142,6 +159,7 @@ impl Toolbox {
     async fn decide(
         &self,
         tool: &dyn Tool,
+        asked: &Arguments,
         args: &Arguments,
         intents: &[Intent],
         approver: &dyn Approver,
@@ -176,7 +194,8 @@ impl Toolbox {
             }
             Verdict::Ask => {
                 self.check_capability(intents)?;
-                self.ask(tool, args, judgement, approver, trail).await
+                self.ask(tool, asked, args, judgement, approver, trail)
+                    .await
             }
         }
     }
@@ -199,6 +218,7 @@ impl Toolbox {
     async fn ask(
         &self,
         tool: &dyn Tool,
+        asked: &Arguments,
         args: &Arguments,
         judgement: Judgement,
         approver: &dyn Approver,
@@ -209,7 +229,7 @@ impl Toolbox {
             "{}\n{}\n{}",
             self.inner.hands.caller,
             spec.name,
-            args.canonical()
+            asked.canonical()
         );
         let _turn = self.inner.asking.lock().await;
         if self.lock_allowed().contains(&key) {
@@ -220,14 +240,19 @@ impl Toolbox {
         let request = ApprovalRequest {
             caller: self.inner.hands.caller.clone(),
             tool: spec.name.clone(),
-            arguments: args.to_json(),
+            // As the model wrote them: what it knows is shown whole, what it does not know is not.
+            arguments: asked.to_json(),
             intents: trail.intents.clone(),
-            changes: tool.preview(
-                args,
-                &View {
-                    hands: &self.inner.hands,
-                },
-            ),
+            changes: tool
+                .preview(
+                    args,
+                    &View {
+                        hands: &self.inner.hands,
+                    },
+                )
+                .into_iter()
+                .map(|change| change.redacted(&self.inner.redactor))
+                .collect(),
             runner: self.runner(spec),
             network: self.network(spec),
             reasons: judgement.reasons.clone(),

@@ -37,6 +37,7 @@ pub fn append_file() -> AppendFile {
                 "content",
                 "The text to add, as it is: no line break is put before it.",
             )
+            .of_a_file()
             .required(),
         ])
         .output([

@@ -35,9 +35,11 @@ pub fn edit_file() -> EditFile {
         .params([
             Param::text("path", super::PATH).required(),
             Param::text("old_text", "The text to replace, with its spaces.")
+                .of_a_file()
                 .alias("oldText")
                 .required(),
             Param::text("new_text", "What comes in its place.")
+                .of_a_file()
                 .alias("newText")
                 .required(),
             Param::flag("replace_all", "Replace it wherever it is.").alias("replaceAll"),

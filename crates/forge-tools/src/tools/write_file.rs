@@ -32,7 +32,9 @@ pub fn write_file() -> WriteFile {
         .aliases(&["writeFile"])
         .params([
             Param::text("path", super::PATH).required(),
-            Param::text("content", "The whole new text of the file.").required(),
+            Param::text("content", "The whole new text of the file.")
+                .of_a_file()
+                .required(),
             Param::text("if_match", super::IF_MATCH).alias("ifMatch"),
             Param::flag("create_new", "Fail if the file is there already.").alias("createNew"),
         ])

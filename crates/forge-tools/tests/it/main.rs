@@ -9,5 +9,6 @@ mod file_tools;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod outputs;
+mod secrets;
 mod support;
 mod texts;

@@ -1,0 +1,357 @@
+//! Secrets in what a model sees and in what is kept: each becomes a placeholder, and a placeholder
+//! that comes back in the text of a file becomes the secret again.
+//!
+//! A placeholder names the kind of the secret and a tag, which is a hash of the value under a key
+//! of this process: the same value always has the same tag, so a model can work with it, and
+//! nobody can try values against it. The values behind the tags are in memory only.
+//!
+//! This is against accidents, not against a model that wants a secret it can read: it could ask for
+//! half of it. What a worker must not know belongs outside its mounts, or under `hide`.
+
+mod shapes;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Shorter values are words, not secrets.
+const MIN_BYTES: usize = 8;
+
+/// What every placeholder begins with.
+const OPEN: &str = "[redacted: ";
+
+/// Hexadecimal digits of a tag.
+const TAG: usize = 16;
+
+/// Most values that are remembered, and their bytes in all. A value beyond is replaced as well, but
+/// its placeholder cannot be written back.
+const MAX_VALUES: usize = 10_000;
+const MAX_VALUE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Takes secrets out of texts, and puts them back into files.
+///
+/// One for all toolboxes of a run, so that what one worker was shown another can write.
+///
+/// ```
+/// use forge_tools::Redactor;
+///
+/// let redactor = Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
+/// let shown = redactor.redact("token: tr0ub4dor&3\n");
+/// assert!(shown.starts_with("token: [redacted: DEPLOY_TOKEN "));
+/// assert_eq!(redactor.restore(&shown).unwrap(), "token: tr0ub4dor&3\n");
+/// // What is no secret is not touched.
+/// assert_eq!(redactor.redact("plain"), "plain");
+/// ```
+#[derive(Debug)]
+pub struct Redactor {
+    key: [u8; 32],
+    /// Kind and value, exact.
+    named: Vec<(String, Secret)>,
+    seen: Mutex<Seen>,
+}
+
+/// A value that no `Debug` shows.
+struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    by_tag: HashMap<String, Secret>,
+    bytes: usize,
+}
+
+/// A placeholder that stands for nothing this process knows.
+///
+/// ```
+/// let redactor = forge_tools::Redactor::default();
+/// let error = redactor.restore("[redacted: jwt 0123456789abcdef]").unwrap_err();
+/// assert_eq!(error.to_string(), "`[redacted: jwt 0123456789abcdef]` stands for no known value");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{placeholder}` stands for no known value")]
+pub struct UnknownPlaceholder {
+    placeholder: String,
+}
+
+impl Default for Redactor {
+    /// Known shapes of keys only.
+    fn default() -> Self {
+        Redactor::new::<&str, &str>([])
+    }
+}
+
+impl Redactor {
+    /// Known shapes of keys, and these values by name (the variables of the environment that hold
+    /// secrets, say). A value below eight bytes is not one.
+    pub fn new<N: Into<String>, V: Into<String>>(named: impl IntoIterator<Item = (N, V)>) -> Self {
+        let mut key = [0; 32];
+        // Without randomness a tag could be guessed for a guessed value, and no more than that.
+        let _without = getrandom::fill(&mut key);
+        let named = named
+            .into_iter()
+            .map(|(name, value)| (kind_of_name(&name.into()), value.into()))
+            // What every placeholder contains would be replaced without end.
+            .filter(|(kind, value)| {
+                value.len() >= MIN_BYTES && !format!("{OPEN}{kind} ").contains(value.as_str())
+            })
+            .map(|(kind, value)| (kind, Secret(value)))
+            .collect();
+        Redactor {
+            key,
+            named,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// `text` with a placeholder for each secret; untouched if there is none.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.find(text);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut from = 0;
+        for (kind, at) in found {
+            shown.push_str(&text[from..at.start]);
+            shown.push_str(&self.placeholder(&kind, &text[at.clone()]));
+            from = at.end;
+        }
+        shown.push_str(&text[from..]);
+        Cow::Owned(shown)
+    }
+
+    /// Every text in `value`, names of fields included.
+    pub fn redact_json(&self, value: &mut Value) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => self.redact_in_place(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
+            Value::Object(fields) => {
+                if fields.keys().any(|name| !self.find(name).is_empty()) {
+                    *fields = std::mem::take(fields)
+                        .into_iter()
+                        .map(|(name, value)| (self.redact(&name).into_owned(), value))
+                        .collect();
+                }
+                fields
+                    .values_mut()
+                    .for_each(|field| self.redact_json(field));
+            }
+        }
+    }
+
+    pub(crate) fn redact_in_place(&self, text: &mut String) {
+        if let Cow::Owned(shown) = self.redact(text) {
+            *text = shown;
+        }
+    }
+
+    /// `text` with the values behind its placeholders.
+    ///
+    /// # Errors
+    ///
+    /// A placeholder is of another process, or was made up.
+    pub fn restore<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, UnknownPlaceholder> {
+        let mut whole = String::new();
+        let mut from = 0;
+        for (at, tag) in placeholders(text) {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(Secret(value)) = seen.by_tag.get(tag) else {
+                return Err(UnknownPlaceholder {
+                    placeholder: text[at].to_owned(),
+                });
+            };
+            whole.push_str(&text[from..at.start]);
+            whole.push_str(value);
+            from = at.end;
+        }
+        if from == 0 {
+            return Ok(Cow::Borrowed(text));
+        }
+        whole.push_str(&text[from..]);
+        Ok(Cow::Owned(whole))
+    }
+
+    /// Where the secrets are, in order; those that overlap are one.
+    fn find(&self, text: &str) -> Vec<(Cow<'_, str>, Range<usize>)> {
+        if text.len() < MIN_BYTES {
+            return Vec::new();
+        }
+        let mut found: Vec<(Cow<'_, str>, Range<usize>)> = shapes::find(text)
+            .into_iter()
+            .map(|(kind, at)| (Cow::Borrowed(kind), at))
+            .collect();
+        for (kind, Secret(value)) in &self.named {
+            let mut from = 0;
+            // Every place, also where a value overlaps with itself.
+            while let Some(at) = text[from..].find(value.as_str()) {
+                let start = from + at;
+                found.push((Cow::Borrowed(kind), start..start + value.len()));
+                from = start + value.chars().next().map_or(1, char::len_utf8);
+            }
+        }
+        found.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
+        let mut apart: Vec<(Cow<'_, str>, Range<usize>)> = Vec::with_capacity(found.len());
+        for (kind, at) in found {
+            match apart.last_mut() {
+                Some((_, last)) if at.start < last.end => last.end = last.end.max(at.end),
+                Some(_) | None => apart.push((kind, at)),
+            }
+        }
+        apart
+    }
+
+    fn placeholder(&self, kind: &str, value: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.key);
+        hash.update(value.as_bytes());
+        let tag: String = hash
+            .finalize()
+            .iter()
+            .take(TAG / 2)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let placeholder = format!("{OPEN}{kind} {tag}]");
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.by_tag.len() < MAX_VALUES
+            && seen.bytes + value.len() <= MAX_VALUE_BYTES
+            && !seen.by_tag.contains_key(&tag)
+        {
+            seen.bytes += value.len();
+            seen.by_tag.insert(tag, Secret(value.to_owned()));
+        }
+        placeholder
+    }
+}
+
+/// The first placeholder in `text`.
+pub(crate) fn first_placeholder(text: &str) -> Option<&str> {
+    placeholders(text).next().map(|(at, _)| &text[at])
+}
+
+/// Every placeholder in `text` and its tag, in order.
+fn placeholders(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    text.match_indices(OPEN).filter_map(|(start, _)| {
+        let rest = &text[start + OPEN.len()..];
+        let (inner, _) = rest.split_at(rest.find(']')?);
+        let (kind, tag) = inner.split_once(' ')?;
+        let is_tag = tag.len() == TAG
+            && tag
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_kind = !kind.is_empty() && kind.bytes().all(is_kind_byte);
+        let end = start + OPEN.len() + inner.len() + 1;
+        (is_tag && is_kind).then_some((start..end, tag))
+    })
+}
+
+fn is_kind_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// A name that can stand in a placeholder.
+fn kind_of_name(name: &str) -> String {
+    let kind: String = name
+        .chars()
+        .take(64)
+        .map(|c| match u8::try_from(c) {
+            Ok(byte) if is_kind_byte(byte) => c,
+            Ok(_) | Err(_) => '_',
+        })
+        .collect();
+    if kind.is_empty() {
+        "secret".to_owned()
+    } else {
+        kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn values_that_overlap_are_taken_out_together() {
+        let redactor = Redactor::new([("A", "abcabcabc"), ("B", "bcabcabcX"), ("C", "short")]);
+        let text = "<abcabcabcabcX> short";
+        let shown = redactor.redact(text);
+        assert!(shown.starts_with("<[redacted: A "), "{shown}");
+        assert!(shown.ends_with("]> short"), "{shown}");
+        assert!(!shown.contains("abcabc"));
+        assert_eq!(redactor.restore(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn tags_are_of_one_process_and_no_value_is_in_debug() {
+        let one = Redactor::new([("KEY", "value-of-key")]);
+        let other = Redactor::new([("KEY", "value-of-key")]);
+        let shown = one.redact("value-of-key").into_owned();
+        assert_ne!(shown, other.redact("value-of-key"));
+        assert!(other.restore(&shown).is_err());
+        assert!(!format!("{one:?}").contains("value-of-key"));
+        // What only looks alike is text.
+        for text in [
+            "[redacted: KEY]",
+            "[redacted: a b c]",
+            "[redacted: ",
+            "[redacted: K 01]",
+        ] {
+            assert_eq!(one.restore(text).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_value_that_a_placeholder_contains_is_no_secret() {
+        let redactor = Redactor::new([("PASSWORD_OF_SOMEBODY", "PASSWORD_OF_SOMEBODY")]);
+        assert_eq!(
+            redactor.redact("PASSWORD_OF_SOMEBODY"),
+            "PASSWORD_OF_SOMEBODY"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_is_left_and_all_come_back(
+            secrets in prop::collection::vec("[a-cA-Z0-9./+é-]{8,20}", 1..5),
+            parts in prop::collection::vec((0_usize..6, "[a-c \n\"é\\[\\]]{0,12}"), 0..20),
+        ) {
+            let named = secrets.iter().enumerate().map(|(n, value)| (format!("S{n}"), value.as_str()));
+            let redactor = Redactor::new(named);
+            let text: String = parts
+                .iter()
+                .map(|(n, filler)| format!("{}{filler}", secrets.get(*n).map_or("", String::as_str)))
+                .collect();
+            let shown = redactor.redact(&text).into_owned();
+            for secret in &secrets {
+                prop_assert!(!shown.contains(secret.as_str()), "{secret} in {shown}");
+            }
+            prop_assert_eq!(redactor.restore(&shown).unwrap(), text.as_str());
+            // Once is enough.
+            prop_assert_eq!(redactor.redact(&shown), shown.as_str());
+            let mut json = serde_json::json!({ &text: [&text] });
+            redactor.redact_json(&mut json);
+            for secret in &secrets {
+                prop_assert!(!json.to_string().contains(secret.as_str()));
+            }
+        }
+
+        #[test]
+        fn text_without_secrets_is_untouched(text in "(\\PC|\n|-|:|sk|ghp_|Bearer ){0,200}") {
+            // No run of characters here is long enough for a key of a known shape.
+            prop_assume!(!text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')
+                .any(|word| word.len() >= 16));
+            prop_assert_eq!(Redactor::default().redact(&text), text.as_str());
+        }
+    }
+}

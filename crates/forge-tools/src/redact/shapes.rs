@@ -1,0 +1,292 @@
+//! Keys that are known by their shape. One pass over the bytes, no regular expressions: this runs
+//! on every result.
+
+use std::ops::Range;
+
+/// A key that begins with fixed letters and goes on with letters of one alphabet.
+struct Shape {
+    kind: &'static str,
+    prefix: &'static str,
+    /// Which bytes may follow.
+    body: fn(u8) -> bool,
+    /// How many at least.
+    min: usize,
+    /// How many at most; more is no such key.
+    max: usize,
+    /// Whether digits must be among them: words with dashes have none.
+    digits: bool,
+}
+
+const MANY: usize = 1024;
+
+/// The longer prefix first.
+static SHAPES: &[Shape] = &[
+    shape("anthropic-key", "sk-ant-", is_dashed, 16, MANY),
+    Shape {
+        digits: true,
+        ..shape("api-key", "sk-", is_dashed, 20, MANY)
+    },
+    shape("github-token", "github_pat_", is_word, 22, MANY),
+    shape("github-token", "ghp_", is_alnum, 30, 255),
+    shape("github-token", "gho_", is_alnum, 30, 255),
+    shape("github-token", "ghu_", is_alnum, 30, 255),
+    shape("github-token", "ghs_", is_alnum, 30, 255),
+    shape("github-token", "ghr_", is_alnum, 30, 255),
+    shape("aws-key", "AKIA", is_upper, 16, 16),
+    shape("aws-key", "ASIA", is_upper, 16, 16),
+    shape("slack-token", "xoxb-", is_dashed, 10, MANY),
+    shape("slack-token", "xoxp-", is_dashed, 10, MANY),
+    shape("slack-token", "xoxa-", is_dashed, 10, MANY),
+    shape("slack-token", "xoxr-", is_dashed, 10, MANY),
+    shape("slack-token", "xoxs-", is_dashed, 10, MANY),
+    shape("google-key", "AIza", is_dashed, 35, 35),
+];
+
+const fn shape(
+    kind: &'static str,
+    prefix: &'static str,
+    body: fn(u8) -> bool,
+    min: usize,
+    max: usize,
+) -> Shape {
+    Shape {
+        kind,
+        prefix,
+        body,
+        min,
+        max,
+        digits: false,
+    }
+}
+
+fn is_alnum(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn is_upper(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit()
+}
+
+fn is_word(byte: u8) -> bool {
+    is_alnum(byte) || byte == b'_'
+}
+
+fn is_dashed(byte: u8) -> bool {
+    is_word(byte) || byte == b'-'
+}
+
+fn is_base64(byte: u8) -> bool {
+    is_alnum(byte) || matches!(byte, b'+' | b'/' | b'=')
+}
+
+fn is_bearer(byte: u8) -> bool {
+    is_dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=')
+}
+
+/// How many bytes from `at` on are of an alphabet.
+fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
+    bytes
+        .get(at..)
+        .map_or(0, |rest| rest.iter().take_while(|byte| of(**byte)).count())
+}
+
+/// Every key in `text`, in order, none within another.
+pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let key = match bytes[at] {
+            b's' | b'g' | b'A' | b'x' => prefixed(bytes, at),
+            b'e' => jwt(bytes, at),
+            b'-' => private_key(text, at),
+            b'B' | b'b' => bearer(bytes, at),
+            _ => None,
+        };
+        at = match key {
+            Some((kind, range)) => {
+                let end = range.end;
+                found.push((kind, range));
+                end
+            }
+            None => at + 1,
+        };
+    }
+    found
+}
+
+type Key = (&'static str, Range<usize>);
+
+/// Whether a word begins here.
+fn begins(bytes: &[u8], at: usize) -> bool {
+    at == 0 || !is_word(bytes[at - 1])
+}
+
+fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
+    if !begins(bytes, at) {
+        return None;
+    }
+    SHAPES.iter().find_map(|shape| {
+        let body = at + shape.prefix.len();
+        if !bytes[at..].starts_with(shape.prefix.as_bytes()) {
+            return None;
+        }
+        let length = run(bytes, body, shape.body);
+        let end = body + length;
+        let fits = (shape.min..=shape.max).contains(&length)
+            && (!shape.digits || bytes[body..end].iter().any(u8::is_ascii_digit));
+        fits.then_some((shape.kind, at..end))
+    })
+}
+
+/// Three parts of base64url with dots between them, the first two of which begin with `{"`.
+fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
+    if !begins(bytes, at) {
+        return None;
+    }
+    let mut end = at;
+    for part in 0..3 {
+        if part < 2 && !bytes[end..].starts_with(b"eyJ") {
+            return None;
+        }
+        let length = run(bytes, end, is_dashed);
+        if length < 8 {
+            return None;
+        }
+        end += length;
+        if part < 2 {
+            if bytes.get(end) != Some(&b'.') {
+                return None;
+            }
+            end += 1;
+        }
+    }
+    Some(("jwt", at..end))
+}
+
+/// What follows `Authorization: Bearer`, in any of the ways that headers are written.
+fn bearer(bytes: &[u8], at: usize) -> Option<Key> {
+    let word = bytes.get(at..at + 6)?;
+    if !word.eq_ignore_ascii_case(b"bearer") || !begins(bytes, at) {
+        return None;
+    }
+    let spaces = run(bytes, at + 6, |byte| byte == b' ');
+    let token = at + 6 + spaces;
+    let length = run(bytes, token, is_bearer);
+    let before = &bytes[at.saturating_sub(24)..at];
+    let header = before
+        .windows(13)
+        .any(|word| word.eq_ignore_ascii_case(b"authorization"));
+    (spaces > 0 && header && length >= 8).then_some(("bearer-token", token..token + length))
+}
+
+/// Longest key block that is looked for.
+const MAX_BLOCK: usize = 64 * 1024;
+
+/// A private key in PEM, from its first line to its last; without a last line, as far as it
+/// looks like one.
+fn private_key(text: &str, at: usize) -> Option<Key> {
+    const BEGIN: &str = "-----BEGIN ";
+    const MARK: &str = "PRIVATE KEY";
+    let rest = text[at..].strip_prefix(BEGIN)?;
+    let label = rest.find("-----").filter(|end| *end <= 64)?;
+    if !rest[..label].contains(MARK) {
+        return None;
+    }
+    let body = at + BEGIN.len() + label + 5;
+    let bytes = text.as_bytes();
+    let mut limit = (body + MAX_BLOCK).min(text.len());
+    while !text.is_char_boundary(limit) {
+        limit -= 1;
+    }
+    let block = &text[body..limit];
+    // The end of the last run of base64 that is long enough to be of a key, with no words between.
+    let mut end = None;
+    let mut cursor = 0;
+    let mut between = 0;
+    let stop = block.find("-----END ");
+    while cursor < stop.unwrap_or(block.len()) {
+        let length = run(bytes, body + cursor, is_base64);
+        if length >= 16 {
+            between = 0;
+            cursor += length;
+            end = Some(body + cursor);
+        } else {
+            let step = length.max(1);
+            between += step;
+            // A header of an old format is short; a page of prose is not.
+            if between > 200 {
+                break;
+            }
+            cursor += step;
+        }
+    }
+    let last = end?;
+    let closing = stop.filter(|stop| body + stop - last.min(body + stop) <= 200);
+    let end = closing
+        .and_then(|stop| {
+            let line = &block[stop + 9..];
+            line.find("-----")
+                .map(|dashes| body + stop + 9 + dashes + 5)
+        })
+        .or_else(|| closing.map(|stop| body + stop))
+        // The rest of the last line may be shorter than a run that counts.
+        .unwrap_or_else(|| last + run(bytes, last, is_base64));
+    Some(("private-key", at..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `~` marks where a key begins and ends; put together here, so that no scanner takes this
+    /// file for a leak.
+    #[test]
+    fn known_shapes() {
+        let a = |n| "aB3".repeat(n);
+        let pem = |label: &str| {
+            format!(
+                "~-----BEGIN {label}PRIVATE KEY-----\n{}\n{}\n-----END {label}PRIVATE KEY-----~\n",
+                "MIIEvQIBADANBgkqhkiG".repeat(3),
+                "c2hvcnQ="
+            )
+        };
+        let rows = [
+            ("anthropic-key", format!("key=~sk-ant-api03-{}~;", a(10))),
+            ("api-key", format!("\"~sk-proj-{}~\"", a(10))),
+            ("github-token", format!("~ghp_{}~", a(12))),
+            ("github-token", format!("url https://~gho_{}~@host", a(12))),
+            ("github-token", format!("~github_pat_{}_x~", a(10))),
+            ("aws-key", format!("id: ~AKIA{}~\n", "A1B2".repeat(4))),
+            ("slack-token", format!("~xoxb-{}~ ", "12345-".repeat(4))),
+            ("google-key", format!("~AIza{}~", "aB3-_".repeat(7))),
+            ("jwt", format!("t=~eyJ{}.eyJ{}.{}~", a(4), a(5), a(9))),
+            ("bearer-token", "Authorization: Bearer ~abc.def~12345~\n".replace("f~1", "f1")),
+            ("bearer-token", "{\"authorization\": \"bearer ~0123456789~\"}".to_owned()),
+            ("private-key", pem("")),
+            ("private-key", pem("RSA ")),
+            ("private-key", pem("OPENSSH ")),
+            ("private-key", format!("\"{}\"", pem("").replace('\n', "\\n"))),
+            ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\n[cut]", "MIIEvQIBADANBgkq".repeat(4))),
+            ("", format!("sk-{}", "circle-child-".repeat(3))),
+            ("", format!("task-{}", a(10))),
+            ("", format!("AKIA{}", "A1B2".repeat(5))),
+            ("", "Authorization: Bearer $TOKEN".to_owned()),
+            ("", "the bearer of this letter, 12345678".to_owned()),
+            ("", "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqMIIEvQIBADANBgkq\n-----END CERTIFICATE-----".to_owned()),
+            ("", "begins with `-----BEGIN PRIVATE KEY-----` and so on, as everybody knows".to_owned()),
+            ("", "eyJ.eyJ.x ghp_short xoxb-1 AIzaShort".to_owned()),
+        ];
+        for (kind, marked) in rows {
+            let text = marked.replace('~', "");
+            let found = find(&text);
+            if kind.is_empty() {
+                assert_eq!(found, [], "{text}");
+                continue;
+            }
+            let start = marked.find('~').unwrap();
+            let end = marked.rfind('~').unwrap() - 1;
+            assert_eq!(found, [(kind, start..end)], "{text}");
+        }
+    }
+}
