@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 29] = [
+const CODES: [(&str, &str); 30] = [
     (
         "approval.unanswered",
         "a call needed an approval that nobody could give",
@@ -65,6 +65,10 @@ const CODES: [(&str, &str); 29] = [
     ("state", "the state directory cannot be used"),
     ("stdout", "the result could not be written"),
     ("terminal", "the terminal could not be read"),
+    (
+        "trust.store",
+        "what was agreed to cannot be believed or read",
+    ),
     ("usage", "arguments that cannot be used"),
     ("worker.exists", "a worker file that is there already"),
     (

@@ -164,10 +164,20 @@ fn tools_list_is_what_a_model_sees() {
     assert_eq!(
         names(&[]),
         [
-            "delete_file",
-            "list_files",
             "read_file",
             "write_file",
+            "append_file",
+            "edit_file",
+            "list_files",
+            "search_files",
+            "delete_file",
+            "move_file",
+            "copy_file",
+            "create_dir",
+            "file_exists",
+            "file_info",
+            "hash_file",
+            "read_output",
             "shell"
         ]
     );

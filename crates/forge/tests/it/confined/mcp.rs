@@ -84,10 +84,20 @@ fn a_session_from_handshake_to_hang_up() {
     assert_eq!(
         names,
         [
-            "delete_file",
-            "list_files",
             "read_file",
             "write_file",
+            "append_file",
+            "edit_file",
+            "list_files",
+            "search_files",
+            "delete_file",
+            "move_file",
+            "copy_file",
+            "create_dir",
+            "file_exists",
+            "file_info",
+            "hash_file",
+            "read_output",
             "shell"
         ]
     );
