@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use file_sandbox::FileSandbox;
 
 use crate::approval::{Approver, NobodyAnswers};
+use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
 use crate::hands::Hands;
 use crate::outputs::Outputs;
-use crate::record::{NoRecord, Recorder};
 use crate::redact::Redactor;
 use crate::tool::Tool;
 use crate::toolbox::{Inner, Toolbox};

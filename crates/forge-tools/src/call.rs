@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::approval::Approver;
+use crate::audit::{DecisionRecord, EventKind, PolicyEvent};
 use crate::change::Artifact;
 use crate::outputs::Cut;
 use crate::progress::Progress;
-use crate::record::DecisionRecord;
 
 /// On whose behalf a call is made.
 ///
@@ -183,6 +183,38 @@ impl Code {
         }
     }
 
+    /// What the record of a call with this code says that a policy did.
+    pub(crate) fn stopped_by_policy(self) -> Option<EventKind> {
+        use file_sandbox::ErrorKind as File;
+        match self {
+            Code::Blocked | Code::Denied | Code::ApprovalRequired => Some(EventKind::Denied),
+            Code::NoFiles
+            | Code::NoCommands
+            | Code::Escalation
+            | Code::IsolationUnavailable
+            | Code::File(
+                File::OutsideSandbox
+                | File::ReadOnly
+                | File::SuffixNotAllowed
+                | File::Escape
+                | File::PermissionEscalation,
+            ) => Some(EventKind::Refused),
+            Code::Limit | Code::File(File::TooLarge | File::Quota) => Some(EventKind::Exceeded),
+            // A command says itself which limit it was.
+            Code::TimeLimit
+            | Code::UnknownTool
+            | Code::UnknownOutput
+            | Code::InvalidArguments
+            | Code::File(_)
+            | Code::CommandSyntax
+            | Code::CommandNotFound
+            | Code::CommandNotExecutable
+            | Code::WorkerFailed
+            | Code::Cancelled
+            | Code::Internal => None,
+        }
+    }
+
     /// Whether the call itself was malformed: the caller's mistake, not an answer
     /// of the sandbox or of a person (`forge tools call` exits 2 for these).
     pub fn is_usage(self) -> bool {
@@ -209,6 +241,8 @@ pub struct Failure {
     pub path: Option<String>,
     /// What a command printed before it failed, or what the schema is.
     pub structured: Option<Box<Value>>,
+    /// Where it failed and what confined it there, if it got so far.
+    pub ran: Option<Box<Ran>>,
 }
 
 impl Failure {
@@ -220,7 +254,14 @@ impl Failure {
             hint: None,
             path: None,
             structured: None,
+            ran: None,
         }
+    }
+
+    /// Adds where it failed.
+    pub fn ran(mut self, ran: Ran) -> Self {
+        self.ran = Some(Box::new(ran));
+        self
     }
 
     /// Adds what to try instead.
@@ -265,8 +306,27 @@ impl From<file_sandbox::Error> for Failure {
             hint,
             path: Some(error.path().to_owned()),
             structured: None,
+            ran: None,
         }
     }
+}
+
+/// Where a call ran that failed, for its record.
+///
+/// ```
+/// use forge_tools::{Code, Failure, Ran};
+/// let ran = Ran { runner: "os", enforcement: None, events: Vec::new() };
+/// let failure = Failure::new(Code::TimeLimit, "It was ended.").ran(ran);
+/// assert_eq!(failure.ran.unwrap().runner, "os");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// Where.
+    pub runner: &'static str,
+    /// What confined it.
+    pub enforcement: Option<Value>,
+    /// What policies did.
+    pub events: Vec<PolicyEvent>,
 }
 
 /// What a tool produced.
@@ -287,6 +347,8 @@ pub struct Reply {
     pub runner: &'static str,
     /// The files that the call left behind or took away.
     pub artifacts: Vec<Artifact>,
+    /// What policies did while it ran.
+    pub events: Vec<PolicyEvent>,
 }
 
 impl Reply {
@@ -298,6 +360,7 @@ impl Reply {
             enforcement: None,
             runner: "local",
             artifacts: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -369,6 +432,8 @@ pub struct CallResult {
     pub artifacts: Vec<Artifact>,
     /// What of the result is not shown, if it was too long.
     pub cut: Option<Cut>,
+    /// What policies did to it.
+    pub events: Vec<PolicyEvent>,
     /// From the call to the result.
     pub duration: Duration,
 }

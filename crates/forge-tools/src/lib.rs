@@ -51,12 +51,14 @@
 #![forbid(unsafe_code)]
 
 mod approval;
+pub mod audit;
 mod builder;
 mod call;
 mod change;
 mod command_line;
 mod gate;
 mod hands;
+mod hex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod outcome;
@@ -68,7 +70,6 @@ mod processes;
 #[cfg(feature = "process")]
 mod programs;
 mod progress;
-mod record;
 mod redact;
 mod spec;
 mod time;
@@ -79,8 +80,12 @@ pub mod tools;
 pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, escape_controls,
 };
+pub use audit::{
+    Asked, AuditLog, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record,
+    Recorder,
+};
 pub use builder::{ToolboxBuilder, ToolboxError};
-pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Reply};
+pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Ran, Reply};
 pub use change::{Artifact, Change, Effect};
 pub use command_line::{CommandLine, LineError, Segment};
 pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
@@ -93,8 +98,8 @@ pub use processes::Processes;
 #[cfg(feature = "process")]
 pub use programs::ProgramList;
 pub use progress::Progress;
-pub use record::{AuditLog, DecisionRecord, MemoryRecorder, NoRecord, Record, Recorder};
 pub use redact::{Redactor, UnknownPlaceholder};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
+pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use toolbox::Toolbox;

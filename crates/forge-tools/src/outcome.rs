@@ -6,10 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::audit::{Asked, DecisionRecord, PolicyEvent, Record};
 use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Reply};
 use crate::gate::Judgement;
+use crate::hex::hex;
 use crate::outputs::Cut;
-use crate::record::{DecisionRecord, Record};
 use crate::redact::UnknownPlaceholder;
 use crate::spec::Spec;
 use crate::toolbox::Inner;
@@ -32,6 +33,12 @@ pub(crate) struct OpenCall<'a> {
     pub(crate) trail: Trail,
     at_ms: u64,
     started: Instant,
+    /// What the recorder called the decision, once it has been told.
+    recorded: Option<u64>,
+    /// It could not be told, so nothing was done and there is nothing to withhold.
+    not_made: bool,
+    /// No secret stands in the trail any more.
+    clean: bool,
     closed: bool,
 }
 
@@ -51,14 +58,46 @@ impl<'a> OpenCall<'a> {
                     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
                 }),
             started: Instant::now(),
+            recorded: None,
+            not_made: false,
+            clean: false,
             closed: false,
+        }
+    }
+
+    /// Kept before anything is done: a kill in the middle does not hide what was allowed.
+    pub(crate) fn decided(&mut self) -> Result<(), Failure> {
+        self.inner.redact_trail(&mut self.trail);
+        self.clean = true;
+        let asked = Asked {
+            at_ms: self.at_ms,
+            workers: self.inner.hands.caller.chain(),
+            tool: &self.trail.tool,
+            arguments: &self.trail.arguments,
+            intents: &self.trail.intents,
+            decision: &self.trail.decision,
+        };
+        match self.inner.recorder.decided(&asked) {
+            Ok(recorded) => {
+                self.recorded = recorded;
+                Ok(())
+            }
+            Err(_) => {
+                self.not_made = true;
+                Err(Failure::new(
+                    Code::Internal,
+                    "The call could not be recorded in the audit log, so it was not made.",
+                ))
+            }
         }
     }
 
     pub(crate) fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
         self.closed = true;
         let outcome = self.inner.redact(outcome);
-        self.inner.redact_trail(&mut self.trail);
+        if !self.clean {
+            self.inner.redact_trail(&mut self.trail);
+        }
         let decision = self.trail.decision.clone();
         let result = finish(
             self.inner.cut(outcome),
@@ -67,6 +106,7 @@ impl<'a> OpenCall<'a> {
             self.started,
         );
         let record = Record {
+            call: self.recorded,
             at_ms: self.at_ms,
             workers: self.inner.hands.caller.chain().to_vec(),
             tool: result.tool.clone(),
@@ -81,9 +121,11 @@ impl<'a> OpenCall<'a> {
             duration_us: u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX),
             enforcement: result.enforcement.clone(),
             artifacts: result.artifacts.clone(),
+            events: result.events.clone(),
         };
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
+            Err(_) if self.not_made => result,
             Err(_) => unrecorded(result),
         }
     }
@@ -117,6 +159,9 @@ impl Inner {
                 for artifact in &mut reply.artifacts {
                     redactor.redact_in_place(&mut artifact.path);
                 }
+                for event in &mut reply.events {
+                    redactor.redact_in_place(&mut event.detail);
+                }
             }
             Err(failure) => {
                 redactor.redact_in_place(&mut failure.message);
@@ -126,6 +171,14 @@ impl Inner {
                 }
                 if let Some(facts) = &mut failure.structured {
                     redactor.redact_json(facts);
+                }
+                if let Some(ran) = &mut failure.ran {
+                    if let Some(receipt) = &mut ran.enforcement {
+                        redactor.redact_json(receipt);
+                    }
+                    for event in &mut ran.events {
+                        redactor.redact_in_place(&mut event.detail);
+                    }
                 }
             }
         }
@@ -187,28 +240,40 @@ fn finish(
             decision,
             enforcement: reply.enforcement,
             artifacts: reply.artifacts,
+            events: reply.events,
             cut,
             duration: started.elapsed(),
         },
-        Err(failure) => CallResult {
-            ok: false,
-            tool,
-            content: failure.to_string(),
-            error: Some(ErrorBody {
-                code: failure.code.as_str().to_owned(),
-                message: failure.message,
-                hint: failure.hint,
-                path: failure.path,
-            }),
-            structured: failure.structured.map(|facts| *facts),
-            code: Some(failure.code),
-            runner: "none",
-            decision,
-            enforcement: None,
-            artifacts: Vec::new(),
-            cut,
-            duration: started.elapsed(),
-        },
+        Err(failure) => {
+            let content = failure.to_string();
+            let stopped = failure.code.stopped_by_policy();
+            let stopped = stopped.map(|kind| PolicyEvent::new(kind, failure.message.clone()));
+            let (runner, enforcement, mut events) = match failure.ran {
+                Some(ran) => (ran.runner, ran.enforcement, ran.events),
+                None => ("none", None, Vec::new()),
+            };
+            events.extend(stopped);
+            CallResult {
+                ok: false,
+                tool,
+                content,
+                error: Some(ErrorBody {
+                    code: failure.code.as_str().to_owned(),
+                    message: failure.message,
+                    hint: failure.hint,
+                    path: failure.path,
+                }),
+                structured: failure.structured.map(|facts| *facts),
+                code: Some(failure.code),
+                runner,
+                decision,
+                enforcement,
+                artifacts: Vec::new(),
+                events,
+                cut,
+                duration: started.elapsed(),
+            }
+        }
     }
 }
 
@@ -288,8 +353,4 @@ pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -
         ),
     )
     .hint("Repeating the call does not help in this run; go on without it.")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,7 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `2026-11-21T18:40:05Z` (RFC 3339), to the second, in UTC.
-pub(crate) fn rfc3339(at: SystemTime) -> String {
+///
+/// ```
+/// assert_eq!(forge_tools::rfc3339(std::time::UNIX_EPOCH), "1970-01-01T00:00:00Z");
+/// ```
+pub fn rfc3339(at: SystemTime) -> String {
     let seconds = match at.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::audit::{DecisionRecord, Recorder};
 use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
@@ -13,7 +14,6 @@ use crate::outcome::{
     OpenCall, Trail, blocked, denied, placeholder_in_command, placeholder_unknown, unanswered,
 };
 use crate::params::{Arguments, nearest};
-use crate::record::{DecisionRecord, Recorder};
 use crate::redact::Redactor;
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
@@ -83,11 +83,12 @@ impl Toolbox {
     /// record as well.
     pub async fn call(&self, call: Call) -> CallResult {
         let mut open = OpenCall::new(&self.inner, &call);
-        let outcome = self.walk(&call, &mut open.trail).await;
+        let outcome = self.walk(&call, &mut open).await;
         open.close(outcome)
     }
 
-    async fn walk(&self, call: &Call, trail: &mut Trail) -> Result<Reply, Failure> {
+    async fn walk(&self, call: &Call, open: &mut OpenCall<'_>) -> Result<Reply, Failure> {
+        let trail = &mut open.trail;
         let tool = self.find(&call.tool, trail)?;
         let spec = tool.spec();
         trail.tool = spec.name.clone();
@@ -130,6 +131,7 @@ impl Toolbox {
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
         self.decide(tool, &asked, &args, &intents, &**approver, trail)
             .await?;
+        open.decided()?;
         let mut hands = self.inner.hands.clone();
         hands.progress = call.progress.clone();
         tool.run(args, hands).await

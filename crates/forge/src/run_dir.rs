@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use file_sandbox::cap_std;
 use forge_runtime::Message;
-use forge_tools::{AuditLog, Caller};
+use forge_tools::Caller;
+use forge_tools::audit::{AuditLog, LogOptions, Sealed};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -45,7 +47,9 @@ impl RunDir {
 
     /// The audit log of the run.
     pub(crate) fn audit(&self) -> Result<AuditLog, Failure> {
-        Ok(AuditLog::new(self.open("audit.jsonl")?))
+        cap_std::fs::Dir::open_ambient_dir(&self.path, cap_std::ambient_authority())
+            .and_then(|dir| AuditLog::open(dir, LogOptions::default()))
+            .map_err(|error| not_kept(&self.path, &error))
     }
 
     /// The transcript of the run.
@@ -81,6 +85,17 @@ fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
         format!("cannot keep the run in {}: {error}", path.display()),
     )
     .hint("set FORGE_STATE_DIR to a directory that you can write to")
+}
+
+/// Ends a run's audit log, so that a cut shows.
+pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, Failure> {
+    audit.seal(outcome).map_err(|error| {
+        Failure::new(
+            Exit::Negative,
+            "state",
+            format!("cannot end the audit log: {error}"),
+        )
+    })
 }
 
 /// Everything the models of a run saw and said, one JSON object a line.

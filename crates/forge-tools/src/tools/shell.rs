@@ -10,7 +10,8 @@ use os_sandbox::{Command, ErrorKind, Exit, Killer, Output, Stdio};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::call::{Code, Failure, Reply};
+use crate::audit::{EventKind, PolicyEvent};
+use crate::call::{Code, Failure, Ran, Reply};
 use crate::command_line::CommandLine;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
@@ -150,9 +151,21 @@ fn execute(
         output,
         duration: clock.elapsed(),
     };
+    let runner = if processes.is_confined() {
+        "os"
+    } else {
+        "local"
+    };
+    let mut events = finished.events();
     if finished.output.exit == Exit::TimedOut {
         let seconds = timeout.as_secs();
         let printed = finished.text();
+        if finished.output.exceeded.is_none() {
+            events.push(PolicyEvent::new(
+                EventKind::Exceeded,
+                format!("its {seconds} seconds"),
+            ));
+        }
         return Err(Failure::new(
             Code::TimeLimit,
             format!(
@@ -160,18 +173,20 @@ fn execute(
             ),
         )
         .hint("Pass a larger timeout_s, or do less in one command.")
-        .structured(finished.facts()));
+        .structured(finished.facts())
+        .ran(Ran {
+            runner,
+            enforcement,
+            events,
+        }));
     }
     Ok(Reply {
         text: finished.text(),
         structured: Some(finished.facts()),
         enforcement,
         artifacts: Vec::new(),
-        runner: if processes.is_confined() {
-            "os"
-        } else {
-            "local"
-        },
+        events,
+        runner,
     })
 }
 
@@ -227,6 +242,17 @@ impl Finished {
             ));
         }
         text
+    }
+
+    fn events(&self) -> Vec<PolicyEvent> {
+        let exceeded = self
+            .output
+            .exceeded
+            .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string()));
+        let taken = self
+            .quarantined()
+            .map(|path| PolicyEvent::new(EventKind::Quarantined, path));
+        exceeded.into_iter().chain(taken).collect()
     }
 
     /// As the command saw them. Where they lie now is a matter of people.

@@ -4,22 +4,26 @@ use std::fs::File;
 use std::sync::Arc;
 
 use forge_tools::mcp::{ServerInfo, Service, serve};
-use forge_tools::{Approver, Caller, HostAnswers, NobodyAnswers, Recorder, Toolbox};
+use forge_tools::{Approver, AuditLog, Caller, HostAnswers, NobodyAnswers, Recorder, Toolbox};
 use sandbox_config::WithoutFile;
 
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global, Mcp};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::run_dir::RunDir;
+use crate::run_dir::{self, RunDir};
 
 pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
     let wire = take_standard_output()
         .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
+    let mut kept = None;
     let service = match toolbox(global, args, ambient) {
-        Ok(toolbox) => Service::Tools(toolbox),
+        Ok((toolbox, audit)) => {
+            kept = Some(audit);
+            Service::Tools(toolbox)
+        }
         // A mistake in the configuration is told to whoever calls; a server that does
         // not start leaves the person with "connection closed". Everything else is
         // fatal.
@@ -32,12 +36,25 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         Err(failure) => return Err(failure),
     };
     let wire = tokio::fs::File::from_std(wire);
-    gather::until_stopped(async { serve(service, info, tokio::io::stdin(), wire).await })?
-        .map_err(|error| Failure::new(Exit::Negative, "mcp", error.to_string()))?;
+    let served =
+        gather::until_stopped(async { serve(service, info, tokio::io::stdin(), wire).await });
+    if let Some(audit) = kept {
+        let ending = match &served {
+            Ok(Ok(())) => "closed",
+            Ok(Err(_)) => "failed",
+            Err(_) => "stopped",
+        };
+        run_dir::seal(&audit, ending)?;
+    }
+    served?.map_err(|error| Failure::new(Exit::Negative, "mcp", error.to_string()))?;
     Ok(Exit::Done)
 }
 
-fn toolbox(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Toolbox, Failure> {
+fn toolbox(
+    global: &Global,
+    args: &Mcp,
+    ambient: &Ambient,
+) -> Result<(Toolbox, Arc<AuditLog>), Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (worker, grant) = gather::holder(&project, args.worker.as_deref())?;
     let name = worker.as_ref().map_or("", |worker| worker.name());
@@ -45,7 +62,7 @@ fn toolbox(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Toolbox, Fa
         .state
         .as_deref()
         .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
-    let audit: Arc<dyn Recorder> = Arc::new(RunDir::create(state, "mcp")?.audit()?);
+    let audit = Arc::new(RunDir::create(state, "mcp")?.audit()?);
     let approver: Arc<dyn Approver> = match args.approver {
         Some(ApproverName::Host) => Arc::new(HostAnswers),
         None => Arc::new(NobodyAnswers::because(
@@ -53,14 +70,15 @@ fn toolbox(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Toolbox, Fa
              runs it asks before every call",
         )),
     };
-    gather::toolbox(
+    let toolbox = gather::toolbox(
         global,
         &grant,
         Caller::new(name),
         &gather::os_sandbox(false),
         approver,
-        Some(audit),
-    )
+        Some(Arc::clone(&audit) as Arc<dyn Recorder>),
+    )?;
+    Ok((toolbox, audit))
 }
 
 /// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of

@@ -13,7 +13,7 @@ use crate::bounded::read_text;
 use crate::cli::{Global, Run};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::run_dir::RunDir;
+use crate::run_dir::{self, RunDir};
 use crate::show::Watcher;
 use crate::stderr::say;
 
@@ -58,18 +58,28 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
     let input = args.input.join(" ");
     // Dropping the run ends every command it started.
     let outcome = gather::until_stopped(session.run(&worker, grant, &input));
-    audit
-        .sync()
-        .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    let sealed = run_dir::seal(&audit, &ending(outcome.as_ref().ok()))?;
     kept.finish(&json!({
         "worker": worker.name(),
         "report": outcome.as_ref().ok(),
         "stopped": outcome.is_err(),
         "attempts": attempts.list(),
+        "audit": sealed,
     }))?;
     let report = outcome?;
     tell(global, &report, &attempts, kept.path())?;
     conclude(&report)
+}
+
+/// What a run came to, in one word.
+fn ending(report: Option<&RunReport>) -> String {
+    let Some(report) = report else {
+        return "stopped".to_owned();
+    };
+    let word = serde_json::to_value(&report.end)
+        .ok()
+        .and_then(|end| end.get("end")?.as_str().map(ToOwned::to_owned));
+    word.unwrap_or_else(|| "ended".to_owned())
 }
 
 /// A directory is a project to start in; anything else is a worker's name.

@@ -11,7 +11,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Approval, Global, Tools, ToolsAction};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::run_dir::RunDir;
+use crate::run_dir::{self, RunDir};
 use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -83,10 +83,11 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         Some(Arc::clone(&audit) as Arc<dyn Recorder>),
     )?;
     let result = gather::until_stopped(toolbox.call(Call::new(request.name, arguments)));
-    // The log outlives a crash of the machine only if it reached the disk.
-    audit
-        .sync()
-        .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    let ending = match &result {
+        Ok(result) => result.code.map_or("done", Code::as_str),
+        Err(_) => "stopped",
+    };
+    run_dir::seal(&audit, ending)?;
     let result = result?;
     print(global, &result)?;
     Ok(exit_of(&result))

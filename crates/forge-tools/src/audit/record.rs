@@ -1,8 +1,6 @@
 //! What is kept of every call: what was asked, what was decided and why, who
 //! agreed, where it ran, what confined it.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
@@ -47,7 +45,73 @@ impl DecisionRecord {
     }
 }
 
-/// One line of the audit log.
+/// A call as it was asked for and what was decided about it, before anything is done.
+///
+/// ```
+/// fn tool<'a>(asked: &forge_tools::Asked<'a>) -> &'a str {
+///     asked.tool
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Asked<'a> {
+    /// Milliseconds since 1970, when the call arrived.
+    pub at_ms: u64,
+    /// The workers from the entry down.
+    pub workers: &'a [String],
+    /// The tool.
+    pub tool: &'a str,
+    /// Its arguments as accepted (or as they came, if they were not).
+    pub arguments: &'a Value,
+    /// What it would touch.
+    pub intents: &'a [String],
+    /// What was decided.
+    pub decision: &'a DecisionRecord,
+}
+
+/// Something that a policy did to a call, beside the verdict on it.
+///
+/// ```
+/// use forge_tools::{EventKind, PolicyEvent};
+/// let event = PolicyEvent::new(EventKind::Exceeded, "its whole time");
+/// assert_eq!(serde_json::json!(event)["event"], "exceeded");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PolicyEvent {
+    /// What kind.
+    pub event: EventKind,
+    /// What about, in words.
+    pub detail: String,
+}
+
+impl PolicyEvent {
+    /// An event of a kind.
+    pub fn new(event: EventKind, detail: impl Into<String>) -> Self {
+        PolicyEvent {
+            event,
+            detail: detail.into(),
+        }
+    }
+}
+
+/// The kinds of [`PolicyEvent`].
+///
+/// ```
+/// assert_eq!(serde_json::json!(forge_tools::EventKind::Refused), "refused");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A rule, a person, or nobody's being there stopped the call.
+    Denied,
+    /// The worker is not able to do it: outside its mounts, read-only, no such capability.
+    Refused,
+    /// A limit ended it, or was run into.
+    Exceeded,
+    /// A file with a protected name was taken away from where a command had put it.
+    Quarantined,
+}
+
+/// Everything that is kept of one call, once it is over.
 ///
 /// ```
 /// fn tool(record: &forge_tools::Record) -> &str {
@@ -56,6 +120,9 @@ impl DecisionRecord {
 /// ```
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
+    /// What the recorder called the decision when it was told of it; none if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<u64>,
     /// Milliseconds since 1970, when the call arrived.
     pub at_ms: u64,
     /// The workers from the entry down.
@@ -87,6 +154,30 @@ pub struct Record {
     /// The files that it left behind or took away.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// What policies did to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<PolicyEvent>,
+}
+
+impl Record {
+    /// Whether a rule, a person, or nobody's being there stopped it.
+    pub fn is_denied(&self) -> bool {
+        self.events
+            .iter()
+            .any(|event| event.event == EventKind::Denied)
+    }
+
+    /// The part that is known before anything is done.
+    pub fn asked(&self) -> Asked<'_> {
+        Asked {
+            at_ms: self.at_ms,
+            workers: &self.workers,
+            tool: &self.tool,
+            arguments: &self.arguments,
+            intents: &self.intents,
+            decision: &self.decision,
+        }
+    }
 }
 
 /// Keeps records.
@@ -98,7 +189,17 @@ pub struct Record {
 /// # let _: &dyn Recorder = &recorder;
 /// ```
 pub trait Recorder: Send + Sync + 'static {
-    /// Keeps one record.
+    /// Keeps what was decided, before anything is done: after a kill between the two it is
+    /// all there is. Answers with what ties it to the record that follows ([`Record::call`]).
+    ///
+    /// # Errors
+    ///
+    /// It could not be kept. Nothing is done then.
+    fn decided(&self, _: &Asked<'_>) -> std::io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Keeps the record of a call that is over.
     ///
     /// # Errors
     ///
@@ -150,52 +251,5 @@ impl Recorder for MemoryRecorder {
             .unwrap_or_else(PoisonError::into_inner)
             .push(record.clone());
         Ok(())
-    }
-}
-
-/// The audit log: JSON Lines, one write a record, so that a kill between two calls
-/// leaves whole lines only.
-///
-/// The caller opens the file (append, mode 0600); this type never sees a path.
-///
-/// ```
-/// use forge_tools::{AuditLog, Recorder};
-/// let log = AuditLog::new(tempfile::tempfile().unwrap());
-/// # let _: &dyn Recorder = &log;
-/// ```
-#[derive(Debug)]
-pub struct AuditLog {
-    file: Mutex<File>,
-}
-
-impl AuditLog {
-    /// A log that appends to `file`.
-    pub fn new(file: File) -> Self {
-        AuditLog {
-            file: Mutex::new(file),
-        }
-    }
-
-    /// Brings everything written so far to the disk.
-    ///
-    /// # Errors
-    ///
-    /// As `fsync(2)`.
-    pub fn sync(&self) -> std::io::Result<()> {
-        self.file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .sync_data()
-    }
-}
-
-impl Recorder for AuditLog {
-    fn record(&self, record: &Record) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(record).map_err(std::io::Error::other)?;
-        line.push(b'\n');
-        self.file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(&line)
     }
 }

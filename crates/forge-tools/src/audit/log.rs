@@ -1,0 +1,545 @@
+//! The log that is written: one write a line, the chain kept under one lock, brought to the disk by
+//! a thread of its own so that no call waits for that.
+
+use std::fs::File;
+use std::io::{BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::line::{self, segment_name};
+use super::record::{Asked, PolicyEvent, Record, Recorder};
+use super::verify::{Integrity, Verifier};
+use crate::change::Artifact;
+
+/// What a torn line is moved to.
+const TORN: &str = "audit.torn";
+
+/// Most files of one log.
+const MAX_SEGMENTS: u32 = 10_000;
+
+/// How a log is written.
+///
+/// ```
+/// assert_eq!(forge_tools::audit::LogOptions::default().max_segment_bytes, 64 << 20);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOptions {
+    /// A file that would become larger is followed by another one.
+    pub max_segment_bytes: u64,
+    /// How long a line may wait until it is brought to the disk.
+    pub sync_after: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            max_segment_bytes: 64 << 20,
+            sync_after: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How many calls a log holds.
+///
+/// ```
+/// assert_eq!(forge_tools::audit::Tally::default().calls, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Calls that are over.
+    pub calls: u64,
+    /// Those that failed, whatever the reason.
+    pub failed: u64,
+    /// Those that a rule, a person, or nobody's being there stopped.
+    pub denied: u64,
+}
+
+/// What a sealed log came to; keep it elsewhere to be able to tell whether the whole log was
+/// written anew.
+///
+/// ```
+/// fn note(sealed: &forge_tools::audit::Sealed) -> String {
+///     format!("{} {}", sealed.lines, sealed.head)
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sealed {
+    /// Lines, the seal included.
+    pub lines: u64,
+    /// The hash of the seal.
+    pub head: String,
+    /// What was recorded.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// The audit log in a directory: JSON Lines, each with the hash of the one before.
+///
+/// Files are made with mode 0600 and only appended to. Two programs cannot write one log at a
+/// time. What a killed program left of its last line is moved aside and said so.
+///
+/// ```
+/// use forge_tools::audit::{AuditLog, Integrity, LogOptions, verify};
+/// # use file_sandbox::cap_std;
+/// let dir = tempfile::tempdir().unwrap();
+/// let opened = cap_std::fs::Dir::open_ambient_dir(dir.path(), cap_std::ambient_authority());
+/// let log = AuditLog::open(opened.unwrap(), LogOptions::default()).unwrap();
+/// let sealed = log.seal("answered").unwrap();
+///
+/// let written = std::fs::read(dir.path().join("audit.jsonl")).unwrap();
+/// let found = verify(&written[..]).unwrap();
+/// assert_eq!((found.integrity, found.head), (Integrity::Whole, sealed.head));
+/// ```
+#[derive(Debug)]
+pub struct AuditLog {
+    shared: Arc<Shared>,
+    syncing: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something is to be brought to the disk, or the log is being closed.
+    wake: Condvar,
+    sync_after: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    dir: Dir,
+    file: File,
+    /// Holds the lock of the whole log.
+    _first: File,
+    /// Files that are full and may not be on the disk yet.
+    full: Vec<File>,
+    max_segment_bytes: u64,
+    segment: u32,
+    bytes: u64,
+    seq: u64,
+    prev: String,
+    line: Vec<u8>,
+    tally: Tally,
+    dirty: bool,
+    closing: bool,
+    /// Why nothing can be written any more.
+    ended: Option<&'static str>,
+    /// What the last attempt to reach the disk came to.
+    sync_failed: Option<std::io::ErrorKind>,
+}
+
+impl AuditLog {
+    /// Opens the log in `dir`, or begins one. A log that is there is read from its beginning, and
+    /// not added to if it is broken.
+    ///
+    /// # Errors
+    ///
+    /// Another program writes it (`WouldBlock`); it is broken (`InvalidData`); as the file
+    /// system's.
+    pub fn open(dir: Dir, options: LogOptions) -> std::io::Result<Self> {
+        let mut state = State::open(dir, options)?;
+        if state.seq == 0 {
+            state.append(&line::body(&Begin {
+                kind: "begin",
+                at_ms: now_ms(),
+                format: 1,
+                segment: 0,
+            })?)?;
+        }
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            sync_after: options.sync_after,
+        });
+        let theirs = Arc::clone(&shared);
+        let syncing = std::thread::Builder::new()
+            .name("audit-sync".to_owned())
+            .spawn(move || theirs.sync_until_closed())?;
+        Ok(AuditLog {
+            shared,
+            syncing: Some(syncing),
+        })
+    }
+
+    /// Brings everything written so far to the disk.
+    ///
+    /// # Errors
+    ///
+    /// As `fsync(2)`, also for what was tried in the meantime.
+    pub fn sync(&self) -> std::io::Result<()> {
+        self.shared.sync()?;
+        match self.shared.lock().sync_failed {
+            Some(kind) => Err(kind.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What was recorded so far by this program.
+    pub fn tally(&self) -> Tally {
+        self.shared.lock().tally
+    }
+
+    /// Ends the log: what the run came to, and a seal over everything. Nothing can be recorded
+    /// after it.
+    ///
+    /// # Errors
+    ///
+    /// As the file system's; sealed already.
+    pub fn seal(&self, outcome: &str) -> std::io::Result<Sealed> {
+        let sealed = {
+            let mut state = self.shared.lock();
+            let end = line::body(&End {
+                kind: "end",
+                at_ms: now_ms(),
+                outcome,
+                tally: state.tally,
+            })?;
+            state.append(&end)?;
+            let seal = line::seal(state.seq, &state.prev);
+            state.write(seal)?;
+            state.ended = Some("the audit log is sealed");
+            Sealed {
+                lines: state.seq,
+                head: state.prev.clone(),
+                tally: state.tally,
+            }
+        };
+        self.sync()?;
+        Ok(sealed)
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.wake.notify_all();
+        if let Some(syncing) = self.syncing.take() {
+            // It brings the rest to the disk, and has nobody to tell if it cannot.
+            let _ = syncing.join();
+        }
+    }
+}
+
+impl Recorder for AuditLog {
+    fn decided(&self, asked: &Asked<'_>) -> std::io::Result<Option<u64>> {
+        let body = decision(asked)?;
+        self.shared.append(&body).map(Some)
+    }
+
+    fn record(&self, record: &Record) -> std::io::Result<()> {
+        let call = match record.call {
+            Some(call) => call,
+            None => self.shared.append(&decision(&record.asked())?)?,
+        };
+        let body = line::body(&Execution {
+            kind: "execution",
+            call,
+            at_ms: record.at_ms.saturating_add(record.duration_us / 1000),
+            runner: record.runner,
+            ok: record.ok,
+            code: record.code.as_deref(),
+            content_bytes: record.content_bytes,
+            content_sha256: &record.content_sha256,
+            duration_us: record.duration_us,
+            enforcement: record.enforcement.as_ref(),
+            artifacts: &record.artifacts,
+            events: &record.events,
+        })?;
+        let mut state = self.shared.lock();
+        state.append(&body)?;
+        state.tally.calls += 1;
+        state.tally.failed += u64::from(!record.ok);
+        state.tally.denied += u64::from(record.is_denied());
+        drop(state);
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+fn decision(asked: &Asked<'_>) -> std::io::Result<Vec<u8>> {
+    let stand_in;
+    let mut asked = *asked;
+    if line::is_too_deep(asked.arguments) {
+        stand_in = line::hashed(asked.arguments);
+        asked.arguments = &stand_in;
+    }
+    line::body(&Decision {
+        kind: "decision",
+        asked,
+    })
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn append(&self, body: &[u8]) -> std::io::Result<u64> {
+        let number = self.lock().append(body)?;
+        self.wake.notify_one();
+        Ok(number)
+    }
+
+    /// Whoever writes goes on writing meanwhile.
+    fn sync(&self) -> std::io::Result<()> {
+        let (full, current) = {
+            let mut state = self.lock();
+            state.dirty = false;
+            (std::mem::take(&mut state.full), state.file.try_clone()?)
+        };
+        full.iter().try_for_each(File::sync_data)?;
+        current.sync_data()
+    }
+
+    fn sync_until_closed(&self) {
+        loop {
+            let mut state = self.lock();
+            while !state.dirty && !state.closing {
+                state = self
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let closing = state.closing;
+            if !state.dirty {
+                return;
+            }
+            drop(state);
+            if let Err(error) = self.sync() {
+                self.lock().sync_failed = Some(error.kind());
+            }
+            if closing {
+                return;
+            }
+            let state = self.lock();
+            // The next line waits this long at most; closing does not wait for it.
+            let _ = self
+                .wake
+                .wait_timeout_while(state, self.sync_after, |state| !state.closing);
+        }
+    }
+}
+
+impl State {
+    fn open(dir: Dir, options: LogOptions) -> std::io::Result<Self> {
+        let first = open_file(&dir, &segment_name(0))?;
+        first.try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => std::io::Error::new(
+                std::io::ErrorKind::WouldBlock,
+                "another program is writing this audit log",
+            ),
+            std::fs::TryLockError::Error(error) => error,
+        })?;
+        let mut verifier = Verifier::new();
+        let mut file = first.try_clone()?;
+        verifier.segment(BufReader::new(&first))?;
+        let mut segment = 0;
+        for next in 1..MAX_SEGMENTS {
+            match dir.open(segment_name(next)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            }
+            file = open_file(&dir, &segment_name(next))?;
+            verifier.segment(BufReader::new(&file))?;
+            segment = next;
+        }
+        let found = verifier.finish();
+        let mut state = State {
+            dir,
+            file,
+            _first: first,
+            full: Vec::new(),
+            max_segment_bytes: options.max_segment_bytes,
+            segment,
+            bytes: found.sound_bytes,
+            seq: found.lines,
+            prev: found.head,
+            line: Vec::with_capacity(1024),
+            tally: Tally::default(),
+            dirty: false,
+            closing: false,
+            ended: None,
+            sync_failed: None,
+        };
+        match found.integrity {
+            Integrity::Unsealed if found.lines == 0 => {}
+            Integrity::Whole | Integrity::Unsealed => state.resume(None)?,
+            Integrity::Torn { .. } => state.repair()?,
+            Integrity::Broken(found) => {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::InvalidData,
+                    format!("the audit log is broken: {found}"),
+                ));
+            }
+        }
+        Ok(state)
+    }
+
+    /// Moves what is left of a torn line aside.
+    fn repair(&mut self) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.bytes))?;
+        let mut torn = Vec::new();
+        // A torn line is shorter than a whole one.
+        let most = u64::try_from(line::MAX_LINE_BYTES).unwrap_or(u64::MAX);
+        (&self.file).take(most).read_to_end(&mut torn)?;
+        let mut aside = open_file(&self.dir, TORN)?;
+        aside.write_all(&torn)?;
+        aside.write_all(b"\n")?;
+        aside.sync_data()?;
+        self.file.set_len(self.bytes)?;
+        if self.seq == 0 {
+            // It was the first line, and nothing comes before what begins a log.
+            return Ok(());
+        }
+        self.resume(Some(&torn))
+    }
+
+    fn resume(&mut self, torn: Option<&[u8]>) -> std::io::Result<()> {
+        let body = line::body(&Resumed {
+            kind: "resumed",
+            at_ms: now_ms(),
+            torn_bytes: torn.map(<[u8]>::len),
+            torn_sha256: torn.map(line::hash),
+        })?;
+        self.append(&body)?;
+        Ok(())
+    }
+
+    /// Adds a line; its number.
+    fn append(&mut self, body: &[u8]) -> std::io::Result<u64> {
+        let longest = u64::try_from(body.len() + 128).unwrap_or(u64::MAX);
+        if self.bytes > 0 && self.bytes.saturating_add(longest) > self.max_segment_bytes {
+            self.next_segment()?;
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line::line(&mut line, self.seq, &self.prev, body);
+        let number = self.seq;
+        self.write(line)?;
+        Ok(number)
+    }
+
+    fn next_segment(&mut self) -> std::io::Result<()> {
+        if let Some(why) = self.ended {
+            return Err(std::io::Error::other(why));
+        }
+        let next = self.segment + 1;
+        if next >= MAX_SEGMENTS {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        // One that is there already is empty: what ended us before its first line.
+        let file = open_file(&self.dir, &segment_name(next))?;
+        if file.metadata()?.len() > 0 {
+            return Err(std::io::ErrorKind::AlreadyExists.into());
+        }
+        let full = std::mem::replace(&mut self.file, file);
+        self.full.push(full);
+        self.segment = next;
+        self.bytes = 0;
+        let begin = line::body(&Begin {
+            kind: "begin",
+            at_ms: now_ms(),
+            format: 1,
+            segment: next,
+        })?;
+        let mut line = Vec::new();
+        line::line(&mut line, self.seq, &self.prev, &begin);
+        self.write(line)
+    }
+
+    /// One write, or nothing: of a line that did not fit, nothing stays.
+    fn write(&mut self, line: Vec<u8>) -> std::io::Result<()> {
+        if let Some(why) = self.ended {
+            return Err(std::io::Error::other(why));
+        }
+        let written = match self.file.write(&line) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err(std::io::ErrorKind::StorageFull.into()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            if self.file.set_len(self.bytes).is_err() {
+                self.ended = Some("a line of the audit log is torn");
+            }
+            return Err(error);
+        }
+        self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
+        self.seq += 1;
+        self.prev = line::hash(&line);
+        self.line = line;
+        self.dirty = true;
+        Ok(())
+    }
+}
+
+/// A file of the log, made if it is not there.
+fn open_file(dir: &Dir, name: &str) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    Ok(dir.open_with(name, &options)?.into_std())
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+}
+
+#[derive(Serialize)]
+struct Begin {
+    kind: &'static str,
+    at_ms: u64,
+    format: u32,
+    segment: u32,
+}
+
+#[derive(Serialize)]
+struct Resumed {
+    kind: &'static str,
+    at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn_sha256: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Decision<'a> {
+    kind: &'static str,
+    #[serde(flatten)]
+    asked: Asked<'a>,
+}
+
+#[derive(Serialize)]
+struct Execution<'a> {
+    kind: &'static str,
+    call: u64,
+    at_ms: u64,
+    runner: &'static str,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    content_bytes: usize,
+    content_sha256: &'a str,
+    duration_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enforcement: Option<&'a Value>,
+    #[serde(skip_serializing_if = "<[Artifact]>::is_empty")]
+    artifacts: &'a [Artifact],
+    #[serde(skip_serializing_if = "<[PolicyEvent]>::is_empty")]
+    events: &'a [PolicyEvent],
+}
+
+#[derive(Serialize)]
+struct End<'a> {
+    kind: &'static str,
+    at_ms: u64,
+    outcome: &'a str,
+    #[serde(flatten)]
+    tally: Tally,
+}

@@ -1,0 +1,20 @@
+//! The audit: what was asked, what was decided and why, what came of it, in a log of which every
+//! line holds the hash of the one before it.
+//!
+//! [`Recorder`](crate::Recorder) is what the executor talks to. [`AuditLog`] is the one that
+//! writes files; [`Verifier`] says whether such files are still what was written. The format is
+//! described field by field in `docs/audit.md`.
+
+mod line;
+mod log;
+mod read;
+mod record;
+mod verify;
+
+pub use line::{MAX_LINE_BYTES, segment_name};
+pub use log::{AuditLog, LogOptions, Sealed, Tally};
+pub use read::{LineReader, RawLine};
+pub use record::{
+    Asked, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record, Recorder,
+};
+pub use verify::{Break, Integrity, Place, Verified, Verifier, verify};

@@ -1,0 +1,344 @@
+//! Whether a log is still what was written.
+//!
+//! Every line names its number and the hash of the line before it, so whatever is changed, taken
+//! out, put in or put elsewhere breaks the chain at that place; the seal, whose every byte follows
+//! from the lines before it, shows that the end is the end. What a chain cannot show is that all
+//! of it was written anew: for that, compare [`Verified::head`] with one that was kept elsewhere.
+
+use std::io::BufRead;
+
+use super::line::{self, Head, NOTHING_BEFORE};
+use super::read::{LineReader, RawLine};
+
+/// Where a line stands.
+///
+/// ```
+/// use forge_tools::audit::Place;
+/// assert_eq!(Place { segment: 0, line: 3 }.to_string(), "line 3 of audit.jsonl");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which file, counted from 0.
+    pub segment: u32,
+    /// Which line of it, counted from 1.
+    pub line: u64,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let file = line::segment_name(self.segment);
+        write!(f, "line {} of {file}", self.line)
+    }
+}
+
+/// What became of a log.
+///
+/// ```
+/// use forge_tools::audit::Integrity;
+/// assert_eq!(Integrity::Whole.to_string(), "whole");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Integrity {
+    /// Every line is what was written, up to the seal.
+    Whole,
+    /// Every line that is there is what was written, but no seal says that these are all: the run
+    /// goes on, was killed, or the end was cut off.
+    Unsealed,
+    /// The same, and the last line is not whole, as after a kill or a power cut. The next program
+    /// that opens the log repairs it.
+    Torn {
+        /// Where it is.
+        at: Place,
+    },
+    /// The log is not what was written.
+    Broken(Break),
+}
+
+impl std::fmt::Display for Integrity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Integrity::Whole => f.write_str("whole"),
+            Integrity::Unsealed => f.write_str(
+                "not sealed: the lines that are there hold, and nothing says that they are all",
+            ),
+            Integrity::Torn { at } => write!(f, "{at} is torn; the lines before it hold"),
+            Integrity::Broken(found) => found.fmt(f),
+        }
+    }
+}
+
+/// Where a chain is broken first, and how.
+///
+/// ```
+/// use forge_tools::audit::{Break, Place};
+/// let edited = Break::Edited { at: Place { segment: 0, line: 2 } };
+/// assert_eq!(edited.to_string(), "line 2 of audit.jsonl was edited");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Break {
+    /// A line is not the one that the next line was written after.
+    Edited {
+        /// The line.
+        at: Place,
+    },
+    /// Lines are missing.
+    Cut {
+        /// The line that should come after them.
+        before: Place,
+        /// How many.
+        missing: u64,
+    },
+    /// A line stands where it was not written, or stands there twice.
+    Reordered {
+        /// The line.
+        at: Place,
+    },
+    /// A line that is none of this log.
+    Foreign {
+        /// The line.
+        at: Place,
+        /// What is the matter with it.
+        why: &'static str,
+    },
+}
+
+impl std::fmt::Display for Break {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Break::Edited { at } => write!(f, "{at} was edited"),
+            Break::Cut { before, missing: 1 } => write!(f, "a line is missing before {before}"),
+            Break::Cut { before, missing } => {
+                write!(f, "{missing} lines are missing before {before}")
+            }
+            Break::Reordered { at } => write!(f, "{at} is not in its place"),
+            Break::Foreign { at, why } => write!(f, "{at} is not of this log: {why}"),
+        }
+    }
+}
+
+/// What [`Verifier`] found.
+///
+/// ```
+/// let found = forge_tools::audit::verify(&b""[..]).unwrap();
+/// assert_eq!((found.lines, found.segments), (0, 1));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The outcome.
+    pub integrity: Integrity,
+    /// Lines that hold, from the first one.
+    pub lines: u64,
+    /// Files.
+    pub segments: u32,
+    /// The hash of the last line that holds: it changes with any byte of the log.
+    pub head: String,
+    /// Bytes of the last file up to there.
+    pub(super) sound_bytes: u64,
+}
+
+/// Follows the chain through the files of a log, in bounded memory.
+///
+/// ```
+/// use forge_tools::audit::{Integrity, Verifier};
+/// let mut verifier = Verifier::new();
+/// verifier.segment(&b""[..]).unwrap();
+/// assert_eq!(verifier.finish().integrity, Integrity::Unsealed);
+/// ```
+#[derive(Debug)]
+pub struct Verifier {
+    seq: u64,
+    prev: String,
+    /// Where the line with the hash `prev` stands.
+    last: Place,
+    segments: u32,
+    sound_bytes: u64,
+    sealed: bool,
+    torn: Option<Place>,
+    walk: Walk,
+}
+
+/// How the lines so far hang together.
+#[derive(Debug)]
+enum Walk {
+    Sound,
+    /// The line at `at` does not name the hash of the one at `last`: which of the two was edited,
+    /// the next line tells.
+    Mismatch {
+        at: Place,
+        hash: String,
+    },
+    /// Lines from `self.seq` on are not there, unless they come later.
+    Missing {
+        before: Place,
+        missing: u64,
+    },
+    Broken(Break),
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Verifier::new()
+    }
+}
+
+impl Verifier {
+    /// Before the first line.
+    pub fn new() -> Self {
+        Verifier {
+            seq: 0,
+            prev: NOTHING_BEFORE.to_owned(),
+            last: Place {
+                segment: 0,
+                line: 1,
+            },
+            segments: 0,
+            sound_bytes: 0,
+            sealed: false,
+            torn: None,
+            walk: Walk::Sound,
+        }
+    }
+
+    /// Reads the next file of the log.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn segment(&mut self, input: impl BufRead) -> std::io::Result<()> {
+        let mut lines = LineReader::new(input);
+        let mut at = Place {
+            segment: self.segments,
+            line: 0,
+        };
+        self.segments += 1;
+        self.sound_bytes = 0;
+        while let Some(line) = lines.next_line()? {
+            at.line += 1;
+            self.line(at, line);
+            if matches!(self.walk, Walk::Broken(_)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One line; each is given once.
+    fn line(&mut self, at: Place, line: RawLine<'_>) {
+        if let Some(torn) = self.torn.take() {
+            return self.foreign(torn, "it is not whole, and the log goes on after it");
+        }
+        let bytes = match line {
+            RawLine::Whole(bytes) => bytes,
+            RawLine::Torn(_) => {
+                self.torn = Some(at);
+                return;
+            }
+            RawLine::TooLong(_) => return self.foreign(at, "it is longer than any that we write"),
+        };
+        let Ok(head) = serde_json::from_slice::<Head<'_>>(bytes) else {
+            return self.foreign(at, "it has no number and hash");
+        };
+        match &self.walk {
+            Walk::Sound => self.sound(at, bytes, &head),
+            Walk::Mismatch { at: second, hash } => {
+                let edited = if head.prev == hash {
+                    self.last
+                } else {
+                    *second
+                };
+                self.walk = Walk::Broken(Break::Edited { at: edited });
+            }
+            Walk::Missing { .. } => {
+                if head.seq == self.seq {
+                    self.walk = Walk::Broken(Break::Reordered { at });
+                }
+            }
+            Walk::Broken(_) => {}
+        }
+    }
+
+    fn sound(&mut self, at: Place, bytes: &[u8], head: &Head<'_>) {
+        if head.seq > self.seq {
+            self.walk = Walk::Missing {
+                before: at,
+                missing: head.seq - self.seq,
+            };
+            return;
+        }
+        if head.seq < self.seq {
+            self.walk = Walk::Broken(Break::Reordered { at });
+            return;
+        }
+        let hash = line::hash(bytes);
+        if head.prev != self.prev {
+            self.walk = Walk::Mismatch { at, hash };
+            return;
+        }
+        let is_seal = head.kind == "seal";
+        if is_seal && bytes != line::seal(self.seq, &self.prev) {
+            self.walk = Walk::Broken(Break::Edited { at });
+            return;
+        }
+        if self.sealed && head.kind != "resumed" {
+            return self.foreign(at, "it comes after the seal");
+        }
+        self.sealed = is_seal;
+        self.seq = self.seq.saturating_add(1);
+        self.prev = hash;
+        self.last = at;
+        self.sound_bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    }
+
+    /// A line that is none of ours: unless an earlier one is to blame.
+    fn foreign(&mut self, at: Place, why: &'static str) {
+        self.walk = Walk::Broken(match &self.walk {
+            Walk::Sound => Break::Foreign { at, why },
+            Walk::Mismatch { .. } => Break::Edited { at: self.last },
+            Walk::Missing { before, missing } => Break::Cut {
+                before: *before,
+                missing: *missing,
+            },
+            Walk::Broken(found) => found.clone(),
+        });
+    }
+
+    /// The outcome.
+    pub fn finish(self) -> Verified {
+        let integrity = match self.walk {
+            Walk::Broken(found) => Integrity::Broken(found),
+            // The first line has nothing before it that could have been edited.
+            Walk::Mismatch { at, .. } if self.seq == 0 => Integrity::Broken(Break::Edited { at }),
+            Walk::Mismatch { .. } => Integrity::Broken(Break::Edited { at: self.last }),
+            Walk::Missing { before, missing } => Integrity::Broken(Break::Cut { before, missing }),
+            Walk::Sound => match self.torn {
+                Some(at) => Integrity::Torn { at },
+                None if self.sealed => Integrity::Whole,
+                None => Integrity::Unsealed,
+            },
+        };
+        Verified {
+            integrity,
+            lines: self.seq,
+            segments: self.segments,
+            head: self.prev,
+            sound_bytes: self.sound_bytes,
+        }
+    }
+}
+
+/// Verifies a log of one file.
+///
+/// ```
+/// use forge_tools::audit::{Break, Integrity, verify};
+/// let found = verify(&b"hello\n"[..]).unwrap();
+/// assert!(matches!(found.integrity, Integrity::Broken(Break::Foreign { .. })));
+/// ```
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn verify(input: impl BufRead) -> std::io::Result<Verified> {
+    let mut verifier = Verifier::new();
+    verifier.segment(input)?;
+    Ok(verifier.finish())
+}
