@@ -51,21 +51,23 @@ use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict}
 /// let more = Declaration::zones([ZoneDeclaration::new("cache", Mode::ReadOnly)]);
 /// assert!(child.child(&more).is_err());
 /// ```
+// What does not differ between a grant and its children is shared with them: a project has one
+// ceiling and may have a thousand workers, each of which is checked as it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// How the project spells its directories.
     pub(crate) front: FrontEnd,
-    pub(crate) mounts: Vec<Mount>,
+    pub(crate) mounts: Arc<[Mount]>,
     pub(crate) network: NetworkAccess,
     pub(crate) shell: Option<ShellRules>,
-    pub(crate) environment: Environment,
+    pub(crate) environment: Arc<Environment>,
     pub(crate) limits: Limits,
-    pub(crate) approval: Approval,
+    pub(crate) approval: Arc<Approval>,
     pub(crate) require_os_sandbox: bool,
-    pub(crate) execution: Execution,
-    pub(crate) tools: Option<BTreeSet<String>>,
-    pub(crate) protect: Vec<String>,
-    pub(crate) hide: Vec<String>,
+    pub(crate) execution: Arc<Execution>,
+    pub(crate) tools: Option<Arc<BTreeSet<String>>>,
+    pub(crate) protect: Arc<[String]>,
+    pub(crate) hide: Arc<[String]>,
     /// What a called worker without a `sandbox` key gets (behaviour C2).
     pub(crate) undeclared: Undeclared,
     /// `child_sandbox_policy: own`: the project's mounts, which a declaration is met with instead
@@ -115,17 +117,17 @@ impl Grant {
     pub fn empty() -> Grant {
         Grant {
             front: FrontEnd::Zones,
-            mounts: Vec::new(),
+            mounts: Arc::default(),
             network: NetworkAccess::Denied,
             shell: None,
-            environment: Environment::default(),
+            environment: Arc::default(),
             limits: Limits::default(),
-            approval: Approval::default(),
+            approval: Arc::default(),
             require_os_sandbox: false,
-            execution: Execution::default(),
+            execution: Arc::default(),
             tools: None,
-            protect: Vec::new(),
-            hide: Vec::new(),
+            protect: Arc::default(),
+            hide: Arc::default(),
             undeclared: FrontEnd::Zones.undeclared(),
             pool: None,
             drawn_from: DrawnFrom::Project,
@@ -139,7 +141,7 @@ impl Grant {
     /// The declaration asks for more than this grant holds; nothing is clipped silently.
     pub fn child(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let undeclared = match self.undeclared {
-            Undeclared::Nothing => Vec::new(),
+            Undeclared::Nothing => Arc::default(),
             Undeclared::Inherit => self.handed_on(),
         };
         self.meet(
@@ -152,7 +154,7 @@ impl Grant {
     }
 
     /// The same grant over other mounts: a program that leaves its sandbox to its workers (old form).
-    pub(crate) fn over(&self, mounts: Vec<Mount>) -> Grant {
+    pub(crate) fn over(&self, mounts: Arc<[Mount]>) -> Grant {
         Grant {
             mounts,
             ..self.clone()
@@ -162,7 +164,7 @@ impl Grant {
     /// The entry worker: without a `sandbox` key it holds the whole ceiling (decisions 15).
     pub(crate) fn entry(&self, declaration: &Declaration) -> Result<Grant, Escalation> {
         let grant = if declaration.is_undeclared() {
-            let mounts = self.mounts.clone();
+            let mounts = Arc::clone(&self.mounts);
             self.meet(
                 declaration,
                 Undeclared::Inherit,
@@ -185,18 +187,18 @@ impl Grant {
         &self,
         declaration: &Declaration,
         undeclared: Undeclared,
-        undeclared_mounts: Vec<Mount>,
+        undeclared_mounts: Arc<[Mount]>,
         undeclared_network: NetworkAccess,
         undeclared_shell: Option<ShellRules>,
     ) -> Result<Grant, Escalation> {
         let mut violations = Vec::new();
         let mounts = match &declaration.mounts {
             MountWish::Undeclared => undeclared_mounts,
-            MountWish::Nothing => Vec::new(),
+            MountWish::Nothing => Arc::default(),
             MountWish::Inherit => self.handed_on(),
-            MountWish::Zones(zones) => meet_zones(self.source(), zones, &mut violations),
-            MountWish::Restrict(wish) => meet_restrict(self.source(), wish, &mut violations),
-            MountWish::Places(places) => meet_places(self.source(), places),
+            MountWish::Zones(zones) => meet_zones(self.source(), zones, &mut violations).into(),
+            MountWish::Restrict(wish) => meet_restrict(self.source(), wish, &mut violations).into(),
+            MountWish::Places(places) => meet_places(self.source(), places).into(),
         };
         let network = match &declaration.network {
             None => undeclared_network,
@@ -226,14 +228,11 @@ impl Grant {
         };
         let tools = match (&declaration.tools, &self.tools) {
             (None, held) => held.clone(),
-            (Some(wanted), None) => Some(wanted.iter().cloned().collect()),
-            (Some(wanted), Some(held)) => Some(
-                wanted
-                    .iter()
-                    .filter(|tool| held.contains(*tool))
-                    .cloned()
-                    .collect(),
-            ),
+            (Some(wanted), None) => Some(Arc::new(wanted.iter().cloned().collect())),
+            (Some(wanted), Some(held)) => {
+                let both = wanted.iter().filter(|tool| held.contains(*tool));
+                Some(Arc::new(both.cloned().collect()))
+            }
         };
         match Escalation::from_list(violations) {
             Some(escalation) => Err(escalation),
@@ -272,10 +271,12 @@ impl Grant {
     }
 
     /// All mounts, for whoever inherits: `use: false` is said about one worker's own tools.
-    fn handed_on(&self) -> Vec<Mount> {
-        let mut mounts = self.mounts.clone();
-        for mount in &mut mounts {
-            mount.usable = true;
+    fn handed_on(&self) -> Arc<[Mount]> {
+        let mut mounts = Arc::clone(&self.mounts);
+        if !mounts.iter().all(Mount::usable) {
+            for mount in Arc::make_mut(&mut mounts) {
+                mount.usable = true;
+            }
         }
         mounts
     }
@@ -314,7 +315,7 @@ impl Grant {
     /// `child_sandbox_policy: own`: whoever is below may draw on these mounts.
     pub(crate) fn open_to_all(self) -> Grant {
         Grant {
-            pool: Some(self.mounts.clone().into()),
+            pool: Some(Arc::clone(&self.mounts)),
             ..self
         }
     }
@@ -427,7 +428,7 @@ impl Grant {
     /// The only tools offered; none: all that the rights make possible.
     #[must_use]
     pub fn tools(&self) -> Option<&BTreeSet<String>> {
-        self.tools.as_ref()
+        self.tools.as_deref()
     }
 
     /// Whether a tool may be offered.
@@ -452,7 +453,7 @@ impl Grant {
     #[must_use]
     pub fn read_only(&self) -> Grant {
         let mut grant = self.clone();
-        for mount in &mut grant.mounts {
+        for mount in Arc::make_mut(&mut grant.mounts) {
             mount.mode = Mode::ReadOnly;
         }
         grant

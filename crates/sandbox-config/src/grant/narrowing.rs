@@ -1,21 +1,21 @@
 //! The property that everything rests on: whatever is declared, a child holds no right that its
 //! parent does not hold. Random ceilings, random chains of declarations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use crate::front::FrontEnd;
 use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
-use crate::grant::execution::Execution;
 use crate::grant::file_rules::FileRules;
 use crate::grant::limits::Limits;
 use crate::grant::meet::DrawnFrom;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules};
-use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+use crate::grant::verdict::{MountApproval, Operation, Stated, Verdict};
 use crate::grant::{Environment, Grant, Undeclared};
 use crate::syntax::text::Origin;
 
@@ -112,7 +112,7 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
         None => proptest::option::of(verdict()).boxed(),
     };
     (proptest::collection::vec(rule, 0..4), fallback).prop_map(|(rules, default)| RuleList {
-        rules,
+        rules: rules.into(),
         default,
         programs: Programs::default(),
         origin: Origin::built_in(),
@@ -187,20 +187,20 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                 Grant {
                     confinement,
                     front: FrontEnd::Zones,
-                    mounts,
+                    mounts: mounts.into(),
                     network,
                     shell: shell.map(|list| ShellRules { lists: vec![list] }),
-                    environment: Environment {
+                    environment: Arc::new(Environment {
                         pass: vec!["LANG".into()],
                         set: BTreeMap::new(),
-                    },
+                    }),
                     limits,
-                    approval: Approval::default(),
+                    approval: Arc::default(),
                     require_os_sandbox,
-                    execution: Execution::default(),
-                    tools: tools.map(|tools| tools.into_iter().collect::<BTreeSet<_>>()),
-                    protect: vec![".git/hooks".into()],
-                    hide: vec![".env*".into()],
+                    execution: Arc::default(),
+                    tools: tools.map(|tools| Arc::new(tools.into_iter().collect())),
+                    protect: [".git/hooks".into()].into(),
+                    hide: [".env*".into()].into(),
                     undeclared: if inherit {
                         Undeclared::Inherit
                     } else {
@@ -324,6 +324,23 @@ proptest! {
                 assert_at_most(&child, &held);
                 assert_at_most(&child, &ceiling);
                 held = child;
+            }
+        }
+    }
+
+    /// What no declaration changes is held once, however many workers a project has.
+    #[test]
+    fn a_child_copies_nothing_that_it_does_not_change(ceiling in ceiling(), declaration in declaration()) {
+        if let Ok(child) = ceiling.child(&declaration) {
+            prop_assert!(Arc::ptr_eq(&child.protect, &ceiling.protect));
+            prop_assert!(Arc::ptr_eq(&child.hide, &ceiling.hide));
+            prop_assert!(Arc::ptr_eq(&child.environment, &ceiling.environment));
+            prop_assert!(Arc::ptr_eq(&child.approval, &ceiling.approval));
+            prop_assert!(Arc::ptr_eq(&child.execution, &ceiling.execution));
+            if let (Some(rules), Some(held)) = (child.shell(), ceiling.shell()) {
+                for (list, held) in rules.lists.iter().zip(&held.lists) {
+                    prop_assert!(Arc::ptr_eq(&list.rules, &held.rules));
+                }
             }
         }
     }

@@ -237,6 +237,7 @@ impl Mount {
     }
 
     /// The names from the mount's own directory down to the part that is held; empty: all of it.
+    #[cfg(any(feature = "files", feature = "process"))]
     pub(crate) fn part_names(&self) -> impl Iterator<Item = &str> {
         let below = self.part.as_ref().map_or("", |part| part.below.as_str());
         below.split('/').filter(|name| !name.is_empty())

@@ -6,6 +6,7 @@
 //! Everything else is literal (`*.md` is the literal four characters).
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
 use crate::syntax::text::Origin;
@@ -164,7 +165,8 @@ pub(crate) struct Rule {
 /// The rules of one file, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleList {
-    pub(crate) rules: Vec<Rule>,
+    /// Shared: every grant below the one that says so holds the same list.
+    pub(crate) rules: Arc<[Rule]>,
     /// What holds when no rule matches; `None` in a worker's list: the project's answer stands.
     pub(crate) default: Option<Verdict>,
     pub(crate) programs: Programs,

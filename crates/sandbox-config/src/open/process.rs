@@ -73,7 +73,7 @@ impl Grant {
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
             let own = Guards::on(mount, self.protect.iter().chain(&mount.own_files));
-            let hides = Guards::on(mount, &self.hide);
+            let hides = Guards::on(mount, self.hide.iter());
             if hides.everything {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));

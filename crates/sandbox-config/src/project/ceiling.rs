@@ -1,6 +1,7 @@
 //! From the merged tree to the ceiling: mounts, guards, and the sections that bind everybody.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use crate::front::FrontEnd;
 use crate::front::choose::mount_table;
@@ -83,16 +84,18 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     own_files.protect(
         &mut walk.reports,
         ceiling.front,
-        &mut ceiling.mounts,
+        Arc::make_mut(&mut ceiling.mounts),
         &root.span,
     );
     walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(walk, &top, &mut ceiling);
     ceiling.network = network::project_network(walk, top.get("network"));
-    ceiling.approval = sections::approval(walk, top.get("approval"));
-    (ceiling.shell, ceiling.environment) = sections::shell(walk, top.get("shell"));
+    ceiling.approval = sections::approval(walk, top.get("approval")).into();
+    let (shell, environment) = sections::shell(walk, top.get("shell"));
+    ceiling.shell = shell;
+    ceiling.environment = environment.into();
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
-    ceiling.execution = execution::execution(walk, &top);
+    ceiling.execution = execution::execution(walk, &top).into();
     let delegation = delegation(&mut walk.reports, &top, ceiling.front);
     ReadProject {
         ceiling,
@@ -216,7 +219,7 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     let (front, mounts) = mount_table(walk, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
-    ceiling.mounts = mounts;
+    ceiling.mounts = mounts.into();
     let Some(section) = section else {
         return;
     };
@@ -240,7 +243,7 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         .boolean(&mut walk.reports, "require_os_sandbox")
         .unwrap_or(false);
     let general = file_rules::read(walk, &section);
-    for mount in &mut ceiling.mounts {
+    for mount in Arc::make_mut(&mut ceiling.mounts) {
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(walk, &section, ceiling);
@@ -276,13 +279,15 @@ fn patterns(reports: &mut Reports, section: &Fields<'_>, key: &'static str) -> V
     list
 }
 
-fn unite(list: &mut Vec<String>, more: Vec<String>) {
+fn unite(list: &mut Arc<[String]>, more: Vec<String>) {
+    let mut all = list.to_vec();
     for pattern in more {
         // One too many is enough to be refused.
-        if list.len() <= MAX_PATTERNS && !list.contains(&pattern) {
-            list.push(pattern);
+        if all.len() <= MAX_PATTERNS && !all.contains(&pattern) {
+            all.push(pattern);
         }
     }
+    *list = all.into();
 }
 
 /// Forge's own project and worker files.

@@ -7,7 +7,7 @@ use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::project::ceiling::OwnFiles;
 use crate::project::show;
-use crate::project::sources::{Sources, Trust};
+use crate::project::sources::Sources;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
@@ -22,8 +22,9 @@ pub(crate) struct Library {
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) show_from: PathBuf,
     pub(crate) project: PathBuf,
-    pub(crate) trust: Trust,
-    pub(crate) known_tools: Option<Vec<String>>,
+    /// Workers read nothing but their own file: of what the project was loaded with, only trust
+    /// and tools.
+    pub(crate) sources: Sources,
     pub(crate) own_files: OwnFiles,
 }
 
@@ -140,13 +141,7 @@ impl Library {
         let shown = show(&self.show_from, file);
         let text =
             read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
-        // Workers read nothing but their own file; of the sources only trust and tools matter.
-        let sources = Sources {
-            trust: self.trust.clone(),
-            known_tools: self.known_tools.clone(),
-            ..Sources::new(&self.show_from)
-        };
-        let mut walk = Walk::new(&sources, &self.project);
+        let mut walk = Walk::new(&self.sources, &self.project);
         let mut worker = parse(&mut walk, &text, file, ceiling);
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
             let at = Span::start(&text);

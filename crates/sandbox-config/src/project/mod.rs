@@ -135,10 +135,13 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     Ok(Project {
         library: Library {
             dirs: read.worker_dirs,
+            sources: Sources {
+                trust: sources.trust.clone(),
+                known_tools: sources.known_tools.clone(),
+                ..Sources::new(&found.start)
+            },
             show_from: found.start,
             project: found.dir.clone(),
-            trust: sources.trust.clone(),
-            known_tools: sources.known_tools.clone(),
             own_files: read.own_files,
         },
         dir: found.dir,

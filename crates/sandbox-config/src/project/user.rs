@@ -7,6 +7,7 @@
 
 use crate::grant::Grant;
 use crate::grant::network::{HostPattern, NetworkAccess};
+use crate::grant::verdict::Approval;
 use crate::project::Found;
 use crate::project::ceiling::read_project;
 use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
@@ -190,7 +191,8 @@ impl UserFile {
 
     /// The tool axis: it is no tree, so it is met where calls are judged.
     pub(crate) fn meet_grant(&self, ceiling: &mut Grant) {
-        ceiling.approval = ceiling.approval.clone().at_most(&self.ceiling.approval);
+        let approval = Approval::clone(&ceiling.approval);
+        ceiling.approval = approval.at_most(&self.ceiling.approval).into();
     }
 
     /// Meet the tree of project, variables and flags with this one.

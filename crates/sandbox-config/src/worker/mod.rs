@@ -65,7 +65,7 @@ pub struct Worker {
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     /// Old form: what the program holds, if it says nothing itself.
-    program: Option<Vec<Mount>>,
+    program: Option<Arc<[Mount]>>,
 }
 
 /// Whom a worker may call.
@@ -191,13 +191,13 @@ impl Worker {
     /// What bounds it: the project, or (old form) its own word, if the project has none.
     pub(crate) fn ceiling<'g>(&self, project: &'g Grant) -> Cow<'g, Grant> {
         match &self.program {
-            Some(mounts) => Cow::Owned(project.over(mounts.clone())),
+            Some(mounts) => Cow::Owned(project.over(Arc::clone(mounts))),
             None => Cow::Borrowed(project),
         }
     }
 
     pub(crate) fn program_mut(&mut self) -> Option<&mut [Mount]> {
-        self.program.as_deref_mut()
+        self.program.as_mut().map(Arc::make_mut)
     }
 
     pub(crate) fn with_reports(
@@ -280,7 +280,7 @@ pub(crate) fn parse(
         None => Declaration::undeclared(),
         Some(entry) => {
             let old = sandbox::read(walk, entry, ceiling, &name);
-            program = old.program;
+            program = old.program.map(Into::into);
             Declaration {
                 sandbox: Some(entry.key_span.clone()),
                 ..old.declaration
