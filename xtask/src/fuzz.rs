@@ -18,6 +18,12 @@ pub(crate) const ABOUT: &str =
 const SECONDS: u64 = 60;
 const DIRS: [&str; 2] = ["crates/file-sandbox/fuzz", "crates/sandbox-config/fuzz"];
 
+/// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
+const SEEDS: [(&str, &str); 2] = [
+    ("project_file", "fixtures/config"),
+    ("worker_file", "fixtures/config"),
+];
+
 /// A single input that takes longer is a finding.
 const INPUT_LIMIT_S: u32 = 10;
 const MEMORY_LIMIT_MB: u32 = 1024;
@@ -114,9 +120,22 @@ fn program() -> Result<PathBuf, Failure> {
 }
 
 fn fuzz(program: &Path, target: &Target, seconds: u64) -> Result<(), Failure> {
+    // The first directory takes what is found; the others are only read.
+    let corpus = workspace::root()
+        .join(target.dir)
+        .join("corpus")
+        .join(&target.name);
+    fs::create_dir_all(&corpus).context(corpus.display())?;
+    let seeds = SEEDS
+        .iter()
+        .filter(|(name, _)| *name == target.name)
+        .map(|(_, dir)| workspace::root().join(dir));
     let mut command = process::command(program);
     command
-        .args(["fuzz", "run", "--fuzz-dir", target.dir, &target.name, "--"])
+        .args(["fuzz", "run", "--fuzz-dir", target.dir, &target.name])
+        .arg(corpus)
+        .args(seeds)
+        .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_LIMIT_S}"))
         .arg(format!("-rss_limit_mb={MEMORY_LIMIT_MB}"))
@@ -161,6 +180,10 @@ mod tests {
         let targets = targets().expect("the targets");
         for dir in DIRS {
             assert!(targets.iter().any(|target| target.dir == dir), "{dir}");
+        }
+        for (name, dir) in SEEDS {
+            assert!(targets.iter().any(|target| target.name == name), "{name}");
+            assert!(workspace::root().join(dir).is_dir(), "{dir}");
         }
         for Target { dir, name } in targets {
             let manifest = workspace::root().join(dir).join("Cargo.toml");
