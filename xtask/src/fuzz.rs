@@ -16,7 +16,11 @@ pub(crate) const ABOUT: &str =
     "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
 
 const SECONDS: u64 = 60;
-const DIRS: [&str; 2] = ["crates/file-sandbox/fuzz", "crates/sandbox-config/fuzz"];
+const DIRS: [&str; 3] = [
+    "crates/file-sandbox/fuzz",
+    "crates/forge-tools/fuzz",
+    "crates/sandbox-config/fuzz",
+];
 
 /// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
 const SEEDS: [(&str, &str); 2] = [

@@ -13,6 +13,7 @@ mod findings;
 mod gather;
 mod prompt;
 mod run_dir;
+mod runs;
 mod show;
 mod signals;
 mod stderr;
@@ -36,6 +37,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
         cli::Command::Help(args) => commands::help::run(args),
         cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
+        cli::Command::Log(args) => commands::log::run(&cli.global, args, &ambient),
         cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 30] = [
+const CODES: [(&str, &str); 32] = [
     (
         "approval.unanswered",
         "a call needed an approval that nobody could give",
@@ -45,6 +45,8 @@ const CODES: [(&str, &str); 30] = [
         "required isolation is not available on this host",
     ),
     ("limit", "a limit ended the run"),
+    ("log.run", "no run of that name, or more than one"),
+    ("log.unreadable", "an audit log cannot be read"),
     ("mcp", "the MCP connection failed"),
     ("model.missing", "no model is configured"),
     ("model.playbook", "the playbook cannot be used"),

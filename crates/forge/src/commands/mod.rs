@@ -8,6 +8,7 @@ pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod help;
 pub(crate) mod init;
+pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod schema;

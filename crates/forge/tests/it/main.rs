@@ -11,6 +11,7 @@ mod confined;
 mod explain;
 mod help;
 mod init;
+mod log;
 mod schema;
 mod settings;
 mod support;

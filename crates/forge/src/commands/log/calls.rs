@@ -1,0 +1,290 @@
+//! The calls of a log, one after another: the line of the decision and that of what came of it
+//! together again. In bounded memory, however long the log is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use forge_tools::audit::{LineReader, Place, RawLine};
+use serde_json::Value;
+
+use crate::cli::Selection;
+use crate::commands::log::since;
+use crate::exit::Failure;
+use crate::runs::Run;
+
+/// Decisions that wait for what came of them; more are shown without it.
+const MAX_WAITING: usize = 4096;
+
+/// Something that a log says.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A call, as far as it is known.
+    Call(Call),
+    /// The log began again, ended, was sealed.
+    Note(Value),
+    /// A line that cannot be read.
+    Broken(Place, &'static str),
+}
+
+/// A call: at least one of the two lines.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) decision: Option<Value>,
+    pub(super) execution: Option<Value>,
+}
+
+/// Reads a run's log.
+pub(super) struct Calls<'a> {
+    run: &'a Run,
+    segment: u32,
+    lines: Option<LineReader<BufReader<File>>>,
+    line: u64,
+    /// A line that nobody has finished yet.
+    torn: bool,
+    /// There is a next file, and this one is read to its end for the last time.
+    last_look: bool,
+    waiting: BTreeMap<u64, Value>,
+}
+
+/// What stands next in the file.
+enum Read {
+    Line(Value),
+    Unreadable(&'static str),
+    Torn,
+    Nothing,
+}
+
+impl<'a> Calls<'a> {
+    pub(super) fn new(run: &'a Run) -> std::io::Result<Self> {
+        let first = run.segment(0)?;
+        Ok(Calls {
+            run,
+            segment: 0,
+            lines: first.map(|file| LineReader::new(BufReader::new(file))),
+            line: 0,
+            torn: false,
+            last_look: false,
+            waiting: BTreeMap::new(),
+        })
+    }
+
+    /// The next item, or none at the end of what is there now; `follow` says that more may come,
+    /// so a torn line is not broken yet.
+    pub(super) fn next(&mut self, follow: bool) -> std::io::Result<Option<Item>> {
+        loop {
+            if self.waiting.len() > MAX_WAITING
+                && let Some((_, decision)) = self.waiting.pop_first()
+            {
+                return Ok(Some(Item::Call(Call {
+                    decision: Some(decision),
+                    execution: None,
+                })));
+            }
+            let Some(lines) = &mut self.lines else {
+                return Ok(None);
+            };
+            let at = Place {
+                segment: self.segment,
+                line: self.line + 1,
+            };
+            let read = match lines.next_line()? {
+                None => Read::Nothing,
+                Some(RawLine::Torn(_)) => Read::Torn,
+                Some(RawLine::TooLong(_)) => Read::Unreadable("longer than any that we write"),
+                Some(RawLine::Whole(bytes)) => match serde_json::from_slice(bytes) {
+                    Ok(value @ Value::Object(_)) => Read::Line(value),
+                    Ok(_) | Err(_) => Read::Unreadable("no line of an audit log"),
+                },
+            };
+            let value = match read {
+                Read::Nothing if self.next_segment()? => continue,
+                Read::Nothing if self.torn && !follow => {
+                    self.torn = false;
+                    return Ok(Some(Item::Broken(at, "the line is torn")));
+                }
+                Read::Nothing => return Ok(None),
+                Read::Torn => {
+                    self.torn = true;
+                    continue;
+                }
+                Read::Unreadable(why) => {
+                    self.torn = false;
+                    self.line += 1;
+                    return Ok(Some(Item::Broken(at, why)));
+                }
+                Read::Line(value) => {
+                    self.torn = false;
+                    self.line += 1;
+                    value
+                }
+            };
+            if let Some(item) = self.item(value, at) {
+                return Ok(Some(item));
+            }
+        }
+    }
+
+    /// What was decided and never heard of again.
+    pub(super) fn rest(self) -> impl Iterator<Item = Call> {
+        self.waiting.into_values().map(|decision| Call {
+            decision: Some(decision),
+            execution: None,
+        })
+    }
+
+    fn item(&mut self, value: Value, at: Place) -> Option<Item> {
+        match value["kind"].as_str() {
+            Some("decision") => {
+                let Some(seq) = value["seq"].as_u64() else {
+                    return Some(Item::Broken(at, "a decision without a number"));
+                };
+                let before = self.waiting.insert(seq, value);
+                before.map(|decision| {
+                    Item::Call(Call {
+                        decision: Some(decision),
+                        execution: None,
+                    })
+                })
+            }
+            Some("execution") => {
+                let decision = value["call"]
+                    .as_u64()
+                    .and_then(|call| self.waiting.remove(&call));
+                Some(Item::Call(Call {
+                    decision,
+                    execution: Some(value),
+                }))
+            }
+            Some("begin" | "resumed" | "end" | "seal") => Some(Item::Note(value)),
+            Some(_) | None => Some(Item::Broken(at, "no line of an audit log")),
+        }
+    }
+
+    /// Turns to the next file, once this one is read. It may have grown since its end was seen,
+    /// but does not any more once there is a next one.
+    fn next_segment(&mut self) -> std::io::Result<bool> {
+        if self.torn {
+            return Ok(false);
+        }
+        let Some(file) = self.run.segment(self.segment + 1)? else {
+            return Ok(false);
+        };
+        if !self.last_look {
+            self.last_look = true;
+            return Ok(true);
+        }
+        self.last_look = false;
+        self.segment += 1;
+        self.line = 0;
+        self.lines = Some(LineReader::new(BufReader::new(file)));
+        Ok(true)
+    }
+}
+
+impl Call {
+    fn asked(&self) -> &Value {
+        self.decision.as_ref().unwrap_or(&Value::Null)
+    }
+
+    pub(super) fn decided(&self) -> &Value {
+        &self.asked()["decision"]
+    }
+
+    pub(super) fn came(&self) -> &Value {
+        self.execution.as_ref().unwrap_or(&Value::Null)
+    }
+
+    pub(super) fn at_ms(&self) -> u64 {
+        let known = self.asked()["at_ms"].as_u64();
+        known
+            .or_else(|| self.came()["at_ms"].as_u64())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn duration_us(&self) -> u64 {
+        self.came()["duration_us"].as_u64().unwrap_or_default()
+    }
+
+    /// The number of its first line.
+    pub(super) fn seq(&self) -> u64 {
+        let known = self.asked()["seq"].as_u64();
+        known
+            .or_else(|| self.came()["call"].as_u64())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn tool(&self) -> String {
+        text(&self.asked()["tool"])
+    }
+
+    pub(super) fn arguments(&self) -> &Value {
+        &self.asked()["arguments"]
+    }
+
+    /// The workers from the entry down.
+    pub(super) fn workers(&self) -> Vec<String> {
+        let workers = self.asked()["workers"].as_array();
+        workers.map_or_else(Vec::new, |all| all.iter().map(text).collect())
+    }
+
+    /// `ok`, the failure's code, or that nothing is known.
+    pub(super) fn outcome(&self) -> String {
+        match (self.came()["ok"].as_bool(), &self.came()["code"]) {
+            (Some(true), _) => "ok".to_owned(),
+            (Some(false), code) => text(code),
+            (None, _) => "no result".to_owned(),
+        }
+    }
+
+    /// Whether a rule, a person, or nobody's being there stopped it.
+    pub(super) fn is_denied(&self) -> bool {
+        let events = self.came()["events"].as_array();
+        events.is_some_and(|all| all.iter().any(|event| event["event"] == "denied"))
+    }
+
+    /// The object for programs: both lines.
+    pub(super) fn to_json(&self) -> Value {
+        serde_json::json!({ "decision": self.decision, "execution": self.execution })
+    }
+}
+
+/// A text of a record; whatever else stands there, as JSON.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Which calls are wanted.
+pub(super) struct Wanted<'a> {
+    selection: &'a Selection,
+    since_ms: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(selection: &'a Selection) -> Result<Self, Failure> {
+        let since_ms = selection.since.as_deref().map(since::parse).transpose()?;
+        Ok(Wanted {
+            selection,
+            since_ms,
+        })
+    }
+
+    pub(super) fn has(&self, call: &Call) -> bool {
+        let Selection {
+            denied,
+            since: _,
+            tool,
+            worker,
+        } = self.selection;
+        (!denied || call.is_denied())
+            && self.since_ms.is_none_or(|since| call.at_ms() >= since)
+            && tool.as_ref().is_none_or(|tool| call.tool() == *tool)
+            && worker
+                .as_ref()
+                .is_none_or(|worker| call.workers().last() == Some(worker))
+    }
+}

@@ -1,0 +1,64 @@
+//! `forge log list|show|verify|export`: the runs that are kept, and what was decided in them.
+//!
+//! Records hold what models wrote, so nothing of them reaches a terminal unescaped. Logs are read
+//! line by line, and what cannot be read is shown as such, never skipped.
+
+mod calls;
+mod export;
+mod list;
+mod show;
+mod since;
+mod verify;
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Log, LogAction};
+use crate::exit::{Exit, Failure};
+use crate::runs::{Run, Runs};
+
+pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit, Failure> {
+    let state = ambient
+        .state
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+    let runs = Runs::read(state)?;
+    match &args.action {
+        LogAction::List { worker, since } => {
+            list::list(global, &runs, worker.as_deref(), since.as_deref())
+        }
+        LogAction::Show {
+            run,
+            selection,
+            follow,
+        } => show::show(global, runs.find(run)?, selection, *follow),
+        LogAction::Verify { run } => {
+            let chosen: Vec<&Run> = match run {
+                Some(name) => vec![runs.find(name)?],
+                None => runs.newest_first().collect(),
+            };
+            verify::verify(global, &chosen)
+        }
+        LogAction::Export {
+            run,
+            format,
+            selection,
+        } => export::export(runs.find(run)?, *format, selection),
+    }
+}
+
+/// A log, or the terminal, failed.
+fn unreadable(run: &Run, error: &std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Negative,
+        "log.unreadable",
+        format!("cannot read the log of {}: {error}", run.shown()),
+    )
+}
+
+/// One line of the result. A reader that is gone wants no more of it.
+fn put(text: impl Display) -> Result<(), Failure> {
+    writeln!(std::io::stdout().lock(), "{text}")
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}

@@ -1,0 +1,236 @@
+//! `forge log show RUN`: each call in one line, and below it why.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
+
+use forge_tools::{escape_controls, rfc3339};
+use serde_json::Value;
+
+use super::calls::{Call, Calls, Item, Wanted, text};
+use super::{put, unreadable};
+use crate::cli::{Global, Selection};
+use crate::exit::{Exit, Failure};
+use crate::runs::Run;
+use crate::stderr::say;
+
+/// Characters of arguments in the line of a call; `--json` has all of them.
+const MAX_ARGUMENTS_CHARS: usize = 100;
+/// How often a log that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn show(
+    global: &Global,
+    run: &Run,
+    selection: &Selection,
+    follow: bool,
+) -> Result<Exit, Failure> {
+    let wanted = Wanted::new(selection)?;
+    let mut printer = Printer {
+        json: global.json,
+        one_object: global.json && !follow,
+        first: true,
+        broken: false,
+    };
+    printer.begin(run)?;
+    let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
+    loop {
+        // Asked first: what was written until then is read after it.
+        let running = follow && run.is_running();
+        while let Some(item) = calls
+            .next(running)
+            .map_err(|error| unreadable(run, &error))?
+        {
+            match item {
+                Item::Call(call) if wanted.has(&call) => printer.call(&call)?,
+                Item::Call(_) => {}
+                Item::Note(note) => printer.note(&note)?,
+                Item::Broken(at, why) => {
+                    printer.broken = true;
+                    printer.line(&format!("broken: {at}: {why}"))?;
+                }
+            }
+        }
+        if !running {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    for call in calls.rest().filter(|call| wanted.has(call)) {
+        printer.call(&call)?;
+    }
+    printer.end()?;
+    Ok(if printer.broken {
+        Exit::Negative
+    } else {
+        Exit::Done
+    })
+}
+
+/// To standard output: text, one object, or, for a log that is followed, one object a call.
+struct Printer {
+    json: bool,
+    one_object: bool,
+    first: bool,
+    broken: bool,
+}
+
+impl Printer {
+    fn begin(&self, run: &Run) -> Result<(), Failure> {
+        if self.one_object {
+            let name = Value::from(run.name.as_str());
+            return raw(&format!("{{\"run\":{name},\"calls\":["));
+        }
+        self.text(&format!("run {}", run.shown()))
+    }
+
+    fn call(&mut self, call: &Call) -> Result<(), Failure> {
+        if self.one_object {
+            let comma = if self.first { "" } else { "," };
+            self.first = false;
+            return raw(&format!("{comma}{}", call.to_json()));
+        }
+        if self.json {
+            return put(call.to_json());
+        }
+        put(rendered(call).trim_end())
+    }
+
+    fn note(&self, note: &Value) -> Result<(), Failure> {
+        let at = moment(note["at_ms"].as_u64().unwrap_or_default());
+        match note["kind"].as_str() {
+            Some("resumed") => {
+                let torn = match note["torn_bytes"].as_u64() {
+                    Some(bytes) => format!("; a torn line of {bytes} bytes lies in audit.torn"),
+                    None => String::new(),
+                };
+                self.text(&format!("{at}  the log goes on{torn}"))
+            }
+            Some("end") => self.text(&format!(
+                "{at}  ended: {}",
+                escape_controls(&text(&note["outcome"]))
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What must be seen; beside the objects if the result is for programs.
+    fn line(&self, line: &str) -> Result<(), Failure> {
+        if self.json {
+            say(line);
+            return Ok(());
+        }
+        put(line)
+    }
+
+    fn text(&self, line: &str) -> Result<(), Failure> {
+        if self.json { Ok(()) } else { put(line) }
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        if self.one_object {
+            return put(format_args!("],\"broken\":{}}}", self.broken));
+        }
+        Ok(())
+    }
+}
+
+fn raw(text: &str) -> Result<(), Failure> {
+    write!(std::io::stdout().lock(), "{text}")
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}
+
+fn moment(at_ms: u64) -> String {
+    // The last second of the year 9999: a line that was edited may say anything.
+    let at = Duration::from_millis(at_ms).min(Duration::from_secs(253_402_300_799));
+    rfc3339(UNIX_EPOCH + at)
+}
+
+/// One call; every text of it escaped.
+fn rendered(call: &Call) -> String {
+    let mut arguments = escape_controls(&call.arguments().to_string());
+    if let Some((cut, _)) = arguments.char_indices().nth(MAX_ARGUMENTS_CHARS) {
+        arguments.truncate(cut);
+        arguments.push('…');
+    }
+    let came = call.came();
+    let mut shown = format!(
+        "{}  {}  {} {arguments}  {}",
+        moment(call.at_ms()),
+        escape_controls(&call.workers().join(" > ")),
+        escape_controls(&call.tool()),
+        escape_controls(&call.outcome()),
+    );
+    if call.execution.is_some() {
+        let _ = write!(
+            shown,
+            "  {}  {} bytes  {}",
+            duration(call.duration_us()),
+            came["content_bytes"],
+            escape_controls(&text(&came["runner"])),
+        );
+    }
+    shown.push('\n');
+    let mut below = |label: &str, what: String| {
+        let _ = writeln!(shown, "    {label:<10}{}", escape_controls(&what));
+    };
+    let decided = call.decided();
+    let verdict = match decided["verdict"].as_str() {
+        Some(verdict) => verdict.to_owned(),
+        None => "undecided".to_owned(),
+    };
+    for (n, reason) in list(&decided["reasons"]).iter().enumerate() {
+        let label = if n == 0 { verdict.as_str() } else { "and" };
+        below(label, of_reason(reason));
+    }
+    if !decided["answer"].is_null() {
+        let by = text(&decided["by"]);
+        below("answer", format!("{}: {by}", text(&decided["answer"])));
+    }
+    if !decided["runner"].is_null() {
+        below("runner", text(&decided["runner"]));
+    }
+    if let Some(backend) = came["enforcement"]["backend"].as_str() {
+        below("enforced", format!("by {backend}"));
+    }
+    for event in list(&came["events"]) {
+        below(&text(&event["event"]), text(&event["detail"]));
+    }
+    for artifact in list(&came["artifacts"]) {
+        let mut what = text(&artifact["path"]);
+        if let Some(bytes) = artifact["bytes"].as_u64() {
+            let _ = write!(what, "  {bytes} bytes");
+        }
+        if let Some(hash) = artifact["sha256"].as_str() {
+            let _ = write!(what, "  sha256 {hash}");
+        }
+        below(&text(&artifact["effect"]), what);
+    }
+    shown
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn of_reason(reason: &Value) -> String {
+    let mut shown = text(&reason["text"]);
+    match (reason["rule"].as_str(), reason["origin"].as_str()) {
+        (Some(rule), Some(origin)) => {
+            let _ = write!(shown, "  ({rule}, {origin})");
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            let _ = write!(shown, "  ({one})");
+        }
+        (None, None) => {}
+    }
+    shown
+}
+
+fn duration(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{}.{} ms", us / 1_000, us / 100 % 10),
+        _ => format!("{}.{} s", us / 1_000_000, us / 100_000 % 10),
+    }
+}

@@ -1,0 +1,113 @@
+//! `--since`: a while ago (`90s`, `15m`, `2h`, `3d`), or a day or moment (UTC).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::exit::Failure;
+
+/// Milliseconds since 1970.
+pub(super) fn parse(text: &str) -> Result<u64, Failure> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let seconds = ago(text)
+        .map(|seconds| now.saturating_sub(seconds))
+        .or_else(|| moment(text));
+    match seconds {
+        Some(seconds) => Ok(seconds.saturating_mul(1000)),
+        None => Err(Failure::usage(format!(
+            "`{}` is no time",
+            forge_tools::escape_controls(text)
+        ))
+        .hint("2h, 15m, 3d, 2026-11-21 or 2026-11-21T18:40:05Z")),
+    }
+}
+
+fn ago(text: &str) -> Option<u64> {
+    let unit = text.chars().last()?;
+    let each = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return None,
+    };
+    number(text.strip_suffix(unit)?)?.checked_mul(each)
+}
+
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn moment(text: &str) -> Option<u64> {
+    let (day, time) = match text.split_once('T') {
+        Some((day, time)) => (day, time.strip_suffix('Z')?),
+        None => (text, "00:00:00"),
+    };
+    let day: Vec<u64> = day.split('-').map(number).collect::<Option<_>>()?;
+    let time: Vec<u64> = time.split(':').map(number).collect::<Option<_>>()?;
+    let (&[year, month, day], &[hour, minute, second]) = (day.as_slice(), time.as_slice()) else {
+        return None;
+    };
+    let leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let february = if leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let before = usize::try_from(month).ok()?.checked_sub(1)?;
+    let sound = (1970..=9999).contains(&year)
+        && (1..=*months.get(before)?).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 60;
+    if !sound {
+        return None;
+    }
+    let leap_days = (1970..year).filter(|year| leap(*year)).count();
+    let days = (year - 1970) * 365
+        + u64::try_from(leap_days).ok()?
+        + months[..before].iter().sum::<u64>()
+        + day
+        - 1;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_moments() {
+        for (text, seconds) in [
+            ("1970-01-01", Some(0)),
+            ("2000-02-29", Some(951_782_400)),
+            ("2024-02-29T23:59:59Z", Some(1_709_251_199)),
+            ("2024-03-01", Some(1_709_251_200)),
+            ("2026-11-21T18:40:05Z", Some(1_795_286_405)),
+            ("2023-02-29", None),
+            ("2026-13-01", None),
+            ("2026-00-01", None),
+            ("2026-1", None),
+            ("2026-11-21T18:40:05", None),
+            ("2026-11-21T24:00:00Z", None),
+            ("+970-01-01", None),
+            ("", None),
+        ] {
+            assert_eq!(moment(text), seconds, "{text}");
+        }
+        for (text, seconds) in [
+            ("90s", Some(90)),
+            ("15m", Some(900)),
+            ("2h", Some(7200)),
+            ("3d", Some(259_200)),
+            ("h", None),
+            ("-2h", None),
+            ("2 h", None),
+            ("99999999999999999999h", None),
+            ("18446744073709551615h", None),
+            ("2é", None),
+        ] {
+            assert_eq!(ago(text), seconds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `forge log verify [RUN]`: whether the logs are what was written.
+
+use std::io::BufReader;
+
+use forge_tools::audit::{Integrity, Verified, Verifier};
+use serde_json::{Value, json};
+
+use super::{put, unreadable};
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::runs::Run;
+
+/// One log and what is to be said about it.
+struct Finding {
+    word: &'static str,
+    text: String,
+    holds: bool,
+}
+
+pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
+    let mut rows: Vec<Value> = Vec::new();
+    let mut hold = true;
+    for run in runs {
+        // Asked first: a run that ends meanwhile is sealed when it is read.
+        let running = run.is_running();
+        let verified = read(run).map_err(|error| unreadable(run, &error))?;
+        let finding = finding(run, running, &verified);
+        hold &= finding.holds;
+        if global.json {
+            rows.push(json!({
+                "run": run.name,
+                "integrity": finding.word,
+                "detail": finding.text,
+                "lines": verified.lines,
+                "head": verified.head,
+            }));
+        } else {
+            put(format_args!("{}: {}", run.shown(), finding.text))?;
+        }
+    }
+    if global.json {
+        put(json!({ "runs": rows }))?;
+    }
+    Ok(if hold { Exit::Done } else { Exit::Negative })
+}
+
+fn read(run: &Run) -> std::io::Result<Verified> {
+    let mut verifier = Verifier::new();
+    let mut segment = 0;
+    while let Some(file) = run.segment(segment)? {
+        verifier.segment(BufReader::new(file))?;
+        segment += 1;
+    }
+    Ok(verifier.finish())
+}
+
+fn finding(run: &Run, running: bool, verified: &Verified) -> Finding {
+    let lines = verified.lines;
+    let noted = run.noted_head();
+    let (word, text) = match (&verified.integrity, noted) {
+        (Integrity::Whole, Some(noted)) if noted != verified.head => (
+            "rewritten",
+            format!(
+                "whole, but not the log that run.json was written after: its seal was {}",
+                forge_tools::escape_controls(&noted)
+            ),
+        ),
+        (Integrity::Whole, _) => (
+            "whole",
+            format!("whole, {lines} lines, head {}", verified.head),
+        ),
+        (Integrity::Unsealed | Integrity::Torn { .. }, None) if running => {
+            let text = format!("running, {lines} lines so far hold");
+            return Finding {
+                word: "running",
+                text,
+                holds: true,
+            };
+        }
+        (Integrity::Unsealed, Some(_)) => (
+            "unsealed",
+            "the end was cut off: the run had sealed its log".to_owned(),
+        ),
+        (found @ Integrity::Unsealed, None) => ("unsealed", format!("{found} ({lines})")),
+        (found @ Integrity::Torn { .. }, _) => ("torn", found.to_string()),
+        (found @ Integrity::Broken(_), _) => ("broken", found.to_string()),
+    };
+    Finding {
+        word,
+        text,
+        holds: word == "whole",
+    }
+}

@@ -1,0 +1,182 @@
+//! The runs that are kept under the state directory: which there are, and their files, opened so
+//! that whatever lies there cannot hold us up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use forge_tools::audit::segment_name;
+use forge_tools::escape_controls;
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+use crate::bounded::read_text;
+use crate::exit::{Exit, Failure};
+
+/// What `run.json` may hold.
+const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
+/// The last two lines of a sealed log fit into this.
+const TAIL_BYTES: u64 = 16 * 1024;
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    path: PathBuf,
+    /// `<worker>_<seconds>-<random>`.
+    pub(crate) name: String,
+    /// Before the time.
+    pub(crate) worker: String,
+    /// When it began, in seconds since 1970.
+    pub(crate) seconds: u64,
+}
+
+/// All of them, the newest first.
+#[derive(Debug)]
+pub(crate) struct Runs(Vec<Run>);
+
+impl Runs {
+    /// Looks into the state directory.
+    pub(crate) fn read(state: &Path) -> Result<Self, Failure> {
+        let dir = state.join("runs");
+        let entries = match std::fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Runs(Vec::new())),
+            Err(error) => {
+                return Err(Failure::new(
+                    Exit::Negative,
+                    "state",
+                    format!("cannot look into {}: {error}", dir.display()),
+                ));
+            }
+        };
+        let mut runs: Vec<Run> = entries
+            .filter_map(|entry| Run::new(entry.ok()?.path()))
+            .collect();
+        runs.sort_by(|a, b| (b.seconds, &b.name).cmp(&(a.seconds, &a.name)));
+        Ok(Runs(runs))
+    }
+
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Run> {
+        self.0.iter()
+    }
+
+    /// The run that is meant: `last`, or the beginning of its name or of its id.
+    pub(crate) fn find(&self, name: &str) -> Result<&Run, Failure> {
+        let unknown = |text: String| Failure::new(Exit::Usage, "log.run", text);
+        if name == "last" {
+            return self
+                .0
+                .first()
+                .ok_or_else(|| unknown("no run is kept yet".to_owned()));
+        }
+        if let Some(exact) = self.0.iter().find(|run| run.name == name) {
+            return Ok(exact);
+        }
+        let meant: Vec<&Run> = self.0.iter().filter(|run| run.answers_to(name)).collect();
+        match meant.as_slice() {
+            [one] => Ok(one),
+            [] => Err(
+                unknown(format!("there is no run `{}`", escape_controls(name)))
+                    .hint("`forge log list` shows the runs; `last` is the newest"),
+            ),
+            [first, second, ..] => Err(unknown(format!(
+                "`{}` is the beginning of {} runs, {} and {} among them",
+                escape_controls(name),
+                meant.len(),
+                first.shown(),
+                second.shown()
+            ))
+            .hint("write more of it")),
+        }
+    }
+}
+
+impl Run {
+    fn new(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        let (worker, id) = name.rsplit_once('_')?;
+        let seconds = id.split_once('-')?.0.parse().ok()?;
+        let worker = worker.to_owned();
+        Some(Run {
+            path,
+            worker,
+            seconds,
+            name,
+        })
+    }
+
+    fn answers_to(&self, name: &str) -> bool {
+        let id = self.name.get(self.worker.len() + 1..).unwrap_or_default();
+        !name.is_empty() && (self.name.starts_with(name) || id.starts_with(name))
+    }
+
+    /// Its name, as a terminal may show it.
+    pub(crate) fn shown(&self) -> String {
+        escape_controls(&self.name)
+    }
+
+    /// What follows the worker's name.
+    pub(crate) fn id(&self) -> &str {
+        self.name.get(self.worker.len() + 1..).unwrap_or_default()
+    }
+
+    /// One file of its audit log, if there is that many.
+    pub(crate) fn segment(&self, segment: u32) -> std::io::Result<Option<File>> {
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits();
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(i32::try_from(flags).unwrap_or(0))
+            .open(self.path.join(segment_name(segment)));
+        match opened {
+            Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
+            Ok(_) => Err(std::io::Error::new(
+                ErrorKind::InvalidInput,
+                "it is no regular file",
+            )),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a program is writing its log now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.segment(0).ok().flatten().is_some_and(|file| {
+            matches!(
+                file.try_lock_shared(),
+                Err(std::fs::TryLockError::WouldBlock)
+            )
+        })
+    }
+
+    /// The line before the seal, if the log is sealed: what the run came to.
+    pub(crate) fn end(&self) -> Option<Value> {
+        let mut last = self.segment(0).ok()??;
+        let mut segment = 1;
+        while let Ok(Some(later)) = self.segment(segment) {
+            last = later;
+            segment += 1;
+        }
+        let length = last.metadata().ok()?.len();
+        last.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
+            .ok()?;
+        let mut tail = Vec::new();
+        last.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+        let mut lines = tail.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
+        let seal: Value = serde_json::from_slice(lines.next()?).ok()?;
+        if seal["kind"] != "seal" {
+            return None;
+        }
+        let end = lines
+            .next()
+            .and_then(|end| serde_json::from_slice(end).ok());
+        Some(end.unwrap_or(Value::Null))
+    }
+
+    /// The hash of the seal, as the run noted it beside its log.
+    pub(crate) fn noted_head(&self) -> Option<String> {
+        let text = read_text(&self.path.join("run.json"), MAX_RUN_JSON_BYTES).ok()?;
+        let facts: Value = serde_json::from_str(&text).ok()?;
+        Some(facts["audit"]["head"].as_str()?.to_owned())
+    }
+}

@@ -1,0 +1,334 @@
+//! `forge log`: what a run leaves can be listed, shown, verified and handed on; and what a model
+//! wrote into it moves no cursor.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{PROJECT, World, forge_program};
+
+const RUN: &str = "main_1795286405-00000000000000aa";
+
+/// A world with one run, of which these are the lines.
+fn kept(lines: &[Value]) -> (World, PathBuf) {
+    let world = World::new(&[]);
+    let dir = world.outside().join("state/runs").join(RUN);
+    std::fs::create_dir_all(&dir).unwrap();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let file = dir.join("audit.jsonl");
+    std::fs::write(&file, text).unwrap();
+    (world, file)
+}
+
+fn decision(seq: u64, tool: &str, arguments: Value, decision: Value) -> Value {
+    json!({
+        "seq": seq, "prev": "", "kind": "decision", "at_ms": 1_795_286_405_000_u64 + seq,
+        "workers": ["main", "reader"], "tool": tool, "arguments": arguments,
+        "intents": [], "decision": decision,
+    })
+}
+
+fn execution(call: u64, more: Value) -> Value {
+    let mut line = json!({
+        "seq": call + 1, "prev": "", "kind": "execution", "call": call, "at_ms": 0,
+        "runner": "local", "ok": true, "content_bytes": 5, "content_sha256": "ab",
+        "duration_us": 1234,
+    });
+    for (name, value) in more.as_object().unwrap() {
+        line[name] = value.clone();
+    }
+    line
+}
+
+fn sample() -> Vec<Value> {
+    let allow = json!({ "verdict": "allow", "reasons": [{ "text": "reading goes ahead" }] });
+    vec![
+        json!({ "seq": 0, "prev": "", "kind": "begin", "at_ms": 0, "format": 1, "segment": 0 }),
+        decision(
+            1,
+            "read_file",
+            json!({ "path": "/data/a.md" }),
+            allow.clone(),
+        ),
+        decision(
+            2,
+            "shell",
+            json!({ "command": "rm -rf /\u{1b}[2J" }),
+            json!({ "verdict": "ask", "reasons": [
+                { "text": "rule says ask", "rule": "rm *", "origin": "golem-forge.config.yaml:9" },
+                { "text": "default for risk `exec`" },
+            ], "runner": "os: confined", "answer": "denied", "by": "a person\r\nroot" }),
+        ),
+        execution(
+            1,
+            json!({ "artifacts": [
+            { "path": "/out/\u{202e}x", "effect": "written", "bytes": 3, "sha256": "cd" },
+        ] }),
+        ),
+        execution(
+            2,
+            json!({
+                "ok": false, "code": "DENIED", "runner": "none", "duration_us": 2_500_000,
+                "events": [{ "event": "denied", "detail": "A person denied this call of shell." }],
+            }),
+        ),
+        decision(5, "hash_file", json!({ "path": "/b" }), allow),
+    ]
+}
+
+#[test]
+fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
+    let (world, file) = kept(&sample());
+    let shown = world.forge(&["log", "show", "last"]);
+    insta::assert_snapshot!(shown.code(0).stdout, @r#"
+    run main_1795286405-00000000000000aa
+    2026-11-21T18:40:05Z  main > reader  read_file {"path":"/data/a.md"}  ok  1.2 ms  5 bytes  local
+        allow     reading goes ahead
+        written   /out/\u{202e}x  3 bytes  sha256 cd
+    2026-11-21T18:40:05Z  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
+        ask       rule says ask  (rm *, golem-forge.config.yaml:9)
+        and       default for risk `exec`
+        answer    denied: a person\r\nroot
+        runner    os: confined
+        denied    A person denied this call of shell.
+    2026-11-21T18:40:05Z  main > reader  hash_file {"path":"/b"}  no result
+        allow     reading goes ahead
+    "#);
+    assert!(shown.stdout.chars().all(|c| c == '\n' || !c.is_control()));
+
+    let denied = world.forge(&["log", "show", "main_", "--denied"]);
+    insta::assert_snapshot!(denied.code(0).stdout, @r#"
+    run main_1795286405-00000000000000aa
+    2026-11-21T18:40:05Z  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
+        ask       rule says ask  (rm *, golem-forge.config.yaml:9)
+        and       default for risk `exec`
+        answer    denied: a person\r\nroot
+        runner    os: confined
+        denied    A person denied this call of shell.
+    "#);
+    for (flags, calls) in [
+        (vec!["--tool", "read_file"], 1),
+        (vec!["--worker", "reader"], 3),
+        (vec!["--worker", "main"], 0),
+        (vec!["--since", "2026-11-21"], 3),
+        (vec!["--since", "2026-11-22"], 0),
+    ] {
+        let mut all = vec!["log", "show", "last", "--json"];
+        all.extend(&flags);
+        let ran = world.forge(&all);
+        let object: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+        assert_eq!(
+            object["calls"].as_array().unwrap().len(),
+            calls,
+            "{flags:?}"
+        );
+    }
+    world.forge(&["log", "show", "--since", "soon"]).code(2);
+
+    // What cannot be read is shown where it stands, and the rest as well.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[1] = "{\"kind\":";
+    let long = "x".repeat(200_000);
+    lines.insert(2, &long);
+    std::fs::write(&file, format!("{}\n{{\"seq\"", lines.join("\n"))).unwrap();
+    let broken = world.forge(&["log", "show"]);
+    broken.code(1);
+    for says in [
+        "broken: line 2 of audit.jsonl: no line of an audit log",
+        "broken: line 3 of audit.jsonl: longer than any that we write",
+        "broken: line 8 of audit.jsonl: the line is torn",
+        "rm -rf",
+    ] {
+        assert!(broken.stdout.contains(says), "{says}:\n{}", broken.stdout);
+    }
+}
+
+#[test]
+fn calls_are_handed_on_as_a_table_and_as_spans() {
+    let mut lines = sample();
+    lines.push(decision(
+        6,
+        "=cmd()",
+        json!({}),
+        json!({ "verdict": null, "reasons": [] }),
+    ));
+    let (world, _) = kept(&lines);
+    let csv = world.forge(&["log", "export", RUN]);
+    insta::assert_snapshot!(csv.code(0).stdout, @r#"
+    seq,at_ms,workers,tool,arguments,verdict,reason,rule,origin,answer,by,runner,ok,code,duration_us,content_bytes,content_sha256
+    1,1795286405001,main > reader,read_file,"{""path"":""/data/a.md""}",allow,reading goes ahead,,,,,local,true,,1234,5,ab
+    2,1795286405002,main > reader,shell,"{""command"":""rm -rf /\u001b[2J""}",ask,rule says ask,rm *,golem-forge.config.yaml:9,denied,a person\r\nroot,none,false,DENIED,2500000,5,ab
+    5,1795286405005,main > reader,hash_file,"{""path"":""/b""}",allow,reading goes ahead,,,,,,,,,,
+    6,1795286405006,main > reader,"'=cmd()",{},,,,,,,,,,,,
+    "#);
+    let otel = world.forge(&["log", "export", RUN, "--format", "otel", "--denied"]);
+    let span: Value = serde_json::from_str(&otel.code(0).stdout).unwrap();
+    let span = &span["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    assert_eq!(span["name"], "execute_tool shell");
+    assert_eq!(span["traceId"], "000000006b01e58500000000000000aa");
+    assert_eq!(span["spanId"], "0000000000000003");
+    assert_eq!(span["startTimeUnixNano"], "1795286405002000000");
+    assert_eq!(span["endTimeUnixNano"], "1795286407502000000");
+    assert_eq!(span["status"]["code"], 2);
+}
+
+/// Every command that calls tools leaves a log that is whole; an edit of it shows, and so does a
+/// log that was written anew.
+#[test]
+fn what_commands_leave_can_be_listed_and_verified() {
+    let world = World::new(&[
+        ("golem-forge.config.yaml", PROJECT),
+        ("data/a.md", "hello"),
+        ("workspace/.keep", ""),
+    ]);
+    let read = r#"{"path":"/data/a.md"}"#;
+    world.forge(&["tools", "call", "read_file", read]).code(0);
+    let write = r#"{"path":"/data/a.md","content":"x"}"#;
+    world.forge(&["tools", "call", "write_file", write]).code(1);
+    let ran = world.forge(&["log", "list", "--json"]);
+    let list: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    let runs = list["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!(run["worker"], "tools-call");
+        assert_eq!(run["calls"], 1);
+    }
+    let text = world.forge(&["log", "list"]);
+    assert!(
+        text.code(0)
+            .stdout
+            .contains("READ_ONLY: 1 call, 1 failed, 0 denied")
+    );
+
+    let verified = world.forge(&["log", "verify"]);
+    assert_eq!(
+        verified
+            .code(0)
+            .stdout
+            .matches(": whole, 5 lines, head ")
+            .count(),
+        2
+    );
+    world
+        .forge(&["log", "show", "tools-call"])
+        .code(2)
+        .says(&["is the beginning of 2 runs"]);
+    world
+        .forge(&["log", "show", "nothing"])
+        .code(2)
+        .says(&["there is no run `nothing`"]);
+
+    let name = runs[0]["run"].as_str().unwrap();
+    let file = world
+        .outside()
+        .join("state/runs")
+        .join(name)
+        .join("audit.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    for (what, text, says) in [
+        (
+            "edit",
+            whole.replacen("decision", "Decision", 1),
+            "line 2 of audit.jsonl was edited",
+        ),
+        (
+            "cut",
+            whole.lines().take(2).map(|l| format!("{l}\n")).collect(),
+            "not sealed",
+        ),
+        (
+            "torn",
+            whole.trim_end().to_owned(),
+            "line 5 of audit.jsonl is torn",
+        ),
+        (
+            "foreign",
+            format!("hello\n{whole}"),
+            "line 1 of audit.jsonl is not of this log",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let ran = world.forge(&["log", "verify", name]);
+        assert!(ran.code(1).stdout.contains(says), "{what}: {}", ran.stdout);
+    }
+    std::fs::write(&file, &whole).unwrap();
+    world.forge(&["log", "verify", name]).code(0);
+    let note = json!({ "audit": { "head": "0".repeat(64) } });
+    std::fs::write(file.with_file_name("run.json"), note.to_string()).unwrap();
+    let ran = world.forge(&["log", "verify", name]);
+    assert!(
+        ran.code(1).stdout.contains("but not the log that run.json"),
+        "{}",
+        ran.stdout
+    );
+}
+
+/// A server's log is read while it is written.
+#[test]
+fn a_run_that_goes_on_can_be_followed() {
+    let world = World::new(&[("golem-forge.config.yaml", PROJECT), ("data/a.md", "hello")]);
+    std::fs::create_dir_all(world.project().join("workspace")).unwrap();
+    let mut server = world
+        .command(forge_program(), &["mcp"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut to = server.stdin.take().unwrap();
+    let mut from = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut say = |message: Value| {
+        writeln!(to, "{message}").unwrap();
+        if !message["id"].is_null() {
+            from.next().unwrap().unwrap();
+        }
+    };
+    say(
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" } } }),
+    );
+    say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let running = world.forge(&["log", "verify", "last"]);
+    assert!(
+        running
+            .code(0)
+            .stdout
+            .contains("running, 1 lines so far hold"),
+        "{}",
+        running.stdout
+    );
+    assert!(
+        world
+            .forge(&["log", "list"])
+            .stdout
+            .contains("running: 0 calls")
+    );
+    let mut follower = world
+        .command(
+            forge_program(),
+            &["log", "show", "last", "--follow", "--json"],
+        )
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut seen = BufReader::new(follower.stdout.take().unwrap()).lines();
+    for id in 2..4 {
+        say(
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+            "name": "read_file", "arguments": { "path": "/data/a.md" } } }),
+        );
+        let call: Value = serde_json::from_str(&seen.next().unwrap().unwrap()).unwrap();
+        assert_eq!(call["decision"]["tool"], "read_file");
+        assert_eq!(call["execution"]["ok"], true);
+    }
+    drop(to);
+    assert!(server.wait().unwrap().success());
+    // The follower ends with what it follows.
+    assert!(follower.wait().unwrap().success());
+    world.forge(&["log", "verify"]).code(0);
+}
