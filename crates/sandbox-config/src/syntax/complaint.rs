@@ -7,7 +7,7 @@ use serde_saphyr::budget::BudgetBreach;
 
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::text::{Span, Text};
-use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, clamp};
+use crate::syntax::yaml::{MAX_DEPTH, MAX_NODES, MAX_REPLAYED, clamp};
 
 pub(crate) fn complaint(text: &Arc<Text>, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
@@ -67,8 +67,8 @@ fn too_deep() -> Diagnostic {
 
 fn too_much() -> Diagnostic {
     Diagnostic::error(Code::TooComplex, "more values than a config file holds").help(format!(
-        "at most {MAX_NODES} values, an alias counted each time with all that its anchor holds, \
-         and 1 000 aliases of one anchor"
+        "at most {MAX_NODES} values, {MAX_REPLAYED} of them behind aliases, each alias counted \
+         with all that its anchor holds, and 1 000 aliases of one anchor"
     ))
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
         with_snippet: false,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_NODES,
+            max_total_replayed_events: MAX_REPLAYED,
             max_replay_stack_depth: 16,
             max_alias_expansions_per_anchor: 1_000,
         },
@@ -123,6 +123,9 @@ pub(crate) fn parse_part(text: &Arc<Text>, part: &str) -> Result<Option<Node>, B
 pub(crate) const MAX_DEPTH: usize = 32;
 /// A project with 10 000 zones has about 80 000 nodes.
 pub(crate) const MAX_NODES: usize = 400_000;
+/// Values that aliases stand for. A person repeats a list or two; a bomb of 400 000 cost a quarter
+/// of a second before it was refused.
+pub(crate) const MAX_REPLAYED: usize = 20_000;
 
 pub(crate) fn clamp(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
