@@ -121,6 +121,13 @@ impl CallWorker {
                 ),
             ));
         }
+        let model = self.session.model_name();
+        if !worker.runs_on(&model) {
+            return Err(Failure::new(
+                Code::WorkerFailed,
+                format!("Cannot call worker '{shown}': it does not run on the model `{model}`."),
+            ));
+        }
         if self.budget.children() >= self.session.max_children() {
             return Err(self.too_many(&shown));
         }
@@ -157,7 +164,15 @@ impl Tool for CallWorker {
 
     fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let name = self.target(args);
-        self.child(name)?;
+        let (worker, _) = self.child(name)?;
+        let input = args.text("input").unwrap_or_default();
+        if input.trim().is_empty() && !worker.allows_empty_input() {
+            return Err(Failure::new(
+                Code::InvalidArguments,
+                format!("Cannot call worker '{name}': `input` is empty."),
+            )
+            .hint("Say in `input` what the worker is to do."));
+        }
         Ok(vec![Intent::Delegate(name.to_owned())])
     }
 
@@ -216,7 +231,14 @@ fn worker_spec(worker: &Worker) -> Spec {
             || format!("Calls the worker {}.", worker.name()),
             str::to_owned,
         ),
-        Params::new([Param::text("input", "What the worker is to do.").required()]),
+        Params::new([if worker.allows_empty_input() {
+            Param::text(
+                "input",
+                "What the worker is to do, if there is more to say.",
+            )
+        } else {
+            Param::text("input", "What the worker is to do.").required()
+        }]),
     )
 }
 
@@ -227,7 +249,8 @@ fn general_spec(callable: &[&Worker]) -> Spec {
         format!("Call another worker by name: {}.", names.join(", ")),
         Params::new([
             Param::text("worker", "Name of the worker.").required(),
-            Param::text("input", "What the worker is to do.").required(),
+            // Some may be called without.
+            Param::text("input", "What the worker is to do."),
         ]),
     )
 }

@@ -128,6 +128,11 @@ pub enum End {
         /// Why.
         reason: String,
     },
+    /// The worker names the models it runs on, and this is none of them.
+    WrongModel {
+        /// The session's model.
+        model: String,
+    },
     /// The worker could not be given what it needs.
     NotEquipped {
         /// Why.
@@ -158,6 +163,7 @@ impl End {
             | End::Refused { .. }
             | End::OutOfTokens
             | End::ModelFailed { .. }
+            | End::WrongModel { .. }
             | End::NotEquipped { .. } => false,
         }
     }
@@ -175,6 +181,7 @@ impl End {
             | End::Refused { .. }
             | End::OutOfTokens
             | End::ModelFailed { .. }
+            | End::WrongModel { .. }
             | End::NotEquipped { .. } => None,
         }
     }
@@ -206,6 +213,7 @@ impl std::fmt::Display for End {
                 "the same call was made {calls} times in a row with the same result"
             ),
             End::ModelFailed { reason } => f.write_str(reason),
+            End::WrongModel { model } => write!(f, "it does not run on the model `{model}`"),
             End::NotEquipped { reason, .. } => f.write_str(reason),
         }
     }

@@ -147,6 +147,10 @@ impl Session {
         input: String,
         budget: &Arc<Budget>,
     ) -> End {
+        let model = self.model_name();
+        if !worker.runs_on(&model) {
+            return End::WrongModel { model };
+        }
         let max_turns = grant.limits().max_turns();
         let mut repeats = Repeats::default();
         let toolbox = match self.toolbox(worker, &grant, caller, budget) {
@@ -294,6 +298,11 @@ impl Session {
 
     pub(crate) fn workers(&self) -> impl Iterator<Item = &Worker> {
         self.shared.workers.values()
+    }
+
+    /// As `provider:model`.
+    pub(crate) fn model_name(&self) -> String {
+        self.shared.model.name()
     }
 
     pub(crate) fn max_depth(&self) -> u64 {

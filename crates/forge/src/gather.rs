@@ -139,6 +139,7 @@ fn sources(
     sources.user_file = ambient.user_file.clone();
     sources.without_file = without_file;
     sources.trust = trust;
+    sources.known_tools = Some(forge_tools::tools::names());
     Ok(sources)
 }
 

@@ -1,6 +1,6 @@
-//! Where a run is kept: `runs/<worker>_<seconds>-<random>/` under the state
-//! directory, with `audit.jsonl`, `transcript.jsonl` and `run.json`. Only the person
-//! who ran it can read it.
+//! Where a run is kept: `<worker>_<seconds>-<random>/` in the project's `runs_dir`, or
+//! in `runs/` under the state directory, with `audit.jsonl`, `transcript.jsonl` and
+//! `run.json`. Only the person who ran it can read it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -14,9 +14,11 @@ use file_sandbox::cap_std;
 use forge_runtime::Message;
 use forge_tools::Caller;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
+use sandbox_config::Project;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::ambient::Ambient;
 use crate::exit::{Exit, Failure};
 
 /// One run's directory.
@@ -26,15 +28,30 @@ pub(crate) struct RunDir {
 }
 
 impl RunDir {
-    /// Makes the directory of a new run of `worker` under `state`.
-    pub(crate) fn create(state: &Path, worker: &str) -> Result<Self, Failure> {
+    /// Makes the directory of a new run of `worker`, where `project` keeps its runs.
+    pub(crate) fn create(
+        project: &Project,
+        ambient: &Ambient,
+        worker: &str,
+    ) -> Result<Self, Failure> {
+        let base = match (project.runs_dir(), &ambient.state) {
+            (Some(dir), _) => dir.to_path_buf(),
+            (None, Some(state)) => state.join("runs"),
+            (None, None) => {
+                return Err(Failure::new(
+                    Exit::Negative,
+                    "state",
+                    "there is no home directory",
+                ));
+            }
+        };
         let seconds = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         // RandomState is seeded by the system; enough to keep two runs apart.
         let random = std::hash::RandomState::new().build_hasher().finish();
         let name = format!("{worker}_{seconds}-{random:016x}");
-        let path = state.join("runs").join(name);
+        let path = base.join(name);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
         made.map_err(|error| not_kept(&path, &error))?;
         Ok(RunDir { path })
@@ -84,7 +101,7 @@ fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
         "state",
         format!("cannot keep the run in {}: {error}", path.display()),
     )
-    .hint("set FORGE_STATE_DIR to a directory that you can write to")
+    .hint("set FORGE_STATE_DIR, or `runs_dir` if the project has one, to a directory that you can write to")
 }
 
 /// Ends a run's audit log, so that a cut shows.

@@ -55,13 +55,17 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
 
 fn shown(project: &Project) -> String {
     let mut out = format!(
-        "{} {:?} {} {:?} depth={} children={}\n",
+        "{} {:?} {} {:?} depth={} children={} {:?} {}\n",
         project.name(),
         project.model(),
         project.entry(),
         project.worker_paths(),
         project.max_depth(),
         project.max_children(),
+        project
+            .runs_dir()
+            .map(|dir| dir.strip_prefix(project.dir()).unwrap_or(dir)),
+        project.keeps_transcripts(),
     );
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
@@ -77,7 +81,12 @@ fn shown(project: &Project) -> String {
 
 fn shown_worker(project: &Project, worker: &Worker) -> String {
     let mut out = format!(
-        "{} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+        "{:?} {:?} {} {:?} {:?}\n{} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+        worker.compatible_models(),
+        worker.attachment_policy(),
+        worker.allows_empty_input(),
+        worker.license(),
+        worker.metadata(),
         worker.name(),
         worker.description(),
         worker.model(),
@@ -97,7 +106,7 @@ fn shown_worker(project: &Project, worker: &Worker) -> String {
 fn project(text: &str) -> Result<String, String> {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("p");
-    std::fs::create_dir(&home).unwrap();
+    std::fs::create_dir_all(home.join("docs")).unwrap();
     std::fs::write(home.join("golem-forge.config.yaml"), text).unwrap();
     let sources = Sources {
         trust: Trust::Given,
@@ -194,6 +203,10 @@ fn project_rows() -> Vec<Row> {
             "",
             "execution_mode: docker_required",
         ),
+        (&PROJECT, "runs_dir", "", "runs_dir: ./runs"),
+        (&PROJECT, "knowledge_base", "", "knowledge_base: ./docs"),
+        (&PROJECT, "log", "", "log: { transcripts: false }"),
+        (&keys::LOG, "transcripts", "", "log: { transcripts: false }"),
         (&PROJECT, "docker", "", "docker: { enabled: true }"),
         (
             &EXECUTION,
@@ -569,6 +582,70 @@ fn worker_rows() -> Vec<Row> {
         (&WORKER, "workers", "", "workers: ['*']"),
         (&WORKER, "limits", "", "limits: { max_turns: 2 }"),
         (&WORKER, "instructions", "", "instructions: Do it."),
+        (
+            &WORKER,
+            "compatible_models",
+            "",
+            "compatible_models: ['a:*']",
+        ),
+        (&WORKER, "toolsets", "", "toolsets: {}"),
+        (
+            &keys::TOOLSETS,
+            "filesystem",
+            "toolsets: {}",
+            "toolsets: { filesystem: {} }",
+        ),
+        (
+            &keys::TOOLSETS,
+            "shell",
+            "toolsets: {}",
+            "toolsets: { shell: {} }",
+        ),
+        (
+            &keys::TOOLSETS,
+            "workers",
+            "toolsets: {}",
+            "toolsets: { workers: { allowed_workers: ['*'] } }",
+        ),
+        (
+            &keys::WORKER_TOOLSET,
+            "allowed_workers",
+            "toolsets: { workers: {} }",
+            "toolsets: { workers: { allowed_workers: [a] } }",
+        ),
+        (
+            &WORKER,
+            "attachment_policy",
+            "",
+            "attachment_policy: { max_attachments: 1 }",
+        ),
+        (
+            &keys::ATTACHMENTS,
+            "max_attachments",
+            "",
+            "attachment_policy: { max_attachments: 1 }",
+        ),
+        (
+            &keys::ATTACHMENTS,
+            "max_total_bytes",
+            "",
+            "attachment_policy: { max_total_bytes: 1 }",
+        ),
+        (
+            &keys::ATTACHMENTS,
+            "allowed_suffixes",
+            "",
+            "attachment_policy: { allowed_suffixes: [.md] }",
+        ),
+        (
+            &keys::ATTACHMENTS,
+            "denied_suffixes",
+            "",
+            "attachment_policy: { denied_suffixes: [.md] }",
+        ),
+        (&WORKER, "allow_empty_input", "", "allow_empty_input: true"),
+        (&WORKER, "license", "", "license: MIT"),
+        (&WORKER, "metadata", "", "metadata: { a: 1 }"),
         (&WORKER_SANDBOX, "zones", "sandbox: {}", zone),
         (
             &WORKER_SANDBOX,

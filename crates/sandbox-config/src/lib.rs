@@ -79,6 +79,7 @@ pub use review::Review;
 pub use review::tree::{Branch, Standing};
 pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use syntax::text::{Layer, Origin};
+pub use worker::attachments::AttachmentPolicy;
 pub use worker::{Delegates, Worker, is_worker_name};
 
 #[cfg(test)]

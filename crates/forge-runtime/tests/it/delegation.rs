@@ -309,3 +309,74 @@ workers:
     The worker was not started. Do the work with what you hold, or leave it out.
     "#);
 }
+
+#[test]
+fn a_worker_is_not_started_on_a_model_that_it_does_not_name() {
+    for (models, started) in [("['scripted:*']", true), ("['anthropic:*']", false)] {
+        let child = format!("sandbox: none\ncompatible_models: {models}\n");
+        let world = World::new(CONFIG, &[("main", "workers: [child]\n"), ("child", &child)]);
+        let report = world.run(
+            "version: 1
+workers:
+  main:
+    - calls: [{tool: child, args: {input: x}}]
+    - say: done
+  child:
+    - say: finished
+",
+        );
+        assert!(report.end.is_answer());
+        assert_eq!(world.started().len(), if started { 2 } else { 1 });
+        if !started {
+            assert_eq!(
+                world.results(),
+                "✗ child: Cannot call worker 'child': it does not run on the model `scripted:test`."
+            );
+        }
+    }
+    let world = World::new(CONFIG, &[("main", "compatible_models: ['anthropic:*']\n")]);
+    let report = world.run("version: 1\nworkers: {main: [{say: hi}]}\n");
+    assert_eq!(
+        report.end,
+        End::WrongModel {
+            model: "scripted:test".into()
+        }
+    );
+    assert_eq!(report.turns, 0, "the model was asked");
+}
+
+#[test]
+fn who_is_called_is_told_what_to_do_or_says_that_it_needs_not() {
+    let world = World::new(
+        CONFIG,
+        &[
+            ("main", "workers: [told, free]\n"),
+            ("told", ""),
+            ("free", "allow_empty_input: true\n"),
+        ],
+    );
+    world.run(
+        "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: told, args: {input: ' '}}
+        - {tool: told}
+        - {tool: call_worker, args: {worker: told}}
+        - {tool: free}
+        - {tool: call_worker, args: {worker: free}}
+    - say: done
+  free:
+    - say: did it
+",
+    );
+    insta::assert_snapshot!(world.results(), @r#"
+    ✗ told: Cannot call worker 'told': `input` is empty.
+    Say in `input` what the worker is to do.
+    ✗ told: Cannot call told: `input` is missing.
+    ✗ call_worker: Cannot call worker 'told': `input` is empty.
+    Say in `input` what the worker is to do.
+    ✓ free: did it
+    ✓ call_worker: did it
+    "#);
+}

@@ -47,6 +47,19 @@ const PATH: &str = "Path; list_files with path \"/\" shows what there is.";
 /// The parameter of the tools that change what may have been changed by others.
 const IF_MATCH: &str = "SHA-256 that the file must have now.";
 
+/// The names of all tools that a worker may get, for who checks names in advance.
+///
+/// ```
+/// assert!(forge_tools::tools::names().iter().any(|name| name == "read_file"));
+/// ```
+pub fn names() -> Vec<String> {
+    #[cfg_attr(not(feature = "process"), expect(unused_mut, reason = "no commands"))]
+    let mut all = file_tools();
+    #[cfg(feature = "process")]
+    all.push(Box::new(shell()));
+    all.iter().map(|tool| tool.spec().name.clone()).collect()
+}
+
 /// The tools of a worker that holds files, in the order they are listed.
 pub(crate) fn file_tools() -> Vec<Box<dyn Tool>> {
     vec![

@@ -58,11 +58,7 @@ fn toolbox(
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (worker, grant) = gather::holder(&project, args.worker.as_deref())?;
     let name = worker.as_ref().map_or("", |worker| worker.name());
-    let state = ambient
-        .state
-        .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
-    let audit = Arc::new(RunDir::create(state, "mcp")?.audit()?);
+    let audit = Arc::new(RunDir::create(&project, ambient, "mcp")?.audit()?);
     let approver: Arc<dyn Approver> = match args.approver {
         Some(ApproverName::Host) => Arc::new(HostAnswers),
         None => Arc::new(NobodyAnswers::because(

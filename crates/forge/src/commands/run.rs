@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use forge_runtime::{Attempts, End, Playbook, RunReport, Scripted, Session};
+use forge_runtime::{Attempts, End, Model as _, Playbook, RunReport, Scripted, Session};
 use sandbox_config::{Project, WithoutFile, Worker};
 use serde_json::json;
 
@@ -37,15 +37,29 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
     let workers = project.workers()?;
     let grant = gather::entry_grant(&project, &worker)?;
     let model = model(args, ambient, &project, &worker)?;
+    if !worker.runs_on(&model.name()) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "model.incompatible",
+            format!(
+                "the worker `{}` does not run on the model `{}`",
+                worker.name(),
+                model.name()
+            ),
+        )
+        .hint(format!(
+            "it names: {}",
+            worker.compatible_models().join(", ")
+        )));
+    }
     let attempts = model.attempts();
 
-    let state = ambient
-        .state
-        .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
-    let kept = RunDir::create(state, worker.name())?;
+    let kept = RunDir::create(&project, ambient, worker.name())?;
     let audit = Arc::new(kept.audit()?);
-    let transcript = Arc::new(kept.transcript()?);
+    let transcript = match project.keeps_transcripts() {
+        true => Some(Arc::new(kept.transcript()?)),
+        false => None,
+    };
     let session = Session::builder(model)
         .workers(workers)
         .max_depth(project.max_depth())
@@ -53,7 +67,7 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
-        .observer(Arc::new(Watcher::new(global.quiet, Some(transcript))))
+        .observer(Arc::new(Watcher::new(global.quiet, transcript)))
         .build();
     let input = args.input.join(" ");
     // Dropping the run ends every command it started.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use forge_tools::{Call, CallResult, Caller, Code, Recorder, Toolbox};
-use sandbox_config::WithoutFile;
+use sandbox_config::{Project, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -36,7 +36,8 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
 }
 
 fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit, Failure> {
-    let toolbox = toolbox(global, worker, &no_approval(), ambient, None)?;
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let toolbox = toolbox(global, &project, worker, &no_approval(), ambient, None)?;
     let mut out = std::io::stdout().lock();
     let written = if global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
@@ -69,14 +70,12 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         ))
         .hint("pass one JSON object, for example '{\"path\": \"/\"}'")
     })?;
-    let state = ambient
-        .state
-        .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
-    let run = RunDir::create(state, "tools-call")?;
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let run = RunDir::create(&project, ambient, "tools-call")?;
     let audit = Arc::new(run.audit()?);
     let toolbox = toolbox(
         global,
+        &project,
         request.worker,
         request.approval,
         ambient,
@@ -128,20 +127,20 @@ fn no_approval() -> Approval {
 /// What the worker sees, delegation tools left out: they need a model.
 fn toolbox(
     global: &Global,
+    project: &Project,
     worker: Option<&str>,
     approval: &Approval,
     ambient: &Ambient,
     recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Toolbox, Failure> {
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let (worker, grant) = gather::holder(&project, worker)?;
+    let (worker, grant) = gather::holder(project, worker)?;
     let name = worker.as_ref().map_or("", |worker| worker.name());
     gather::toolbox(
         global,
         &grant,
         Caller::new(name),
         &gather::os_sandbox(approval.no_os_sandbox),
-        gather::approver(approval, global, ambient, &project),
+        gather::approver(approval, global, ambient, project),
         recorder,
     )
 }

@@ -15,6 +15,7 @@ use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
 use crate::project::file_rules;
 use crate::project::network;
+use crate::project::places::{self, Kept};
 use crate::project::sections;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -27,6 +28,7 @@ use crate::syntax::yaml::{Node, Value};
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
+    pub(crate) kept: Kept,
     pub(crate) worker_dirs: Vec<PathBuf>,
     pub(crate) own_files: OwnFiles,
 }
@@ -57,6 +59,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         return ReadProject {
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
+            kept: Kept::default(),
             worker_dirs: Vec::new(),
             own_files: OwnFiles::default(),
         };
@@ -80,6 +83,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
     let mut ceiling = Grant::empty();
     sandbox(walk, &top, found, &mut ceiling);
+    let kept = places::kept(walk, &top, &ceiling.mounts);
     let own_files = OwnFiles::of(found, &worker_dirs);
     own_files.protect(
         &mut walk.reports,
@@ -100,6 +104,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ReadProject {
         ceiling,
         delegation,
+        kept,
         worker_dirs,
         own_files,
     }
@@ -216,9 +221,11 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     let section = top
         .get("sandbox")
         .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "sandbox", &keys::SANDBOX));
-    let (front, mounts) = mount_table(walk, section.as_ref(), found);
+    let (front, mut mounts) = mount_table(walk, section.as_ref(), found);
     ceiling.front = front;
     ceiling.undeclared = front.undeclared();
+    // Before what holds for every mount.
+    places::knowledge_base(walk, top, &mut mounts);
     ceiling.mounts = mounts.into();
     let Some(section) = section else {
         return;

@@ -10,6 +10,7 @@ pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod network;
+pub(crate) mod places;
 pub(crate) mod preferences;
 pub(crate) mod sections;
 pub(crate) mod settings;
@@ -29,6 +30,7 @@ use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
+use crate::project::places::Kept;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::settings::Settings;
 use crate::project::sources::{ConfigChoice, Sources};
@@ -66,6 +68,7 @@ pub struct Project {
     delegation: Delegation,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<Origin>,
+    kept: Kept,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     library: Library,
@@ -156,6 +159,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         delegation: read.delegation,
         ephemeral_root,
         network_at,
+        kept: read.kept,
         warnings,
         widening,
         root,
@@ -252,6 +256,18 @@ impl Project {
 
     pub(crate) fn network_at(&self) -> Option<&Origin> {
         self.network_at.as_ref()
+    }
+
+    /// Where runs are kept; none: in the state directory of whoever runs them.
+    #[must_use]
+    pub fn runs_dir(&self) -> Option<&Path> {
+        self.kept.runs_dir.as_deref()
+    }
+
+    /// Whether what models see and say is kept.
+    #[must_use]
+    pub fn keeps_transcripts(&self) -> bool {
+        self.kept.transcripts
     }
 
     /// What is odd and not wrong.

@@ -129,6 +129,7 @@ pub(crate) static OUTSIDE: WideningRule = refused(
             "sandbox.write_paths[*]",
             "sandbox: { write_paths: [../outside] }",
         ),
+        ("knowledge_base", "knowledge_base: ../outside"),
     ],
     "reaches outside the project",
 );
@@ -308,6 +309,12 @@ pub(crate) static HARD_LINKS: WideningRule = ignored(
     "they are read only",
 );
 
+pub(crate) static RUNS_DIR: WideningRule = ignored(
+    &[("runs_dir", "runs_dir: ../outside")],
+    "keeps runs outside the project or behind a link",
+    "they are kept in the state directory",
+);
+
 static ALL: &[&WideningRule] = &[
     &OUTSIDE,
     &THROUGH_LINK,
@@ -319,6 +326,7 @@ static ALL: &[&WideningRule] = &[
     &DELETE,
     &PASS,
     &HOOK,
+    &RUNS_DIR,
     &DOCKER_IMAGE,
     &DOCKER_HOST,
     &DOCKER_NETWORK,

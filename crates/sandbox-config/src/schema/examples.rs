@@ -38,6 +38,9 @@ require: boundaries
         "project",
         "\
 execution_mode: local_only
+runs_dir: ./runs
+knowledge_base: ./docs
+log: { transcripts: true }
 ",
     ),
     (
@@ -46,6 +49,13 @@ execution_mode: local_only
 execution:
   mode: prefer_docker
   runners: [os, docker]
+",
+    ),
+    (
+        "log",
+        "\
+log:
+  transcripts: false
 ",
     ),
     (
@@ -302,6 +312,56 @@ workers: [validator]
 limits: { max_turns: 10 }
 instructions: Format what you are given.
 ---
+",
+    ),
+    (
+        "worker",
+        "\
+---
+compatible_models: [\"anthropic:*\"]
+attachment_policy: { max_attachments: 2 }
+allow_empty_input: true
+license: MIT
+metadata: { author: me }
+toolsets: { filesystem: {}, shell: {}, workers: { allowed_workers: [validator] } }
+---
+Work.
+",
+    ),
+    (
+        "toolsets",
+        "\
+---
+toolsets:
+  filesystem: {}
+  shell: {}
+  workers: {}
+---
+Work.
+",
+    ),
+    (
+        "worker_toolset",
+        "\
+---
+toolsets:
+  workers:
+    allowed_workers: [validator]
+---
+Work.
+",
+    ),
+    (
+        "attachment_policy",
+        "\
+---
+attachment_policy:
+  max_attachments: 4
+  max_total_bytes: 10000000
+  allowed_suffixes: [.pdf, .md]
+  denied_suffixes: [.exe]
+---
+Read what is attached.
 ",
     ),
     (

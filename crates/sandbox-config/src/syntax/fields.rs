@@ -167,7 +167,11 @@ impl<'n> Fields<'n> {
         };
         let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"))
             .at(&entry.key_span)
-            .label(format!("{}{verb} {}", keys.plural, accepted.join(", ")));
+            .label(if accepted.is_empty() {
+                keys.plural.to_owned()
+            } else {
+                format!("{}{verb} {}", keys.plural, accepted.join(", "))
+            });
         let unknown = match lookalikes(key) {
             Some(note) => unknown.note(note),
             None => unknown,

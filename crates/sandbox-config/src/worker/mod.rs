@@ -1,7 +1,10 @@
 //! Worker files: YAML front matter between `---` lines, then instructions in Markdown.
 
+pub(crate) mod attachments;
+mod facts;
 mod old;
 mod sandbox;
+mod tools;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -57,6 +60,7 @@ pub struct Worker {
     declaration: Declaration,
     tools: Option<Vec<String>>,
     delegates: Delegates,
+    facts: facts::Facts,
     /// Where each listed name stands.
     delegates_at: Vec<Origin>,
     at: Origin,
@@ -297,9 +301,10 @@ pub(crate) fn parse(
         let own = sections::worker_shell(&mut walk.reports, entry);
         declaration.shell = Some((own, Some(entry.key_span.clone())));
     }
-    declaration.tools = tools(walk, &top);
+    let wanted = tools::wanted(walk, &top);
+    declaration.tools = wanted.tools;
     declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
-    let (delegates, delegates_at) = delegates(&mut walk.reports, &top);
+    let facts = facts::facts(walk, &top);
     Some(Worker {
         name,
         description,
@@ -307,8 +312,9 @@ pub(crate) fn parse(
         instructions,
         tools: declaration.tools.clone(),
         declaration,
-        delegates,
-        delegates_at,
+        delegates: wanted.delegates,
+        delegates_at: wanted.delegates_at,
+        facts,
         at: Span::start(text).origin(),
         file: file.to_path_buf(),
         shown: text.name.clone(),
@@ -375,34 +381,4 @@ fn instructions(reports: &mut Reports, top: &Fields<'_>, body: &str) -> String {
         (Some(_), true) => key.unwrap_or_default().to_owned(),
         (None, _) => body.to_owned(),
     }
-}
-
-fn tools(walk: &mut Walk<'_>, top: &Fields<'_>) -> Option<Vec<String>> {
-    let list = top.strings(&mut walk.reports, "tools")?;
-    for (name, node) in &list {
-        if let Some(known) = &walk.sources.known_tools
-            && let Some(problem) = sections::unknown_tool(known, name)
-        {
-            walk.reports.add(problem.at(&node.span));
-        }
-    }
-    Some(list.into_iter().map(|(name, _)| name.to_owned()).collect())
-}
-
-fn delegates(reports: &mut Reports, top: &Fields<'_>) -> (Delegates, Vec<Origin>) {
-    let list = top.strings(reports, "workers").unwrap_or_default();
-    if list.iter().any(|(name, _)| *name == "*") {
-        return (Delegates::All, Vec::new());
-    }
-    for (name, node) in &list {
-        if !is_name(name) {
-            reports.add(bad_name(name).at(&node.span));
-        }
-    }
-    if list.is_empty() {
-        return (Delegates::None, Vec::new());
-    }
-    let at = list.iter().map(|(_, node)| node.span.origin()).collect();
-    let names = list.into_iter().map(|(name, _)| name.to_owned()).collect();
-    (Delegates::Listed(names), at)
 }

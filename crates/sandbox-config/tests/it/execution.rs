@@ -1,4 +1,4 @@
-//! `execution` and `docker`: what is read, what is refused, what needs a yes.
+//! `execution`, `docker` and limits of runs: what is read, what is refused, what needs a yes.
 
 use sandbox_config::{ContainerNetwork, ExecutionMode, Layer, Trust, load};
 
@@ -83,4 +83,21 @@ fn the_stronger_layer_wins_in_either_spelling() {
         assert_eq!(execution.mode(), ExecutionMode::DockerRequired, "{file}");
         assert_eq!(execution.origin().layer(), Layer::CommandLine);
     }
+}
+
+#[test]
+fn what_lifts_a_limit_does_not_lift_the_persons_own() {
+    let scratch = Scratch::new()
+        .file(
+            "p/golem-forge.config.yaml",
+            "limits: { max_tokens: null }\n",
+        )
+        .file("user.yaml", "limits: { max_tokens: 100 }\n");
+    let mut sources = scratch.sources();
+    sources.start = scratch.path().join("p");
+    let limit =
+        |sources: &sandbox_config::Sources| load(sources).unwrap().ceiling().limits().max_tokens();
+    assert_eq!(limit(&sources), None);
+    sources.user_file = Some(scratch.path().join("user.yaml"));
+    assert_eq!(limit(&sources), Some(100));
 }

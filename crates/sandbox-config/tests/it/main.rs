@@ -16,11 +16,13 @@ mod lineage;
 mod migration;
 mod own_sandbox;
 mod pages;
+mod places;
 mod restrict;
 mod settings;
 mod support;
 mod trust;
 mod user_file;
+mod worker_keys;
 mod workers;
 
 #[cfg(feature = "files")]

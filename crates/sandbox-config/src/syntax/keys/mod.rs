@@ -10,11 +10,13 @@ mod shell;
 mod worker;
 
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
-pub(crate) use runtime::{DOCKER, EXECUTION, GIT};
+pub(crate) use runtime::{DOCKER, EXECUTION, GIT, LOG};
 pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
-pub(crate) use worker::{WORKER, WORKER_SANDBOX, WORKER_ZONE};
+pub(crate) use worker::{
+    ATTACHMENTS, NO_OPTIONS, TOOLSETS, WORKER, WORKER_SANDBOX, WORKER_TOOLSET, WORKER_ZONE,
+};
 
 /// One key of a mapping.
 #[derive(Clone, Copy, Debug)]
@@ -126,9 +128,9 @@ const RULES_HELP: &str =
 const MODE_HELP: &str = "forge spells it `mode: ro` or `mode: rw`";
 
 impl Keys {
-    /// Whether any key of it is read.
+    /// Whether any key of it is read, or it has none to read.
     pub(crate) fn is_read(&self) -> bool {
-        self.list.iter().any(|key| key.now)
+        self.list.is_empty() || self.list.iter().any(|key| key.now)
     }
 
     /// This table and every table that a key leads to that is read, each once.

@@ -109,7 +109,7 @@ const REQUIRE: Key = now(
 )
 .default("boundaries");
 
-const LOG_KEY: Key = later("log", Shape::Section(&LOG), "What is kept of a run.");
+const LOG_KEY: Key = now("log", Shape::Section(&LOG), "What is kept of a run.");
 
 const PROVIDERS: Shape = Shape::Map(Names::Any, &Shape::Section(&PROVIDER));
 
@@ -161,12 +161,19 @@ pub(crate) static PROJECT: Keys = Keys {
         LOG_KEY,
         PROVIDERS_KEY,
         MCP_KEY,
-        later("runs_dir", Shape::Text, "Where run directories are made.").strongest(),
-        later(
+        now(
+            "runs_dir",
+            Shape::Text,
+            "Where run directories are made, outside every mount; without it, in the state directory.",
+        )
+        .strongest()
+        .trust("when it leaves the project"),
+        now(
             "knowledge_base",
             Shape::Text,
-            "A directory that every worker may read.",
-        ),
+            "A directory that is mounted read-only at `/kb`; workers name it like any other mount, `kb`.",
+        )
+        .trust("when it leaves the project"),
         REQUIRE,
         later("acp", Shape::Free, "The Agent Client Protocol."),
     ],

@@ -124,10 +124,10 @@ pub(crate) static LOG: Keys = Keys {
     may_be_blank: true,
     list: &[
         later("dir", Shape::Text, "Where records are kept.").strongest(),
-        later(
+        now(
             "transcripts",
             Shape::Bool,
-            "Whether what the model said is kept.",
+            "Whether what models see and say is kept; the audit is kept in any case.",
         )
         .default("true")
         .strongest(),

@@ -75,13 +75,17 @@ pub(crate) static WORKER: Keys = Keys {
             Shape::Text,
             "Its instructions, if nothing stands below the front matter.",
         ),
-        later(
+        now(
             "compatible_models",
             TEXTS,
-            "Patterns of models it runs on; others are refused.",
+            "Patterns of models it runs on (`*`: anything, `?`: one character); on another it is not started.",
         ),
-        later("toolsets", Shape::Free, "Tools by family."),
-        later(
+        now(
+            "toolsets",
+            Shape::Section(&TOOLSETS),
+            "Tools by family, as golem spells it; read as `tools` and `workers`, with a note.",
+        ),
+        now(
             "attachment_policy",
             Shape::Section(&ATTACHMENTS),
             "What may be attached to its input.",
@@ -97,14 +101,14 @@ pub(crate) static WORKER: Keys = Keys {
             Shape::Text,
             "Another spelling of `output_schema` with a file.",
         ),
-        later(
+        now(
             "allow_empty_input",
             Shape::Bool,
-            "Whether it may be called with nothing.",
+            "Whether others may call it with nothing to do.",
         )
         .default("false"),
-        later("license", Shape::Text, "A licence, carried along."),
-        later("metadata", Shape::Free, "Anything, carried along."),
+        now("license", Shape::Text, "A licence, carried along."),
+        now("metadata", Shape::Free, "Anything, carried along."),
     ],
     foreign: &[
         ("allowedTools", TOOLS_HELP),
@@ -232,20 +236,65 @@ pub(crate) static WORKER_ZONE: Keys = Keys {
     ],
 };
 
-static ATTACHMENTS: Keys = Keys {
+pub(crate) static TOOLSETS: Keys = Keys {
+    id: "toolsets",
+    plural: "`toolsets` has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "filesystem",
+            Shape::Section(&NO_OPTIONS),
+            "The tools for files.",
+        ),
+        now(
+            "shell",
+            Shape::Section(&NO_OPTIONS),
+            "The tool for commands.",
+        ),
+        now(
+            "workers",
+            Shape::Section(&WORKER_TOOLSET),
+            "The tools that call workers.",
+        ),
+    ],
+    foreign: &[],
+};
+
+pub(crate) static NO_OPTIONS: Keys = Keys {
+    id: "no_options",
+    plural: "no keys are read here",
+    may_be_blank: true,
+    list: &[],
+    foreign: &[],
+};
+
+pub(crate) static WORKER_TOOLSET: Keys = Keys {
+    id: "worker_toolset",
+    plural: "`toolsets.workers` has",
+    may_be_blank: true,
+    list: &[now(
+        "allowed_workers",
+        Shape::List(&Shape::Like(&DELEGATE)),
+        "The workers it may call.",
+    )
+    .default("[]")],
+    foreign: &[],
+};
+
+pub(crate) static ATTACHMENTS: Keys = Keys {
     id: "attachment_policy",
     plural: "`attachment_policy` has",
     may_be_blank: true,
     list: &[
-        later("max_attachments", Shape::Count, "How many.").default("4"),
-        later("max_total_bytes", Shape::Count, "Bytes, together.").default("10000000"),
-        later(
+        now("max_attachments", Shape::Count, "How many.").default("4"),
+        now("max_total_bytes", Shape::Count, "Bytes, together.").default("10000000"),
+        now(
             "allowed_suffixes",
             Shape::List(&Shape::Like(&SUFFIX)),
             "Only files that end in one of these.",
         )
         .default("[]"),
-        later(
+        now(
             "denied_suffixes",
             Shape::List(&Shape::Like(&SUFFIX)),
             "No files that end in one of these.",

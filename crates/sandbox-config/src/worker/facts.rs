@@ -1,0 +1,215 @@
+//! What a worker file says of the worker besides its rights: which models it runs on, what it may
+//! be called with, and what is carried along.
+
+use serde_json::{Map, Value as Json};
+
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::yaml::{Node, Value};
+use crate::worker::Worker;
+use crate::worker::attachments::{self, AttachmentPolicy};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Empty: any.
+    compatible_models: Vec<String>,
+    attachments: AttachmentPolicy,
+    allow_empty_input: bool,
+    license: Option<String>,
+    metadata: Map<String, Json>,
+}
+
+impl Worker {
+    /// Whether it runs on `model` (`provider:model`): one of `compatible_models` fits, or none is
+    /// given.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # std::fs::write(dir.path().join("workers/w.worker"),
+    /// #     "---\ncompatible_models: [\"anthropic:*\"]\n---\nWork.\n").unwrap();
+    /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// let worker = project.worker("w").unwrap();
+    /// assert!(worker.runs_on("anthropic:claude"));
+    /// assert!(!worker.runs_on("openai:gpt"));
+    /// ```
+    #[must_use]
+    pub fn runs_on(&self, model: &str) -> bool {
+        let patterns = &self.facts.compatible_models;
+        patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, model))
+    }
+
+    /// The patterns of models that it runs on; empty: any.
+    #[must_use]
+    pub fn compatible_models(&self) -> &[String] {
+        &self.facts.compatible_models
+    }
+
+    /// What may be attached to its input.
+    #[must_use]
+    pub fn attachment_policy(&self) -> &AttachmentPolicy {
+        &self.facts.attachments
+    }
+
+    /// Whether others may call it with nothing to do.
+    #[must_use]
+    pub fn allows_empty_input(&self) -> bool {
+        self.facts.allow_empty_input
+    }
+
+    /// `license`, as written; it has no effect.
+    #[must_use]
+    pub fn license(&self) -> Option<&str> {
+        self.facts.license.as_deref()
+    }
+
+    /// `metadata`, as written; it has no effect.
+    #[must_use]
+    pub fn metadata(&self) -> &Map<String, Json> {
+        &self.facts.metadata
+    }
+}
+
+/// The keys of a worker file.
+pub(crate) fn facts(walk: &mut Walk<'_>, top: &Fields<'_>) -> Facts {
+    let facts = Facts {
+        compatible_models: compatible_models(walk, top),
+        attachments: attachments::policy(walk, top),
+        allow_empty_input: top
+            .boolean(&mut walk.reports, "allow_empty_input")
+            .unwrap_or(false),
+        license: top.string(&mut walk.reports, "license").map(str::to_owned),
+        metadata: metadata(walk, top),
+    };
+    if let (Some(entry), Some(model)) = (top.get("model"), text(top, "model"))
+        && !facts.compatible_models.is_empty()
+        && !facts
+            .compatible_models
+            .iter()
+            .any(|pattern| fits(pattern, model))
+    {
+        let message = format!("`model: {model}` is none of its own `compatible_models`");
+        walk.reports
+            .add(Diagnostic::error(Code::BadValue, message).at(&entry.node.span));
+    }
+    facts
+}
+
+fn text<'n>(top: &Fields<'n>, key: &'static str) -> Option<&'n str> {
+    match &top.get(key)?.node.value {
+        Value::Str(text) => Some(text),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::List(_)
+        | Value::Map(_) => None,
+    }
+}
+
+fn compatible_models(walk: &mut Walk<'_>, top: &Fields<'_>) -> Vec<String> {
+    let list = top
+        .strings(&mut walk.reports, "compatible_models")
+        .unwrap_or_default();
+    for (pattern, node) in &list {
+        if pattern.trim().is_empty() {
+            walk.reports.add(
+                Diagnostic::error(Code::BadValue, "an empty pattern fits no model")
+                    .at(&node.span)
+                    .help("for example `anthropic:*`"),
+            );
+        }
+    }
+    list.into_iter()
+        .map(|(pattern, _)| pattern.to_owned())
+        .collect()
+}
+
+fn metadata(walk: &mut Walk<'_>, top: &Fields<'_>) -> Map<String, Json> {
+    let Some(entry) = top.get("metadata") else {
+        return Map::new();
+    };
+    if let Value::Null = entry.node.value {
+        walk.reports
+            .add(fields::wrong_type(&entry.node, "metadata", "a mapping"));
+        return Map::new();
+    }
+    fields::free_mapping(&mut walk.reports, &entry.node, "metadata")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|entry| (entry.key.clone(), json(&entry.node)))
+        .collect()
+}
+
+/// A value as it is carried along. The parser bounds how deep it goes.
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::from(*value),
+        Value::Int(number) => Json::from(*number),
+        Value::Float(number) => Json::from(*number),
+        Value::Str(text) => Json::from(text.as_str()),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|entry| (entry.key.clone(), json(&entry.node)))
+            .collect::<Map<String, Json>>()
+            .into(),
+    }
+}
+
+/// `*` stands for any characters, `?` for one.
+fn fits(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // Where to go on if the last star takes one character more.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            Some(_) | None => match star {
+                Some((after, from)) => {
+                    star = Some((after, from + 1));
+                    (p, t) = (after, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "anything:at-all", true),
+            ("anthropic:*", "anthropic:claude-1", true),
+            ("anthropic:*", "anthropic", false),
+            ("*:gpt-?", "openai:gpt-5", true),
+            ("*:gpt-?", "openai:gpt-50", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-b-b-", false),
+            ("", "", true),
+            ("", "a", false),
+            ("scripted:play.yaml", "scripted:playXyaml", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+        // No pattern takes long, however many stars it has.
+        assert!(!fits(&"*a".repeat(500), &"b".repeat(5_000)));
+    }
+}

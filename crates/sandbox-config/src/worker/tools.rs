@@ -1,0 +1,181 @@
+//! `tools`, and the shapes it is read from besides: camelCase names, and golem's `toolsets`.
+
+use crate::project::sections::unknown_tool;
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::keys;
+use crate::syntax::text::Origin;
+use crate::syntax::yaml::Entry;
+use crate::worker::{Delegates, bad_name, is_name};
+
+/// Other spellings of tools' names (behaviour C9).
+const ALIASES: [(&str, &str); 6] = [
+    ("readFile", "read_file"),
+    ("writeFile", "write_file"),
+    ("listFiles", "list_files"),
+    ("deleteFile", "delete_file"),
+    ("pullFromGit", "git_pull"),
+    ("stageForPush", "git_stage"),
+];
+
+/// What golem's `filesystem` stands for.
+const FILESYSTEM: [&str; 13] = [
+    "read_file",
+    "write_file",
+    "append_file",
+    "edit_file",
+    "list_files",
+    "search_files",
+    "delete_file",
+    "move_file",
+    "copy_file",
+    "create_dir",
+    "file_exists",
+    "file_info",
+    "hash_file",
+];
+
+/// Names a worker.
+const CALL: &str = "call_worker";
+
+/// The tools and workers that a file asks for.
+pub(crate) struct Wanted {
+    /// None: whatever the rights make possible.
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) delegates: Delegates,
+    pub(crate) delegates_at: Vec<Origin>,
+}
+
+/// `tools` and `workers`, or `toolsets`.
+pub(crate) fn wanted(walk: &mut Walk<'_>, top: &Fields<'_>) -> Wanted {
+    let listed = top
+        .strings(&mut walk.reports, "workers")
+        .unwrap_or_default();
+    let (delegates, delegates_at) = delegates(walk, listed);
+    let mut wanted = Wanted {
+        tools: tools(walk, top, &delegates),
+        delegates,
+        delegates_at,
+    };
+    if let Some(entry) = top.get("toolsets") {
+        toolsets(walk, top, entry, &mut wanted);
+    }
+    wanted
+}
+
+fn tools(walk: &mut Walk<'_>, top: &Fields<'_>, delegates: &Delegates) -> Option<Vec<String>> {
+    let list = top.strings(&mut walk.reports, "tools")?;
+    let mut names = Vec::new();
+    for (written, node) in list {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == written);
+        let name = alias.map_or(written, |(_, name)| name);
+        if alias.is_some() {
+            walk.reports.add(
+                Diagnostic::warning(Code::Alias, format!("`{written}` is read as `{name}`"))
+                    .at(&node.span),
+            );
+        }
+        let is_worker = name == CALL || delegates.allows(name);
+        if let Some(known) = walk.sources.known_tools.as_deref().filter(|_| !is_worker)
+            && let Some(problem) = unknown_tool(known, name)
+        {
+            walk.reports.add(problem.at(&node.span));
+        }
+        names.push(name.to_owned());
+    }
+    Some(names)
+}
+
+fn delegates(
+    walk: &mut Walk<'_>,
+    list: Vec<(&str, &crate::syntax::yaml::Node)>,
+) -> (Delegates, Vec<Origin>) {
+    if list.iter().any(|(name, _)| *name == "*") {
+        return (Delegates::All, Vec::new());
+    }
+    for (name, node) in &list {
+        if !is_name(name) {
+            walk.reports.add(bad_name(name).at(&node.span));
+        }
+    }
+    if list.is_empty() {
+        return (Delegates::None, Vec::new());
+    }
+    let at = list.iter().map(|(_, node)| node.span.origin()).collect();
+    let names = list.into_iter().map(|(name, _)| name.to_owned()).collect();
+    (Delegates::Listed(names), at)
+}
+
+/// golem's shape: every family that is named, and nothing else.
+fn toolsets(walk: &mut Walk<'_>, top: &Fields<'_>, entry: &Entry, wanted: &mut Wanted) {
+    let path = "toolsets";
+    let Some(sets) = Fields::open(&mut walk.reports, &entry.node, path, &keys::TOOLSETS) else {
+        return;
+    };
+    for key in ["tools", "workers"] {
+        if let Some(twice) = top.get(key) {
+            walk.reports.add(
+                Diagnostic::error(
+                    Code::DuplicateKey,
+                    format!("`toolsets` and `{key}` say the same thing"),
+                )
+                .at(&entry.key_span)
+                .related(&twice.key_span, "the other one")
+                .help("keep `tools` and `workers`"),
+            );
+        }
+    }
+    let mut tools: Vec<String> = Vec::new();
+    if let Some(files) = sets.get("filesystem") {
+        let path = "toolsets.filesystem";
+        Fields::open(&mut walk.reports, &files.node, path, &keys::NO_OPTIONS);
+        let known = walk.sources.known_tools.as_deref();
+        let exists = |name: &str| known.is_none_or(|known| known.iter().any(|tool| tool == name));
+        tools.extend(
+            FILESYSTEM
+                .into_iter()
+                .filter(|name| exists(name))
+                .map(str::to_owned),
+        );
+    }
+    if let Some(shell) = sets.get("shell") {
+        let path = "toolsets.shell";
+        Fields::open(&mut walk.reports, &shell.node, path, &keys::NO_OPTIONS);
+        tools.push("shell".to_owned());
+    }
+    if let Some(workers) = sets.get("workers") {
+        let path = "toolsets.workers";
+        let allowed = Fields::open(
+            &mut walk.reports,
+            &workers.node,
+            path,
+            &keys::WORKER_TOOLSET,
+        )
+        .and_then(|section| section.get("allowed_workers"))
+        .and_then(|entry| {
+            let path = "toolsets.workers.allowed_workers";
+            fields::strings(&mut walk.reports, &entry.node, path)
+        });
+        (wanted.delegates, wanted.delegates_at) = delegates(walk, allowed.unwrap_or_default());
+        match &wanted.delegates {
+            Delegates::None => {}
+            Delegates::Listed(names) => {
+                tools.push(CALL.to_owned());
+                tools.extend(names.iter().cloned());
+            }
+            Delegates::All => tools.push(CALL.to_owned()),
+        }
+    }
+    let lines = match &wanted.delegates {
+        Delegates::None => String::new(),
+        Delegates::Listed(names) => format!("\nworkers: [{}]", names.join(", ")),
+        Delegates::All => "\nworkers: [\"*\"]".to_owned(),
+    };
+    walk.reports.add(
+        Diagnostic::warning(Code::Alias, "`toolsets` is read as `tools` and `workers`")
+            .at(&entry.key_span)
+            .help(format!("write:\ntools: [{}]{lines}", tools.join(", "))),
+    );
+    wanted.tools = Some(tools);
+}
