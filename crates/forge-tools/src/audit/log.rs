@@ -113,7 +113,7 @@ struct State {
     dir: Dir,
     file: File,
     /// Holds the lock of the whole log.
-    _first: File,
+    first: File,
     /// Files that are full and may not be on the disk yet.
     full: Vec<File>,
     max_segment_bytes: u64,
@@ -220,6 +220,9 @@ impl Drop for AuditLog {
             // It brings the rest to the disk, and has nobody to tell if it cannot.
             let _ = syncing.join();
         }
+        // Closing would do, but a command that is just being started holds our files too, until it
+        // is another program.
+        let _ = self.shared.lock().first.unlock();
     }
 }
 
@@ -351,7 +354,7 @@ impl State {
         let mut state = State {
             dir,
             file,
-            _first: first,
+            first,
             full: Vec::new(),
             max_segment_bytes: options.max_segment_bytes,
             segment,

@@ -12,7 +12,7 @@ use forge_tools::audit::{
     AuditLog, Break, Integrity, LogOptions, MAX_LINE_BYTES, Place, Sealed, Verified, Verifier,
     segment_name, verify,
 };
-use forge_tools::{Asked, MemoryRecorder, Record, Recorder, Toolbox};
+use forge_tools::{Asked, MemoryRecorder, Record, Recorder, Redactor, Toolbox};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -132,6 +132,32 @@ fn a_call_is_two_lines_and_the_first_is_there_before_the_work() {
     assert_eq!(lines[4]["code"], "OUTSIDE_SANDBOX");
     assert_eq!(lines[4]["events"][0]["event"], "refused");
     assert_eq!(all_segments(dir.path()).integrity, Integrity::Whole);
+}
+
+/// The decision is written before the result is known, so it is cleaned by itself.
+#[test]
+fn no_secret_is_written_before_the_work_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path(), LogOptions::default()).unwrap();
+    let secret = "hunter2-but-longer";
+    let world = World::new();
+    let toolbox = world
+        .builder()
+        .shared_redactor(Arc::new(Redactor::new([("DEPLOY_PASSWORD", secret)])))
+        .recorder(log)
+        .build()
+        .unwrap();
+    let arguments = json!({"path": "/out/a.md", "content": format!("p={secret}")});
+    assert!(call(&toolbox, "write_file", arguments).ok);
+    let text = std::fs::read_to_string(dir.path().join("audit.jsonl")).unwrap();
+    assert!(
+        text.contains("DEPLOY_PASSWORD") && !text.contains(secret),
+        "{text}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(world.host.path().join("out/a.md")).unwrap(),
+        format!("p={secret}")
+    );
 }
 
 /// A recorder that is told of the decision and then finds the disk full.
