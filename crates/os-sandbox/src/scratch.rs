@@ -97,15 +97,35 @@ impl Scratch {
         self.path.join("work")
     }
 
-    /// A link in the working directory.
+    /// A link in the working directory, or in directories of ours in it.
     fn link(&mut self, name: &str, to: &Path) -> Result<(), Error> {
+        let (way, last) = name.rsplit_once('/').unwrap_or(("", name));
+        let way = way.split('/').filter(|part| !part.is_empty());
         directory(&self.top, Path::new("work"))
-            .and_then(|work| Ok(symlinkat(to, &work, name)?))
+            .and_then(|work| {
+                way.map(Path::new).try_fold(work, |at, part| {
+                    match make_at(&at, part) {
+                        // Shared with another link.
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        made => made?,
+                    }
+                    directory(&at, part)
+                })
+            })
+            .and_then(|at| Ok(symlinkat(to, &at, last)?))
             .map_err(|error| {
                 Error::io("could not link a mount into the working directory", error)
             })?;
         self.links.push((name.to_owned(), to.to_owned()));
         Ok(())
+    }
+
+    /// The directories in the working directory that hold links, the outer ones first.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = PathBuf> {
+        self.links.iter().flat_map(|(name, _)| {
+            let slashes = name.match_indices('/');
+            slashes.map(|(end, _)| self.work().join(&name[..end]))
+        })
     }
 
     /// Whether it is as it was made. The links cannot be changed, the rest can.
@@ -121,6 +141,7 @@ impl Scratch {
         let (home, tmp) = (self.home(), self.tmp());
         untouched(&self.path)
             && untouched(&self.work())
+            && self.ways().all(|way| untouched(&way))
             && untouched(&home)
             && untouched(&tmp)
             && empty(&home)

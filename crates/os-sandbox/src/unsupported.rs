@@ -117,11 +117,11 @@ fn directory(command: &Command) -> PathBuf {
         .iter()
         .filter_map(|mount| {
             let rest = std::path::Path::new(cwd)
-                .strip_prefix(mount.shown_at())
+                .strip_prefix(mount.seen_as())
                 .ok()?;
             Some((mount, rest))
         })
-        .max_by_key(|(mount, _)| mount.shown_at().len());
+        .max_by_key(|(mount, _)| mount.seen_as().len());
     match named {
         Some((mount, rest)) => mount.host().join(rest),
         None => base.join(cwd.trim_start_matches("/work").trim_start_matches('/')),

@@ -6,7 +6,7 @@
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -55,6 +55,21 @@ pub(crate) fn absolute(path: &Path) -> Result<OwnedFd, Errno> {
     let top = File::open("/").map_err(|error| errno(&error))?;
     let below = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
     directory(top.as_fd(), below)
+}
+
+/// A file or directory by its absolute path, without a link on the way or at its end.
+pub(crate) fn place(path: &Path) -> Result<OwnedFd, Errno> {
+    let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    let around = absolute(around)?;
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    // With these flags a link is opened as what it is.
+    let place = openat(&around, name, flags, Mode::empty())?;
+    if kind(&fstat(&place)?) == SFlag::S_IFLNK {
+        return Err(Errno::ELOOP);
+    }
+    Ok(place)
 }
 
 /// What a name is; a link is a link.
@@ -125,5 +140,14 @@ mod tests {
         assert!(absolute(&canonical.join("a")).is_ok());
         assert!(absolute(&canonical.join("link")).is_err());
         assert!(absolute(Path::new("relative")).is_err());
+        for (path, want) in [
+            ("a/b", None),
+            ("file", None),
+            ("link", Some(Errno::ELOOP)),
+            ("link/b", Some(Errno::ELOOP)),
+            ("none", Some(Errno::ENOENT)),
+        ] {
+            assert_eq!(place(&canonical.join(path)).err(), want, "{path:?}");
+        }
     }
 }

@@ -17,8 +17,8 @@ use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{BROAD, ETC, Network, PROGRAMS, Place, Policy, System};
 use nix::unistd::geteuid;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -154,9 +154,14 @@ pub(crate) fn compose(
     }
     if !mounts.iter().any(|mount| mount.place == Place::Root) {
         args.all(&["--dir", "/work"]);
-        for mount in mounts.iter().filter(|mount| mount.place == Place::Named) {
-            let name = mount.inside.trim_start_matches('/');
-            args.all(&["--symlink", &mount.inside, &format!("/work/{name}")]);
+        // Of a deeper name the first directory, which all that lie in it share.
+        let names: BTreeSet<&str> = mounts
+            .iter()
+            .filter(|mount| mount.place == Place::Named)
+            .filter_map(|mount| mount.inside.trim_start_matches('/').split('/').next())
+            .collect();
+        for name in names {
+            args.all(&["--symlink", &format!("/{name}"), &format!("/work/{name}")]);
         }
     }
     args.all(&["--remount-ro", "/"]);

@@ -116,6 +116,7 @@ impl PrivateDir {
             && [top, &self.home(), &self.tmp(), &self.work()]
                 .into_iter()
                 .all(is_unmarked)
+            && self.scratch.ways().all(|way| is_unmarked(&way))
     }
 
     pub(crate) fn home(&self) -> PathBuf {

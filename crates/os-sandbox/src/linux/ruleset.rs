@@ -7,7 +7,7 @@ use super::below;
 use super::view::HostMount;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{BROAD, DEVICES, ETC, Network, PROGRAMS, Policy, System, UnixSockets};
+use crate::policy::{BROAD, DEVICES, ETC, Mount, Network, PROGRAMS, Policy, System, UnixSockets};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
@@ -161,7 +161,11 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
         System::Minimal => out.push((read, "/etc")),
         System::BroadRead => {}
     }
-    if links {
+    // What is mounted below can be listed by this too.
+    let lists = |mount: &Mount| {
+        !mount.inside().starts_with("/work/") || mount.access().contains(Access::READ)
+    };
+    if links && policy.mounts().iter().all(lists) {
         out.push((AccessFs::ReadDir.into(), "/work"));
     }
     out.extend(root(policy));

@@ -443,15 +443,13 @@ fn gone(what: &str) -> Error {
 }
 
 fn private_dir(plan: &Plan, mounts: &[HostMount], links: bool) -> Result<Arc<PrivateDir>, Error> {
-    let wanted: Vec<(String, PathBuf)> = mounts
+    let wanted: Vec<(String, PathBuf)> = plan
+        .policy()
+        .mounts()
         .iter()
-        .filter(|mount| links && mount.place == Place::Named)
-        .map(|mount| {
-            (
-                mount.inside.trim_start_matches('/').to_owned(),
-                mount.host.clone(),
-            )
-        })
+        .zip(mounts)
+        .filter(|_| links)
+        .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.host.clone())))
         .collect();
     if plan.policy().leaves() {
         plan.places().share(&wanted)

@@ -1,12 +1,14 @@
 //! How sandbox paths and host paths meet: which directory a mount really is, and where a working
 //! directory or program named by its sandbox path lies under each mechanism.
 
+use super::below;
 use super::private::PrivateDir;
 use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::plan::Backend;
-use crate::policy::{Mount, Place, Policy, check_not_kernel};
+use crate::policy::{Links, Mount, Place, Policy, check_not_kernel};
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, major, minor};
 use std::ffi::OsStr;
@@ -107,13 +109,19 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         )
         .with_hint(hint)
     };
-    let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
-    check_not_kernel(&host)?;
-    let handle = File::options()
-        .read(true)
-        .custom_flags(OFlag::O_PATH.bits())
-        .open(&host)
-        .map_err(failed)?;
+    let (host, handle) = match mount.links() {
+        Links::Followed => {
+            let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
+            check_not_kernel(&host)?;
+            let handle = File::options()
+                .read(true)
+                .custom_flags(OFlag::O_PATH.bits())
+                .open(&host)
+                .map_err(failed)?;
+            (host, handle)
+        }
+        Links::Refused => (mount.host().to_owned(), through_no_link(mount, &failed)?),
+    };
     // What was opened is what was looked at, whatever happened in between.
     let opened =
         std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(failed)?;
@@ -143,6 +151,24 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         handle,
         linked: None,
     })
+}
+
+/// What a path leads to without a link on the way or at its end.
+fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> Result<File, Error> {
+    below::place(mount.host())
+        .map(File::from)
+        .map_err(|errno| match errno {
+            Errno::ELOOP => Error::new(
+                ErrorKind::Enforcement,
+                format!(
+                    "{} ({}) runs through a link now",
+                    mount.host().display(),
+                    mount.shown_at()
+                ),
+            )
+            .with_hint("somebody has replaced a directory on the way; put it back"),
+            errno => failed(errno.into()),
+        })
 }
 
 fn identity(file: &File) -> Result<(u64, u64), Error> {
@@ -221,21 +247,21 @@ impl View<'_> {
             .mounts()
             .iter()
             .zip(self.mounts)
-            .filter(|(mount, _)| path.starts_with(mount.shown_at()))
-            .max_by_key(|(mount, _)| mount.shown_at().len());
+            .filter(|(mount, _)| path.starts_with(mount.seen_as()))
+            .max_by_key(|(mount, _)| mount.seen_as().len());
         let (mount, host) = named?;
-        let rest = path.strip_prefix(mount.shown_at()).ok()?;
+        let rest = path.strip_prefix(mount.seen_as()).ok()?;
         let base = if self.moved() {
             PathBuf::from(&host.inside)
         } else {
             host.host.clone()
         };
         let placed = join(base, rest);
-        // Under a root mount every absolute path could be meant; only what is there is.
-        if mount.shown_at() == "/" && !join(host.host.clone(), rest).exists() {
-            return None;
+        match host.place {
+            // Every absolute path could be meant, or one of the system; only what is there is.
+            Place::Root | Place::InWork => join(host.host.clone(), rest).exists().then_some(placed),
+            Place::Named | Place::CarvedFrom(_) => Some(placed),
         }
-        Some(placed)
     }
 
     /// Whether mounts appear at their sandbox paths.

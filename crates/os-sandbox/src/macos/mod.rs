@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind};
 use crate::plain;
 use crate::plan::{Backend, Plan, Requirement};
 use crate::policy::{
-    DEFAULT_PATH, Limits, Network, Place, Policy, Survivors, UnixSockets, check_not_kernel,
+    DEFAULT_PATH, Limits, Links, Mount, Network, Place, Policy, Survivors, UnixSockets,
+    check_not_kernel,
 };
 use crate::proof::Check;
 use crate::scratch::Scratch;
@@ -73,11 +74,7 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
     };
-    let real: Vec<PathBuf> = policy
-        .mounts()
-        .iter()
-        .map(|mount| real(mount.host(), mount.shown_at()))
-        .collect::<Result<_, _>>()?;
+    let real: Vec<PathBuf> = policy.mounts().iter().map(real).collect::<Result<_, _>>()?;
     let private = Scratch::with(&links(policy, &real))?;
     let (home, tmp, work) = (private.home(), private.tmp(), private.work());
     let view = View {
@@ -197,17 +194,24 @@ fn probe(support: &Support) -> Result<Finding<()>, Error> {
     ))
 }
 
-/// The mount's directory with links followed.
-fn real(host: &Path, shown_at: &str) -> Result<PathBuf, Error> {
-    let real = std::fs::canonicalize(host).map_err(|error| {
-        Error::io(
-            format!("could not open {} ({shown_at})", host.display()),
-            error,
-        )
-        .with_hint("create the directory, or take the mount out")
+/// The mount's directory with links followed, if any may be there. The profile names this path, and
+/// the kernel compares it with where it gets to: a link that is put in the way later leads to a
+/// place that the profile does not name.
+fn real(mount: &Mount) -> Result<PathBuf, Error> {
+    let named = || format!("{} ({})", mount.host().display(), mount.shown_at());
+    let real = std::fs::canonicalize(mount.host()).map_err(|error| {
+        Error::io(format!("could not open {}", named()), error)
+            .with_hint("create the directory, or take the mount out")
     })?;
     check_not_kernel(&real)?;
-    Ok(real)
+    match mount.links() {
+        Links::Refused if real != mount.host() => Err(Error::new(
+            ErrorKind::Enforcement,
+            format!("{} runs through a link now", named()),
+        )
+        .with_hint("somebody has replaced a directory on the way; put it back")),
+        Links::Refused | Links::Followed => Ok(real),
+    }
 }
 
 /// Links in the working directory, which a root mount does without.
@@ -217,11 +221,7 @@ fn links(policy: &Policy, real: &[PathBuf]) -> Vec<(String, PathBuf)> {
         return Vec::new();
     }
     mounts()
-        .filter(|(mount, _)| mount.place() == Place::Named)
-        .map(|(mount, real)| {
-            let name = mount.inside().trim_start_matches('/');
-            (name.to_owned(), real.clone())
-        })
+        .filter_map(|(mount, real)| Some((mount.in_work()?.to_owned(), real.clone())))
         .collect()
 }
 

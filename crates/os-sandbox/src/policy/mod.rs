@@ -18,7 +18,7 @@ pub(crate) use git::OBEYED;
 pub(crate) use guards::Pattern;
 pub use limits::Limits;
 pub use mounts::Mount;
-pub(crate) use mounts::{Place, check_not_kernel};
+pub(crate) use mounts::{Links, Place, check_not_kernel};
 pub use network::Network;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;
@@ -66,6 +66,9 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The most mounts that a policy can have, parts with an access of their own included.
+    pub const MAX_MOUNTS: usize = mounts::MAX_MOUNTS;
+
     /// Starts with nothing but the minimal system, no network, a clean environment and limits.
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
@@ -179,6 +182,10 @@ impl Policy {
             text.extend_from_slice(mount.shown_at().as_bytes());
             text.push(0);
             text.extend_from_slice(mount.access().to_string().as_bytes());
+            match mount.links() {
+                Links::Followed => {}
+                Links::Refused => text.extend_from_slice(b"\0resolved"),
+            }
             text.push(b'\n');
         }
         for (name, patterns) in [("protect", &self.protect), ("hide", &self.hide)] {
@@ -305,7 +312,7 @@ pub(crate) struct Narrowed {
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct PolicyBuilder {
-    mounts: Vec<(PathBuf, String, Access)>,
+    mounts: Vec<mounts::Wanted>,
     system: System,
     network: Network,
     unix_sockets: UnixSockets,
@@ -320,14 +327,51 @@ pub struct PolicyBuilder {
 
 impl PolicyBuilder {
     /// Shows the host directory or file `host` at `shown_at`: `/` for the root mount, `/name`,
-    /// or a part of another mount with an access of its own.
+    /// or a part of another mount with an access of its own. Without a root mount also deeper:
+    /// `/data/out`, or `/work/src` for a part of what would be the root mount; the directories on
+    /// the way are read-only and hold nothing else.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/project/lib", "/work/lib", Access::READ);
+    /// assert_eq!(policy.build()?.mounts()[0].inside(), "/work/lib");
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
     pub fn mount(
-        mut self,
+        self,
         host: impl Into<PathBuf>,
         shown_at: impl Into<String>,
         access: Access,
     ) -> Self {
-        self.mounts.push((host.into(), shown_at.into(), access));
+        self.add(host.into(), shown_at.into(), access, Links::Followed)
+    }
+
+    /// The same for a path whose links the caller has followed before: at each start it is reached
+    /// without following any. One that somebody has put in its way since, who may write around it,
+    /// refuses the start.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let host = std::path::Path::new(".").canonicalize().unwrap();
+    /// let policy = Policy::builder().mount_resolved(host, "/", Access::READ).build()?;
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn mount_resolved(
+        self,
+        host: impl Into<PathBuf>,
+        shown_at: impl Into<String>,
+        access: Access,
+    ) -> Self {
+        self.add(host.into(), shown_at.into(), access, Links::Refused)
+    }
+
+    fn add(mut self, host: PathBuf, shown_at: String, access: Access, links: Links) -> Self {
+        self.mounts.push(mounts::Wanted {
+            host,
+            shown_at,
+            access,
+            links,
+        });
         self
     }
 

@@ -1,7 +1,10 @@
-//! Which host directory a command sees under which name. Three forms, told apart once, here:
+//! Which host directory a command sees under which name. Four forms, told apart once, here:
 //!
 //! - the root mount, `/`, appears at `/work`, the working directory;
-//! - a named mount, `/data`, appears at `/data`, and as `data` in the working directory;
+//! - a named mount, `/data`, appears at `/data`, and as `data` in the working directory; a deeper
+//!   name, `/data/out`, the same, in a read-only `/data` that holds only the way to it;
+//! - `/work/src/lib` appears there, in a read-only `/work` that holds only the way to it: a part of
+//!   what would be the root mount, for whoever is shown no more of it;
 //! - a carve-out, `/data/out` or `/vendor` of a root mount, is a part of another mount with an
 //!   access of its own; its host path must be that part.
 
@@ -19,7 +22,10 @@ const RESERVED: [&str; 18] = [
 const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Bound on the mounts of one policy; bubblewrap takes 9000 arguments in all.
-pub(crate) const MAX_MOUNTS: usize = 256;
+pub(super) const MAX_MOUNTS: usize = 256;
+
+/// Where the root mount appears, and the parts of one that is not shown.
+const WORK: &str = "/work";
 
 /// A host directory or file, the name it is shown at, and what may be done with it.
 ///
@@ -36,15 +42,35 @@ pub struct Mount {
     host: PathBuf,
     shown_at: String,
     access: Access,
+    links: Links,
     place: Place,
     inside: String,
 }
 
-/// Which of the three forms a mount has.
+/// What becomes of links in the host path of a mount, at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    Followed,
+    /// The caller has followed them: one that is there now was put there since.
+    Refused,
+}
+
+/// A mount as it was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) host: PathBuf,
+    pub(super) shown_at: String,
+    pub(super) access: Access,
+    pub(super) links: Links,
+}
+
+/// Which of the four forms a mount has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Root,
     Named,
+    /// Somewhere below `/work`, without a root mount.
+    InWork,
     /// Index of the mount that it is a part of.
     CarvedFrom(usize),
 }
@@ -56,7 +82,7 @@ impl Mount {
         &self.host
     }
 
-    /// The name in the policy: `/`, `/name`, or a path below one of them.
+    /// The name in the policy: `/`, `/name`, or a path below one of them or below `/work`.
     #[must_use]
     pub fn shown_at(&self) -> &str {
         &self.shown_at
@@ -77,10 +103,32 @@ impl Mount {
     pub(crate) fn place(&self) -> Place {
         self.place
     }
+
+    pub(crate) fn links(&self) -> Links {
+        self.links
+    }
+
+    /// The name that somebody who looks at the working directory as `/` has for it: `/src` for
+    /// `/work/src`.
+    pub(crate) fn seen_as(&self) -> &str {
+        match self.shown_at.strip_prefix(WORK) {
+            // A directory called `work` in a root mount is shown at /work/work.
+            Some(rest) if rest.starts_with('/') && self.inside == self.shown_at => rest,
+            _ => &self.shown_at,
+        }
+    }
+
+    /// Its name in a working directory that is ours, where one stands for it.
+    pub(crate) fn in_work(&self) -> Option<&str> {
+        match self.place {
+            Place::Named | Place::InWork => Some(self.seen_as().trim_start_matches('/')),
+            Place::Root | Place::CarvedFrom(_) => None,
+        }
+    }
 }
 
 /// Turns what the builder collected into mounts, or says which of them makes no sense.
-pub(crate) fn resolve(wanted: &[(PathBuf, String, Access)]) -> Result<Vec<Mount>, Error> {
+pub(super) fn resolve(wanted: &[Wanted]) -> Result<Vec<Mount>, Error> {
     if wanted.len() > MAX_MOUNTS {
         return Err(Error::new(
             crate::error::ErrorKind::Limit,
@@ -88,8 +136,9 @@ pub(crate) fn resolve(wanted: &[(PathBuf, String, Access)]) -> Result<Vec<Mount>
         ));
     }
     let mut parsed = Vec::with_capacity(wanted.len());
-    for (host, shown_at, access) in wanted {
-        parsed.push((check_host(host)?, check_shown(shown_at)?, *access));
+    for one in wanted {
+        let (host, shown_at) = (check_host(&one.host)?, check_shown(&one.shown_at)?);
+        parsed.push((host, shown_at, one.access));
     }
     for (index, (host, shown_at, _)) in parsed.iter().enumerate() {
         for (other_host, other_shown, _) in &parsed[..index] {
@@ -108,11 +157,11 @@ pub(crate) fn resolve(wanted: &[(PathBuf, String, Access)]) -> Result<Vec<Mount>
     for (index, (host, shown_at, access)) in parsed.iter().enumerate() {
         let place = place_of(&parsed, index)?;
         let inside = match place {
-            Place::Root => "/work".to_owned(),
-            Place::Named => shown_at.clone(),
+            Place::Root => WORK.to_owned(),
+            Place::Named | Place::InWork => shown_at.clone(),
             Place::CarvedFrom(outer) => {
                 if outermost(&parsed, outer)? == Place::Root {
-                    format!("/work{shown_at}")
+                    format!("{WORK}{shown_at}")
                 } else {
                     shown_at.clone()
                 }
@@ -122,11 +171,41 @@ pub(crate) fn resolve(wanted: &[(PathBuf, String, Access)]) -> Result<Vec<Mount>
             host: host.clone(),
             shown_at: shown_at.clone(),
             access: *access,
+            links: wanted[index].links,
             place,
             inside,
         });
     }
+    refuse_meeting(&mounts)?;
     Ok(mounts)
+}
+
+/// In the working directory `/data` and `/data/out` are one name, and `/work/data` is another.
+fn refuse_meeting(mounts: &[Mount]) -> Result<(), Error> {
+    let placed: Vec<(&Mount, &str)> = mounts
+        .iter()
+        .filter_map(|mount| Some((mount, mount.in_work()?)))
+        .collect();
+    let first = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+    for (index, (one, name)) in placed.iter().enumerate() {
+        for (other, other_name) in &placed[..index] {
+            let meet = match one.place == other.place {
+                true => {
+                    Path::new(name).starts_with(other_name)
+                        || Path::new(other_name).starts_with(name)
+                }
+                false => first(name) == first(other_name),
+            };
+            if meet {
+                return Err(Error::invalid(format!(
+                    "{} and {} meet in the working directory",
+                    one.shown_at, other.shown_at
+                ))
+                .with_hint("a mount in another one must be a part of it on the host too"));
+            }
+        }
+    }
+    Ok(())
 }
 
 type Parsed = (PathBuf, String, Access);
@@ -154,15 +233,20 @@ fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
     if let Some(outer) = best {
         return Ok(Place::CarvedFrom(outer));
     }
-    let name = shown_at.trim_start_matches('/');
-    if name.contains('/') {
+    let mut names = shown_at.trim_start_matches('/').split('/');
+    let name = names.next().unwrap_or_default();
+    let deeper = names.next().is_some();
+    let in_work = deeper && name == WORK.trim_start_matches('/');
+    let root = all.iter().any(|(_, other, _)| other == "/");
+    if deeper && root {
         return Err(
             Error::invalid(format!("{shown_at} is not a part of another mount")).with_hint(
-                "a name has one component, such as /data; deeper ones are parts of a mount",
+                "beside a root mount a name has one component, such as /data; deeper ones are \
+                 parts of a mount",
             ),
         );
     }
-    if RESERVED.contains(&name) {
+    if RESERVED.contains(&name) && !in_work {
         return Err(
             Error::invalid(format!("{shown_at} is a reserved name")).with_hint(format!(
                 "the system lives at /{}; choose another name",
@@ -177,7 +261,7 @@ fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
             ),
         );
     }
-    Ok(Place::Named)
+    Ok(if in_work { Place::InWork } else { Place::Named })
 }
 
 /// Follows carve-outs of carve-outs; each step has a shorter name, so it ends.
@@ -186,7 +270,7 @@ fn outermost(all: &[Parsed], index: usize) -> Result<Place, Error> {
     for _ in 0..MAX_MOUNTS {
         match place {
             Place::CarvedFrom(outer) => place = place_of(all, outer)?,
-            Place::Root | Place::Named => break,
+            Place::Root | Place::Named | Place::InWork => break,
         }
     }
     Ok(place)
@@ -255,7 +339,12 @@ mod tests {
     fn inside(wanted: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let wanted: Vec<_> = wanted
             .iter()
-            .map(|(host, shown)| (PathBuf::from(host), (*shown).to_owned(), Access::READ))
+            .map(|(host, shown)| Wanted {
+                host: PathBuf::from(host),
+                shown_at: (*shown).to_owned(),
+                access: Access::READ,
+                links: Links::Followed,
+            })
             .collect();
         resolve(&wanted)
             .map(|mounts| mounts.iter().map(|m| m.inside().to_owned()).collect())
@@ -282,6 +371,18 @@ mod tests {
             ok(&[("/p", "/"), ("/p/usr", "/usr")]),
             ["/work", "/work/usr"]
         );
+        assert_eq!(
+            ok(&[("/p/src/lib", "/work/src/lib"), ("/p/lib", "/work/lib")]),
+            ["/work/src/lib", "/work/lib"]
+        );
+        assert_eq!(
+            ok(&[("/p/lib", "/work/lib"), ("/p/lib/a", "/work/lib/a")]),
+            ["/work/lib", "/work/lib/a"]
+        );
+        assert_eq!(
+            ok(&[("/d/a/b", "/data/a/b"), ("/d/c", "/data/c")]),
+            ["/data/a/b", "/data/c"]
+        );
     }
 
     #[test]
@@ -294,7 +395,15 @@ mod tests {
             &[("/sys", "/data")],
             &[("/a", "data")],
             &[("/a", "/usr")],
-            &[("/a", "/a/b")],
+            &[("/a", "/usr/b")],
+            &[("/a", "/work")],
+            &[("/p", "/"), ("/a", "/a/b")],
+            &[("/p", "/"), ("/a", "/work/b")],
+            &[("/a", "/a"), ("/b", "/a/b")],
+            &[("/b", "/a/b"), ("/a", "/a")],
+            &[("/a", "/work/a"), ("/b", "/work/a/b")],
+            &[("/a", "/work/a/c"), ("/b", "/a")],
+            &[("/a", "/work/a/c"), ("/b", "/a/b")],
             &[("/a", "/..")],
             &[("/a", "/x\0y")],
             &[("/a", "/x"), ("/b", "/x/")],

@@ -86,12 +86,15 @@ impl View<'_> {
         }
         let mounts = self.policy.mounts().iter().zip(self.real);
         let (mount, real) = mounts
-            .filter(|(mount, _)| path.starts_with(mount.shown_at()))
-            .max_by_key(|(mount, _)| mount.shown_at().len())?;
-        let rest = path.strip_prefix(mount.shown_at()).ok()?;
+            .filter(|(mount, _)| path.starts_with(mount.seen_as()))
+            .max_by_key(|(mount, _)| mount.seen_as().len())?;
+        let rest = path.strip_prefix(mount.seen_as()).ok()?;
         let placed = join(real.clone(), rest);
-        // Under a root mount every absolute path could be meant; only what is there is.
-        (mount.shown_at() != "/" || exists(&placed)).then_some(placed)
+        match mount.place() {
+            // Every absolute path could be meant, or one of the system; only what is there is.
+            Place::Root | Place::InWork => exists(&placed).then_some(placed),
+            Place::Named | Place::CarvedFrom(_) => Some(placed),
+        }
     }
 }
 

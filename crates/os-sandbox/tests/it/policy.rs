@@ -101,12 +101,22 @@ fn what_makes_no_sense_is_told() {
     name the directories, or use the broad-read system profile
     ");
     let error = Policy::builder()
+        .mount("/p", "/", Access::ALL)
         .mount("/a", "/data/x", Access::READ)
         .build()
         .unwrap_err();
     insta::assert_snapshot!(refused(error), @r"
     /data/x is not a part of another mount
-    a name has one component, such as /data; deeper ones are parts of a mount
+    beside a root mount a name has one component, such as /data; deeper ones are parts of a mount
+    ");
+    let error = Policy::builder()
+        .mount("/p/data/x", "/work/data/x", Access::ALL)
+        .mount("/a", "/data", Access::READ)
+        .build()
+        .unwrap_err();
+    insta::assert_snapshot!(refused(error), @r"
+    /data and /work/data/x meet in the working directory
+    a mount in another one must be a part of it on the host too
     ");
     let hook = Environment::clean().pass("LD_PRELOAD");
     let error = Policy::builder().env(hook).build().unwrap_err();

@@ -38,6 +38,8 @@ mod matrix;
 #[cfg(target_os = "linux")]
 mod outcome;
 #[cfg(target_os = "linux")]
+mod parts;
+#[cfg(target_os = "linux")]
 mod pins;
 #[cfg(target_os = "linux")]
 mod probe;
@@ -212,6 +214,7 @@ fn tests() -> Vec<Test> {
             #[cfg(feature = "tokio")]
             ("async", asynchronous::all),
             ("pins", pins::all),
+            ("parts", parts::all),
             ("survivors", survivors::all),
             ("commands", commands::all),
             ("inputs", inputs::all),
@@ -236,7 +239,7 @@ fn tests() -> Vec<Test> {
         }
         for &(name, set) in sets {
             // Who makes the mounts inside mounts is no business of the others.
-            if by_path && !matches!(name, "pins" | "commands") {
+            if by_path && !matches!(name, "pins" | "parts" | "commands") {
                 continue;
             }
             out.push(case(mechanism, name, set));
