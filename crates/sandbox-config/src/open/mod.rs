@@ -8,3 +8,5 @@ pub(crate) mod guards;
 pub(crate) mod host_dirs;
 #[cfg(feature = "process")]
 mod process;
+#[cfg(feature = "process")]
+mod shown;

@@ -10,6 +10,7 @@ use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
 use crate::open::guards::{Guards, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
+use crate::open::shown::shown_at;
 
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and
@@ -29,7 +30,8 @@ impl Grant {
     /// ```
     ///
     /// # Errors
-    /// A directory is absent, or the mounts make no policy.
+    /// A directory is absent, there are more mounts than a policy can have
+    /// ([`Policy::MAX_MOUNTS`]), or they make no policy.
     pub fn policy(&self) -> Result<Policy, GrantError> {
         for mount in self.mounts().filter(|mount| mount.usable()) {
             ensure(mount).map_err(|error| error.shown_by(self.front))?;
@@ -69,6 +71,7 @@ impl Grant {
             })
             .env(self.variables())
             .limits(self.command_limits());
+        let mut count = 0_usize;
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
@@ -82,13 +85,28 @@ impl Grant {
                 Mode::ReadWrite if !own.everything => Access::ALL,
                 Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
             };
-            builder = builder.mount(mount.host(), &mount.target, access);
+            // The path was resolved when the config was read. Whoever may write around it, such as
+            // another worker, does not get to lead this one elsewhere.
+            builder = builder.mount_resolved(mount.host(), shown_at(self, mount), access);
+            count += 1;
             for part in self.unused_parts(mount) {
-                builder = builder.mount(part.host(), &part.target, Access::NONE);
+                builder = builder.mount_resolved(part.host(), shown_at(self, part), Access::NONE);
+                count += 1;
             }
             protected.extend(mount.own_files.iter().map(|pattern| anywhere(pattern)));
             protected.extend(own.inside);
             hidden.extend(hides.inside);
+        }
+        if count > Policy::MAX_MOUNTS {
+            return Err(GrantError {
+                target: "the mounts".into(),
+                why: format!(
+                    "there are {count}, parts that are held without being used included, and \
+                     commands can be shown at most {}",
+                    Policy::MAX_MOUNTS
+                ),
+                host: None,
+            });
         }
         for pattern in protected {
             builder = builder.protect(pattern);

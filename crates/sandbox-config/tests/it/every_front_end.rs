@@ -145,7 +145,11 @@ impl Can {
         });
         Can {
             files: Some(list.collect()),
-            policy: grant.policy().ok(),
+            policy: Some(
+                grant
+                    .policy()
+                    .expect("commands are shown what file tools are"),
+            ),
         }
     }
 

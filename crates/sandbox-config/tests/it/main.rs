@@ -30,5 +30,7 @@ mod directories;
 #[cfg(all(feature = "files", feature = "process"))]
 mod every_front_end;
 #[cfg(feature = "process")]
+mod parts;
+#[cfg(feature = "process")]
 mod policies;
 mod review;
