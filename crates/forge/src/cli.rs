@@ -526,9 +526,10 @@ Examples:
   forge run reviewer 'look at the last change'
   forge run --trust examples/dep-audit
 
-WORKER is a name; a directory runs the entry worker of the project in it.")]
+WORKER is a name; a directory runs the entry worker of the project in it. A worker file that
+belongs to no project runs without files and commands.")]
 pub(crate) struct Run {
-    /// A worker's name, or a project's directory.
+    /// A worker's name, a worker file, or a project's directory.
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// What the worker is to do.

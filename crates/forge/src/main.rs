@@ -17,6 +17,7 @@ mod runs;
 mod show;
 mod signals;
 mod stderr;
+mod subject;
 mod topics;
 mod trust_store;
 

@@ -1,11 +1,11 @@
 //! `forge run`: a worker, and the workers that it calls, driven by a model.
 
 use std::io::Write as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use forge_runtime::{Attempts, End, Model as _, Playbook, RunReport, Scripted, Session};
-use sandbox_config::{Project, WithoutFile, Worker};
+use sandbox_config::{Project, Worker};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -16,26 +16,18 @@ use crate::gather;
 use crate::run_dir::{self, RunDir};
 use crate::show::Watcher;
 use crate::stderr::say;
+use crate::subject::{Chosen, chosen};
 
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 2 * 1024 * 1024;
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
-    let (start, name) = subject(global, args.worker.as_deref());
-    let project = gather::project(global, ambient, start, WithoutFile::DefaultZones)?;
-    let name = name.unwrap_or_else(|| project.entry().to_owned());
-    let worker = project.worker(&name).map_err(|mistakes| match args.worker.as_deref() {
-        // A path that is no directory was meant as one.
-        Some(word) if word.contains('/') => Failure::new(
-            Exit::Usage,
-            "run.subject",
-            format!("there is neither a directory `{word}` nor a worker of that name"),
-        )
-        .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
-        Some(_) | None => mistakes.into(),
-    })?;
-    let workers = project.workers()?;
-    let grant = gather::entry_grant(&project, &worker)?;
+    let Chosen {
+        project,
+        worker,
+        grant,
+        workers,
+    } = chosen(global, args, ambient)?;
     let model = model(args, ambient, &project, &worker)?;
     if !worker.runs_on(&model.name()) {
         return Err(Failure::new(
@@ -94,19 +86,6 @@ fn ending(report: Option<&RunReport>) -> String {
         .ok()
         .and_then(|end| end.get("end")?.as_str().map(ToOwned::to_owned));
     word.unwrap_or_else(|| "ended".to_owned())
-}
-
-/// A directory is a project to start in; anything else is a worker's name.
-fn subject(global: &Global, worker: Option<&str>) -> (Option<PathBuf>, Option<String>) {
-    let Some(word) = worker else {
-        return (None, None);
-    };
-    let base = global.directory.as_deref().unwrap_or(Path::new("."));
-    if base.join(word).is_dir() {
-        (Some(PathBuf::from(word)), None)
-    } else {
-        (None, Some(word.to_owned()))
-    }
 }
 
 /// The flag, else the worker's own, else the project's.

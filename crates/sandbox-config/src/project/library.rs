@@ -137,8 +137,13 @@ impl Library {
         Ok(files)
     }
 
-    fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
-        let shown = show(&self.show_from, file);
+    /// A file as messages show it.
+    pub(crate) fn shown(&self, file: &Path) -> String {
+        show(&self.show_from, file)
+    }
+
+    pub(crate) fn read(&self, file: &Path, ceiling: &Grant) -> Result<Worker, Diagnostics> {
+        let shown = self.shown(file);
         let text =
             read(file, &shown, Layer::Project).map_err(|problem| Diagnostics::from(*problem))?;
         let mut walk = Walk::new(&self.sources, &self.project);

@@ -1,5 +1,6 @@
 //! A project: its file walked once, into a ceiling that every worker's rights are a meet of.
 
+mod alone;
 pub(crate) mod ceiling;
 pub(crate) mod confinement;
 pub(crate) mod discover;

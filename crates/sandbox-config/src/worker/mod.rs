@@ -242,6 +242,11 @@ pub(crate) fn bad_name(name: &str) -> Diagnostic {
     )
 }
 
+/// The keys of a worker's text, if it has the form of one.
+pub(crate) fn front_matter(text: &str) -> Option<&str> {
+    split(text).ok().map(|(front, _)| front)
+}
+
 /// Read one worker's text. `None`: what is wrong has been noted.
 pub(crate) fn parse(
     walk: &mut Walk<'_>,

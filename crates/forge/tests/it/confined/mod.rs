@@ -9,6 +9,7 @@ mod hosts;
 mod isolation;
 mod keys;
 mod mcp;
+mod parts;
 mod stopping;
 
 use std::path::PathBuf;

@@ -1,0 +1,118 @@
+//! What `forge run` is told to run: a worker's name, a worker file, a project's directory, or
+//! nothing at all.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_config::{Grant, Project, WithoutFile, Worker};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Run};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+
+/// Who runs, with what, and whom it may find.
+pub(crate) struct Chosen {
+    pub(crate) project: Project,
+    pub(crate) worker: Worker,
+    pub(crate) grant: Grant,
+    pub(crate) workers: Vec<Worker>,
+}
+
+pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<Chosen, Failure> {
+    let subject = subject(global, args.worker.as_deref());
+    let start = match &subject {
+        Subject::Entry | Subject::Named(_) => None,
+        Subject::Project(dir) => Some(dir.clone()),
+        Subject::File(file) => file.parent().map(Path::to_path_buf),
+    };
+    let project = gather::project(global, ambient, start, WithoutFile::DefaultZones)?;
+    let worker = match &subject {
+        Subject::File(file) => {
+            let file = base(global).join(file);
+            if project.file().is_none() {
+                return alone(project, &file);
+            }
+            of_project(&project, &file)?
+        }
+        Subject::Entry | Subject::Project(_) => project.worker(project.entry())?,
+        Subject::Named(name) => project.worker(name).map_err(|mistakes| {
+            // A path that is no directory was meant as one.
+            match name.contains('/') {
+                true => Failure::new(
+                    Exit::Usage,
+                    "run.subject",
+                    format!("there is neither a directory `{name}` nor a worker of that name"),
+                )
+                .hint("a directory runs the entry worker of the project in it; `forge worker list` shows the workers here"),
+                false => mistakes.into(),
+            }
+        })?,
+    };
+    Ok(Chosen {
+        workers: project.workers()?,
+        grant: gather::entry_grant(&project, &worker)?,
+        worker,
+        project,
+    })
+}
+
+/// No project says what such a worker may touch, so it touches nothing.
+fn alone(project: Project, file: &Path) -> Result<Chosen, Failure> {
+    let (worker, grant) = project.worker_alone(file)?;
+    Ok(Chosen {
+        project,
+        worker,
+        grant,
+        workers: Vec::new(),
+    })
+}
+
+/// The worker of a project that is in this file.
+fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
+    let same = file.canonicalize().ok();
+    let found = project.workers()?.into_iter().find(|worker| {
+        let own = worker.file().canonicalize().ok();
+        own.is_some() && own == same
+    });
+    found.ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            "run.subject",
+            format!(
+                "`{}` is no worker of the project in {}",
+                file.display(),
+                project.dir().display()
+            ),
+        )
+        .hint("move it into one of the project's `worker_paths`, or run it without files by --no-config")
+    })
+}
+
+/// What is to run.
+enum Subject {
+    Entry,
+    /// The entry worker of the project there.
+    Project(PathBuf),
+    /// A worker file.
+    File(PathBuf),
+    Named(String),
+}
+
+/// No worker's name holds a dot.
+fn subject(global: &Global, worker: Option<&str>) -> Subject {
+    let Some(word) = worker else {
+        return Subject::Entry;
+    };
+    let there = base(global).join(word);
+    if there.is_dir() {
+        Subject::Project(PathBuf::from(word))
+    } else if word.ends_with(".worker") && there.exists() {
+        Subject::File(PathBuf::from(word))
+    } else {
+        Subject::Named(word.to_owned())
+    }
+}
+
+fn base(global: &Global) -> &Path {
+    global.directory.as_deref().unwrap_or(Path::new("."))
+}

@@ -1,0 +1,100 @@
+//! A worker file that belongs to no project. Nobody has said what it may touch, so it may touch
+//! nothing (F001-15): least of all the directory in which somebody happens to start it.
+
+use std::path::Path;
+
+use crate::grant::Grant;
+use crate::grant::declaration::{Declaration, MountWish};
+use crate::grant::network::NetworkAccess;
+use crate::project::Project;
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::read::read;
+use crate::syntax::text::Layer;
+use crate::syntax::yaml::{self, Value};
+use crate::worker::{Worker, front_matter};
+
+impl Project {
+    /// A worker in a file that is on no search path, and what it holds when a person starts it by
+    /// that file: no files, no commands, no network. What it says of commands and of the network
+    /// is nothing that anybody could give it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let file = dir.path().join("haiku.worker");
+    /// use sandbox_config::{load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// std::fs::write(&file, "---\n---\nWrite a haiku.\n").unwrap();
+    /// let (worker, grant) = project.worker_alone(&file).unwrap();
+    /// assert_eq!(worker.name(), "haiku");
+    /// assert!(grant.mounts().next().is_none() && grant.shell().is_none());
+    ///
+    /// std::fs::write(&file, "---\nsandbox: { restrict: / }\n---\nWrite a haiku.\n").unwrap();
+    /// let mistake = project.worker_alone(&file).unwrap_err().to_string();
+    /// assert!(mistake.contains("a worker that is run by its file has no files"));
+    /// ```
+    ///
+    /// # Errors
+    /// The file holds mistakes, or asks for directories.
+    pub fn worker_alone(&self, file: &Path) -> Result<(Worker, Grant), Diagnostics> {
+        self.refuse_directories(file)?;
+        let nothing = Grant {
+            mounts: [].into(),
+            pool: None,
+            network: NetworkAccess::Denied,
+            shell: None,
+            ..self.ceiling.clone()
+        };
+        let worker = self.library.read(file, &nothing)?;
+        let wish = Declaration {
+            mounts: MountWish::Nothing,
+            network: None,
+            shell: None,
+            ..worker.declaration().clone()
+        };
+        match nothing.child(&wish) {
+            Ok(grant) => Ok((worker, grant)),
+            Err(escalation) => {
+                let message = escalation.for_person();
+                Err(Diagnostic::error(Code::ExceedsParent, message)
+                    .in_file(worker.shown())
+                    .into())
+            }
+        }
+    }
+
+    /// Before anything else is read: which forms the key may have depends on a project, and the
+    /// answer would be about one that is not there.
+    fn refuse_directories(&self, file: &Path) -> Result<(), Diagnostics> {
+        let shown = self.library.shown(file);
+        let text = read(file, &shown, Layer::Project).map_err(|one| Diagnostics::from(*one))?;
+        let Some(front) = front_matter(&text.text) else {
+            return Ok(());
+        };
+        // What is wrong with it is said by whoever reads all of it.
+        let Ok(Some(root)) = yaml::parse_part(&text, front) else {
+            return Ok(());
+        };
+        let Value::Map(entries) = &root.value else {
+            return Ok(());
+        };
+        let asks = entries.iter().find(|entry| {
+            let mapping = matches!(&entry.node.value, Value::Map(keys) if !keys.is_empty());
+            entry.key == "sandbox" && mapping
+        });
+        match asks {
+            None => Ok(()),
+            Some(entry) => Err(Diagnostic::error(
+                Code::ExceedsParent,
+                "a worker that is run by its file has no files",
+            )
+            .at(&entry.key_span)
+            .label("asks for directories")
+            .note("only a project says which directories there are; the working directory is none")
+            .help(
+                "make a project with `forge init`, move the worker into its `workers` directory, \
+                 and run it by name",
+            )
+            .into()),
+        }
+    }
+}
