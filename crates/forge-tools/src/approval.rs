@@ -1,5 +1,7 @@
 //! Who answers when a person has to agree.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::call::Caller;
@@ -123,6 +125,14 @@ pub enum Answer {
         /// Why not.
         reason: String,
     },
+    /// Nobody has answered yet, and the question stays open: the same call goes ahead once
+    /// somebody has agreed.
+    Later {
+        /// Why there is no answer yet.
+        reason: String,
+        /// How it is answered; the model sees it.
+        hint: String,
+    },
 }
 
 impl Answer {
@@ -130,7 +140,7 @@ impl Answer {
     pub fn allows(&self) -> bool {
         match self {
             Answer::AllowOnce { .. } | Answer::AllowForRun { .. } => true,
-            Answer::Deny { .. } | Answer::Unanswered { .. } => false,
+            Answer::Deny { .. } | Answer::Unanswered { .. } | Answer::Later { .. } => false,
         }
     }
 }
@@ -150,6 +160,60 @@ impl Answer {
 pub trait Approver: Send + Sync + 'static {
     /// Asks, and waits for the answer.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer>;
+
+    /// This one, and where it finds nobody, `next`.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    /// use forge_tools::{ApprovalRequest, Approver, AssumeYes, Caller, NobodyAnswers};
+    /// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
+    /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
+    /// #   runner: "os", network: false, reasons: vec![], confined: true,
+    /// #   only_a_person: false };
+    /// let both = NobodyAnswers::because("no terminal").or_else(AssumeYes::confined());
+    /// assert!(rt.block_on(both.ask(&request)).allows());
+    /// ```
+    fn or_else<N: Approver>(self, next: N) -> OrElse<Self, N>
+    where
+        Self: Sized,
+    {
+        OrElse { first: self, next }
+    }
+}
+
+impl Approver for Arc<dyn Approver> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        (**self).ask(request)
+    }
+}
+
+/// Two approvers, of which the second is asked where the first finds nobody. What somebody
+/// has answered, a no as well, is never asked again.
+///
+/// ```
+/// use forge_tools::{Approver as _, HostAnswers, NobodyAnswers, OrElse};
+/// let both: OrElse<NobodyAnswers, HostAnswers> =
+///     NobodyAnswers::because("no terminal").or_else(HostAnswers);
+/// # let _ = both;
+/// ```
+#[derive(Debug, Clone)]
+pub struct OrElse<A, B> {
+    first: A,
+    next: B,
+}
+
+impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            match self.first.ask(request).await {
+                Answer::Unanswered { .. } => self.next.ask(request).await,
+                answer @ (Answer::AllowOnce { .. }
+                | Answer::AllowForRun { .. }
+                | Answer::Deny { .. }
+                | Answer::Later { .. }) => answer,
+            }
+        })
+    }
 }
 
 /// The approver where nobody is there: everything asked is refused.

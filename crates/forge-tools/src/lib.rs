@@ -78,7 +78,8 @@ mod toolbox;
 pub mod tools;
 
 pub use approval::{
-    Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, escape_controls,
+    Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, OrElse,
+    escape_controls,
 };
 pub use audit::{
     Asked, AuditLog, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record,

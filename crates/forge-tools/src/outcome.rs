@@ -341,10 +341,7 @@ pub(crate) fn denied(spec: &Spec, reason: Option<String>) -> Failure {
 }
 
 pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> Failure {
-    let asked = judgement
-        .reasons
-        .first()
-        .map_or("it needs approval", |reason| reason.text.as_str());
+    let asked = asked_because(judgement);
     Failure::new(
         Code::ApprovalRequired,
         format!(
@@ -353,4 +350,23 @@ pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -
         ),
     )
     .hint("Repeating the call does not help in this run; go on without it.")
+}
+
+/// The question stays open; who gave that answer knows how it is closed.
+pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> Failure {
+    let asked = asked_because(judgement);
+    Failure::new(
+        Code::ApprovalRequired,
+        format!(
+            "{} needs a person's approval ({asked}): {why_not}.",
+            spec.name
+        ),
+    )
+}
+
+fn asked_because(judgement: &Judgement) -> &str {
+    judgement
+        .reasons
+        .first()
+        .map_or("it needs approval", |reason| reason.text.as_str())
 }

@@ -11,7 +11,8 @@ use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::outcome::{
-    OpenCall, Trail, blocked, denied, placeholder_in_command, placeholder_unknown, unanswered,
+    OpenCall, Trail, blocked, denied, not_yet, placeholder_in_command, placeholder_unknown,
+    unanswered,
 };
 use crate::params::{Arguments, nearest};
 use crate::redact::Redactor;
@@ -282,6 +283,11 @@ impl Toolbox {
                 trail.decision.answer = Some("unanswered");
                 trail.decision.by = Some(reason.clone());
                 Err(unanswered(spec, &judgement, &reason))
+            }
+            Answer::Later { reason, hint } => {
+                trail.decision.answer = Some("unanswered");
+                trail.decision.by = Some(reason.clone());
+                Err(not_yet(spec, &judgement, &reason).hint(hint))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The one road that every call walks, as a table: what each step refuses, in which
 //! order, and what is kept of it.
 
-use forge_tools::{Answer, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
+use forge_tools::{Answer, Approver as _, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
 use serde_json::json;
 
 use crate::support::{Always, Counting, World, call, recorder};
@@ -101,6 +101,63 @@ fn once_asks_again_and_for_the_run_does_not() {
             json!({"path": "/out/b.md", "content": "x"}),
         );
         assert_eq!(approver.asked(), questions + 1);
+    }
+}
+
+#[test]
+fn a_question_that_stays_open_says_how_it_is_answered() {
+    let world = World::new();
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Ask))
+        .approver(Counting::new(Answer::Later {
+            reason: "nobody has answered yet".into(),
+            hint: "Repeat the call later.".into(),
+        }))
+        .build()
+        .unwrap();
+    let result = call(
+        &toolbox,
+        "write_file",
+        json!({"path": "/out/a.md", "content": "x"}),
+    );
+    assert_eq!(result.decision.answer, Some("unanswered"));
+    let error = result.error.unwrap();
+    assert_eq!(error.code, "APPROVAL_REQUIRED");
+    assert_eq!(error.hint.as_deref(), Some("Repeat the call later."));
+    assert!(error.message.ends_with(": nobody has answered yet."));
+    assert!(!world.host.path().join("out/a.md").exists());
+}
+
+#[test]
+fn the_next_approver_is_asked_only_where_the_first_finds_nobody() {
+    let later = || Answer::Later {
+        reason: "r".into(),
+        hint: "h".into(),
+    };
+    let nobody = || Answer::Unanswered { reason: "r".into() };
+    for (first, asked) in [
+        (yes_once(), 0),
+        (yes_for_run(), 0),
+        (no(), 0),
+        (later(), 0),
+        (nobody(), 1),
+    ] {
+        let world = World::new();
+        let next = Counting::new(yes_once());
+        let toolbox = world
+            .builder()
+            .gate(Always(Verdict::Ask))
+            .approver(Counting::new(first.clone()).or_else(next.clone()))
+            .build()
+            .unwrap();
+        let result = call(
+            &toolbox,
+            "write_file",
+            json!({"path": "/out/a.md", "content": "x"}),
+        );
+        assert_eq!(next.asked(), asked, "{first:?}");
+        assert_eq!(result.ok, asked == 1 || first.allows(), "{first:?}");
     }
 }
 
