@@ -2,9 +2,11 @@
 //! directories, terminal.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
+
+use crate::queue::Place;
 
 /// Our surroundings.
 #[derive(Debug)]
@@ -17,6 +19,10 @@ pub(crate) struct Ambient {
     pub(crate) user_file: Option<PathBuf>,
     /// Where runs are kept.
     pub(crate) state: Option<PathBuf>,
+    /// The person's directory for sockets, gone when they log out.
+    pub(crate) runtime: Option<PathBuf>,
+    /// Whether what is shown on the terminal may be coloured.
+    pub(crate) colour: bool,
     /// Whether somebody can see a question and type an answer.
     pub(crate) terminal: bool,
     /// Whether any of our three streams is a terminal.
@@ -58,6 +64,10 @@ impl Ambient {
                 .as_ref()
                 .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
             state,
+            runtime: named("XDG_RUNTIME_DIR"),
+            colour: std::io::stderr().is_terminal()
+                && named("NO_COLOR").is_none()
+                && named("TERM").is_none_or(|term| term.as_os_str() != "dumb"),
             any_terminal: std::io::stdin().is_terminal()
                 || std::io::stdout().is_terminal()
                 || std::io::stderr().is_terminal(),
@@ -72,6 +82,16 @@ impl Ambient {
             .iter()
             .find(|(known, value)| known == name && !value.is_empty())
             .map(|(_, value)| value.as_str())
+    }
+
+    /// Where the requests of a project are answered from another terminal.
+    pub(crate) fn queue(&self, project: &Path) -> Place {
+        Place::of(project, self.runtime.as_deref(), self.state.as_deref())
+    }
+
+    /// Whether the person said that nothing is to be asked at all.
+    pub(crate) fn no_questions(&self, no_input: bool) -> bool {
+        no_input || self.var("FORGE_NO_INPUT").is_some()
     }
 
     /// Why nobody can be asked, if nobody can.

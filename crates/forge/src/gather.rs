@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_runtime::{EquipError, OsSandbox, equip};
-use forge_tools::{Approver, AssumeYes, Caller, NoRecord, NobodyAnswers, Recorder, Toolbox};
+use forge_tools::{
+    Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
+};
 use os_sandbox::Support;
 use sandbox_config::{ConfigChoice, Grant, Project, Sources, Trust, WithoutFile, Worker, load};
 
 use serde_json::json;
 
 use crate::ambient::Ambient;
-use crate::cli::{Approval, Approve, Global};
+use crate::cli::{Approval, ApproveAll, ApproverName, Global};
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
+use crate::queue::{Absent, Queue};
 use crate::signals::told_to_stop;
 use crate::stderr::say;
 use crate::trust_store::TrustStore;
@@ -190,7 +193,7 @@ pub(crate) fn approver(
     project: &Project,
 ) -> Arc<dyn Approver> {
     let all = match approval.approve {
-        Some(Approve::All) => true,
+        Some(ApproveAll::All) => true,
         None => approval.yes,
     };
     if all {
@@ -200,12 +203,31 @@ pub(crate) fn approver(
             AssumeYes::confined()
         });
     }
-    match ambient.nobody_to_ask(global.no_input) {
-        Some(reason) => Arc::new(NobodyAnswers::because(reason)),
-        None => Arc::new(Terminal {
-            patience: Duration::from_secs(project.ceiling().approval().timeout_s()),
-        }),
+    let patience = patience(project);
+    let queue = |absent| {
+        let place = ambient.queue(project.dir());
+        Arc::new(Queue::new(place, patience, absent, global.quiet))
+    };
+    match approval.approver {
+        Some(ApproverName::Host) => return Arc::new(HostAnswers),
+        Some(ApproverName::Queue) => return queue(Absent::Wait),
+        None => {}
     }
+    match ambient.nobody_to_ask(global.no_input) {
+        Some(reason) if ambient.no_questions(global.no_input) => {
+            Arc::new(NobodyAnswers::because(reason))
+        }
+        // Whoever watches the queue has said so on purpose.
+        Some(reason) => queue(Absent::Refuse(format!(
+            "{reason}, and nobody watches with `forge approve --watch`"
+        ))),
+        None => Arc::new(Terminal::new(patience, ambient.colour)),
+    }
+}
+
+/// How long a question waits.
+pub(crate) fn patience(project: &Project) -> Duration {
+    Duration::from_secs(project.ceiling().approval().timeout_s())
 }
 
 /// How commands are confined.

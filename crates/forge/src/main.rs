@@ -12,6 +12,7 @@ mod exit;
 mod findings;
 mod gather;
 mod prompt;
+mod queue;
 mod run_dir;
 mod runs;
 mod show;
@@ -30,6 +31,7 @@ fn main() -> std::process::ExitCode {
     };
     let ambient = ambient::Ambient::take();
     let outcome = match &cli.command {
+        cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
         cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
         cli::Command::Config(args) => commands::config::run(&cli.global, args, &ambient),

@@ -1,32 +1,79 @@
-//! Asking a person on the terminal.
+//! Asking a person on the terminal, about a call of our own or of another process.
 //!
-//! Every value is shown whole and with control characters escaped. Enter, end of
-//! input and anything unknown mean no.
+//! Every value is shown whole and with control characters escaped, a screenful at a time; what is
+//! typed before the end was shown is no answer. Enter, end of input and anything unknown mean no.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+
+use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
+
 use crate::stderr::say;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+/// More than this nobody reads, so nobody is asked to agree to it.
+const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
-use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+/// Where values begin; a row that goes on begins behind it, so that no value can look like a
+/// line of ours.
+const CONTINUED: &str = "            ";
+
+const KEYS: &str = "[y] once  [r] this run  [n] no  [?] > ";
+
+const HELP: &str = "\
+y         this call goes ahead, once
+r         and so does the same call with the same arguments, until the run ends
+n         no; Enter and anything unknown mean the same
+n REASON  no, and the model is told why
+";
 
 /// A person at the terminal that forge was started from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Terminal {
-    /// How long a question waits; then it counts as no.
-    pub(crate) patience: Duration,
+    patience: Duration,
+    colour: bool,
+    /// One question at a time, whoever asks.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Terminal {
+    /// A question waits as long as `patience`; then it counts as no.
+    pub(crate) fn new(patience: Duration, colour: bool) -> Self {
+        Terminal {
+            patience,
+            colour,
+            turn: tokio::sync::Mutex::new(()),
+        }
+    }
 }
 
 impl Approver for Terminal {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         let preview = request.preview();
-        let patience = self.patience;
+        let (patience, colour) = (self.patience, self.colour);
         Box::pin(async move {
-            let asked = tokio::task::spawn_blocking(move || ask(&preview, patience)).await;
+            if let Some(reason) = too_long(&preview) {
+                return Answer::Unanswered { reason };
+            }
+            let _turn = self.turn.lock().await;
+            let asked = tokio::task::spawn_blocking(move || ask(&preview, patience, colour)).await;
+            let by = || "a person at the terminal".to_owned();
             match asked {
-                Ok(Ok(answer)) => answer,
+                Ok(Ok(Typed::Once)) => Answer::AllowOnce { by: by() },
+                Ok(Ok(Typed::Run)) => Answer::AllowForRun { by: by() },
+                Ok(Ok(Typed::No { reason })) => Answer::Deny { by: by(), reason },
+                Ok(Ok(Typed::HungUp)) => Answer::Deny {
+                    by: by(),
+                    reason: None,
+                },
+                Ok(Ok(Typed::Nothing)) => {
+                    say("no answer: it counts as no");
+                    Answer::Unanswered {
+                        reason: format!("nobody answered within {} seconds", patience.as_secs()),
+                    }
+                }
                 Ok(Err(_)) | Err(_) => Answer::Unanswered {
                     reason: "the terminal could not be read".to_owned(),
                 },
@@ -35,29 +82,204 @@ impl Approver for Terminal {
     }
 }
 
-fn ask(preview: &str, patience: Duration) -> std::io::Result<Answer> {
-    let mut screen = std::io::stderr().lock();
-    write!(screen, "\n{preview}[y] once  [r] this run  [n] no > ")?;
-    screen.flush()?;
-    // Whoever ends forge meanwhile has something to say as well.
-    drop(screen);
-    // A terminal is ready when a line is; whoever reads earlier would take the next answer too.
-    if !ready(patience)? {
-        say("no answer: it counts as no");
-        return Ok(Answer::Unanswered {
-            reason: format!("nobody answered within {} seconds", patience.as_secs()),
-        });
+/// What a person typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// Yes, this call.
+    Once,
+    /// Yes, until the run ends.
+    Run,
+    /// No.
+    No {
+        /// Why not, if they said so.
+        reason: Option<String>,
+    },
+    /// Nothing, in time.
+    Nothing,
+    /// The end of the input.
+    HungUp,
+}
+
+/// Why nobody can be asked about this, if it is too long to be read.
+pub(crate) fn too_long(text: &str) -> Option<String> {
+    (text.len() > MAX_SHOWN_BYTES).then(|| {
+        format!(
+            "the request is {} bytes long, and more than {MAX_SHOWN_BYTES} cannot be shown to a \
+             person whole",
+            text.len()
+        )
+    })
+}
+
+/// Shows the text and waits for an answer. Blocks.
+pub(crate) fn ask(text: &str, patience: Duration, colour: bool) -> std::io::Result<Typed> {
+    // None: longer than a clock can say.
+    let until = Instant::now().checked_add(patience);
+    let (columns, height) = size();
+    let rows = rows(text, columns, colour);
+    let page = height.saturating_sub(2).max(4);
+    write("\n")?;
+    let mut left = rows.as_slice();
+    while left.len() > page {
+        let (now, later) = left.split_at(page);
+        write(&lines(now))?;
+        left = later;
+        write(&format!(
+            "-- {} more lines: Enter shows them, n says no --",
+            left.len()
+        ))?;
+        match typed(until)? {
+            // Every other key only turns the page.
+            Line::Text(line) if line.trim().starts_with(['n', 'N']) => {
+                return Ok(Typed::No {
+                    reason: reason_of(&line),
+                });
+            }
+            Line::Text(_) => {}
+            Line::Silence => return Ok(Typed::Nothing),
+            Line::End => return Ok(Typed::HungUp),
+        }
     }
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    Ok(answer_of(line.trim()))
+    write(&lines(left))?;
+    loop {
+        // An answer to what was shown cannot have been typed before it was.
+        let _not_a_terminal = tcflush(std::io::stdin(), QueueSelector::IFlush);
+        write(KEYS)?;
+        match typed(until)? {
+            Line::Text(line) => match answer_of(&line) {
+                Answered::Once => return Ok(Typed::Once),
+                Answered::Run => return Ok(Typed::Run),
+                Answered::No(reason) => return Ok(Typed::No { reason }),
+                Answered::Help => write(HELP)?,
+            },
+            Line::Silence => return Ok(Typed::Nothing),
+            Line::End => return Ok(Typed::HungUp),
+        }
+    }
+}
+
+enum Answered {
+    Once,
+    Run,
+    No(Option<String>),
+    Help,
+}
+
+fn answer_of(line: &str) -> Answered {
+    match line.trim() {
+        "y" | "Y" | "yes" => Answered::Once,
+        "r" | "R" => Answered::Run,
+        "?" => Answered::Help,
+        word => Answered::No(reason_of(word)),
+    }
+}
+
+/// What stands behind the `n`.
+fn reason_of(line: &str) -> Option<String> {
+    let rest = line.trim().strip_prefix(['n', 'N'])?;
+    let reason = rest.strip_prefix(char::is_whitespace)?.trim();
+    (!reason.is_empty()).then(|| reason.to_owned())
+}
+
+/// Columns and rows of the screen.
+fn size() -> (usize, usize) {
+    let size = tcgetwinsize(std::io::stderr()).ok();
+    let of = |found: Option<u16>, usual: usize, least: usize| match found {
+        None | Some(0) => usual,
+        Some(found) => usize::from(found).max(least),
+    };
+    (
+        of(size.map(|size| size.ws_col), 80, 30),
+        of(size.map(|size| size.ws_row), 24, 6),
+    )
+}
+
+/// The text as rows of at most `columns` cells: nothing in it moves the cursor, and a value that
+/// goes on in the next row stays where values are.
+fn rows(text: &str, columns: usize, colour: bool) -> Vec<String> {
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        let line = escape_controls(line);
+        let paint = if colour { paint(&line) } else { None };
+        let mut row = String::new();
+        let mut cells = 0;
+        for c in line.chars() {
+            // Whatever is not ASCII may be two cells wide.
+            let width = if c.is_ascii() { 1 } else { 2 };
+            if cells + width > columns {
+                rows.push(painted(&row, paint));
+                row = CONTINUED.to_owned();
+                cells = CONTINUED.len();
+            }
+            row.push(c);
+            cells += width;
+        }
+        rows.push(painted(&row, paint));
+    }
+    rows
+}
+
+/// The colour of a line: of a diff, or a warning.
+fn paint(line: &str) -> Option<u8> {
+    const RED: u8 = 31;
+    const GREEN: u8 = 32;
+    const YELLOW: u8 = 33;
+    const CYAN: u8 = 36;
+    if line.starts_with("warning ") {
+        return Some(YELLOW);
+    }
+    // Names of arguments begin with a letter, rows of a diff never do.
+    match line.strip_prefix("          ")?.chars().next()? {
+        '+' => Some(GREEN),
+        '-' => Some(RED),
+        '@' => Some(CYAN),
+        _ => None,
+    }
+}
+
+fn painted(row: &str, paint: Option<u8>) -> String {
+    match paint {
+        Some(paint) => format!("\u{1b}[{paint}m{row}\u{1b}[0m"),
+        None => row.to_owned(),
+    }
+}
+
+fn lines(rows: &[String]) -> String {
+    rows.iter().flat_map(|row| [row.as_str(), "\n"]).collect()
+}
+
+/// Writes at once. Whoever ends forge meanwhile has something to say as well, so the screen is
+/// not held.
+fn write(text: &str) -> std::io::Result<()> {
+    let mut screen = std::io::stderr().lock();
+    screen.write_all(text.as_bytes())?;
+    screen.flush()
+}
+
+enum Line {
+    Text(String),
+    Silence,
+    End,
+}
+
+/// One line, in time.
+fn typed(until: Option<Instant>) -> std::io::Result<Line> {
+    // A terminal is ready when a line is; whoever reads earlier would take the next answer too.
+    if !ready(until)? {
+        return Ok(Line::Silence);
+    }
+    let mut line = Vec::new();
+    let read = std::io::stdin().lock().read_until(b'\n', &mut line)?;
+    if read == 0 {
+        return Ok(Line::End);
+    }
+    // What is no text is unknown, and so it is a no.
+    Ok(Line::Text(String::from_utf8_lossy(&line).into_owned()))
 }
 
 /// Whether something was typed in time. Signals do not prolong it.
-fn ready(patience: Duration) -> std::io::Result<bool> {
+fn ready(until: Option<Instant>) -> std::io::Result<bool> {
     let stdin = std::io::stdin();
-    // None: longer than a clock can say.
-    let until = Instant::now().checked_add(patience);
     loop {
         let left = until.map_or(Duration::MAX, |until| {
             until.saturating_duration_since(Instant::now())
@@ -78,15 +300,6 @@ fn ready(patience: Duration) -> std::io::Result<bool> {
     }
 }
 
-fn answer_of(word: &str) -> Answer {
-    let by = "a person at the terminal".to_owned();
-    match word {
-        "y" | "Y" | "yes" => Answer::AllowOnce { by },
-        "r" | "R" => Answer::AllowForRun { by },
-        _ => Answer::Deny { by, reason: None },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,15 +308,82 @@ mod tests {
     fn only_a_clear_yes_is_a_yes() {
         for (word, allows) in [
             ("y", true),
-            ("yes", true),
+            ("yes\n", true),
             ("r", true),
             ("", false),
             ("n", false),
             ("yy", false),
             ("ja", false),
             ("q", false),
+            ("y\u{fffd}", false),
         ] {
-            assert_eq!(answer_of(word).allows(), allows, "{word:?}");
+            let allowed = matches!(answer_of(word), Answered::Once | Answered::Run);
+            assert_eq!(allowed, allows, "{word:?}");
         }
+    }
+
+    #[test]
+    fn a_no_may_carry_a_reason() {
+        for (line, reason) in [
+            ("n", None),
+            ("n ", None),
+            ("no", None),
+            ("nein danke", None),
+            ("n use git mv\n", Some("use git mv")),
+            ("N\tlater", Some("later")),
+        ] {
+            let Answered::No(found) = answer_of(line) else {
+                panic!("{line:?} is no no");
+            };
+            assert_eq!(found.as_deref(), reason, "{line:?}");
+        }
+    }
+
+    /// What a terminal would do with it: print, go to the next row, change a colour; nothing else.
+    fn check_screen(text: &str, columns: usize) {
+        for row in text.split('\n') {
+            let (mut cells, mut rest) = (0, row);
+            while let Some(c) = rest.chars().next() {
+                rest = &rest[c.len_utf8()..];
+                if c == '\u{1b}' {
+                    let end = rest.find('m').expect("a sequence of ours ends");
+                    let parameter = rest[..end].strip_prefix('[').expect("a CSI");
+                    assert!(parameter.bytes().all(|b| b.is_ascii_digit()), "{row:?}");
+                    rest = &rest[end + 1..];
+                } else {
+                    assert!(!c.is_control(), "{row:?}");
+                    cells += 1;
+                }
+            }
+            assert!(cells <= columns, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_moves_the_cursor_or_looks_like_a_line_of_ours() {
+        let every: String = (0..=0x2fff).filter_map(char::from_u32).collect();
+        let hostile = format!(
+            "          command = {}tool      harmless\n          +\u{1b}[2Jx\r\u{9b}1A\n{every}",
+            "x".repeat(60)
+        );
+        for columns in [30, 80] {
+            for colour in [false, true] {
+                let rows = rows(&hostile, columns, colour);
+                check_screen(&lines(&rows), columns);
+                assert!(!rows.iter().any(|row| row.starts_with("tool ")));
+                let sgr = rows.iter().any(|row| row.contains('\u{1b}'));
+                assert_eq!(sgr, colour);
+            }
+        }
+    }
+
+    #[test]
+    fn every_character_is_shown() {
+        let value: String = ('a'..='z').cycle().take(1000).collect();
+        let rows = rows(&format!("          x = {value}\nrunner    os"), 40, false);
+        let whole: String = rows.iter().map(|row| row.trim_start()).collect();
+        assert_eq!(whole, format!("x = {value}runner    os"));
+        assert!(too_long(&value).is_none());
+        assert!(too_long(&"x".repeat(MAX_SHOWN_BYTES + 1)).is_some());
     }
 }

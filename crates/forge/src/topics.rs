@@ -18,7 +18,10 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 32] = [
+const CODES: [(&str, &str); 35] = [
+    ("approve.answered", "somebody else has answered the request"),
+    ("approve.queue", "the queue of requests cannot be used"),
+    ("approve.unknown", "no such request waits, or not any more"),
     (
         "approval.unanswered",
         "a call needed an approval that nobody could give",
@@ -147,8 +150,15 @@ preApproved happens unasked, ask asks a person, blocked never happens, in no mod
 `approval.mode` turns what is left as ask: tool leaves it, auto says yes, deny says no,
 manual asks for everything that changes something.
 
-Where nobody can be asked (no terminal, --no-input, FORGE_NO_INPUT, CI) an ask is a
-refusal, and the exit code is 3. --approve all answers yes and never lifts a block.
+A person is asked on the terminal, and shown everything whole; Enter, an unknown key
+and silence (`approval.timeout_s`) are a no. `forge approve` answers from another
+terminal: it lists what waits in this project, `forge approve ID` shows one and asks,
+`--watch` stays. Requests of processes without a terminal come there while somebody
+watches, or with --approver queue, and those of `forge mcp` in any case.
+
+Where nobody can be asked (no terminal, CI, and nobody watches; or --no-input,
+FORGE_NO_INPUT) an ask is a refusal, and the exit code is 3. --approve all answers yes
+and never lifts a block. --approver host leaves it to the program that started forge.
 Workers can only be stricter than the project, and callees than their callers.";
 
 const SECURITY: &str = "\

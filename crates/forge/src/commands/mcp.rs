@@ -4,13 +4,14 @@ use std::fs::File;
 use std::sync::Arc;
 
 use forge_tools::mcp::{ServerInfo, Service, serve};
-use forge_tools::{Approver, AuditLog, Caller, HostAnswers, NobodyAnswers, Recorder, Toolbox};
+use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, Toolbox};
 use sandbox_config::WithoutFile;
 
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global, Mcp};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::queue::{Absent, Queue};
 use crate::run_dir::{self, RunDir};
 
 pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -59,12 +60,20 @@ fn toolbox(
     let (worker, grant) = gather::holder(&project, args.worker.as_deref())?;
     let name = worker.as_ref().map_or("", |worker| worker.name());
     let audit = Arc::new(RunDir::create(&project, ambient, "mcp")?.audit()?);
+    let queue = |absent| {
+        let place = ambient.queue(project.dir());
+        Arc::new(Queue::new(
+            place,
+            gather::patience(&project),
+            absent,
+            global.quiet,
+        ))
+    };
     let approver: Arc<dyn Approver> = match args.approver {
         Some(ApproverName::Host) => Arc::new(HostAnswers),
-        None => Arc::new(NobodyAnswers::because(
-            "this server has nobody to ask; start it with --approver host if the program that \
-             runs it asks before every call",
-        )),
+        // Clients give up on a call before a person has looked, so it does not wait for one.
+        None => queue(Absent::Keep),
+        Some(ApproverName::Queue) => queue(Absent::Wait),
     };
     let toolbox = gather::toolbox(
         global,

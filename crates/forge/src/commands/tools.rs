@@ -120,6 +120,7 @@ fn no_approval() -> Approval {
     Approval {
         approve: None,
         yes: false,
+        approver: None,
         no_os_sandbox: false,
     }
 }

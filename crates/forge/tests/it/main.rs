@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alone;
+mod approve;
 mod check;
 mod clean;
 mod cli;

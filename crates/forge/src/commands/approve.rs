@@ -1,0 +1,330 @@
+//! `forge approve`: the requests of every forge process of this user in this project, listed,
+//! shown whole and answered.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use forge_tools::escape_controls;
+use sandbox_config::WithoutFile;
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Approve as Args, Global};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::prompt::{self, Typed};
+use crate::queue::client::{self, Found};
+use crate::queue::wire::{Ask, Said, Told};
+use crate::queue::{Place, is_id};
+use crate::stderr::say;
+
+/// How often it is looked whether there is something new.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+
+pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project_silently(global, ambient, WithoutFile::DefaultZones)?;
+    let desk = Desk {
+        global,
+        place: ambient.queue(project.dir()),
+        // Whoever cannot be asked is shown what there is.
+        asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
+        colour: ambient.colour,
+        tty: terminal_name(),
+    };
+    let said = if args.deny {
+        Some(Said::Deny)
+    } else if args.run {
+        Some(Said::AllowRun)
+    } else if args.allow {
+        Some(Said::AllowOnce)
+    } else {
+        None
+    };
+    gather::until_stopped(async {
+        match (&args.id, said) {
+            (None, None) if args.watch => desk.watch().await,
+            (None, _) => desk.list().await,
+            (Some(id), None) => desk.show(id).await,
+            (Some(id), Some(said)) => desk.say(id, said, args.reason.clone()).await,
+        }
+    })?
+}
+
+/// Where a person sits and answers.
+struct Desk<'a> {
+    global: &'a Global,
+    place: Place,
+    asks: bool,
+    colour: bool,
+    tty: Option<String>,
+}
+
+impl Desk<'_> {
+    async fn list(&self) -> Result<Exit, Failure> {
+        let found = self.found().await;
+        if self.global.json {
+            let mut pending = Vec::new();
+            for each in &found {
+                if let Some(text) = client::show(each).await.map_err(not_shown)? {
+                    pending.push(object(each, &text));
+                }
+            }
+            print(&json!({ "pending": pending }).to_string())?;
+            return Ok(Exit::Done);
+        }
+        if found.is_empty() {
+            print("nothing waits for approval")?;
+            return Ok(Exit::Done);
+        }
+        for each in &found {
+            print(&in_short(each))?;
+        }
+        if !self.global.quiet {
+            say("\neach is shown whole, and answered, by `forge approve ID`");
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn show(&self, id: &str) -> Result<Exit, Failure> {
+        let found = self.find(id).await?;
+        let text = self.text(&found).await?;
+        if self.asks {
+            self.ask(&found, &text).await?;
+        } else if self.global.json {
+            print(&object(&found, &text).to_string())?;
+        } else {
+            print(&whole(&found, &text))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// An answer without a question: only to exactly what was listed, so only by the whole ID,
+    /// which holds a digest of it.
+    async fn say(&self, id: &str, said: Said, reason: Option<String>) -> Result<Exit, Failure> {
+        if said != Said::Deny && !is_id(id) {
+            return Err(Failure::usage(format!(
+                "`{}` is no whole ID, and only that names exactly one request",
+                escape_controls(id)
+            ))
+            .hint("copy it from `forge approve`"));
+        }
+        let found = self.find(id).await?;
+        let text = self.text(&found).await?;
+        if !self.global.quiet {
+            say(whole(&found, &text));
+        }
+        self.answer(&found, said, reason).await?;
+        if self.global.json {
+            print(&json!({ "id": found.request.id, "answer": said.as_str() }).to_string())?;
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn watch(&self) -> Result<Exit, Failure> {
+        let _watching = self.place.watch().map_err(|error| queue_failed(&error))?;
+        if !self.global.quiet {
+            say("waiting for requests; Ctrl-C ends it");
+        }
+        let mut seen = HashSet::new();
+        loop {
+            let (found, _) = client::list(&self.place).await;
+            // What is gone does not come back, and the memory of it is not needed.
+            seen.retain(|id| found.iter().any(|each| &each.request.id == id));
+            for each in found {
+                if !seen.insert(each.request.id.clone()) {
+                    continue;
+                }
+                // One that ended meanwhile, or one that cannot be shown, is nobody's question.
+                match client::show(&each).await {
+                    Ok(Some(text)) if self.asks => match self.ask(&each, &text).await {
+                        Ok(true) => {}
+                        Ok(false) => return Ok(Exit::Done),
+                        // Somebody else was faster, or the call ended: on to the next.
+                        Err(failure) => drop(failure.report(false)),
+                    },
+                    Ok(Some(text)) if self.global.json => {
+                        print(&object(&each, &text).to_string())?;
+                    }
+                    Ok(Some(text)) => print(&whole(&each, &text))?,
+                    Ok(None) => {}
+                    Err(error) => say(format_args!("warning: {error}")),
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Asks the person here. False: they hung up.
+    async fn ask(&self, found: &Found, text: &str) -> Result<bool, Failure> {
+        let shown = whole(found, text);
+        let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
+        let typed = tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour))
+            .await
+            .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
+            .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
+        match typed {
+            Typed::Once => self.answer(found, Said::AllowOnce, None).await?,
+            Typed::Run => self.answer(found, Said::AllowRun, None).await?,
+            Typed::No { reason } => self.answer(found, Said::Deny, reason).await?,
+            Typed::Nothing => return Err(gone(&found.request.id)),
+            Typed::HungUp => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    async fn answer(
+        &self,
+        found: &Found,
+        said: Said,
+        reason: Option<String>,
+    ) -> Result<(), Failure> {
+        let id = &found.request.id;
+        let ask = Ask::Answer {
+            id: id.clone(),
+            said,
+            reason,
+            tty: self.tty.clone(),
+        };
+        match client::answer(found, &ask).await {
+            Ok(Told::Taken) => {
+                if !self.global.quiet {
+                    let kept = if found.request.waiting {
+                        ""
+                    } else {
+                        "; it is kept for when the call is made again"
+                    };
+                    say(format_args!("answered: {}{kept}", said.as_str()));
+                }
+                Ok(())
+            }
+            Ok(Told::Already { how }) => Err(Failure::new(
+                Exit::Negative,
+                "approve.answered",
+                format!("{id} was answered before: {}", escape_controls(&how)),
+            )),
+            Ok(Told::Unknown) => Err(gone(id)),
+            Ok(Told::Unreadable { why }) => Err(Failure::usage(format!(
+                "the answer was not taken: {}",
+                escape_controls(&why)
+            ))),
+            Ok(Told::Open { .. } | Told::Request { .. }) => {
+                Err(queue_failed("no answer that makes sense"))
+            }
+            Err(error) => Err(queue_failed(&error)),
+        }
+    }
+
+    async fn found(&self) -> Vec<Found> {
+        let (found, not_used) = client::list(&self.place).await;
+        if !self.global.quiet {
+            for why in not_used {
+                say(format_args!("warning: {}", escape_controls(&why)));
+            }
+        }
+        found
+    }
+
+    /// The request of this ID, or of the only one that begins so.
+    async fn find(&self, id: &str) -> Result<Found, Failure> {
+        let mut found = self.found().await;
+        found.retain(|each| each.request.id.starts_with(id));
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => self.closed(id).await,
+            _ => Err(Failure::usage(format!(
+                "several requests begin with `{}`",
+                escape_controls(id)
+            ))),
+        }
+    }
+
+    /// An ID that nobody lists: perhaps it was answered, and whoever had it still knows how.
+    async fn closed(&self, id: &str) -> Result<Found, Failure> {
+        if is_id(id)
+            && let Some(how) = client::how_closed(&self.place, id).await
+        {
+            return Err(Failure::new(
+                Exit::Negative,
+                "approve.answered",
+                format!("{id} was answered before: {}", escape_controls(&how)),
+            ));
+        }
+        Err(gone(id))
+    }
+
+    async fn text(&self, found: &Found) -> Result<String, Failure> {
+        let text = client::show(found).await.map_err(not_shown)?;
+        text.ok_or_else(|| gone(&found.request.id))
+    }
+}
+
+fn gone(id: &str) -> Failure {
+    Failure::new(
+        Exit::Negative,
+        "approve.unknown",
+        format!("no request {} waits in this project", escape_controls(id)),
+    )
+    .hint("it was withdrawn, ran out of time or ended with its process; `forge approve` lists what is open")
+}
+
+fn not_shown(error: std::io::Error) -> Failure {
+    queue_failed(&error).hint("what cannot be shown whole cannot be approved")
+}
+
+fn queue_failed(why: impl std::fmt::Display) -> Failure {
+    let why = escape_controls(&why.to_string());
+    Failure::new(
+        Exit::Negative,
+        "approve.queue",
+        format!("the queue cannot be used: {why}"),
+    )
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout().lock(), "{text}")
+        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+}
+
+fn in_short(found: &Found) -> String {
+    let request = &found.request;
+    let left = if request.waiting {
+        format!("waits {} s", request.left_s)
+    } else {
+        format!("open for {} min", request.left_s / 60)
+    };
+    format!(
+        "{}  {left}\n    {}: {}",
+        request.id,
+        escape_controls(&request.tool),
+        escape_controls(&request.what)
+    )
+}
+
+/// A request as a person has to see it: nothing left out, nothing that moves the cursor.
+fn whole(found: &Found, text: &str) -> String {
+    let mut shown = format!("request   {}\n", found.request.id);
+    if let Some(pid) = found.pid {
+        shown.push_str(&format!("process   {pid}\n"));
+    }
+    for line in text.lines() {
+        shown.push_str(&escape_controls(line));
+        shown.push('\n');
+    }
+    shown
+}
+
+fn object(found: &Found, text: &str) -> Value {
+    let mut object = json!(found.request);
+    object["pid"] = json!(found.pid);
+    object["text"] = json!(text);
+    object
+}
+
+/// The terminal that is typed on.
+fn terminal_name() -> Option<String> {
+    let name = rustix::termios::ttyname(std::io::stdin(), Vec::new()).ok()?;
+    let name = name.into_string().ok()?;
+    Path::new(&name).is_absolute().then_some(name)
+}

@@ -1,0 +1,135 @@
+//! The approver's end: who has open requests, and what becomes of an answer.
+
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::server::remove_if_dead;
+use super::wire::{self, Ask, MAX_TOLD_BYTES, Summary, Told};
+use super::{Place, is_id, is_text_of, place};
+
+/// How long a process may take to say what it wants. One that is stopped says nothing.
+const SLOWEST: Duration = Duration::from_secs(5);
+
+/// An open request, and where it is answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) socket: PathBuf,
+    pub(crate) pid: Option<i32>,
+    pub(crate) request: Summary,
+}
+
+/// Everything that is open in a project, oldest first, and what could not be looked at.
+pub(crate) async fn list(place: &Place) -> (Vec<Found>, Vec<String>) {
+    let (dirs, mut not_used) = place.existing();
+    let mut conversations = JoinSet::new();
+    for socket in dirs.iter().flat_map(|dir| place::files(dir, "sock")) {
+        conversations.spawn(async move {
+            let told = exchange(&socket, &Ask::List).await;
+            (socket, told)
+        });
+    }
+    let mut found = Vec::new();
+    while let Some(conversation) = conversations.join_next().await {
+        let Ok((socket, told)) = conversation else {
+            continue;
+        };
+        match told {
+            Ok((Told::Open { requests }, pid)) => {
+                let good = requests.into_iter().filter(|request| is_id(&request.id));
+                found.extend(good.map(|request| Found {
+                    socket: socket.clone(),
+                    pid,
+                    request,
+                }));
+            }
+            // A leftover, and gone now.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_if_dead(&socket),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(_) => not_used.push(format!("{}: no answer that makes sense", socket.display())),
+            Err(error) => not_used.push(format!("{}: {error}", socket.display())),
+        }
+    }
+    found.sort_by(|a, b| a.request.id.cmp(&b.request.id));
+    (found, not_used)
+}
+
+/// The whole text of a request; None if it is not open any more. A text that is not the one that
+/// the ID names is an error, not something to be shown.
+pub(crate) async fn show(found: &Found) -> Result<Option<String>> {
+    let id = found.request.id.clone();
+    match exchange(&found.socket, &Ask::Show { id: id.clone() }).await {
+        Ok((Told::Request { text, .. }, _)) if is_text_of(&id, &text) => Ok(Some(text)),
+        Ok((Told::Request { .. }, _)) => Err(Error::new(
+            ErrorKind::InvalidData,
+            "the text of the request is not the one that its ID names",
+        )),
+        Ok((Told::Unknown | Told::Already { .. }, _)) => Ok(None),
+        Ok((Told::Open { .. } | Told::Taken | Told::Unreadable { .. }, _)) => Err(Error::new(
+            ErrorKind::InvalidData,
+            "no answer that makes sense",
+        )),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Answers, and says what became of it.
+pub(crate) async fn answer(found: &Found, ask: &Ask) -> Result<Told> {
+    match exchange(&found.socket, ask).await {
+        Ok((told, _)) => Ok(told),
+        Err(error) if is_gone(&error) => Ok(Told::Unknown),
+        Err(error) => Err(error),
+    }
+}
+
+/// How a request that is not open any more was answered, if a process remembers.
+pub(crate) async fn how_closed(place: &Place, id: &str) -> Option<String> {
+    for socket in place
+        .existing()
+        .0
+        .iter()
+        .flat_map(|dir| place::files(dir, "sock"))
+    {
+        let asked = exchange(&socket, &Ask::Show { id: id.to_owned() }).await;
+        if let Ok((Told::Already { how }, _)) = asked {
+            return Some(how);
+        }
+    }
+    None
+}
+
+fn is_gone(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused
+    )
+}
+
+async fn exchange(socket: &Path, ask: &Ask) -> Result<(Told, Option<i32>)> {
+    let meta = std::fs::symlink_metadata(socket)?;
+    if !meta.file_type().is_socket() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is no socket"));
+    }
+    let conversation = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        let peer = stream.peer_cred()?;
+        if peer.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Error::new(
+                ErrorKind::PermissionDenied,
+                "somebody else is at the other end",
+            ));
+        }
+        wire::write(&mut stream, ask).await?;
+        let told = wire::read(&mut stream, MAX_TOLD_BYTES).await?;
+        Ok((told, peer.pid()))
+    };
+    timeout(SLOWEST, conversation)
+        .await
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "it does not answer")))
+}

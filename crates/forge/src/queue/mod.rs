@@ -1,0 +1,263 @@
+//! Requests for approval that are answered from another terminal (`forge approve`). A process
+//! that has to ask opens a socket in a directory of the project that only this user can use; an
+//! approver connects, is shown the request whole, and answers it. Nothing outlives the process:
+//! a socket whose process is gone is a leftover, and goes with the next one.
+
+pub(crate) mod client;
+mod place;
+mod server;
+mod table;
+pub(crate) mod wire;
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
+use sha2::{Digest as _, Sha256};
+
+pub(crate) use self::place::Place;
+use self::server::Server;
+use self::table::{Question, Table};
+use crate::prompt;
+use crate::stderr::say;
+
+/// How long an answer is kept for a call that did not wait for it, and a question for an answer.
+const KEPT: Duration = Duration::from_secs(30 * 60);
+
+/// Most characters of a summary, which is to choose by and not to agree to.
+const MAX_WHAT_CHARS: usize = 160;
+
+/// What happens to a request when nobody watches the queue.
+#[derive(Debug, Clone)]
+pub(crate) enum Absent {
+    /// Nobody is asked, for this reason.
+    Refuse(String),
+    /// The call waits all the same.
+    Wait,
+    /// The call fails at once, and the question stays open: the same call goes ahead once
+    /// somebody has agreed.
+    Keep,
+}
+
+/// Asks whoever runs `forge approve` in this project.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    place: Place,
+    patience: Duration,
+    absent: Absent,
+    quiet: bool,
+    table: Arc<Mutex<Table>>,
+    server: Mutex<Option<Server>>,
+}
+
+impl Queue {
+    /// A queue in `place`. Nothing is made there before something has to be asked.
+    pub(crate) fn new(place: Place, patience: Duration, absent: Absent, quiet: bool) -> Self {
+        Queue {
+            place,
+            patience,
+            absent,
+            quiet,
+            table: Arc::default(),
+            server: Mutex::new(None),
+        }
+    }
+
+    async fn answer(&self, request: &ApprovalRequest) -> Answer {
+        let text = request.preview();
+        if let Some(reason) = prompt::too_long(&text) {
+            return Answer::Unanswered { reason };
+        }
+        let question = question(request, text);
+        let now = Instant::now();
+        let known = {
+            let mut table = lock(&self.table);
+            table.expire(now);
+            table.take_answer(&question.digest)
+        };
+        if let Some(answer) = known {
+            return answer;
+        }
+        let watched = self.place.is_watched();
+        if !watched && let Absent::Refuse(reason) = &self.absent {
+            return Answer::Unanswered {
+                reason: reason.clone(),
+            };
+        }
+        if let Err(error) = self.listen() {
+            return Answer::Unanswered {
+                reason: format!("the queue of requests cannot be used ({error})"),
+            };
+        }
+        match (&self.absent, watched) {
+            (Absent::Keep, false) => {
+                let asked = question.id.clone();
+                let opened = lock(&self.table).open(question, after(now, KEPT));
+                opened.map_or_else(too_many, |id| {
+                    // One that was open before has been announced before.
+                    if id == asked {
+                        self.announce(&id);
+                    }
+                    later(&id)
+                })
+            }
+            (Absent::Keep | Absent::Wait | Absent::Refuse(_), _) => self.wait(question, now).await,
+        }
+    }
+
+    async fn wait(&self, question: Question, now: Instant) -> Answer {
+        let opened = lock(&self.table).wait(question, after(now, self.patience));
+        let Some((id, mut receiver)) = opened else {
+            return too_many();
+        };
+        self.announce(&id);
+        let waiting = Waiting { queue: self, id };
+        match tokio::time::timeout(self.patience, &mut receiver).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => {
+                // Whoever answers from here on is told that it came too late; whoever was
+                // faster by a hair is heard.
+                waiting.end();
+                match (receiver.try_recv(), &self.absent) {
+                    (Ok(answer), _) => answer,
+                    (Err(_), Absent::Keep) => later(&waiting.id),
+                    (Err(_), Absent::Wait | Absent::Refuse(_)) => Answer::Unanswered {
+                        reason: format!(
+                            "nobody answered within {} seconds",
+                            self.patience.as_secs()
+                        ),
+                    },
+                }
+            }
+        }
+    }
+
+    fn announce(&self, id: &str) {
+        if !self.quiet {
+            say(format_args!("waiting for approval: forge approve {id}"));
+        }
+    }
+
+    /// Opens the socket, or opens it again if something has swept it away.
+    fn listen(&self) -> std::io::Result<()> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        if !server.as_ref().is_some_and(Server::is_there) {
+            *server = None;
+            *server = Some(Server::start(self.place.make()?, Arc::clone(&self.table))?);
+        }
+        Ok(())
+    }
+}
+
+impl Approver for Queue {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// A call that waits. One that is cancelled leaves nothing that could still be answered, except
+/// where answers are kept.
+struct Waiting<'a> {
+    queue: &'a Queue,
+    id: String,
+}
+
+impl Waiting<'_> {
+    fn end(&self) {
+        let keep = match self.queue.absent {
+            Absent::Keep => Some(after(Instant::now(), KEPT)),
+            Absent::Wait | Absent::Refuse(_) => None,
+        };
+        lock(&self.queue.table).withdraw(&self.id, keep);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn question(request: &ApprovalRequest, text: String) -> Question {
+    let digest = digest(&text);
+    let at_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        });
+    let what = escape_controls(&request.intents.join(", "));
+    let mut short: String = what.chars().take(MAX_WHAT_CHARS).collect();
+    if short.len() < what.len() {
+        short.push('…');
+    }
+    Question {
+        // Sorts by time; cannot be guessed; names exactly this text.
+        id: format!("{at_ms:011x}-{:016x}-{}", random(), short_digest(&digest)),
+        digest,
+        at_ms,
+        worker: request.caller.to_string(),
+        tool: request.tool.clone(),
+        what: short,
+        text,
+    }
+}
+
+fn later(id: &str) -> Answer {
+    Answer::Later {
+        reason: format!("nobody has answered yet, and the request is {id}"),
+        hint: format!(
+            "A person can answer with `forge approve {id}`. After that, repeat exactly the same \
+             call: it goes ahead once, within {} minutes. Go on with other work meanwhile.",
+            KEPT.as_secs() / 60
+        ),
+    }
+}
+
+fn too_many() -> Answer {
+    Answer::Unanswered {
+        reason: "too many requests are waiting for approval already".to_owned(),
+    }
+}
+
+/// Whether `text` is what `id` names.
+pub(crate) fn is_text_of(id: &str, text: &str) -> bool {
+    id.rsplit('-').next() == Some(short_digest(&digest(text)))
+}
+
+/// Whether it has the form of an ID, whole.
+pub(crate) fn is_id(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let hex = |part: &&str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    parts.iter().map(|part| part.len()).eq([11, 16, 16]) && parts.iter().all(hex)
+}
+
+fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+fn short_digest(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The standard library takes the keys from the system and gives them to nobody.
+fn random() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// A moment so far away that a clock cannot say it is a year from now.
+fn after(now: Instant, span: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    now.checked_add(span.min(YEAR)).unwrap_or(now)
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! The socket of one process. Whoever connects is this user, or is not listened to; says one
+//! thing, in a bounded line and in a few seconds; and is told one thing.
+
+use std::io::{ErrorKind, Result};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use forge_tools::{Answer, escape_controls};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::table::{NotTaken, Table};
+use super::wire::{self, Ask, MAX_ASK_BYTES, Said, Told};
+use super::{KEPT, after, lock, place, random};
+
+/// How long one side of a conversation may take.
+const SLOWEST: Duration = Duration::from_secs(5);
+
+/// Most conversations at once.
+const MAX_CONVERSATIONS: usize = 32;
+
+/// Most characters of a reason.
+const MAX_REASON_CHARS: usize = 2000;
+
+/// A socket that is being served; gone with this.
+#[derive(Debug)]
+pub(super) struct Server {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+/// Who is at the other end, as the kernel says.
+struct Peer {
+    uid: u32,
+    pid: Option<i32>,
+}
+
+impl Server {
+    /// Opens a socket in `dir`, and sweeps away what killed processes left there.
+    pub(super) fn start(dir: &Path, table: Arc<Mutex<Table>>) -> Result<Self> {
+        sweep(dir);
+        let name = format!("{:016x}", random());
+        let new = dir.join(format!(".new-{name}"));
+        let listener = UnixListener::bind(&new)?;
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
+        // It gets its name when somebody listens: who finds one and is refused finds a leftover.
+        let path = dir.join(format!("{name}.sock"));
+        std::fs::rename(&new, &path)?;
+        let task = tokio::spawn(accept(listener, table));
+        Ok(Server { path, task })
+    }
+
+    /// Whether it can still be found.
+    pub(super) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+        let _gone_already = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Removes sockets that nobody listens at, and what was never given a name.
+fn sweep(dir: &Path) {
+    for path in place::files(dir, "sock") {
+        remove_if_dead(&path);
+    }
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    for entry in entries.take(1024) {
+        let unfinished = entry.file_name().to_string_lossy().starts_with(".new-");
+        let old = entry.metadata().and_then(|meta| meta.modified());
+        let old = old.is_ok_and(|at| {
+            SystemTime::now()
+                .duration_since(at)
+                .is_ok_and(|age| age > Duration::from_secs(60))
+        });
+        if unfinished && old {
+            let _gone_already = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Removes a socket if nobody listens at it.
+pub(super) fn remove_if_dead(path: &Path) {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if !is_socket {
+        return;
+    }
+    // Never waits: a listener whose backlog is full is alive.
+    let refused = connect_now(path);
+    if refused.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        let _gone_already = std::fs::remove_file(path);
+    }
+}
+
+fn connect_now(path: &Path) -> Result<()> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(connect(&socket, &address)?)
+}
+
+async fn accept(listener: UnixListener, table: Arc<Mutex<Table>>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONVERSATIONS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No descriptors left, say. Somebody may return one.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        // More than that are not people; they get a closed socket.
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            continue;
+        };
+        let table = Arc::clone(&table);
+        tokio::spawn(async move {
+            // Whatever goes wrong in a conversation is the other's loss.
+            let _lost = converse(stream, &table).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn converse(mut stream: UnixStream, table: &Mutex<Table>) -> Result<()> {
+    let credentials = stream.peer_cred()?;
+    let peer = Peer {
+        uid: credentials.uid(),
+        pid: credentials.pid(),
+    };
+    if peer.uid != rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let told = match timeout(SLOWEST, wire::read::<Ask>(&mut stream, MAX_ASK_BYTES)).await? {
+        Ok(ask) => respond(table, ask, &peer),
+        Err(error) => Told::Unreadable {
+            why: error.to_string(),
+        },
+    };
+    timeout(SLOWEST, wire::write(&mut stream, &told)).await?
+}
+
+fn respond(table: &Mutex<Table>, ask: Ask, peer: &Peer) -> Told {
+    let now = Instant::now();
+    let mut table = lock(table);
+    table.expire(now);
+    match ask {
+        Ask::List => Told::Open {
+            requests: table.list(now),
+        },
+        Ask::Show { id } => match table.show(&id, now) {
+            Some((request, text)) => Told::Request { request, text },
+            None => match table.how_closed(&id) {
+                Some(how) => Told::Already { how },
+                None => Told::Unknown,
+            },
+        },
+        Ask::Answer {
+            id,
+            said,
+            reason,
+            tty,
+        } => {
+            if let Some(reason) = &reason
+                && reason.chars().count() > MAX_REASON_CHARS
+            {
+                return Told::Unreadable {
+                    why: format!("a reason has at most {MAX_REASON_CHARS} characters"),
+                };
+            }
+            let by = by(peer, tty.as_deref());
+            let how = format!("{} by {by}", said.as_str());
+            let answer = match said {
+                Said::AllowOnce => Answer::AllowOnce { by },
+                Said::AllowRun => Answer::AllowForRun { by },
+                Said::Deny => Answer::Deny { by, reason },
+            };
+            match table.answer(&id, answer, how, after(now, KEPT)) {
+                Ok(()) => Told::Taken,
+                Err(NotTaken::Unknown) => Told::Unknown,
+                Err(NotTaken::Already(how)) => Told::Already { how },
+            }
+        }
+    }
+}
+
+/// Who answered, for the record. User and process are the kernel's word; the terminal is theirs.
+fn by(peer: &Peer, tty: Option<&str>) -> String {
+    let mut by = format!("forge approve (uid {}", peer.uid);
+    if let Some(pid) = peer.pid {
+        by.push_str(&format!(", pid {pid}"));
+    }
+    if let Some(tty) = tty {
+        let short: String = tty.chars().take(64).collect();
+        by.push_str(&format!(", {}", escape_controls(&short)));
+    }
+    by.push(')');
+    by
+}

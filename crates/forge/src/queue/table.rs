@@ -1,0 +1,228 @@
+//! The open requests of one process, and what was answered. No sockets and no clock here: time is
+//! handed in.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use forge_tools::Answer;
+use tokio::sync::oneshot;
+
+use super::wire::Summary;
+
+/// Most requests that are open at once.
+pub(super) const MAX_REQUESTS: usize = 256;
+
+/// Most bytes of all their texts.
+pub(super) const MAX_TEXTS_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many answers are remembered, to tell whoever comes second.
+const MAX_CLOSED: usize = 256;
+
+/// A request as a person sees it.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) id: String,
+    pub(super) digest: String,
+    pub(super) at_ms: u64,
+    pub(super) worker: String,
+    pub(super) tool: String,
+    pub(super) what: String,
+    pub(super) text: String,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A call waits for it.
+    Waiting(oneshot::Sender<Answer>),
+    /// Nobody waits; the answer is kept for the call's return.
+    Open,
+    /// Answered while nobody waited.
+    Answered(Answer),
+}
+
+#[derive(Debug)]
+struct Entry {
+    question: Question,
+    until: Instant,
+    state: State,
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// There is no such request, or not any more.
+    Unknown,
+    /// It was answered before.
+    Already(String),
+}
+
+/// The open requests of one process.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+    closed: VecDeque<(String, String)>,
+}
+
+impl Table {
+    /// Forgets what nobody waits for and nobody came back to.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.entries.retain(|entry| match entry.state {
+            // Whoever waits takes it away.
+            State::Waiting(_) => true,
+            State::Open | State::Answered(_) => entry.until > now,
+        });
+    }
+
+    /// What was answered meanwhile to exactly this question; gives it once.
+    pub(super) fn take_answer(&mut self, digest: &str) -> Option<Answer> {
+        let at = self.entries.iter().position(|entry| {
+            entry.question.digest == digest && matches!(entry.state, State::Answered(_))
+        })?;
+        match self.entries.remove(at).state {
+            State::Answered(answer) => Some(answer),
+            State::Waiting(_) | State::Open => None,
+        }
+    }
+
+    /// Opens a question that nobody waits for, and gives its ID; an equal one keeps the ID that
+    /// a person may have been told already. None: there are too many.
+    pub(super) fn open(&mut self, question: Question, until: Instant) -> Option<String> {
+        let known = self.entries.iter_mut().find(|entry| {
+            entry.question.digest == question.digest && matches!(entry.state, State::Open)
+        });
+        if let Some(entry) = known {
+            entry.until = until;
+            return Some(entry.question.id.clone());
+        }
+        self.push(question, until, State::Open)
+    }
+
+    /// Opens a question that a call waits for. None: there are too many.
+    pub(super) fn wait(
+        &mut self,
+        question: Question,
+        until: Instant,
+    ) -> Option<(String, oneshot::Receiver<Answer>)> {
+        let (sender, receiver) = oneshot::channel();
+        let known = self.entries.iter_mut().find(|entry| {
+            entry.question.digest == question.digest && matches!(entry.state, State::Open)
+        });
+        if let Some(entry) = known {
+            entry.until = until;
+            entry.state = State::Waiting(sender);
+            return Some((entry.question.id.clone(), receiver));
+        }
+        let id = self.push(question, until, State::Waiting(sender))?;
+        Some((id, receiver))
+    }
+
+    fn push(&mut self, question: Question, until: Instant, state: State) -> Option<String> {
+        let texts: usize = self
+            .entries
+            .iter()
+            .map(|entry| entry.question.text.len())
+            .sum();
+        if self.entries.len() >= MAX_REQUESTS || texts + question.text.len() > MAX_TEXTS_BYTES {
+            return None;
+        }
+        let id = question.id.clone();
+        self.entries.push(Entry {
+            question,
+            until,
+            state,
+        });
+        Some(id)
+    }
+
+    /// The call waits no longer. With `keep`, the question stays open until then.
+    pub(super) fn withdraw(&mut self, id: &str, keep: Option<Instant>) {
+        let waiting =
+            |entry: &Entry| entry.question.id == id && matches!(entry.state, State::Waiting(_));
+        let Some(at) = self.entries.iter().position(waiting) else {
+            return;
+        };
+        match keep {
+            Some(until) => {
+                self.entries[at].until = until;
+                self.entries[at].state = State::Open;
+            }
+            None => drop(self.entries.remove(at)),
+        }
+    }
+
+    /// Takes an answer: the first one counts. One that nobody waits for is kept until `keep`.
+    pub(super) fn answer(
+        &mut self,
+        id: &str,
+        answer: Answer,
+        how: String,
+        keep: Instant,
+    ) -> Result<(), NotTaken> {
+        if let Some(how) = self.how_closed(id) {
+            return Err(NotTaken::Already(how));
+        }
+        let at = self
+            .entries
+            .iter()
+            .position(|entry| entry.question.id == id)
+            .ok_or(NotTaken::Unknown)?;
+        let mut entry = self.entries.remove(at);
+        match entry.state {
+            State::Waiting(sender) => sender.send(answer).map_err(|_| NotTaken::Unknown)?,
+            State::Open => {
+                entry.state = State::Answered(answer);
+                entry.until = keep;
+                self.entries.insert(at, entry);
+            }
+            // Closed when it was answered; only a long memory ago.
+            State::Answered(_) => {
+                self.entries.insert(at, entry);
+                return Err(NotTaken::Already("answered before".to_owned()));
+            }
+        }
+        if self.closed.len() >= MAX_CLOSED {
+            self.closed.pop_front();
+        }
+        self.closed.push_back((id.to_owned(), how));
+        Ok(())
+    }
+
+    /// How a request was answered, if it was not too long ago.
+    pub(super) fn how_closed(&self, id: &str) -> Option<String> {
+        let closed = self.closed.iter().find(|(closed, _)| closed == id)?;
+        Some(closed.1.clone())
+    }
+
+    /// Everything that can be answered, oldest first.
+    pub(super) fn list(&self, now: Instant) -> Vec<Summary> {
+        self.answerable().map(|entry| summary(entry, now)).collect()
+    }
+
+    /// One of them, with its text.
+    pub(super) fn show(&self, id: &str, now: Instant) -> Option<(Summary, String)> {
+        self.answerable()
+            .find(|entry| entry.question.id == id)
+            .map(|entry| (summary(entry, now), entry.question.text.clone()))
+    }
+
+    fn answerable(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| match entry.state {
+            State::Waiting(_) | State::Open => true,
+            State::Answered(_) => false,
+        })
+    }
+}
+
+fn summary(entry: &Entry, now: Instant) -> Summary {
+    let question = &entry.question;
+    let left: Duration = entry.until.saturating_duration_since(now);
+    Summary {
+        id: question.id.clone(),
+        at_ms: question.at_ms,
+        worker: question.worker.clone(),
+        tool: question.tool.clone(),
+        what: question.what.clone(),
+        waiting: matches!(entry.state, State::Waiting(_)),
+        left_s: left.as_secs(),
+    }
+}

@@ -1,0 +1,376 @@
+//! The queue against approvers that behave, and such that do not.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use forge_tools::Caller;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::client::Found;
+use super::wire::{Ask, Said, Told};
+use super::*;
+
+fn request(path: &str) -> ApprovalRequest {
+    ApprovalRequest {
+        caller: Caller::new("main"),
+        tool: "write_file".into(),
+        arguments: json!({"path": path}),
+        intents: vec![format!("write {path}")],
+        changes: Vec::new(),
+        runner: "local",
+        network: false,
+        reasons: Vec::new(),
+        confined: true,
+        only_a_person: false,
+    }
+}
+
+struct World {
+    dir: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        World {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::of(self.dir.path(), None, Some(self.dir.path()))
+    }
+
+    fn queue(&self, absent: Absent) -> Arc<Queue> {
+        self.patient(absent, Duration::from_secs(60))
+    }
+
+    fn patient(&self, absent: Absent, patience: Duration) -> Arc<Queue> {
+        Arc::new(Queue::new(self.place(), patience, absent, true))
+    }
+
+    /// Waits until `count` requests are open.
+    async fn open(&self, count: usize) -> Vec<Found> {
+        loop {
+            let (found, _) = client::list(&self.place()).await;
+            if found.len() == count {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        place::files(self.place().make().unwrap(), "sock").remove(0)
+    }
+
+    /// Says something to the socket, as raw bytes, and hears what comes back.
+    async fn raw(&self, bytes: Vec<u8>) -> String {
+        let socket = self.socket();
+        tokio::task::spawn_blocking(move || {
+            let mut stream = UnixStream::connect(socket).unwrap();
+            // Whoever is not listened to any more cannot write on.
+            let _cut_off = stream.write_all(&bytes);
+            let _cut_off = stream.shutdown(std::net::Shutdown::Write);
+            let mut heard = String::new();
+            let _cut_off = stream.read_to_string(&mut heard);
+            heard
+        })
+        .await
+        .unwrap()
+    }
+}
+
+fn saying(found: &Found, said: Said) -> Ask {
+    Ask::Answer {
+        id: found.request.id.clone(),
+        said,
+        reason: (said == Said::Deny).then(|| "not today".to_owned()),
+        tty: Some("/dev/pts/7\u{1b}[2J".to_owned()),
+    }
+}
+
+fn spawn(queue: &Arc<Queue>, path: &str) -> tokio::task::JoinHandle<Answer> {
+    let (queue, request) = (Arc::clone(queue), request(path));
+    tokio::spawn(async move { queue.ask(&request).await })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() {
+    let world = World::new();
+    let queue = world.queue(Absent::Wait);
+    let uid = rustix::process::geteuid().as_raw();
+    for said in [Said::AllowOnce, Said::AllowRun, Said::Deny] {
+        let call = spawn(&queue, "/a");
+        let found = world.open(1).await.remove(0);
+        assert!(is_id(&found.request.id) && found.request.waiting);
+        let text = client::show(&found).await.unwrap().unwrap();
+        assert!(text.contains("path = /a"), "{text}");
+        let told = client::answer(&found, &saying(&found, said)).await.unwrap();
+        assert!(matches!(told, Told::Taken), "{told:?}");
+        let by = match call.await.unwrap() {
+            Answer::AllowOnce { by } if said == Said::AllowOnce => by,
+            Answer::AllowForRun { by } if said == Said::AllowRun => by,
+            Answer::Deny { by, reason } if said == Said::Deny => {
+                assert_eq!(reason.as_deref(), Some("not today"));
+                by
+            }
+            other => panic!("{other:?}"),
+        };
+        // The kernel says who; what they say themselves cannot repaint anything.
+        let me = format!("forge approve (uid {uid}, pid {}, ", std::process::id());
+        assert!(
+            by.starts_with(&me) && by.ends_with("/dev/pts/7\\x1b[2J)"),
+            "{by}"
+        );
+        // A replay, or another approver a moment later.
+        let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
+        match told.unwrap() {
+            Told::Already { how } => assert!(how.starts_with(said.as_str()), "{how}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(world.open(0).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_answer_at_once_one_is_heard() {
+    let world = World::new();
+    let queue = world.queue(Absent::Wait);
+    let call = spawn(&queue, "/a");
+    let found = world.open(1).await.remove(0);
+    let mut answers = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let found = found.clone();
+        let said = if n % 2 == 0 {
+            Said::Deny
+        } else {
+            Said::AllowOnce
+        };
+        answers.spawn(async move { (said, client::answer(&found, &saying(&found, said)).await) });
+    }
+    let mut taken = Vec::new();
+    while let Some(answer) = answers.join_next().await {
+        match answer.unwrap() {
+            (said, Ok(Told::Taken)) => taken.push(said),
+            (_, Ok(Told::Already { .. })) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(taken.len(), 1);
+    assert_eq!(call.await.unwrap().allows(), taken[0] == Said::AllowOnce);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_requests_are_a_hundred_answers() {
+    let world = World::new();
+    let queue = world.queue(Absent::Wait);
+    let calls: Vec<_> = (0..100).map(|n| spawn(&queue, &format!("/{n}"))).collect();
+    for (n, found) in world.open(100).await.iter().enumerate() {
+        let said = if n % 3 == 0 {
+            Said::Deny
+        } else {
+            Said::AllowOnce
+        };
+        client::answer(found, &saying(found, said)).await.unwrap();
+    }
+    let mut allowed = 0;
+    for call in calls {
+        allowed += usize::from(call.await.unwrap().allows());
+    }
+    assert_eq!(allowed, 66);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_watcher_it_depends() {
+    let world = World::new();
+    let refuse = || Absent::Refuse("there is no terminal".to_owned());
+    let answer = world.queue(refuse()).ask(&request("/a")).await;
+    assert!(matches!(answer, Answer::Unanswered { .. }), "{answer:?}");
+    assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
+
+    let watching = world.place().watch().unwrap();
+    let queue = world.queue(refuse());
+    let call = spawn(&queue, "/a");
+    let found = world.open(1).await.remove(0);
+    client::answer(&found, &saying(&found, Said::AllowOnce))
+        .await
+        .unwrap();
+    assert!(call.await.unwrap().allows());
+    drop(watching);
+    assert!(!queue.ask(&request("/a")).await.allows());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
+    let world = World::new();
+    let queue = world.queue(Absent::Keep);
+    let later = |answer: Answer| match answer {
+        Answer::Later { reason, hint } => (reason, hint),
+        other => panic!("{other:?}"),
+    };
+    let (reason, hint) = later(queue.ask(&request("/a")).await);
+    let found = world.open(1).await.remove(0);
+    assert!(!found.request.waiting);
+    assert!(reason.ends_with(&found.request.id) && hint.contains(&found.request.id));
+    // The same call again is the same request.
+    assert_eq!(later(queue.ask(&request("/a")).await).0, reason);
+    client::answer(&found, &saying(&found, Said::AllowOnce))
+        .await
+        .unwrap();
+    assert!(world.open(0).await.is_empty());
+
+    assert!(!queue.ask(&request("/b")).await.allows());
+    let mut other = request("/a");
+    other.caller = Caller::new("helper");
+    assert!(!queue.ask(&other).await.allows());
+    let mut other = request("/a");
+    other.changes = vec![forge_tools::Change::new("/a", None, "something else")];
+    assert!(!queue.ask(&other).await.allows());
+
+    assert!(queue.ask(&request("/a")).await.allows());
+    assert!(!queue.ask(&request("/a")).await.allows());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_too_late_is_told_so() {
+    let world = World::new();
+    for (absent, kept) in [(Absent::Wait, false), (Absent::Keep, true)] {
+        let _watching = world.place().watch().unwrap();
+        let queue = world.patient(absent, Duration::from_millis(300));
+        let call = spawn(&queue, "/a");
+        let found = world.open(1).await.remove(0);
+        assert!(!call.await.unwrap().allows());
+        let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
+        assert_eq!(matches!(told.unwrap(), Told::Taken), kept);
+        assert_eq!(queue.ask(&request("/a")).await.allows(), kept);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_leaves_nothing_to_answer() {
+    let world = World::new();
+    let queue = world.queue(Absent::Wait);
+    let call = spawn(&queue, "/a");
+    let found = world.open(1).await.remove(0);
+    call.abort();
+    assert!(world.open(0).await.is_empty());
+    let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
+    assert!(matches!(told.unwrap(), Told::Unknown));
+    let _cancelled = call.await;
+    drop(queue);
+    assert!(place::files(world.place().make().unwrap(), "sock").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nonsense_is_answered_and_harms_nobody() {
+    let world = World::new();
+    let queue = world.queue(Absent::Wait);
+    let call = spawn(&queue, "/a");
+    let found = world.open(1).await.remove(0);
+    for (bytes, why) in [
+        (b"garbage\n".to_vec(), "no message"),
+        (b"{\"do\":\"list\"}".to_vec(), "no end"),
+        (b"\xff\xfe\n".to_vec(), "no message"),
+        (b"{\"do\":\"list\",\"x\":1}\n{}\n".to_vec(), ""),
+        (vec![b'x'; 10 * 1024 * 1024], "longer than"),
+        (b"\n".to_vec(), "no message"),
+        (Vec::new(), "no end"),
+    ] {
+        let heard = world.raw(bytes).await;
+        // A line that is cut off is not always heard: the other end is closed while it comes.
+        assert!(heard.contains(why) || why == "longer than", "{heard:?}");
+    }
+    let long = Ask::Answer {
+        id: found.request.id.clone(),
+        said: Said::Deny,
+        reason: Some("x".repeat(3000)),
+        tty: None,
+    };
+    let told = client::answer(&found, &long).await.unwrap();
+    assert!(matches!(told, Told::Unreadable { .. }), "{told:?}");
+
+    // Slow ones, as many as there are places but one, hold up nobody.
+    let socket = world.socket();
+    let slow: Vec<UnixStream> = (0..30)
+        .map(|_| UnixStream::connect(&socket).unwrap())
+        .collect();
+    let told = client::answer(&found, &saying(&found, Said::AllowOnce)).await;
+    assert!(matches!(told.unwrap(), Told::Taken));
+    assert!(call.await.unwrap().allows());
+    drop(slow);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_of_killed_processes_go_and_strangers_stay() {
+    let world = World::new();
+    let dir = world.place().make().unwrap().to_owned();
+    // A listener that is dropped leaves its socket, as a kill does.
+    drop(std::os::unix::net::UnixListener::bind(dir.join("dead.sock")).unwrap());
+    std::fs::write(dir.join("file.sock"), "no socket").unwrap();
+    let (found, not_used) = client::list(&world.place()).await;
+    assert!(found.is_empty());
+    assert_eq!(not_used.len(), 1, "{not_used:?}");
+    assert!(!dir.join("dead.sock").exists());
+
+    drop(std::os::unix::net::UnixListener::bind(dir.join("dead.sock")).unwrap());
+    let queue = world.queue(Absent::Wait);
+    let call = spawn(&queue, "/a");
+    world.open(1).await;
+    assert!(!dir.join("dead.sock").exists());
+    assert!(dir.join("file.sock").exists());
+    call.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_is_not_the_ids_is_not_shown() {
+    let world = World::new();
+    let dir = world.place().make().unwrap().to_owned();
+    let listener = tokio::net::UnixListener::bind(dir.join("liar.sock")).unwrap();
+    let id = format!("{:011x}-{:016x}-{:016x}", 1, 2, 3);
+    let summary = wire::Summary {
+        id: id.clone(),
+        at_ms: 1,
+        worker: "w".into(),
+        tool: "t".into(),
+        what: "w".into(),
+        waiting: true,
+        left_s: 9,
+    };
+    let (listed, shown) = (
+        json!({"is": "open", "requests": [summary, {"id": "../x", "at_ms": 1, "worker": "",
+            "tool": "", "what": "", "waiting": true, "left_s": 1}]}),
+        json!({"is": "request", "request": summary, "text": "harmless"}),
+    );
+    tokio::spawn(async move {
+        for told in [listed, shown] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _: serde_json::Value = wire::read(&mut stream, 1000).await.unwrap();
+            wire::write(&mut stream, &told).await.unwrap();
+        }
+    });
+    let (found, _) = client::list(&world.place()).await;
+    assert_eq!(found.len(), 1);
+    let error = client::show(&found[0]).await.unwrap_err();
+    assert!(error.to_string().contains("not the one"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_shown_whole_is_not_asked() {
+    let world = World::new();
+    let queue = world.queue(Absent::Keep);
+    let mut huge = request("/a");
+    huge.arguments = json!({"content": "x".repeat(2 * 1024 * 1024)});
+    match queue.ask(&huge).await {
+        Answer::Unanswered { reason } => assert!(reason.contains("whole"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(world.open(0).await.is_empty());
+    for n in 0..table::MAX_REQUESTS {
+        let answer = queue.ask(&request(&format!("/{n}"))).await;
+        assert!(matches!(answer, Answer::Later { .. }), "{n}");
+    }
+    let answer = queue.ask(&request("/more")).await;
+    assert!(matches!(answer, Answer::Unanswered { .. }));
+}

@@ -1,0 +1,141 @@
+//! What goes over a queue's socket: one line of JSON there, one back. Lines have a bound, since
+//! whoever is at the other end may be anything.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
+};
+
+/// Most bytes of what is asked of a queue.
+pub(super) const MAX_ASK_BYTES: u64 = 16 * 1024;
+
+/// Most bytes of what a queue says: the longest text, each character escaped, and some.
+pub(super) const MAX_TOLD_BYTES: u64 = 8 * 1024 * 1024;
+
+/// What an approver asks of a queue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Ask {
+    /// What is open?
+    List,
+    /// One request, whole.
+    Show {
+        /// Which.
+        id: String,
+    },
+    /// An answer to one request.
+    Answer {
+        /// Which.
+        id: String,
+        /// Yes or no.
+        said: Said,
+        /// Why not, in the person's words.
+        reason: Option<String>,
+        /// The terminal that it was typed on.
+        tty: Option<String>,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    /// Yes, this call.
+    AllowOnce,
+    /// Yes, and the same call again until the process ends.
+    AllowRun,
+    /// No.
+    Deny,
+}
+
+impl Said {
+    /// The word for programs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Said::AllowOnce => "allow_once",
+            Said::AllowRun => "allow_run",
+            Said::Deny => "deny",
+        }
+    }
+}
+
+/// What a queue says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// What is open.
+    Open {
+        /// Oldest first.
+        requests: Vec<Summary>,
+    },
+    /// One request.
+    Request {
+        /// In short.
+        request: Summary,
+        /// Exactly what a person has to be shown.
+        text: String,
+    },
+    /// The answer was taken.
+    Taken,
+    /// Somebody was faster.
+    Already {
+        /// Who, and what they said.
+        how: String,
+    },
+    /// There is no such request, or not any more.
+    Unknown,
+    /// It could not be understood.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One open request in short: to choose by, not to agree to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// Its name; holds a digest of its text.
+    pub(crate) id: String,
+    /// Milliseconds since 1970, when it was asked.
+    pub(crate) at_ms: u64,
+    /// Who asks.
+    pub(crate) worker: String,
+    /// The tool.
+    pub(crate) tool: String,
+    /// What it would do, cut where it is long.
+    pub(crate) what: String,
+    /// Whether the call waits for the answer.
+    pub(crate) waiting: bool,
+    /// How long it can still be answered.
+    pub(crate) left_s: u64,
+}
+
+/// Reads one line of at most `max_bytes`.
+pub(super) async fn read<T: DeserializeOwned>(
+    stream: impl AsyncRead + Unpin,
+    max_bytes: u64,
+) -> std::io::Result<T> {
+    let invalid = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+    let mut line = Vec::new();
+    let mut bounded = tokio::io::BufReader::new(stream.take(max_bytes + 1));
+    bounded.read_until(b'\n', &mut line).await?;
+    if u64::try_from(line.len()).unwrap_or(u64::MAX) > max_bytes {
+        return Err(invalid(format!("a line is longer than {max_bytes} bytes")));
+    }
+    if line.last() != Some(&b'\n') {
+        return Err(invalid("the line has no end".to_owned()));
+    }
+    serde_json::from_slice(&line).map_err(|_| invalid("the line is no message".to_owned()))
+}
+
+/// Writes one line.
+pub(super) async fn write(
+    mut stream: impl AsyncWrite + Unpin,
+    message: &impl Serialize,
+) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    stream.shutdown().await
+}
