@@ -91,6 +91,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
             approval: MountApproval::SILENT,
             usable: true,
             file_rules: FileRules::default(),
+            way: Vec::new(),
             own_files: Vec::new(),
             origin: span.origin(),
             mode_origin,

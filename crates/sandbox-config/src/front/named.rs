@@ -101,6 +101,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
             approval,
             usable: true,
             file_rules,
+            way: Vec::new(),
             own_files: Vec::new(),
             origin: entry.key_span.origin(),
             mode_origin,

@@ -140,6 +140,7 @@ fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
             approval: MountApproval::SILENT,
             usable: true,
             file_rules: FileRules::default(),
+            way: Vec::new(),
             own_files: Vec::new(),
             origin: one.span.origin(),
             mode_origin: one.span.origin(),

@@ -101,6 +101,7 @@ fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
         approval: MountApproval::SILENT,
         usable: true,
         file_rules: FileRules::default(),
+        way: Vec::new(),
         own_files: Vec::new(),
         origin,
         mode_origin,

@@ -137,6 +137,7 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                 approval: FORM.approval,
                 usable: true,
                 file_rules: FileRules::default(),
+                way: Vec::new(),
                 own_files: Vec::new(),
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),

@@ -57,6 +57,9 @@ pub struct Mount {
     pub(crate) approval: MountApproval,
     pub(crate) usable: bool,
     pub(crate) file_rules: FileRules,
+    /// The names on the way to `host`: from the project directory, or from the root of the file
+    /// system if it lies elsewhere. Guards count there as well.
+    pub(crate) way: Vec<String>,
     /// Forge's own files below this mount, relative to it.
     pub(crate) own_files: Vec<String>,
     pub(crate) origin: Origin,

@@ -145,6 +145,7 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                 },
                 usable,
                 file_rules: FileRules::default(),
+                way: Vec::new(),
                 own_files: Vec::new(),
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),

@@ -7,6 +7,7 @@ use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::grant::mount::{Mode, Mount};
+use crate::open::guards::Guards;
 use crate::open::host_dirs::{GrantError, ensure};
 
 impl Grant {
@@ -69,19 +70,33 @@ impl Grant {
             limits = limits.max_file_bytes(max);
         }
         limits = ruled(limits, &mount.file_rules);
+        let kept = Guards::on_whole(mount, self.protect.iter());
+        let hidden = Guards::on_whole(mount, self.hide.iter());
+        if hidden.everything {
+            return Err(refuse("its directory does not exist".into()));
+        }
         let mode = match mount.mode {
-            Mode::ReadOnly => file_sandbox::Mode::ReadOnly,
-            Mode::ReadWrite => file_sandbox::Mode::ReadWrite,
+            Mode::ReadWrite if !kept.everything => file_sandbox::Mode::ReadWrite,
+            Mode::ReadOnly | Mode::ReadWrite => file_sandbox::Mode::ReadOnly,
         };
+        // What of a guard is left below the mount counts at its root.
+        let at_root = |names: Vec<String>| names.into_iter().map(|name| format!("/{name}"));
+        let kept: Vec<String> = at_root(kept.inside).collect();
+        let hidden: Vec<String> = at_root(hidden.inside).collect();
         // A part is opened from the whole, on handles and through no link.
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
         let opened =
             file_sandbox::Mount::open_ambient(target.clone(), &mount.host, mode, authority)
                 .map_err(told)?
                 .with_limits(limits)
-                .protect(self.protect.iter().chain(&mount.own_files))
+                .protect(self.protect.iter().chain(&mount.own_files).chain(&kept))
                 .map_err(told)?
-                .hide(self.hide.iter().chain(&self.held_inside(mount)))
+                .hide(
+                    self.hide
+                        .iter()
+                        .chain(&self.held_inside(mount))
+                        .chain(&hidden),
+                )
                 .map_err(told)?;
         // The path was resolved when the config was read; a link that has come since leads
         // elsewhere.

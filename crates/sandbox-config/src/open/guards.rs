@@ -1,8 +1,12 @@
 //! Guards are written for what a project declares as a mount. A command that is shown a part of it
 //! only (`restrict: /.git`) must meet the same guards, so here they are put as seen from the part:
 //! `.git/hooks` becomes `hooks` there, and a part that lies in a guarded name is guarded as a whole.
+//! The same holds for the way from the project to the mount: a mount at `.git` holds `hooks`.
 
-use crate::grant::mount::Mount;
+use crate::grant::Grant;
+use crate::grant::mount::{Mode, Mount};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Reports;
 
 /// What guards mean inside one mount.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,17 +14,37 @@ pub(crate) struct Guards {
     /// What is held lies in a guarded name, or is one.
     pub(crate) everything: bool,
     /// Guards of which a beginning has been passed on the way to the part, without it.
+    #[cfg_attr(
+        not(any(feature = "files", feature = "process")),
+        expect(dead_code, reason = "nothing is opened without either feature")
+    )]
     pub(crate) inside: Vec<String>,
 }
 
 /// Guards of commands count at any depth, which is the stricter reading of a leading `/`.
+#[cfg(feature = "process")]
 pub(crate) fn anywhere(pattern: &str) -> String {
     pattern.trim_start_matches('/').to_owned()
 }
 
 impl Guards {
+    /// In what is held of a mount.
+    #[cfg(feature = "process")]
     pub(crate) fn on<'p>(mount: &Mount, patterns: impl IntoIterator<Item = &'p String>) -> Guards {
-        let way: Vec<&str> = mount.part_names().collect();
+        let way = mount.way.iter().map(String::as_str);
+        Guards::after(&way.chain(mount.part_names()).collect::<Vec<_>>(), patterns)
+    }
+
+    /// In the directory that the project declares, whatever of it is held.
+    pub(crate) fn on_whole<'p>(
+        mount: &Mount,
+        patterns: impl IntoIterator<Item = &'p String>,
+    ) -> Guards {
+        let way: Vec<&str> = mount.way.iter().map(String::as_str).collect();
+        Guards::after(&way, patterns)
+    }
+
+    fn after<'p>(way: &[&str], patterns: impl IntoIterator<Item = &'p String>) -> Guards {
         let mut guards = Guards {
             everything: false,
             inside: Vec::new(),
@@ -64,6 +88,32 @@ fn fits(pattern: &str, name: &str) -> bool {
         }
     }
     name.ends_with(last)
+}
+
+/// A mount that is guarded as a whole: nothing in it could be read, or written. Whoever wrote it
+/// meant something else, so it is said when the config is read.
+pub(crate) fn report(reports: &mut Reports, grant: &Grant) {
+    for mount in grant.mounts() {
+        let hidden = Guards::on_whole(mount, grant.hide()).everything;
+        let kept =
+            mount.mode() == Mode::ReadWrite && Guards::on_whole(mount, grant.protect()).everything;
+        let (verb, help) = match (hidden, kept) {
+            (true, _) => ("hidden", "it cannot be shown under another name either"),
+            (false, true) => (
+                "protected",
+                "make it ro, or show another directory: it cannot be written under another name either",
+            ),
+            (false, false) => continue,
+        };
+        let noun = grant.front().noun();
+        let name = mount.name();
+        let what = format!("{noun} `{name}` lies in a name that is {verb} in every project");
+        reports.add(
+            Diagnostic::error(Code::HostPath, what)
+                .at_origin(mount.origin())
+                .help(help),
+        );
+    }
 }
 
 #[cfg(test)]

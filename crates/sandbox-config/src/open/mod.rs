@@ -2,7 +2,6 @@
 
 #[cfg(feature = "files")]
 mod files;
-#[cfg(feature = "process")]
 pub(crate) mod guards;
 #[cfg(any(feature = "files", feature = "process"))]
 pub(crate) mod host_dirs;

@@ -300,6 +300,7 @@ fn unite(list: &mut Arc<[String]>, more: Vec<String>) {
 /// Forge's own project and worker files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnFiles {
+    dir: PathBuf,
     files: Vec<PathBuf>,
     worker_dirs: Vec<PathBuf>,
 }
@@ -313,6 +314,7 @@ impl OwnFiles {
         files.sort();
         files.dedup();
         OwnFiles {
+            dir: found.dir.clone(),
             files,
             worker_dirs: worker_dirs.to_vec(),
         }
@@ -327,6 +329,17 @@ impl OwnFiles {
         at: &Span,
     ) {
         for mount in mounts {
+            let way = mount.host.strip_prefix(&self.dir).unwrap_or(&mount.host);
+            mount.way = way
+                .components()
+                .filter_map(|part| match part {
+                    Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+                    Component::RootDir
+                    | Component::CurDir
+                    | Component::ParentDir
+                    | Component::Prefix(_) => None,
+                })
+                .collect();
             mount.own_files = self
                 .files
                 .iter()

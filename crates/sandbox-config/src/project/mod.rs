@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::Grant;
 use crate::grant::escalation::Escalation;
+use crate::open::guards;
 use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
@@ -127,6 +128,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
     }
+    guards::report(&mut walk.reports, &read.ceiling);
     let Walk {
         reports,
         widening,

@@ -61,6 +61,7 @@ pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut
         file_rules: FileRules::default(),
         approval: MountApproval::ASKING,
         usable: true,
+        way: Vec::new(),
         own_files: Vec::new(),
         origin: entry.key_span.origin(),
         mode_origin: entry.key_span.origin(),

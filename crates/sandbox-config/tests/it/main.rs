@@ -29,6 +29,8 @@ mod workers;
 mod directories;
 #[cfg(all(feature = "files", feature = "process"))]
 mod every_front_end;
+#[cfg(all(feature = "files", feature = "process"))]
+mod guarded_ways;
 #[cfg(feature = "process")]
 mod parts;
 #[cfg(feature = "process")]
