@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 35] = [
+const CODES: [(&str, &str); 36] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -51,6 +51,10 @@ const CODES: [(&str, &str); 35] = [
     ("log.run", "no run of that name, or more than one"),
     ("log.unreadable", "an audit log cannot be read"),
     ("mcp", "the MCP connection failed"),
+    (
+        "model.incompatible",
+        "a worker that does not run on this model",
+    ),
     ("model.missing", "no model is configured"),
     ("model.playbook", "the playbook cannot be used"),
     ("model.unknown", "a model that this forge cannot run"),

@@ -91,7 +91,10 @@ impl Desk<'_> {
         let found = self.find(id).await?;
         let text = self.text(&found).await?;
         if self.asks {
-            self.ask(&found, &text).await?;
+            // Whoever hung up has answered nothing; the request stays open.
+            if !self.ask(&found, &text).await? {
+                return Ok(Exit::Negative);
+            }
         } else if self.global.json {
             print(&object(&found, &text).to_string())?;
         } else {
