@@ -31,14 +31,27 @@ pub(crate) struct Library {
 /// More worker files than any project has.
 const MAX_WORKERS: usize = 10_000;
 
+/// More text than ten thousand of them have; a repository could otherwise keep every command busy
+/// for hours.
+const MAX_BYTES_OF_ALL: u64 = 16 * 1024 * 1024;
+
 impl Library {
     pub(crate) fn all(&self, ceiling: &Grant) -> Result<Vec<Worker>, Diagnostics> {
         let mut reports = Reports::default();
         let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
+        let mut bytes = 0;
         for file in self
             .files()
             .map_err(|problem| Diagnostics::from(*problem))?
         {
+            bytes += std::fs::metadata(&file).map_or(0, |facts| facts.len());
+            if bytes > MAX_BYTES_OF_ALL {
+                let message = format!("the worker files hold more than {MAX_BYTES_OF_ALL} bytes");
+                let shown = show(&self.show_from, &file);
+                return Err(Diagnostic::error(Code::TooComplex, message)
+                    .in_file(&shown)
+                    .into());
+            }
             match self.read(&file, ceiling) {
                 Err(mistakes) => reports.extend(mistakes.into_list()),
                 Ok(worker) => {

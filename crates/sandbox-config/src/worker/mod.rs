@@ -247,6 +247,9 @@ pub(crate) fn front_matter(text: &str) -> Option<&str> {
     split(text).ok().map(|(front, _)| front)
 }
 
+/// Longer than any worker's keys; a list of two hundred thousand numbers takes seconds to read.
+const MAX_FRONT_BYTES: usize = 64 * 1024;
+
 /// Read one worker's text. `None`: what is wrong has been noted.
 pub(crate) fn parse(
     walk: &mut Walk<'_>,
@@ -265,6 +268,15 @@ pub(crate) fn parse(
             return None;
         }
     };
+    if front.len() > MAX_FRONT_BYTES {
+        let message = format!("the front matter is longer than {MAX_FRONT_BYTES} bytes");
+        walk.reports.add(
+            Diagnostic::error(Code::TooComplex, message)
+                .at(&Span::start(text))
+                .help("what a worker is told stands below the second `---`"),
+        );
+        return None;
+    }
     let root = match yaml::parse_part(text, front) {
         Ok(root) => root,
         Err(problem) => {

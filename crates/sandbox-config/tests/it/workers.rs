@@ -163,3 +163,20 @@ fn a_thousand_workers() {
     }
     assert_eq!(scratch.load().unwrap().workers().unwrap().len(), 1_000);
 }
+
+/// A repository could keep every command busy for hours with them.
+#[test]
+fn worker_files_are_bounded_one_and_all() {
+    let keys = format!("x-a: [{}]\n", "1,".repeat(40_000));
+    let long =
+        Scratch::with_config("{}").file("workers/a.worker", format!("---\n{keys}---\nGo.\n"));
+    let mistakes = long.load().unwrap().workers().unwrap_err();
+    assert_eq!(codes(&mistakes), ["config.too_complex"], "{mistakes}");
+
+    let body = format!("---\n---\n{}", "word ".repeat(200_000));
+    let many = (0..18).fold(Scratch::with_config("{}"), |many, i| {
+        many.file(&format!("workers/w{i}.worker"), &body)
+    });
+    let mistakes = many.load().unwrap().workers().unwrap_err();
+    assert_eq!(codes(&mistakes), ["config.too_complex"], "{mistakes}");
+}
