@@ -187,10 +187,35 @@ impl Child {
     ///
     /// # Errors
     /// As [`Child::wait`], or if a pipe cannot be read.
-    pub fn wait_with_output(mut self) -> Result<Output, Error> {
+    pub fn wait_with_output(self) -> Result<Output, Error> {
+        self.wait_with_output_watching(|_, _| {})
+    }
+
+    /// As [`Child::wait_with_output`], and tells how many bytes came each time some came, kept or
+    /// not. The command waits while `seen` works.
+    ///
+    /// ```
+    /// use os_sandbox::{Command, Plan, Policy, Requirement, Stdio, Support};
+    ///
+    /// # if !cfg!(target_os = "linux") { return Ok(()); }
+    /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
+    /// let child = Command::new(&plan, "echo").arg("hello").stdout(Stdio::Piped).spawn()?;
+    /// let mut total = 0;
+    /// child.wait_with_output_watching(|_, bytes| total += bytes)?;
+    /// assert_eq!(total, "hello\n".len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Child::wait_with_output`].
+    pub fn wait_with_output_watching(
+        mut self,
+        mut seen: impl FnMut(Stream, usize),
+    ) -> Result<Output, Error> {
         let mut kept = [Captured::default(), Captured::default()];
         let limits = self.keep;
         let exit = self.wait_streaming(|stream, bytes| {
+            seen(stream, bytes.len());
             let index = stream as usize;
             kept[index].push(bytes, limits[index]);
         })?;

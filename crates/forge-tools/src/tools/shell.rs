@@ -138,7 +138,11 @@ fn execute(
     }
     let mut enforcement = serde_json::to_value(child.enforcement()).ok();
     let output = child
-        .wait_with_output()
+        .wait_with_output_watching(|_, bytes| {
+            if let Some(progress) = hands.progress() {
+                progress.add_bytes(bytes as u64);
+            }
+        })
         .map_err(|error| refused(program, &error))?;
     // Known only after the end.
     if let Some(Value::Object(receipt)) = &mut enforcement

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Always, block_on, call, recorder};
 
-fn processes(dir: &Path) -> Processes {
+pub(crate) fn processes(dir: &Path) -> Processes {
     let policy = Policy::builder()
         .mount(dir, "/work-dir", Access::READ | Access::WRITE)
         .build()
@@ -19,7 +19,7 @@ fn processes(dir: &Path) -> Processes {
         .default_timeout(Duration::from_secs(20))
 }
 
-fn toolbox(dir: &Path) -> Toolbox {
+pub(crate) fn toolbox(dir: &Path) -> Toolbox {
     Toolbox::builder()
         .processes(processes(dir))
         .gate(Always(Verdict::Allow))
