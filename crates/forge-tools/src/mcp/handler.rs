@@ -36,10 +36,20 @@ pub(super) struct Handler {
 
 impl Handler {
     pub(super) fn new(live: Live, info: ServerInfo, over: watch::Receiver<bool>) -> Self {
+        Handler::sharing(live, info, Arc::new(Questions::new()), over)
+    }
+
+    /// One of several that answer for the same server.
+    pub(super) fn sharing(
+        live: Live,
+        info: ServerInfo,
+        questions: Arc<Questions>,
+        over: watch::Receiver<bool>,
+    ) -> Self {
         Handler {
             live,
             info,
-            questions: Arc::new(Questions::new()),
+            questions,
             over,
             teller: Mutex::default(),
         }

@@ -29,11 +29,11 @@ use super::line_reader::{Line, LineReader};
 use crate::tool::BoxFuture;
 
 /// Longest message taken.
-const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Most values in a message. The shortest ones take a hundred times their length in
 /// memory while they are read, so the length alone is no bound.
-const MAX_VALUES: usize = 16 * 1024;
+pub(super) const MAX_VALUES: usize = 16 * 1024;
 
 /// Most requests between question and answer; more are refused, not queued.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -370,7 +370,7 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
 
 /// An upper bound of the values that the JSON in `line` holds, without reading it:
 /// each but the first follows one of these signs outside a string.
-fn values_at_most(line: &[u8]) -> usize {
+pub(super) fn values_at_most(line: &[u8]) -> usize {
     let mut values = 1;
     let mut in_string = false;
     let mut escaped = false;

@@ -16,6 +16,8 @@
 mod advertise;
 mod channel;
 mod handler;
+#[cfg(feature = "mcp-http")]
+mod http;
 mod line_reader;
 mod lines;
 mod live;
@@ -30,6 +32,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::toolbox::Toolbox;
 use handler::Handler;
+#[cfg(feature = "mcp-http")]
+pub use http::{HttpListener, HttpToken, serve_http};
 use lines::{Breakage, Lines};
 pub use live::Live;
 

@@ -33,7 +33,7 @@ pub(super) fn write(id: i64, content: &str) -> Value {
 }
 
 /// From a client that can show forms.
-fn showing(request: Value) -> Value {
+pub(super) fn showing(request: Value) -> Value {
     let mut request = modern(request);
     request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({"elicitation": {"form": {}}});
@@ -41,7 +41,7 @@ fn showing(request: Value) -> Value {
 }
 
 /// The same call again, with what the person said.
-fn again(mut request: Value, id: i64, question: &Value, answer: Value) -> Value {
+pub(super) fn again(mut request: Value, id: i64, question: &Value, answer: Value) -> Value {
     request["id"] = json!(id);
     request["params"]["requestState"] = question["result"]["requestState"].clone();
     request["params"]["inputResponses"] = json!({"approval": answer});
@@ -52,11 +52,11 @@ pub(super) fn accept(decision: &str) -> Value {
     json!({"action": "accept", "content": {"decision": decision}})
 }
 
-fn is_question(answer: &Value) -> bool {
+pub(super) fn is_question(answer: &Value) -> bool {
     answer["result"]["resultType"] == "input_required"
 }
 
-fn written(world: &World) -> Option<String> {
+pub(super) fn written(world: &World) -> Option<String> {
     fs::read_to_string(world.host.path().join("out/a.md")).ok()
 }
 

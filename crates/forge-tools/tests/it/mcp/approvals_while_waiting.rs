@@ -8,11 +8,12 @@ use super::approvals::{accept, asks, nobody, write};
 use super::*;
 use crate::support::Counting;
 
-/// Opened by a client that can show forms.
+/// Opened by a client that can show forms. It has directories to offer as well, for which
+/// nobody asks: what is granted is the configuration's business.
 async fn open(toolbox: Toolbox) -> Client {
     let mut client = Client::of(toolbox);
     let mut opening = initialize("2025-11-25");
-    opening["params"]["capabilities"] = json!({"elicitation": {}});
+    opening["params"]["capabilities"] = json!({"elicitation": {}, "roots": {"listChanged": true}});
     client.ask(&opening).await;
     client.send(initialized().to_string()).await;
     client

@@ -9,7 +9,12 @@ mod approvals;
 mod approvals_while_waiting;
 mod calls;
 mod changes;
+// Commands are confined on Linux only, so far.
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod commands;
 mod ending;
+#[cfg(feature = "mcp-http")]
+mod http;
 mod listing;
 mod noise;
 mod opening;
