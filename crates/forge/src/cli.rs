@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
+use crate::listen::Place;
 
 /// Tools for AI workers, fenced.
 #[derive(Debug, Parser)]
@@ -538,6 +539,8 @@ pub(crate) enum LogFormat {
 Examples:
   forge mcp
   forge -C ~/project mcp --worker reader
+  forge mcp --http 127.0.0.1:8123
+  forge mcp --http unix:/run/user/1000/forge.sock
 
 A project file that does not validate still starts the server; every call then
 answers with the mistake.")]
@@ -548,6 +551,10 @@ pub(crate) struct Mcp {
     /// Who answers, where the client cannot ask its user.
     #[arg(long, value_name = "WHO")]
     pub(crate) approver: Option<ApproverName>,
+    /// Serve over HTTP: on an address of this machine, to whoever has the token, or on a
+    /// Unix socket (unix:PATH), to this user.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<Place>,
 }
 
 /// Who stands in for a terminal.

@@ -11,6 +11,7 @@ mod empty;
 mod exit;
 mod findings;
 mod gather;
+mod listen;
 mod prompt;
 mod queue;
 mod run_dir;
@@ -21,6 +22,7 @@ mod stderr;
 mod subject;
 mod topics;
 mod trust_store;
+mod watch;
 
 use clap::Parser as _;
 

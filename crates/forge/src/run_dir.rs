@@ -45,6 +45,11 @@ impl RunDir {
                 ));
             }
         };
+        RunDir::under(&base, worker)
+    }
+
+    /// The same in a place that no project has a say in.
+    pub(crate) fn under(base: &Path, worker: &str) -> Result<Self, Failure> {
         let seconds = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
@@ -82,6 +87,15 @@ impl RunDir {
             .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
         let mut file = self.open("run.json")?;
         writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join("run.json"), &error))
+    }
+
+    /// Writes a file that only the person reads, and says where it is.
+    pub(crate) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.path.join(name);
+        self.open(name)?
+            .write_all(text.as_bytes())
+            .map_err(|error| not_kept(&path, &error))?;
+        Ok(path)
     }
 
     fn open(&self, name: &str) -> Result<File, Failure> {

@@ -1,11 +1,15 @@
-//! `forge mcp`: the tools, served to any MCP client on standard input and output.
+//! `forge mcp`: the tools, served to any MCP client on standard input and output, or over HTTP.
 
 use std::fs::File;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use forge_tools::mcp::{ServerInfo, Service, serve};
+use forge_runtime::OsSandbox;
+use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_http, serve_live};
 use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, Toolbox};
-use sandbox_config::WithoutFile;
+use sandbox_config::{Project, WithoutFile};
 
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global, Mcp};
@@ -13,18 +17,22 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::queue::{Absent, Queue};
 use crate::run_dir::{self, RunDir};
+use crate::stderr::say;
+use crate::watch::{Look, Places};
+
+/// How often the files of the project are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
     let wire = take_standard_output()
         .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
-    let mut kept = None;
-    let service = match toolbox(global, args, ambient) {
-        Ok((toolbox, audit)) => {
-            kept = Some(audit);
-            Service::Tools(toolbox)
-        }
+    let server = Server::new(global, args, ambient);
+    let mut places = server.places();
+    let mut seen = Look::default();
+    let service = match server.toolbox(&mut places, &mut seen) {
+        Ok(toolbox) => Service::Tools(toolbox),
         // A mistake in the configuration is told to whoever calls; a server that does
         // not start leaves the person with "connection closed". Everything else is
         // fatal.
@@ -36,54 +44,162 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         }
         Err(failure) => return Err(failure),
     };
-    let wire = tokio::fs::File::from_std(wire);
-    let served =
-        gather::until_stopped(async { serve(service, info, tokio::io::stdin(), wire).await });
-    if let Some(audit) = kept {
-        let ending = match &served {
-            Ok(Ok(())) => "closed",
-            Ok(Err(_)) => "failed",
-            Err(_) => "stopped",
-        };
-        run_dir::seal(&audit, ending)?;
+    let live = Live::new(service);
+    let outcome = std::thread::scope(|scope| {
+        let (served, until_served) = channel::<()>();
+        scope.spawn(|| server.follow(&live, places, seen, until_served));
+        let outcome = gather::until_stopped(async {
+            match &args.http {
+                None => {
+                    let wire = tokio::fs::File::from_std(wire);
+                    serve_live(&live, info, tokio::io::stdin(), wire)
+                        .await
+                        .map_err(failed)
+                }
+                Some(place) => {
+                    // Removes what it left in the file system when this ends.
+                    let (listener, _place) = place.listen(ambient).await?;
+                    serve_http(&live, info, listener).await.map_err(failed)
+                }
+            }
+        });
+        drop(served);
+        outcome
+    });
+    let ending = match &outcome {
+        Ok(Ok(())) => "closed",
+        Ok(Err(_)) => "failed",
+        Err(_) => "stopped",
+    };
+    if let Some(kept) = server.kept.get() {
+        run_dir::seal(&kept.audit, ending)?;
     }
-    served?.map_err(|error| Failure::new(Exit::Negative, "mcp", error.to_string()))?;
+    outcome??;
     Ok(Exit::Done)
 }
 
-fn toolbox(
-    global: &Global,
-    args: &Mcp,
-    ambient: &Ambient,
-) -> Result<(Toolbox, Arc<AuditLog>), Failure> {
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let (worker, grant) = gather::holder(&project, args.worker.as_deref())?;
-    let name = worker.as_ref().map_or("", |worker| worker.name());
-    let audit = Arc::new(RunDir::create(&project, ambient, "mcp")?.audit()?);
-    let queue = |absent| {
-        let place = ambient.queue(project.dir());
-        Arc::new(Queue::new(
-            place,
-            gather::patience(&project),
-            absent,
-            global.quiet,
-        ))
-    };
-    let approver: Arc<dyn Approver> = match args.approver {
-        Some(ApproverName::Host) => Arc::new(HostAnswers),
-        // Clients give up on a call before a person has looked, so it does not wait for one.
-        None => queue(Absent::Keep),
-        Some(ApproverName::Queue) => queue(Absent::Wait),
-    };
-    let toolbox = gather::toolbox(
-        global,
-        &grant,
-        Caller::new(name),
-        &gather::os_sandbox(false),
-        approver,
-        Some(Arc::clone(&audit) as Arc<dyn Recorder>),
-    )?;
-    Ok((toolbox, audit))
+fn failed(error: McpError) -> Failure {
+    Failure::new(Exit::Negative, "mcp", error.to_string())
+}
+
+/// What is the same for every state of the configuration.
+struct Server<'a> {
+    global: &'a Global,
+    args: &'a Mcp,
+    ambient: &'a Ambient,
+    /// From the first configuration on that can be used, since that says where runs and
+    /// questions are kept.
+    kept: OnceLock<Kept>,
+    os: OsSandbox,
+}
+
+/// What lasts as long as the server does.
+struct Kept {
+    audit: Arc<AuditLog>,
+    approver: Arc<dyn Approver>,
+}
+
+impl<'a> Server<'a> {
+    fn new(global: &'a Global, args: &'a Mcp, ambient: &'a Ambient) -> Self {
+        Server {
+            global,
+            args,
+            ambient,
+            kept: OnceLock::new(),
+            os: gather::os_sandbox(false),
+        }
+    }
+
+    /// Everything that has a say in what is granted, as far as that is known without having read
+    /// any of it.
+    fn places(&self) -> Places {
+        let base = self.global.directory.clone().unwrap_or_default();
+        let start = std::path::absolute(base.join(".")).ok();
+        let named = self
+            .global
+            .config
+            .clone()
+            .or_else(|| self.ambient.var("FORGE_CONFIG").map(PathBuf::from))
+            .map(|file| base.join(file));
+        let trust = self
+            .ambient
+            .state
+            .as_ref()
+            .map(|state| state.join("trusted"));
+        let user = self.ambient.user_file.clone();
+        Places {
+            start: start.filter(|_| named.is_none() && !self.global.no_config),
+            files: [named, user, trust].into_iter().flatten().collect(),
+            worker_dirs: Vec::new(),
+        }
+    }
+
+    /// The toolbox as the files have it now. Each is looked at before it is read, so that no
+    /// change falls in between; what the project names joins `places`.
+    fn toolbox(&self, places: &mut Places, seen: &mut Look) -> Result<Toolbox, Failure> {
+        *seen = places.look();
+        let project = gather::project(self.global, self.ambient, None, WithoutFile::DefaultZones)?;
+        places.worker_dirs = project.worker_dirs().to_vec();
+        places.look_at_workers(seen);
+        let (worker, grant) = gather::holder(&project, self.args.worker.as_deref())?;
+        let name = worker.as_ref().map_or("", |worker| worker.name());
+        let Kept { audit, approver } = match self.kept.get() {
+            Some(kept) => kept,
+            None => {
+                let kept = self.keep(&project)?;
+                self.kept.get_or_init(|| kept)
+            }
+        };
+        gather::toolbox(
+            self.global,
+            &grant,
+            Caller::new(name),
+            &self.os,
+            Arc::clone(approver),
+            Some(Arc::clone(audit) as Arc<dyn Recorder>),
+        )
+    }
+
+    fn keep(&self, project: &Project) -> Result<Kept, Failure> {
+        let queue = |absent| {
+            let place = self.ambient.queue(project.dir());
+            let patience = gather::patience(project);
+            Arc::new(Queue::new(place, patience, absent, self.global.quiet))
+        };
+        Ok(Kept {
+            audit: Arc::new(RunDir::create(project, self.ambient, "mcp")?.audit()?),
+            approver: match self.args.approver {
+                Some(ApproverName::Host) => Arc::new(HostAnswers),
+                // Clients give up on a call before a person has looked, so it does not wait
+                // for one.
+                None => queue(Absent::Keep),
+                Some(ApproverName::Queue) => queue(Absent::Wait),
+            },
+        })
+    }
+
+    /// Reads the files again each time they have changed, until the other end of `until` is
+    /// gone. A mistake in them changes nothing: half a policy is worse than the old one.
+    fn follow(&self, live: &Live, mut places: Places, mut seen: Look, until: Receiver<()>) {
+        while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(LOOK_EVERY) {
+            if places.look() == seen {
+                continue;
+            }
+            match self.toolbox(&mut places, &mut seen) {
+                Ok(toolbox) => {
+                    live.replace(toolbox);
+                    say("forge: the configuration changed and is in force");
+                }
+                Err(failure) => {
+                    failure.report(self.global.json);
+                    say(
+                        "forge: the configuration changed and cannot be used, so the one before \
+                         stays",
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of

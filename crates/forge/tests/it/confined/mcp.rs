@@ -2,6 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,8 +11,13 @@ use crate::support::{PROJECT, World, forge_program};
 
 const FILE: &str = "golem-forge.config.yaml";
 
+/// No test waits for this; it only keeps a defect from hanging the suite.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
 struct Client {
     child: Child,
+    /// What it said to the person, line by line.
+    said: Receiver<String>,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next_id: u64,
@@ -22,10 +29,19 @@ impl Client {
             .command(forge_program(), args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        // Nobody may be held up by what is said to a person.
+        let (line, said) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for text in stderr.lines().map_while(Result::ok) {
+                let _ = line.send(text);
+            }
+        });
         let mut client = Client {
+            said,
             input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
@@ -61,6 +77,26 @@ impl Client {
 
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
+    }
+
+    /// What comes without having been asked for.
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    /// Waits until the person has been told something like it.
+    fn hear(&self, part: &str) {
+        let heard = std::iter::from_fn(|| self.said.recv_timeout(WATCHDOG).ok());
+        let mut others = Vec::new();
+        for line in heard {
+            if line.contains(part) {
+                return;
+            }
+            others.push(line);
+        }
+        panic!("{part:?} was not said, but {others:?}");
     }
 
     /// Hangs up and waits for the end.
@@ -163,4 +199,151 @@ fn a_broken_project_file_answers_with_the_mistake() {
     config.unknown_key at golem-forge.config.yaml:3:3
     ");
     assert_eq!(client.end(), 0);
+}
+
+/// A mistake is told until it is corrected; from then on a new one changes nothing.
+#[test]
+fn a_configuration_that_changes_is_followed() {
+    let world = World::new(&[
+        (FILE, &PROJECT.replace("zones:", "zonse:")),
+        ("data/a.md", "text"),
+    ]);
+    let mut client = Client::start(&world, &["mcp"]);
+    let read = |client: &mut Client| client.call("read_file", json!({"path": "/data/a.md"}));
+    assert_eq!(read(&mut client)["isError"], true);
+
+    world.write(FILE, PROJECT);
+    let changed = client.receive();
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    assert_eq!(read(&mut client)["content"][0]["text"], "text");
+
+    world.write(FILE, &PROJECT.replace("zones:", "zonse:"));
+    client.hear("the one before stays");
+    assert_eq!(read(&mut client)["content"][0]["text"], "text");
+
+    world.write(
+        FILE,
+        "sandbox: { mode: direct, zones: { other: { path: ./data, mode: ro } } }\n",
+    );
+    let changed = client.receive();
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    let gone = read(&mut client);
+    assert_eq!(gone["structuredContent"]["code"], "OUTSIDE_SANDBOX");
+    assert_eq!(client.end(), 0);
+}
+
+/// The wire is nobody's standard output: neither this process's nor a command's.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_wire_is_out_of_reach_of_a_stray_print() {
+    use std::os::fd::AsRawFd as _;
+
+    let world = World::new(&[(FILE, PROJECT)]);
+    let mut client = Client::start(&world, &["mcp", "--approver", "host"]);
+    let target = |path: String| std::fs::read_link(path).unwrap();
+    let wire = target(format!(
+        "/proc/self/fd/{}",
+        client.output.get_ref().as_raw_fd()
+    ));
+    let own = |fd: i32| target(format!("/proc/{}/fd/{fd}", client.child.id()));
+    assert_ne!(own(1), wire);
+    assert_eq!(own(1), own(2));
+
+    // A command that prints to whatever it has.
+    let command =
+        "sh -c 'ls -l /proc/self/fd; for fd in /proc/self/fd/*; do echo noise > $fd; done'";
+    let ran = client.call("shell", json!({"command": command}));
+    let printed = ran["structuredContent"]["stdout"].as_str().unwrap();
+    assert!(printed.contains("noise"), "{ran}");
+    assert!(!printed.contains(wire.to_str().unwrap()), "{printed}");
+    // The next line on the wire is the next answer.
+    client.call("list_files", json!({}));
+    assert_eq!(client.end(), 0);
+}
+
+/// One request and its answer over a stream, as an HTTP client of its own.
+fn post(mut stream: impl std::io::Read + std::io::Write, token: Option<&str>) -> String {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).to_string();
+    let token = token.map_or(String::new(), |token| {
+        format!("Authorization: Bearer {token}\r\n")
+    });
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn over_http_with_a_token() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let world = World::new(&[(FILE, PROJECT)]);
+    let (mut child, said) = listening(&world, "127.0.0.1:0");
+    let address = said.recv_timeout(WATCHDOG).unwrap();
+    let address = address
+        .strip_prefix("forge: serving http://")
+        .and_then(|rest| rest.strip_suffix("/mcp"))
+        .unwrap_or_else(|| panic!("{address}"));
+    let file = said.recv_timeout(WATCHDOG).unwrap();
+    let file = file.rsplit(' ').next().unwrap();
+    let mode = std::fs::metadata(file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = std::fs::read_to_string(file).unwrap();
+
+    let connect = || std::net::TcpStream::connect(address).unwrap();
+    let listed = post(connect(), Some(&token));
+    assert!(listed.contains("\"read_file\""), "{listed}");
+    let refused = post(connect(), None);
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn over_a_socket_of_ones_own() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let world = World::new(&[(FILE, PROJECT)]);
+    let path = world.project().join("forge.sock");
+    let place = format!("unix:{}", path.display());
+    let (mut child, said) = listening(&world, &place);
+    said.recv_timeout(WATCHDOG).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let listed = post(
+        std::os::unix::net::UnixStream::connect(&path).unwrap(),
+        None,
+    );
+    assert!(listed.contains("\"read_file\""), "{listed}");
+    // Told to stop, it leaves nothing behind.
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap();
+    assert!(!path.exists());
+}
+
+/// `forge mcp --http`, and what it says.
+fn listening(world: &World, place: &str) -> (Child, Receiver<String>) {
+    let mut child = world
+        .command(forge_program(), &["mcp", "--http", place])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (line, said) = channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || {
+        for text in stderr.lines().map_while(Result::ok) {
+            if text.starts_with("forge: ") {
+                let _ = line.send(text);
+            }
+        }
+    });
+    (child, said)
 }

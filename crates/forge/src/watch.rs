@@ -1,0 +1,137 @@
+//! Whether the files that a project is made of have changed since they were last read. Looked at
+//! by their metadata every two seconds: nothing to set up, the same on every system, and a
+//! file that an editor replaces is noticed like one that it writes.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// Names under which a project file is found.
+const PROJECT_FILES: [&str; 4] = [
+    "golem-forge.config.yaml",
+    "golem-forge.config.yml",
+    "program.yaml",
+    "program.yml",
+];
+
+/// Most directories above the first in which a project file is looked for.
+const MAX_ABOVE: usize = 32;
+
+/// Most entries of one directory of workers that are looked at.
+const MAX_WORKERS: usize = 1024;
+
+/// Where to look.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    /// Single files, whether they exist or not.
+    pub(crate) files: Vec<PathBuf>,
+    /// The directory from which a project file is looked for, upwards.
+    pub(crate) start: Option<PathBuf>,
+    /// Directories of `.worker` files.
+    pub(crate) worker_dirs: Vec<PathBuf>,
+}
+
+/// What the files looked like. Two looks at the same files are equal.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    files: BTreeMap<PathBuf, State>,
+    workers: BTreeMap<PathBuf, State>,
+}
+
+/// Inode, size, and when it was written and changed: the last one cannot be set back.
+type State = [i64; 6];
+
+impl Places {
+    /// Looks at all of them.
+    pub(crate) fn look(&self) -> Look {
+        let mut look = Look {
+            files: BTreeMap::new(),
+            workers: BTreeMap::new(),
+        };
+        let above = self.start.iter().flat_map(|start| start.ancestors());
+        let found = above
+            .take(MAX_ABOVE)
+            .flat_map(|dir| PROJECT_FILES.map(|name| dir.join(name)));
+        for file in self.files.iter().cloned().chain(found) {
+            note(&mut look.files, file);
+        }
+        self.look_at_workers(&mut look);
+        look
+    }
+
+    /// Looks at the workers once more, and keeps what is known of the rest.
+    pub(crate) fn look_at_workers(&self, look: &mut Look) {
+        look.workers.clear();
+        for dir in &self.worker_dirs {
+            let Ok(entries) = dir.read_dir() else {
+                continue;
+            };
+            for entry in entries.take(MAX_WORKERS).flatten() {
+                let path = entry.path();
+                if path.extension().is_some_and(|end| end == "worker") {
+                    note(&mut look.workers, path);
+                }
+            }
+        }
+    }
+}
+
+/// A file that is absent is in no look.
+fn note(look: &mut BTreeMap<PathBuf, State>, file: PathBuf) {
+    if let Ok(found) = std::fs::metadata(&file) {
+        let state = [
+            found.ino().cast_signed(),
+            found.size().cast_signed(),
+            found.mtime(),
+            found.mtime_nsec(),
+            found.ctime(),
+            found.ctime_nsec(),
+        ];
+        look.insert(file, state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn whatever_happens_to_a_file_is_seen_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("a/b")).unwrap();
+        fs::create_dir_all(path("workers")).unwrap();
+        let places = Places {
+            files: vec![path("user.yaml")],
+            start: Some(path("a/b")),
+            worker_dirs: vec![path("workers"), path("none")],
+        };
+        let mut last = places.look();
+        let mut changes = |what: &str, expected: bool| {
+            let now = places.look();
+            assert_eq!(now != last, expected, "{what}");
+            last = now;
+        };
+        changes("nothing", false);
+        for name in [
+            "user.yaml",
+            "a/program.yml",
+            "a/b/golem-forge.config.yaml",
+            "workers/main.worker",
+        ] {
+            fs::write(path(name), "one").unwrap();
+            changes(name, true);
+            fs::write(path("new"), "two").unwrap();
+            fs::rename(path("new"), path(name)).unwrap();
+            changes(name, true);
+            changes(name, false);
+        }
+        for name in ["a/other.yaml", "workers/notes.md", "user.yml"] {
+            fs::write(path(name), "one").unwrap();
+            changes(name, false);
+        }
+        fs::remove_file(path("workers/main.worker")).unwrap();
+        changes("removal", true);
+    }
+}
