@@ -166,6 +166,10 @@ pub(crate) struct Timed {
 }
 
 impl Approver for Timed {
+    fn shows(&self) -> bool {
+        self.inner.shows()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _question = self.asking.open();

@@ -51,7 +51,34 @@ pub struct ApprovalRequest {
     pub only_a_person: bool,
 }
 
+/// A question longer than this is not read by anybody.
+const MAX_PREVIEW_BYTES: usize = 256 * 1024;
+
 impl ApprovalRequest {
+    /// Why the question cannot be shown whole, if it cannot. Then nobody who would be shown it may
+    /// agree (see [`Approver::shows`]).
+    pub fn not_whole(&self) -> Option<String> {
+        if let Some(change) = self.changes.iter().find(|change| !change.is_whole()) {
+            let path = escape_controls(change.path());
+            return Some(format!("what becomes of {path} cannot be shown whole"));
+        }
+        let bytes = self.preview().len();
+        (bytes > MAX_PREVIEW_BYTES)
+            .then(|| format!("the question is too long to be shown whole ({bytes} bytes)"))
+    }
+
+    /// What "for this run" would agree to.
+    pub fn scope(&self) -> String {
+        let worker = match self.caller.worker() {
+            "" => String::new(),
+            worker => format!(" by worker {}", escape_controls(worker)),
+        };
+        format!(
+            "{} with exactly these arguments{worker}, until this run ends",
+            self.tool
+        )
+    }
+
     /// The question as plain text: every value whole, control characters visible.
     pub fn preview(&self) -> String {
         let mut text = String::new();
@@ -158,6 +185,12 @@ impl Answer {
 /// }
 /// ```
 pub trait Approver: Send + Sync + 'static {
+    /// Whether somebody is shown the question. The executor then refuses what cannot be shown
+    /// whole, whatever would be answered.
+    fn shows(&self) -> bool {
+        true
+    }
+
     /// Asks, and waits for the answer.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer>;
 
@@ -237,6 +270,10 @@ impl NobodyAnswers {
 }
 
 impl Approver for NobodyAnswers {
+    fn shows(&self) -> bool {
+        false
+    }
+
     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             Answer::Unanswered {
@@ -281,6 +318,10 @@ impl AssumeYes {
 }
 
 impl Approver for AssumeYes {
+    fn shows(&self) -> bool {
+        false
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             if request.only_a_person && !self.unconfined {
@@ -310,6 +351,10 @@ impl Approver for AssumeYes {
 pub struct HostAnswers;
 
 impl Approver for HostAnswers {
+    fn shows(&self) -> bool {
+        false
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             if request.only_a_person {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use file_sandbox::FileSandbox;
 
@@ -15,6 +16,8 @@ use crate::redact::Redactor;
 use crate::tool::Tool;
 use crate::toolbox::{Inner, Toolbox};
 use crate::tools;
+use crate::turn::Turn;
+use crate::writing::Writing;
 
 /// Puts a [`Toolbox`] together.
 ///
@@ -30,6 +33,8 @@ pub struct ToolboxBuilder {
     approver: Option<Arc<dyn Approver>>,
     recorder: Option<Arc<dyn Recorder>>,
     redactor: Option<Arc<Redactor>>,
+    timeout: Option<Duration>,
+    turn: Turn,
     extra: Vec<Box<dyn Tool>>,
 }
 
@@ -58,6 +63,25 @@ impl ToolboxBuilder {
     /// `read_output` reads the rest.
     pub fn max_result_chars(mut self, chars: usize) -> Self {
         self.hands.outputs = Arc::new(Outputs::new(chars));
+        self
+    }
+
+    /// How long a call may take that is neither a command nor a worker (they have limits of their
+    /// own): a file system that does not answer must not hold whoever called. No limit if not said.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Most calls in one turn of the model; see [`Toolbox::begin_turn`].
+    pub fn max_calls_per_turn(mut self, calls: u64) -> Self {
+        self.turn.max_calls = Some(calls);
+        self
+    }
+
+    /// Once the results of one turn have this many bytes, no further call of it is made.
+    pub fn max_bytes_per_turn(mut self, bytes: u64) -> Self {
+        self.turn.max_bytes = Some(bytes);
         self
     }
 
@@ -160,6 +184,9 @@ impl ToolboxBuilder {
                 redactor: self.redactor.unwrap_or_default(),
                 allowed_for_run: Mutex::new(HashSet::new()),
                 asking: tokio::sync::Mutex::new(()),
+                timeout: self.timeout,
+                writing: Writing::default(),
+                turn: self.turn,
             }),
         })
     }

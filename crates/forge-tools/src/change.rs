@@ -15,6 +15,7 @@ use serde::Serialize;
 pub struct Change {
     path: String,
     diff: String,
+    whole: bool,
 }
 
 impl Change {
@@ -31,14 +32,38 @@ impl Change {
             .context_radius(3)
             .header(from, &path)
             .to_string();
-        Change { path, diff }
+        Change {
+            path,
+            diff,
+            whole: true,
+        }
     }
 
     /// The file at `path`, with a unified diff that somebody else has made.
     pub fn of_diff(path: impl Into<String>, hunks: impl AsRef<str>) -> Self {
         let path = path.into();
         let diff = format!("--- {path}\n+++ {path}\n{}", hunks.as_ref());
-        Change { path, diff }
+        Change {
+            path,
+            diff,
+            whole: true,
+        }
+    }
+
+    /// The file at `path`, of which no diff can be shown whole: it is no text, or too long.
+    pub fn unseen(path: impl Into<String>) -> Self {
+        let path = path.into();
+        let diff = format!("--- {path}\n+++ {path}\n(no diff of this file can be shown)\n");
+        Change {
+            path,
+            diff,
+            whole: false,
+        }
+    }
+
+    /// Whether the diff shows all of it.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The same with a placeholder for each secret.

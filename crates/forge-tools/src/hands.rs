@@ -42,7 +42,7 @@ impl View<'_> {
     }
 
     /// What an edit would make of a file, for [`Tool::preview`](crate::Tool::preview). None: the
-    /// edit would fail, or its diff cannot be shown whole. Blocks.
+    /// edit would fail. Blocks.
     pub fn edit(
         &self,
         path: &str,
@@ -54,20 +54,26 @@ impl View<'_> {
         let edited = files
             .edit(&path, replacements, options.preview(true))
             .ok()?;
-        (!edited.diff_cut).then(|| Change::of_diff(path.as_str(), edited.diff))
+        Some(if edited.diff_cut {
+            Change::unseen(path.as_str())
+        } else {
+            Change::of_diff(path.as_str(), edited.diff)
+        })
     }
 
     /// What a write of `after` would make of the file at `path`, for
-    /// [`Tool::preview`](crate::Tool::preview). None: what is there now cannot be shown (it is no
-    /// text, or too long), so a person sees the arguments alone. Blocks.
+    /// [`Tool::preview`](crate::Tool::preview). None: there is no such change. What is
+    /// there now may be no text, or too long; then nobody who would be shown it may agree. Blocks.
     pub fn change(&self, path: &str, after: impl FnOnce(&str) -> Option<String>) -> Option<Change> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
         let before = match files.exists(&path) {
             Ok(true) => {
                 let text = files.read(&path, ReadOptions::new().max_chars(MAX_PREVIEW_CHARS));
-                let text = text.ok().filter(|text| !text.truncated)?;
-                Some(text.content)
+                match text.ok().filter(|text| !text.truncated) {
+                    Some(text) => Some(text.content),
+                    None => return Some(Change::unseen(path.as_str())),
+                }
             }
             Ok(false) => None,
             Err(_) => return None,
@@ -134,6 +140,10 @@ pub struct Hands {
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
     pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
+    /// Keeps others from changing the same paths, as long as any copy of this is at work.
+    pub(crate) writing: Option<std::sync::Arc<crate::writing::Held>>,
+    /// Set when nobody waits for the call any more.
+    pub(crate) cancel: file_sandbox::Cancel,
     pub(crate) progress: Option<crate::progress::Progress>,
 }
 

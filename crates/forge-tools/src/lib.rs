@@ -56,6 +56,7 @@ mod builder;
 mod call;
 mod change;
 mod command_line;
+mod deadline;
 mod gate;
 mod hands;
 mod hex;
@@ -76,6 +77,8 @@ mod time;
 mod tool;
 mod toolbox;
 pub mod tools;
+mod turn;
+mod writing;
 
 pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, OrElse,

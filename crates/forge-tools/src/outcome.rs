@@ -1,7 +1,7 @@
 //! How a call ends: its result cut to size, its record kept, and the words for the model when
 //! somebody or something said no.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -123,6 +123,7 @@ impl<'a> OpenCall<'a> {
             artifacts: result.artifacts.clone(),
             events: result.events.clone(),
         };
+        self.inner.turn.gave(result.content.len());
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
             Err(_) if self.not_made => result,
@@ -290,6 +291,19 @@ fn unrecorded(result: CallResult) -> CallResult {
     withheld
 }
 
+pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> Failure {
+    let seconds = limit.unwrap_or_default().as_secs();
+    let failure = Failure::new(
+        Code::TimeLimit,
+        format!("{} was given up after {seconds} seconds.", spec.name),
+    );
+    if spec.annotations.read_only {
+        failure.hint("Ask for less at once.")
+    } else {
+        failure.hint("It may still take effect: look before you repeat it.")
+    }
+}
+
 pub(crate) fn placeholder_unknown(spec: &Spec, unknown: &UnknownPlaceholder) -> Failure {
     Failure::new(
         Code::InvalidArguments,
@@ -327,17 +341,19 @@ pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {
     }
 }
 
-pub(crate) fn denied(spec: &Spec, reason: Option<String>) -> Failure {
+pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> Failure {
+    let (tool, by) = (&spec.name, crate::escape_controls(by));
     let message = match reason {
         Some(reason) => format!(
-            "A person denied this call of {}: {}",
-            spec.name,
+            "This call of {tool} was denied by {by}: {}",
             crate::escape_controls(&reason)
         ),
-        None => format!("A person denied this call of {}.", spec.name),
+        None => format!("This call of {tool} was denied by {by}."),
     };
-    Failure::new(Code::Denied, message)
-        .hint("Do not repeat the same call; ask what is wanted instead, or go on without it.")
+    Failure::new(Code::Denied, message).hint(
+        "Asking again for the same is of no use. Other calls are open to you: ask what is wanted \
+         instead, or go on without it.",
+    )
 }
 
 pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -> Failure {

@@ -260,18 +260,20 @@ impl Params {
         }
     }
 
-    /// The arguments with the values behind placeholders, where text of a file is given.
+    /// The arguments with the values behind placeholders, where text of a file is given; none if there
+    /// is no placeholder.
     pub(crate) fn restore(
         &self,
         args: &Arguments,
         redactor: &Redactor,
-    ) -> Result<Arguments, UnknownPlaceholder> {
-        let mut restored = args.clone();
+    ) -> Result<Option<Arguments>, UnknownPlaceholder> {
+        let mut restored = None;
         for field in self.fields.iter().filter(|field| field.of_a_file) {
-            if let Some(Value::String(text)) = restored.0.get_mut(field.name)
+            if let Some(text) = args.text(field.name)
                 && let Cow::Owned(whole) = redactor.restore(text)?
             {
-                *text = whole;
+                let restored: &mut Arguments = restored.get_or_insert_with(|| args.clone());
+                restored.0.insert(field.name.to_owned(), whole.into());
             }
         }
         Ok(restored)
@@ -341,6 +343,17 @@ impl Arguments {
     pub fn canonical(&self) -> String {
         let sorted: std::collections::BTreeMap<&String, &Value> = self.0.iter().collect();
         serde_json::to_string(&sorted).unwrap_or_default()
+    }
+
+    /// The same with another text for some.
+    pub(crate) fn canonical_with<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> String {
+        let mut arguments = self.clone();
+        for value in arguments.0.values_mut() {
+            if let Some(other) = value.as_str().and_then(&text) {
+                *value = other.into();
+            }
+        }
+        arguments.canonical()
     }
 
     /// The first placeholder of a secret in any of them.

@@ -1,23 +1,31 @@
 //! The one executor. Every call of every tool goes through [`Toolbox::call`], in
-//! one order: schema, capability, block, ask, run, cap, record.
+//! one order: schema, capability, block, ask, preview, run, redact and cap, record.
+//!
+//! Whatever may wait for a file system is done off the threads that serve other calls.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use file_sandbox::Cancel;
 
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::audit::{DecisionRecord, Recorder};
 use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
+use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::outcome::{
-    OpenCall, Trail, blocked, denied, not_yet, placeholder_in_command, placeholder_unknown,
-    unanswered,
+    OpenCall, Trail, blocked, denied, not_in_time, not_yet, placeholder_in_command,
+    placeholder_unknown, unanswered,
 };
 use crate::params::{Arguments, nearest};
 use crate::redact::Redactor;
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
+use crate::turn::Turn;
+use crate::writing::Writing;
 
 /// A worker's tools, and everything they may touch.
 ///
@@ -45,9 +53,75 @@ pub(crate) struct Inner {
     pub(crate) allowed_for_run: Mutex<HashSet<String>>,
     /// One question at a time.
     pub(crate) asking: tokio::sync::Mutex<()>,
+    /// How long looking at files, and a call that is neither a command nor a worker, may take.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) writing: Writing,
+    pub(crate) turn: Turn,
+}
+
+/// A call as it was understood.
+struct Wanted {
+    index: usize,
+    /// The arguments as the model wrote them.
+    asked: Arc<Arguments>,
+    /// The same with the values behind placeholders.
+    args: Arc<Arguments>,
+    intents: Arc<[Intent]>,
+}
+
+impl Wanted {
+    fn executes(&self) -> bool {
+        let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
+        self.intents.iter().any(executes)
+    }
+
+    /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
+    fn canonical(&self) -> String {
+        self.asked.canonical_with(|text| {
+            self.intents.iter().find_map(|intent| match intent {
+                Intent::Read(path)
+                | Intent::Write(path)
+                | Intent::Delete(path)
+                | Intent::CreateDir(path) => (path.asked() == text).then(|| path.as_str()),
+                Intent::Execute(_) | Intent::Delegate(_) => None,
+            })
+        })
+    }
+}
+
+/// Tells work that goes on by itself that nobody waits for it any more.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl Inner {
+    fn tool(&self, index: usize) -> &dyn Tool {
+        &*self.tools[index]
+    }
+
+    fn view(&self) -> View<'_> {
+        View { hands: &self.hands }
+    }
+
+    fn check_capability(&self, intents: &[Intent]) -> Result<(), Failure> {
+        for intent in intents {
+            match intent {
+                Intent::Read(path) => {
+                    self.hands.files()?.resolve(path)?;
+                }
+                Intent::Write(path) => self.hands.files()?.check_write(path)?,
+                Intent::Delete(path) => self.hands.files()?.check_delete(path)?,
+                Intent::CreateDir(path) => self.hands.files()?.check_create_dir(path)?,
+                Intent::Execute(_) | Intent::Delegate(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the worker sees a tool of this name.
     pub(crate) fn offers(&self, name: &str) -> bool {
         self.gate.offers(name) && self.tools.iter().any(|tool| tool.spec().name == name)
@@ -88,12 +162,19 @@ impl Toolbox {
         open.close(outcome)
     }
 
+    /// A new turn of the model begins: what its calls may come to together is counted from here.
+    pub fn begin_turn(&self) {
+        self.inner.turn.begin();
+    }
+
     async fn walk(&self, call: &Call, open: &mut OpenCall<'_>) -> Result<Reply, Failure> {
         let trail = &mut open.trail;
-        let tool = self.find(&call.tool, trail)?;
+        self.inner.turn.take()?;
+        let index = self.find(&call.tool, trail)?;
+        let tool = self.inner.tool(index);
         let spec = tool.spec();
         trail.tool = spec.name.clone();
-        let args = spec.params.parse(&call.arguments).map_err(|complaints| {
+        let asked = spec.params.parse(&call.arguments).map_err(|complaints| {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
             let list = list.join("; ");
             let stop = if list.ends_with('?') { "" } else { "." };
@@ -103,47 +184,93 @@ impl Toolbox {
             )
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
-        trail.arguments = args.to_json();
-        let asked = args;
-        let args = spec
+        trail.arguments = asked.to_json();
+        let asked = Arc::new(asked);
+        let restored = spec
             .params
             .restore(&asked, &self.inner.redactor)
             .map_err(|unknown| placeholder_unknown(spec, &unknown))?;
+        let args = restored.map_or_else(|| Arc::clone(&asked), Arc::new);
 
-        let view = View {
-            hands: &self.inner.hands,
-        };
-        let intents = tool.decide(&args, &view).inspect_err(|failure| {
-            trail.decision = DecisionRecord::not_reached(format!(
-                "the worker is not able to: {}",
-                failure.code.as_str()
-            ));
-        })?;
+        let looks = Arc::clone(&args);
+        let intents = self
+            .look(move |inner| inner.tool(index).decide(&looks, &inner.view()))
+            .await
+            .flatten()
+            .inspect_err(|failure| {
+                trail.decision = DecisionRecord::not_reached(format!(
+                    "the worker is not able to: {}",
+                    failure.code.as_str()
+                ));
+            })?;
         trail.intents = intents.iter().map(ToString::to_string).collect();
-
-        if intents
-            .iter()
-            .any(|intent| matches!(intent, Intent::Execute(_)))
-            && let Some(placeholder) = asked.placeholder()
+        let wanted = Wanted {
+            index,
+            asked,
+            args,
+            intents: intents.into(),
+        };
+        if wanted.executes()
+            && let Some(placeholder) = wanted.asked.placeholder()
         {
             return Err(placeholder_in_command(spec, placeholder));
         }
 
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        self.decide(tool, &asked, &args, &intents, &**approver, trail)
-            .await?;
+        self.decide(&wanted, &**approver, trail).await?;
         open.decided()?;
-        let mut hands = self.inner.hands.clone();
-        hands.progress = call.progress.clone();
-        tool.run(args, hands).await
+        self.run(wanted, call).await
     }
 
-    fn find(&self, name: &str, trail: &mut Trail) -> Result<&dyn Tool, Failure> {
-        if let Some(tool) = self.inner.tools.iter().find(|tool| {
+    async fn run(&self, wanted: Wanted, call: &Call) -> Result<Reply, Failure> {
+        let tool = self.inner.tool(wanted.index);
+        // A command has a limit of its own, and a worker those of its run.
+        let limit = match wanted.intents.iter().any(|intent| match intent {
+            Intent::Execute(_) | Intent::Delegate(_) => true,
+            Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => false,
+        }) {
+            true => None,
+            false => self.inner.timeout,
+        };
+        let stop = CancelOnDrop(Cancel::new());
+        let work = async {
+            let mut hands = self.inner.hands.clone();
+            hands.progress = call.progress.clone();
+            hands.cancel = stop.0.clone();
+            hands.writing = self.inner.writing.hold(&wanted.intents).await;
+            tool.run(Arc::unwrap_or_clone(wanted.args), hands).await
+        };
+        within(limit, work)
+            .await
+            .unwrap_or_else(|Elapsed| Err(not_in_time(tool.spec(), limit)))
+    }
+
+    /// Looks at files for a call, off the threads that serve the others.
+    async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let inner = Arc::clone(&self.inner);
+        let looking = tokio::task::spawn_blocking(move || work(&inner));
+        match within(self.inner.timeout, looking).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(stopped)) => match stopped.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Failure::new(Code::Cancelled, "The call was cancelled.")),
+            },
+            Err(Elapsed) => Err(Failure::new(
+                Code::TimeLimit,
+                "The files did not answer in time; nothing was done.",
+            )),
+        }
+    }
+
+    fn find(&self, name: &str, trail: &mut Trail) -> Result<usize, Failure> {
+        if let Some(index) = self.inner.tools.iter().position(|tool| {
             let spec = tool.spec();
             spec.answers_to(name) && self.inner.gate.offers(&spec.name)
         }) {
-            return Ok(tool.as_ref());
+            return Ok(index);
         }
         trail.decision = DecisionRecord::not_reached("no such tool");
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
@@ -161,14 +288,11 @@ impl Toolbox {
 
     async fn decide(
         &self,
-        tool: &dyn Tool,
-        asked: &Arguments,
-        args: &Arguments,
-        intents: &[Intent],
+        wanted: &Wanted,
         approver: &dyn Approver,
         trail: &mut Trail,
     ) -> Result<(), Failure> {
-        let spec = tool.spec();
+        let spec = self.inner.tool(wanted.index).spec();
         let confined = self.confined();
         let judgement = self.inner.gate.judge(&Request {
             tool: &spec.name,
@@ -176,7 +300,7 @@ impl Toolbox {
             requires_permission: spec.requires_permission,
             needs_network: spec.needs_network,
             confined,
-            intents,
+            intents: &wanted.intents,
         });
         trail.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
@@ -192,47 +316,36 @@ impl Toolbox {
             // Able first, then blocked, then asked: nobody is asked about what cannot
             // be done (F002-07, F002-08).
             Verdict::Block => {
-                self.check_capability(intents)?;
+                self.check_capability(wanted).await?;
                 Err(blocked(spec, &judgement))
             }
             Verdict::Ask => {
-                self.check_capability(intents)?;
-                self.ask(tool, asked, args, judgement, approver, trail)
-                    .await
+                self.check_capability(wanted).await?;
+                self.ask(wanted, judgement, approver, trail).await
             }
         }
     }
 
-    fn check_capability(&self, intents: &[Intent]) -> Result<(), Failure> {
-        for intent in intents {
-            match intent {
-                Intent::Read(path) => {
-                    self.inner.hands.files()?.resolve(path)?;
-                }
-                Intent::Write(path) => self.inner.hands.files()?.check_write(path)?,
-                Intent::Delete(path) => self.inner.hands.files()?.check_delete(path)?,
-                Intent::CreateDir(path) => self.inner.hands.files()?.check_create_dir(path)?,
-                Intent::Execute(_) | Intent::Delegate(_) => {}
-            }
-        }
-        Ok(())
+    async fn check_capability(&self, wanted: &Wanted) -> Result<(), Failure> {
+        let intents = Arc::clone(&wanted.intents);
+        self.look(move |inner| inner.check_capability(&intents))
+            .await
+            .flatten()
     }
 
     async fn ask(
         &self,
-        tool: &dyn Tool,
-        asked: &Arguments,
-        args: &Arguments,
+        wanted: &Wanted,
         judgement: Judgement,
         approver: &dyn Approver,
         trail: &mut Trail,
     ) -> Result<(), Failure> {
-        let spec = tool.spec();
+        let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
             "{}\n{}\n{}",
             self.inner.hands.caller,
             spec.name,
-            asked.canonical()
+            wanted.canonical()
         );
         let _turn = self.inner.asking.lock().await;
         if self.lock_allowed().contains(&key) {
@@ -240,19 +353,17 @@ impl Toolbox {
             trail.decision.by = Some("allowed for this run".to_owned());
             return Ok(());
         }
+        let (index, args) = (wanted.index, Arc::clone(&wanted.args));
+        let changes = self
+            .look(move |inner| inner.tool(index).preview(&args, &inner.view()))
+            .await?;
         let request = ApprovalRequest {
             caller: self.inner.hands.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
-            arguments: asked.to_json(),
+            arguments: wanted.asked.to_json(),
             intents: trail.intents.clone(),
-            changes: tool
-                .preview(
-                    args,
-                    &View {
-                        hands: &self.inner.hands,
-                    },
-                )
+            changes: changes
                 .into_iter()
                 .map(|change| change.redacted(&self.inner.redactor))
                 .collect(),
@@ -262,7 +373,11 @@ impl Toolbox {
             confined: self.confined(),
             only_a_person: judgement.only_a_person,
         };
-        match approver.ask(&request).await {
+        let answer = match request.not_whole().filter(|_| approver.shows()) {
+            Some(reason) => Answer::Unanswered { reason },
+            None => approver.ask(&request).await,
+        };
+        match answer {
             Answer::AllowOnce { by } => {
                 trail.decision.answer = Some("allowed");
                 trail.decision.by = Some(by);
@@ -276,8 +391,9 @@ impl Toolbox {
             }
             Answer::Deny { by, reason } => {
                 trail.decision.answer = Some("denied");
+                let failure = denied(spec, &by, reason);
                 trail.decision.by = Some(by);
-                Err(denied(spec, reason))
+                Err(failure)
             }
             Answer::Unanswered { reason } => {
                 trail.decision.answer = Some("unanswered");

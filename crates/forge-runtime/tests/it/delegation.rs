@@ -123,7 +123,7 @@ workers:
     insta::assert_snapshot!(world.results(), @r"
     ✓ list_files: data/
     ✗ read_file: There is no tool named `read_file`.
-    Available tools: call_worker, child
+    Available tools: read_output, call_worker, child
     ✓ child: finished
     ");
 }
@@ -302,7 +302,7 @@ workers:
     ✗ write_file: Cannot write to '/src/lib/a': path is read-only.
     Writable paths: none
     ✗ list_files: There is no tool named `list_files`.
-    Available tools: call_worker, climber, reader
+    Available tools: read_output, call_worker, climber, reader
     ✓ reader: finished
     ✗ climber: Cannot call worker 'climber': Child requests '/docs' but parent doesn't have it
     Available: /src

@@ -156,7 +156,7 @@ impl Tool for SearchFiles {
             let files = hands.files()?;
             let path = hands.path(super::directory(&args))?;
             let pattern = args.text("pattern").unwrap_or_default();
-            let found = files.search(&path, pattern, options(&args))?;
+            let found = files.search(&path, pattern, options(&args).cancel(&hands.cancel))?;
             let hits: Vec<Value> = found
                 .hits
                 .iter()

@@ -174,8 +174,8 @@ fn denied_blocked_and_unanswered_read_differently() {
     };
     let asking = || world.builder().gate(Always(Verdict::Ask));
     insta::assert_snapshot!(say(asking().approver(Counting::new(no())).build().unwrap()), @r"
-    A person denied this call of write_file: not today
-    Do not repeat the same call; ask what is wanted instead, or go on without it.
+    This call of write_file was denied by a person: not today
+    Asking again for the same is of no use. Other calls are open to you: ask what is wanted instead, or go on without it.
     ");
     let nobody = NobodyAnswers::because("there is no terminal");
     insta::assert_snapshot!(say(asking().approver(nobody).build().unwrap()), @r"
@@ -326,4 +326,62 @@ fn one_call_writes_at_most_what_it_may() {
         1,
         "nobody is asked about what cannot be done"
     );
+}
+
+#[test]
+fn what_cannot_be_shown_whole_is_not_agreed_to() {
+    let world = World::new();
+    let out = |name: &str| world.host.path().join("out").join(name);
+    std::fs::write(out("picture.md"), [0x89, b'P', 0, 1]).unwrap();
+    std::fs::write(out("a.md"), "a").unwrap();
+    let long = "x".repeat(300_000);
+    // (path, content, with an answer that was given beforehand, code, questions)
+    for (path, content, beforehand, code, questions) in [
+        ("/out/a.md", "b", false, None, 1),
+        ("/out/picture.md", "b", false, Some("APPROVAL_REQUIRED"), 0),
+        (
+            "/out/a.md",
+            long.as_str(),
+            false,
+            Some("APPROVAL_REQUIRED"),
+            0,
+        ),
+        ("/out/picture.md", "b", true, None, 0),
+    ] {
+        let counting = Counting::new(yes_once());
+        let builder = world.builder().gate(Always(Verdict::Ask));
+        let toolbox = if beforehand {
+            builder.approver(AssumeYes::confined())
+        } else {
+            builder.approver(counting.clone())
+        };
+        let arguments = json!({"path": path, "content": content});
+        let result = call(&toolbox.build().unwrap(), "write_file", arguments);
+        let got = result.error.map(|error| error.code);
+        assert_eq!(got.as_deref(), code, "{path}: {}", result.content);
+        assert_eq!(counting.asked(), questions, "{path}");
+    }
+}
+
+#[test]
+fn agreed_for_the_run_is_agreed_in_every_spelling_of_a_path_and_not_in_the_next_run() {
+    let world = World::new();
+    let approver = Counting::new(yes_for_run());
+    for run in 1..=2 {
+        let toolbox = world
+            .builder()
+            .gate(Always(Verdict::Ask))
+            .approver(approver.clone())
+            .build()
+            .unwrap();
+        for path in ["/out/a.md", "out/a.md", "./out/x/../a.md"] {
+            let result = call(
+                &toolbox,
+                "write_file",
+                json!({"content": "x", "path": path}),
+            );
+            assert!(result.ok, "{}", result.content);
+        }
+        assert_eq!(approver.asked(), run);
+    }
 }

@@ -3,6 +3,7 @@
 
 mod audit;
 // Commands are confined on Linux only, so far.
+mod arbitrary;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod commands;
 mod executor;
@@ -13,3 +14,4 @@ mod outputs;
 mod secrets;
 mod support;
 mod texts;
+mod waiting;

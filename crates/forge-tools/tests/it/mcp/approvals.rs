@@ -137,7 +137,8 @@ fn whatever_is_no_agreement_is_a_refusal() {
             let structure = &refused["result"]["structuredContent"];
             assert_eq!(structure["code"], "DENIED", "{answer} {refused}");
             assert_eq!(
-                structure["message"], "A person denied this call of write_file.",
+                structure["message"],
+                "This call of write_file was denied by a person at the client.",
                 "{answer}"
             );
             assert_eq!(written(&world), None, "{answer}");

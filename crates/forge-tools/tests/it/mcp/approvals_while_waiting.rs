@@ -30,15 +30,15 @@ fn the_call_waits_for_the_answer() {
             (accept("allow_once"), "Written 1 characters to /out/a.md"),
             (
                 accept("deny"),
-                "A person denied this call of write_file.\nDo not repeat the same call; ask what is wanted instead, or go on without it.",
+                "This call of write_file was denied by a person at the client.\nAsking again for the same is of no use. Other calls are open to you: ask what is wanted instead, or go on without it.",
             ),
             (
                 json!({"action": "decline"}),
-                "A person denied this call of write_file.\nDo not repeat the same call; ask what is wanted instead, or go on without it.",
+                "This call of write_file was denied by a person at the client.\nAsking again for the same is of no use. Other calls are open to you: ask what is wanted instead, or go on without it.",
             ),
             (
                 json!({"action": "cancel"}),
-                "A person denied this call of write_file.\nDo not repeat the same call; ask what is wanted instead, or go on without it.",
+                "This call of write_file was denied by a person at the client.\nAsking again for the same is of no use. Other calls are open to you: ask what is wanted instead, or go on without it.",
             ),
         ] {
             let world = World::new();

@@ -1,0 +1,168 @@
+//! Time limits that need no timer of the runtime: a program may run its calls on a runtime without
+//! one, and a call must end all the same.
+//!
+//! One thread for the whole process, started by the first limit, wakes whoever is due.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// The work was not done in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elapsed;
+
+/// The outcome of `work`, unless it takes longer than `limit`; then it is dropped.
+pub(crate) async fn within<F: Future>(
+    limit: Option<Duration>,
+    work: F,
+) -> Result<F::Output, Elapsed> {
+    // A limit beyond the end of time is none.
+    let Some(due) = limit.and_then(|limit| Instant::now().checked_add(limit)) else {
+        return Ok(work.await);
+    };
+    let mut work = pin!(work);
+    let mut alarm = Alarm { due, id: None };
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Pending => alarm.poll(context).map(|()| Err(Elapsed)),
+    })
+    .await
+}
+
+struct Alarm {
+    due: Instant,
+    id: Option<u64>,
+}
+
+impl Alarm {
+    fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
+        if Instant::now() >= self.due {
+            return Poll::Ready(());
+        }
+        let clock = clock();
+        let mut waiting = clock.lock();
+        let id = *self.id.get_or_insert_with(|| {
+            waiting.next += 1;
+            waiting.next
+        });
+        let waker = context.waker().clone();
+        waiting.by_time.insert((self.due, id), waker);
+        let first = waiting.by_time.keys().next() == Some(&(self.due, id));
+        drop(waiting);
+        if first {
+            clock.changed.notify_one();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            clock().lock().by_time.remove(&(self.due, id));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_time: BTreeMap<(Instant, u64), Waker>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Clock {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Clock {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut waiting = self.lock();
+        loop {
+            let now = Instant::now();
+            while let Some(first) = waiting.by_time.first_entry() {
+                if first.key().0 > now {
+                    break;
+                }
+                first.remove().wake();
+            }
+            waiting = match waiting.by_time.keys().next() {
+                Some((due, _)) => {
+                    let sleep = due.saturating_duration_since(now);
+                    let (waiting, _) = self
+                        .changed
+                        .wait_timeout(waiting, sleep)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    waiting
+                }
+                None => self
+                    .changed
+                    .wait(waiting)
+                    .unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+fn clock() -> &'static Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    static THREAD: OnceLock<bool> = OnceLock::new();
+    let clock = CLOCK.get_or_init(Clock::default);
+    // Where no thread can be had, calls end when they are done.
+    THREAD.get_or_init(|| {
+        std::thread::Builder::new()
+            .name("forge-deadlines".to_owned())
+            .stack_size(64 * 1024)
+            .spawn(move || clock.run())
+            .is_ok()
+    });
+    clock
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run<F: Future>(work: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        { runtime }.build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn work_that_never_ends_is_given_up_in_order_of_time() {
+        run(async {
+            let never = |ms| {
+                within(
+                    Some(Duration::from_millis(ms)),
+                    std::future::pending::<()>(),
+                )
+            };
+            let late = tokio::spawn(never(200));
+            assert_eq!(never(10).await, Err(Elapsed));
+            assert_eq!(late.await.unwrap(), Err(Elapsed));
+            assert_eq!(within(None, async { 1 }).await, Ok(1));
+            assert_eq!(within(Some(Duration::MAX), async { 2 }).await, Ok(2));
+        });
+    }
+
+    #[test]
+    fn nothing_is_kept_of_work_that_was_done() {
+        run(async {
+            let hour = Some(Duration::from_secs(3600));
+            for _ in 0..100 {
+                assert_eq!(within(hour, tokio::task::yield_now()).await, Ok(()));
+            }
+        });
+        // Others of this process may wait at the same time, but not for an hour.
+        let soon = Instant::now() + Duration::from_secs(600);
+        assert!(clock().lock().by_time.keys().all(|(due, _)| *due < soon));
+    }
+}

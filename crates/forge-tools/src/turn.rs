@@ -1,0 +1,54 @@
+//! What the calls of one turn of a model may come to together.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::call::{Code, Failure};
+
+/// Limits on one turn, and what was used of them since it began.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) max_calls: Option<u64>,
+    pub(crate) max_bytes: Option<u64>,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    calls: u64,
+    bytes: u64,
+}
+
+impl Turn {
+    /// A new turn begins.
+    pub(crate) fn begin(&self) {
+        *self.used() = Used::default();
+    }
+
+    /// Counts one more call.
+    pub(crate) fn take(&self) -> Result<(), Failure> {
+        let mut used = self.used();
+        used.calls = used.calls.saturating_add(1);
+        let over = match (self.max_calls, self.max_bytes) {
+            (Some(most), _) if used.calls > most => format!("at most {most} calls"),
+            (_, Some(most)) if used.bytes >= most => format!("at most {most} bytes of results"),
+            (None | Some(_), None | Some(_)) => return Ok(()),
+        };
+        Err(Failure::new(
+            Code::Limit,
+            format!("This call was not made: one turn may have {over}."),
+        )
+        .hint("Go on with it in the next turn."))
+    }
+
+    /// Counts what a call gave back.
+    pub(crate) fn gave(&self, bytes: usize) {
+        let mut used = self.used();
+        used.bytes = used
+            .bytes
+            .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    fn used(&self) -> std::sync::MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls that change the same path go one after the other: an edit reads, replaces and writes, and
+//! two at once would lose one of the two.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+use crate::gate::Intent;
+
+/// From this many paths on, those that nobody changes any more are forgotten.
+const SWEEP_FROM: usize = 256;
+
+/// The paths that are being changed.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
+}
+
+/// Held by a call as long as its work goes on, even if nobody waits for it any more.
+#[derive(Debug)]
+pub(crate) struct Held(#[expect(dead_code, reason = "held, not used")] Vec<OwnedMutexGuard<()>>);
+
+impl Writing {
+    /// Waits until no other call changes any of the paths that these intents would change; none if
+    /// they change nothing.
+    pub(crate) async fn hold(&self, intents: &[Intent]) -> Option<Arc<Held>> {
+        let mut paths: Vec<&str> = intents
+            .iter()
+            .filter_map(|intent| match intent {
+                Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
+                    Some(path.as_str())
+                }
+                Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => None,
+            })
+            .collect();
+        if paths.is_empty() {
+            return None;
+        }
+        // In one order, so that no two calls wait for each other.
+        paths.sort_unstable();
+        paths.dedup();
+        let mut held = Vec::with_capacity(paths.len());
+        for path in paths {
+            let turn = self.turn(path);
+            held.push(turn.lock_owned().await);
+        }
+        Some(Arc::new(Held(held)))
+    }
+
+    fn turn(&self, path: &str) -> Arc<Turn<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(path).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if turns.len() >= SWEEP_FROM {
+            turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::new(Turn::new(()));
+        turns.insert(path.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+}

@@ -1,0 +1,170 @@
+//! Calls that wait: nothing that blocks holds up the others, nothing waits for ever, and what
+//! changes one file goes one after the other.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use forge_tools::{
+    Arguments, BoxFuture, Call, Code, Failure, Hands, Intent, Reply, Spec, Tool, Toolbox, View,
+    blocking,
+};
+use serde_json::json;
+
+use crate::support::{World, block_on, call};
+
+/// Opens once; those who wait are given up after a while, so that a broken test ends.
+#[derive(Clone, Default)]
+struct Door(Arc<(Mutex<bool>, Condvar)>);
+
+impl Door {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether it was opened in time.
+    fn wait(&self) -> bool {
+        let open = self.0.0.lock().unwrap();
+        let long = Duration::from_secs(60);
+        let (open, _) = self
+            .0
+            .1
+            .wait_timeout_while(open, long, |open| !*open)
+            .unwrap();
+        *open
+    }
+}
+
+/// Blocks at a door: while it decides, or while it runs.
+struct Slow {
+    spec: Spec,
+    decides: bool,
+    door: Door,
+}
+
+impl Tool for Slow {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        if self.decides && !self.door.wait() {
+            return Err(Failure::new(Code::Internal, "nobody opened"));
+        }
+        Ok(Vec::new())
+    }
+    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let door = self.door.clone();
+        blocking(move || match door.wait() {
+            true => Ok(Reply::text("through")),
+            false => Err(Failure::new(Code::Internal, "nobody opened")),
+        })
+    }
+}
+
+fn slow(decides: bool, door: &Door) -> Slow {
+    Slow {
+        spec: Spec::looks("slow", "Waits."),
+        decides,
+        door: door.clone(),
+    }
+}
+
+#[test]
+fn sixty_four_slow_calls_do_not_hold_up_a_cheap_one() {
+    let world = World::new();
+    for decides in [true, false] {
+        let door = Door::default();
+        let toolbox = world.builder().tool(slow(decides, &door)).build().unwrap();
+        block_on(async {
+            let waiting: Vec<_> = (0..64)
+                .map(|_| {
+                    let toolbox = toolbox.clone();
+                    tokio::spawn(async move { toolbox.call(Call::new("slow", json!({}))).await })
+                })
+                .collect();
+            // They are all under way before the cheap one comes.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            let path = json!({"path": "/data/readme.md"});
+            let cheap = toolbox.call(Call::new("read_file", path)).await;
+            assert!(cheap.ok);
+            door.open();
+            for slow in waiting {
+                assert_eq!(slow.await.unwrap().content, "through");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_call_that_does_not_end_is_given_up() {
+    for decides in [true, false] {
+        let door = Door::default();
+        let toolbox = Toolbox::builder()
+            .tool(slow(decides, &door))
+            .timeout(Duration::from_millis(20))
+            .build()
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let result = runtime.block_on(toolbox.call(Call::new("slow", json!({}))));
+        assert_eq!(result.code, Some(Code::TimeLimit), "{}", result.content);
+        door.open();
+    }
+}
+
+#[test]
+fn edits_of_one_file_lose_nothing() {
+    let world = World::new();
+    let lines = |sign: char| (0..8).map(|n| format!("{n}{sign}\n")).collect::<String>();
+    std::fs::write(world.host.path().join("out/a.md"), lines('-')).unwrap();
+    let toolbox = world.toolbox();
+    block_on(async {
+        let edits: Vec<_> = (0..8)
+            .map(|n| {
+                let toolbox = toolbox.clone();
+                // Spellings of one path are one path.
+                let path = if n % 2 == 0 {
+                    "/out/a.md"
+                } else {
+                    "out/./a.md"
+                };
+                let arguments = json!({
+                    "path": path, "old_text": format!("{n}-"), "new_text": format!("{n}+"),
+                });
+                tokio::spawn(async move { toolbox.call(Call::new("edit_file", arguments)).await })
+            })
+            .collect();
+        for edit in edits {
+            let result = edit.await.unwrap();
+            assert!(result.ok, "{}", result.content);
+        }
+    });
+    let after = std::fs::read_to_string(world.host.path().join("out/a.md")).unwrap();
+    assert_eq!(after, lines('+'));
+}
+
+#[test]
+fn a_turn_has_a_budget_and_the_next_one_its_own() {
+    let world = World::new();
+    let read = |toolbox: &Toolbox| {
+        let result = call(toolbox, "read_file", json!({"path": "/data/notes.md"}));
+        result.code
+    };
+    // The file has ten bytes.
+    for (builder, fits) in [
+        (world.builder().max_calls_per_turn(2), 2),
+        (world.builder().max_bytes_per_turn(25), 3),
+    ] {
+        let toolbox = builder.build().unwrap();
+        for _ in 0..2 {
+            for _ in 0..fits {
+                assert_eq!(read(&toolbox), None);
+            }
+            assert_eq!(read(&toolbox), Some(Code::Limit));
+            toolbox.begin_turn();
+        }
+    }
+}
