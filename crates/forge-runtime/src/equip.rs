@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_tools::{
-    Approver, Caller, Processes, ProgramList, Recorder, Tool, Toolbox, ToolboxBuilder,
+    Approver, Caller, Processes, ProgramList, Recorder, Redactor, Tool, Toolbox, ToolboxBuilder,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{Grant, GrantError, ShellRules};
@@ -72,7 +72,7 @@ pub enum EquipError {
 }
 
 /// Turns `grant` into a toolbox, with `extra` tools (workers to call) after the
-/// built-in ones.
+/// built-in ones. One `redactor` for all toolboxes of a run.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -87,6 +87,7 @@ pub enum EquipError {
 ///     &OsSandbox::Off,
 ///     Arc::new(NobodyAnswers::because("this is an example")),
 ///     Arc::new(NoRecord),
+///     Arc::default(),
 ///     Vec::new(),
 /// )
 /// .unwrap();
@@ -103,15 +104,18 @@ pub fn equip(
     os: &OsSandbox,
     approver: Arc<dyn Approver>,
     recorder: Arc<dyn Recorder>,
+    redactor: Arc<Redactor>,
     extra: Vec<Box<dyn Tool>>,
 ) -> Result<Equipped, EquipError> {
     let mut warnings = Vec::new();
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
         .gate(GrantGate::new(grant.clone()))
+        .timeout(Duration::from_secs(grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
-        .shared_recorder(recorder);
+        .shared_recorder(recorder)
+        .shared_redactor(redactor);
     let files = grant.files(cap_std::ambient_authority())?;
     let writable = files
         .as_ref()

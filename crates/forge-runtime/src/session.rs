@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::{
-    Approver, BoxFuture, Call, CallResult, Caller, Code, NoRecord, NobodyAnswers, Recorder, Risk,
-    Toolbox,
+    Approver, BoxFuture, Call, CallResult, Caller, Code, NoRecord, NobodyAnswers, Recorder,
+    Redactor, Risk, Toolbox,
 };
 use sandbox_config::{Grant, Worker};
 
@@ -57,6 +57,7 @@ struct Shared {
     approver: Arc<dyn Approver>,
     asking: Arc<Asking>,
     recorder: Arc<dyn Recorder>,
+    redactor: Arc<Redactor>,
     observer: Arc<dyn Observer>,
     turns: AtomicU64,
     calls: AtomicU64,
@@ -79,6 +80,7 @@ impl Session {
                 approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
                 asking: Arc::new(Asking::default()),
                 recorder: Arc::new(NoRecord),
+                redactor: Arc::default(),
                 observer: Arc::new(NoObserver),
                 turns: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
@@ -232,6 +234,7 @@ impl Session {
             &self.shared.os,
             Arc::clone(&self.shared.approver),
             Arc::clone(&self.shared.recorder),
+            Arc::clone(&self.shared.redactor),
             delegates,
         )?;
         for text in &equipped.warnings {
@@ -248,6 +251,7 @@ impl Session {
         calls: Vec<ToolCall>,
         stop: Stop,
     ) -> Vec<ToolResult> {
+        toolbox.begin_turn();
         let mut results = Vec::with_capacity(calls.len());
         let mut pending = std::collections::VecDeque::new();
         for call in calls {
@@ -477,6 +481,12 @@ impl SessionBuilder {
     /// Who keeps the records.
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.shared.recorder = recorder;
+        self
+    }
+
+    /// What takes secrets out of results and records.
+    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.shared.redactor = redactor;
         self
     }
 

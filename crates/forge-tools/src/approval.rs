@@ -215,6 +215,10 @@ pub trait Approver: Send + Sync + 'static {
 }
 
 impl Approver for Arc<dyn Approver> {
+    fn shows(&self) -> bool {
+        (**self).shows()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         (**self).ask(request)
     }
@@ -236,6 +240,10 @@ pub struct OrElse<A, B> {
 }
 
 impl<A: Approver, B: Approver> Approver for OrElse<A, B> {
+    fn shows(&self) -> bool {
+        self.first.shows() || self.next.shows()
+    }
+
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             match self.first.ask(request).await {

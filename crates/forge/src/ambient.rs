@@ -3,8 +3,10 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use etcetera::BaseStrategy as _;
+use forge_tools::Redactor;
 
 use crate::queue::Place;
 
@@ -94,6 +96,14 @@ impl Ambient {
         no_input || self.var("FORGE_NO_INPUT").is_some()
     }
 
+    /// What takes our surroundings' secrets out of what models see and what is kept.
+    pub(crate) fn redactor(&self) -> Arc<Redactor> {
+        let secrets = self.env.iter().filter(|(name, _)| holds_secret(name));
+        Arc::new(Redactor::new(
+            secrets.map(|(name, value)| (name.as_str(), value.as_str())),
+        ))
+    }
+
     /// Why nobody can be asked, if nobody can.
     pub(crate) fn nobody_to_ask(&self, no_input: bool) -> Option<&'static str> {
         if no_input {
@@ -108,4 +118,13 @@ impl Ambient {
             None
         }
     }
+}
+
+/// Whether a variable of this name is by custom one that nobody may see.
+fn holds_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["_KEY", "_TOKEN", "_SECRET"]
+        .iter()
+        .any(|end| name.ends_with(end))
+        || name.contains("PASSWORD")
 }

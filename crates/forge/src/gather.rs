@@ -242,6 +242,7 @@ pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
 /// The toolbox of `grant` alone: no workers to call.
 pub(crate) fn toolbox(
     global: &Global,
+    ambient: &Ambient,
     grant: &Grant,
     caller: Caller,
     os: &OsSandbox,
@@ -249,8 +250,16 @@ pub(crate) fn toolbox(
     recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Toolbox, Failure> {
     let recorder = recorder.unwrap_or_else(|| Arc::new(NoRecord));
-    let equipped =
-        equip(grant, caller, os, approver, recorder, Vec::new()).map_err(not_equipped)?;
+    let equipped = equip(
+        grant,
+        caller,
+        os,
+        approver,
+        recorder,
+        ambient.redactor(),
+        Vec::new(),
+    )
+    .map_err(not_equipped)?;
     if !global.quiet {
         for warning in &equipped.warnings {
             say(format_args!("warning: {warning}"));

@@ -7,13 +7,13 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::cap_std;
 use forge_runtime::Message;
-use forge_tools::Caller;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
+use forge_tools::{Caller, Redactor};
 use sandbox_config::Project;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -75,8 +75,9 @@ impl RunDir {
     }
 
     /// The transcript of the run.
-    pub(crate) fn transcript(&self) -> Result<Transcript, Failure> {
+    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<Transcript, Failure> {
         Ok(Transcript {
+            redactor,
             file: Mutex::new(self.open("transcript.jsonl")?),
         })
     }
@@ -132,13 +133,15 @@ pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, Failure> {
 /// Everything the models of a run saw and said, one JSON object a line.
 #[derive(Debug)]
 pub(crate) struct Transcript {
+    redactor: Arc<Redactor>,
     file: Mutex<File>,
 }
 
 impl Transcript {
     /// Adds one entry of `caller`'s conversation.
     pub(crate) fn add(&self, caller: &Caller, message: &Message) {
-        let entry: Value = json!({ "workers": caller.chain(), "message": message });
+        let mut entry: Value = json!({ "workers": caller.chain(), "message": message });
+        self.redactor.redact_json(&mut entry);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A transcript that cannot be written does not stop the run: the audit, which
         // does, is a file of its own.

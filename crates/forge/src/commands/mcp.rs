@@ -152,6 +152,7 @@ impl<'a> Server<'a> {
         };
         gather::toolbox(
             self.global,
+            self.ambient,
             &grant,
             Caller::new(name),
             &self.os,

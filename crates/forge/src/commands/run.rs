@@ -48,8 +48,9 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
 
     let kept = RunDir::create(&project, ambient, worker.name())?;
     let audit = Arc::new(kept.audit()?);
+    let redactor = ambient.redactor();
     let transcript = match project.keeps_transcripts() {
-        true => Some(Arc::new(kept.transcript()?)),
+        true => Some(Arc::new(kept.transcript(Arc::clone(&redactor))?)),
         false => None,
     };
     let session = Session::builder(model)
@@ -59,6 +60,7 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
+        .redactor(redactor)
         .observer(Arc::new(Watcher::new(global.quiet, transcript)))
         .build();
     let input = args.input.join(" ");

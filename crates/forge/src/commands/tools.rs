@@ -138,6 +138,7 @@ fn toolbox(
     let name = worker.as_ref().map_or("", |worker| worker.name());
     gather::toolbox(
         global,
+        ambient,
         &grant,
         Caller::new(name),
         &gather::os_sandbox(approval.no_os_sandbox),

@@ -257,3 +257,42 @@ fn doctor_proves_a_directory_without_a_project() {
     let left = std::fs::read_dir(world.project()).unwrap();
     assert_eq!(left.count(), 1, "something was left in the directory");
 }
+
+#[test]
+fn secrets_of_the_environment_are_not_shown_and_come_back_in_files() {
+    let world = World::new(&[]);
+    let forge = |args: &[&str]| {
+        let mut command = world.command(crate::support::forge_program(), args);
+        command.env("DEPLOY_TOKEN", "abracadabra-1");
+        crate::support::ran(command.output().unwrap())
+    };
+    let directory = world.project().join("workspace");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("env.md"), "t=abracadabra-1\n").unwrap();
+    let read = forge(&[
+        "tools",
+        "call",
+        "read_file",
+        r#"{"path":"/workspace/env.md"}"#,
+    ]);
+    read.code(0);
+    assert!(
+        read.stdout.starts_with("t=[redacted: DEPLOY_TOKEN "),
+        "{}",
+        read.stdout
+    );
+    // Of another process, so nobody knows what it stood for.
+    let arguments = serde_json::json!({"path": "/workspace/env.md", "content": read.stdout});
+    let written = forge(&[
+        "tools",
+        "call",
+        "write_file",
+        &arguments.to_string(),
+        "--yes",
+    ]);
+    written.code(2);
+    assert_eq!(
+        std::fs::read_to_string(directory.join("env.md")).unwrap(),
+        "t=abracadabra-1\n"
+    );
+}
