@@ -53,8 +53,8 @@ const IF_MATCH: &str = "SHA-256 that the file must have now.";
 /// assert!(forge_tools::tools::names().iter().any(|name| name == "read_file"));
 /// ```
 pub fn names() -> Vec<String> {
-    #[cfg_attr(not(feature = "process"), expect(unused_mut, reason = "no commands"))]
     let mut all = file_tools();
+    all.push(Box::new(read_output()));
     #[cfg(feature = "process")]
     all.push(Box::new(shell()));
     all.iter().map(|tool| tool.spec().name.clone()).collect()
