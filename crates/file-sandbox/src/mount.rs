@@ -358,6 +358,13 @@ impl Mount {
             .find_map(|base| rules.matching(&base, names))
     }
 
+    /// Whether `names` below this mount may be a directory only: a file there would say that the
+    /// repository, which has protected names, lies elsewhere.
+    pub(crate) fn is_repository(&self, names: &[OsString]) -> bool {
+        self.rule_bases()
+            .any(|base| self.protected.repository_at(&base, names))
+    }
+
     /// The ways to this mount from where its rules are counted.
     pub(crate) fn rule_bases(&self) -> impl Iterator<Item = Cow<'_, [OsString]>> {
         let whole = (!self.around.is_empty())

@@ -274,6 +274,21 @@ impl FileSandbox {
         check_suffix(path, spot.mount, real.as_deref())
     }
 
+    /// What may come to lie at `spot` as anything but a directory: also by its place, since a file
+    /// `.git` points to a repository.
+    pub(crate) fn check_file_place(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        if spot.mount.is_repository(&spot.real) {
+            let name = ".git".to_owned();
+            return Err(Error::new(path.asked(), Reason::Protected { verb, name }));
+        }
+        self.check_suffix(path, spot)
+    }
+
     pub(crate) fn check_links_for_read(
         &self,
         path: &SandboxPath,

@@ -19,7 +19,12 @@ pub(crate) struct NameRules {
 struct Rule {
     text: String,
     glob: Glob,
+    /// Where a repository's directory is, for a rule about something in it.
+    repository: Option<Glob>,
 }
+
+/// What git takes for a repository's directory, or, if it is a file, for where one lies.
+const REPOSITORY: &str = ".git";
 
 /// Names that a program runs or trusts without being asked: hooks, keys, the configuration of
 /// editors and agents. For [`Mount::protect`](crate::Mount::protect).
@@ -38,8 +43,17 @@ struct Rule {
 pub const DEFAULT_PROTECTED: &[&str] = &[
     ".git/hooks",
     ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
     ".git/info",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
+    ".git/worktrees/*/config.worktree",
     ".git/modules/*/hooks",
+    ".git/modules/*/config",
+    ".git/modules/*/config.worktree",
+    ".git/modules/*/commondir",
+    ".git/modules/*/info",
     ".gitmodules",
     ".env*",
     "*.pem",
@@ -86,15 +100,46 @@ impl NameRules {
     /// Adds a pattern: `.git/hooks` and `*.pem` at any depth, `/.bashrc` at the top only.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), &'static str> {
         let folded = fold(text);
-        let glob = match folded.strip_prefix('/') {
-            Some(anchored) => Glob::parse(anchored)?,
-            None => Glob::parse(&folded)?.anywhere()?,
+        let glob = |text: &str| match text.strip_prefix('/') {
+            Some(anchored) => Glob::parse(anchored),
+            None => Glob::parse(text)?.anywhere(),
         };
+        let mut starts = folded.match_indices(REPOSITORY);
+        let repository = starts.find_map(|(start, name)| {
+            let (way, inside) = folded.split_at(start + name.len());
+            let whole = start == 0 || folded[..start].ends_with('/');
+            (whole && inside.starts_with('/')).then_some(way)
+        });
         self.rules.push(Rule {
             text: text.to_owned(),
-            glob,
+            glob: glob(&folded)?,
+            repository: repository.map(glob).transpose()?,
         });
         Ok(())
+    }
+
+    /// Whether `names` below `base` is where a rule has a repository. A file there says that the
+    /// repository lies elsewhere, and so the rule would be about nothing.
+    pub(crate) fn repository_at(&self, base: &[OsString], names: &[OsString]) -> bool {
+        let here = |name: &OsString| fold(&name.to_string_lossy()) == REPOSITORY;
+        if !names.last().is_some_and(here) {
+            return false;
+        }
+        let names: Vec<String> = base
+            .iter()
+            .chain(names)
+            .map(|name| fold(&name.to_string_lossy()))
+            .collect();
+        let globs = self
+            .rules
+            .iter()
+            .filter_map(|rule| rule.repository.as_ref());
+        globs.into_iter().any(|glob| {
+            let state = names
+                .iter()
+                .fold(glob.start(), |state, name| glob.step(&state, name));
+            glob.accepts(&state)
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -180,6 +225,29 @@ fn fold(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repositories() {
+        let mut rules = NameRules::default();
+        for text in ["*.pem", ".github/x", "a.git/x", ".git"] {
+            rules.add(text).expect(text);
+        }
+        let at = |rules: &NameRules, path: &str| {
+            let names: Vec<OsString> = path.split('/').map(OsString::from).collect();
+            let (base, names) = names.split_at(names.len() - 1);
+            rules.repository_at(base, names) && rules.repository_at(&[], &[base, names].concat())
+        };
+        assert!(!at(&rules, ".git") && !at(&rules, "a.git") && !at(&rules, ".github"));
+        rules.add("/.git/config").expect("anchored");
+        assert!(at(&rules, ".git") && !at(&rules, "sub/.git"));
+        rules.add(".git/modules/*/hooks").expect("anywhere");
+        for path in [".git", "sub/.GIT", "a/b/.g\u{200c}it"] {
+            assert!(at(&rules, path), "{path}");
+        }
+        for path in ["git", "a.git", ".git/x", ".github", ""] {
+            assert!(!at(&rules, path), "{path}");
+        }
+    }
 
     #[test]
     fn table() {

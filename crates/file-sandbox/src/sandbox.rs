@@ -564,10 +564,10 @@ impl FileSandbox {
     fn check_writable_object(&self, path: &SandboxPath, spot: &Spot<'_>) -> Result<(), Error> {
         match &spot.found {
             Found::Root => Ok(()),
-            Found::Missing { .. } => self.check_suffix(path, spot),
+            Found::Missing { .. } => self.check_file_place(path, spot, Verb::Write),
             Found::Entry { meta, .. } => match meta.kind {
                 Kind::File => {
-                    self.check_suffix(path, spot)?;
+                    self.check_file_place(path, spot, Verb::Write)?;
                     self.check_links_for_write(path, spot, meta)
                 }
                 Kind::Directory => Ok(()),

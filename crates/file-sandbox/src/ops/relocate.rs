@@ -204,7 +204,7 @@ impl FileSandbox {
             return Err(wrong_type(to, Verb::Write, Kind::Directory));
         }
         if meta.kind != Kind::Directory {
-            self.check_suffix(to, target)?;
+            self.check_file_place(to, target, Verb::Write)?;
         }
         match &target.found {
             Found::Root => Err(Error::new(to.asked(), Reason::Exists)),
@@ -362,6 +362,11 @@ impl Visitor for Below<'_> {
                 if self.mount.falls_under(rules, &names).is_some() {
                     return Err(self.refuse("a protected name"));
                 }
+            }
+            // A file says where the repository is by a way from where it lies itself.
+            let moves = matches!(self.verb, Verb::Move) && meta.kind != Kind::Directory;
+            if moves && self.mount.is_repository(&names) {
+                return Err(self.refuse("a protected name"));
             }
         }
         Ok(())

@@ -243,7 +243,7 @@ impl FileSandbox {
             }
             Found::Entry { meta, .. } => Some(*meta),
         };
-        self.check_suffix(path, spot)?;
+        self.check_file_place(path, spot, verb)?;
         if let Some(meta) = &old {
             self.check_links_for_write(path, spot, meta)?;
         }

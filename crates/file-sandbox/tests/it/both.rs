@@ -307,6 +307,48 @@ fn what_is_protected_does_not_move_with_its_directory() {
     });
 }
 
+/// A file `.git` says that the repository lies elsewhere, where no name is protected.
+#[test]
+fn a_file_does_not_point_to_another_repository() {
+    both(|files| {
+        put(files, "/data/x/pointer", "gitdir: ../evil");
+        for at in [
+            "/data/.git",
+            "/data/sub/.git",
+            "/data/new/.GIT",
+            "/data/x/.g\u{200c}it",
+        ] {
+            let at = path(at);
+            let refused = |denied: Result<(), Error>| {
+                assert_eq!(denied.unwrap_err().kind(), ErrorKind::ReadOnly, "{at:?}");
+                assert!(!files.exists(&at).unwrap(), "{at:?}");
+            };
+            let from = path("/data/x/pointer");
+            refused(
+                files
+                    .write(&at, "gitdir: ../evil", Default::default())
+                    .map(drop),
+            );
+            refused(files.append(&at, b"gitdir: ../evil").map(drop));
+            refused(files.copy(&from, &at, MoveOptions::new()).map(drop));
+            refused(files.rename(&from, &at, MoveOptions::new()).map(drop));
+            refused(files.check_write(&at));
+            assert!(!files.can_write(&at), "{at:?}");
+        }
+        // Where it is a directory, git works on, and so do names that only look alike.
+        put(files, "/data/sub/.git/HEAD", "ref: refs/heads/main");
+        put(files, "/data/.gitignore", "target");
+        put(files, "/data/a.git", "text");
+        files
+            .rename(
+                &path("/data/sub/.git"),
+                &path("/data/x/.git"),
+                MoveOptions::new(),
+            )
+            .unwrap();
+    });
+}
+
 #[test]
 fn a_copy_is_a_file_of_its_own() {
     both(|files| {

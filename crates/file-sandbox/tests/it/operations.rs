@@ -347,6 +347,29 @@ fn list_leaves_out_what_holds_a_protected_name() {
     assert!(names(&scene).iter().any(|name| name == ".mcp.json"));
 }
 
+/// A pointer that a person made: not changed, and not carried to where it means something else.
+#[test]
+fn a_pointer_to_a_repository_stays_what_and_where_it_is() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.at("data/deep/module")).unwrap();
+    fs::write(scene.at("data/deep/module/.git"), "gitdir: ../x").unwrap();
+    let at = path("/data/deep/module/.git");
+    let change = |denied: Result<(), file_sandbox::Error>| {
+        assert_eq!(denied.unwrap_err().kind(), ErrorKind::ReadOnly);
+    };
+    let options = WriteOptions::default();
+    change(scene.files.write(&at, "gitdir: ../y", options).map(drop));
+    let to = path("/data/module");
+    let moved = scene.files.rename(
+        &path("/data/deep/module"),
+        &to,
+        file_sandbox::MoveOptions::new(),
+    );
+    change(moved.map(drop));
+    let text = fs::read_to_string(scene.at("data/deep/module/.git")).unwrap();
+    assert_eq!(text, "gitdir: ../x");
+}
+
 #[test]
 fn list_shows_one_directory() {
     let scene = Scene::new();
