@@ -73,6 +73,19 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
     }
 }
 
+/// Whether `name` in `parent`, a part of a repository that is called as a linked worktree, says no
+/// more than `git worktree add` does: that the rest is where it would be looked for anyway.
+pub(crate) fn is_plain_worktree(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let file = below::look(parent, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFREG);
+    let elsewhere = |bytes: &[u8]| (bytes.trim_ascii_end() != b"../..").then(String::new);
+    match name.to_str() {
+        // Where the worktree is, which git executes nothing for.
+        Some("gitdir") => file,
+        Some("commondir") => file && content(parent, name, elsewhere).is_none(),
+        _ => false,
+    }
+}
+
 /// Objects that lie elsewhere.
 fn alternates(git: BorrowedFd<'_>, objects: &OsStr) -> Option<String> {
     let info = below::directory(git, &std::path::Path::new(objects).join("info")).ok()?;

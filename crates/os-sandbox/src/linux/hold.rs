@@ -136,13 +136,21 @@ fn places(
                 wanted: Placeholder {
                     parent: mount.host.join(parent),
                     name: name.to_owned(),
-                    form: Form::of(&mount.named(&below)),
+                    form: form(mount, &below),
                     made: None,
                 },
             });
         }
     }
     out
+}
+
+/// Also where a `.git` is the mount: git looks at its parts while the command runs.
+fn form(mount: &HostMount, below: &Path) -> Form {
+    match Form::of(&mount.named(below)) {
+        Form::Socket => Form::of(&mount.host.join(below)),
+        form @ (Form::Directory | Form::Empty | Form::Here) => form,
+    }
 }
 
 /// The exact names of a mount: at its root, and in each repository.

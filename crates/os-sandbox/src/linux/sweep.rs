@@ -209,6 +209,14 @@ impl Sweep {
         if what == SFlag::S_IFSOCK {
             return None;
         }
+        // Where git is none of the policy's business, worktrees may be made, as clones may.
+        let unaware = self.policy.git() == Git::Unaware;
+        if unaware
+            && text.starts_with(".git/worktrees/*/")
+            && fresh::is_plain_worktree(parent.as_fd(), name)
+        {
+            return None;
+        }
         let why = if text.split('/').next() == Some(".git") {
             fresh::harm(parent.as_fd(), name)?
         } else if what == SFlag::S_IFLNK {

@@ -32,7 +32,9 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         cases.push(("a bare repository", bare(mechanism)));
         cases.push(("a person's git meanwhile", meanwhile(mechanism)));
         cases.push(("everyday work beside placeholders", everyday(mechanism)));
+        cases.push(("configuration from elsewhere", elsewhere(mechanism)));
     }
+    cases.push(("everyday work under usual names", usual(mechanism)));
     cases.push(("a worktree that lies", lies(mechanism)));
     for (name, outcome) in cases {
         report.case(&format!("git: {name}"), outcome);
@@ -526,4 +528,104 @@ fn everyday(mechanism: Mechanism) -> Result<(), String> {
         output.exit.success() && said == " y | 1 +\n 1 file changed, 1 insertion(+)\n",
         || format!("{output:?}"),
     )
+}
+
+/// What projects protect without saying anything about git, as far as it is git's.
+const USUAL: [&str; 14] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/info",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
+    ".git/worktrees/*/config.worktree",
+    ".git/modules/*/hooks",
+    ".git/modules/*/config",
+    ".git/modules/*/config.worktree",
+    ".git/modules/*/commondir",
+    ".git/modules/*/info",
+    ".gitmodules",
+];
+
+/// `scene`, shown as one directory, with a worktree that is found by a relative path.
+fn usual_plan(world: &World, dir: &Path) -> Result<Plan, String> {
+    let pointer = dir.join("linked/.git");
+    std::fs::write(pointer, "gitdir: ../main/.git/worktrees/linked\n").map_err(say)?;
+    let policy = USUAL.iter().fold(
+        Policy::builder().mount(dir, "/", Access::ALL),
+        |all, name| all.protect(*name),
+    );
+    Ok(world.mechanism.plan(&policy.build().map_err(say)?))
+}
+
+fn usual(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let dir = scene(&world)?;
+    let plan = usual_plan(&world, &dir)?;
+    let output = run(
+        &world,
+        &plan,
+        "set -e; for d in main linked; do (cd $d; git status --short; echo $d > new; git add -A
+         git commit -qm $d; git stash list; git log --oneline -1; git diff HEAD~1 >/dev/null); done
+         git init -q fresh; git clone -q main clone; git -C clone status --short
+         cd main; git worktree add -q ../added -b added; git -C ../added commit -q --allow-empty -m a",
+    )?;
+    ensure(
+        output.exit.success() && output.quarantined.is_empty(),
+        || format!("{output:?}"),
+    )?;
+    let left = host(
+        &dir,
+        "for d in main linked clone; do git -C $d status --short; done
+         find . -path '*/.git/commondir' -o -name config.worktree -o -type s",
+    )?;
+    ensure(left.is_empty(), || left)?;
+    let log = host(
+        &dir,
+        "git -C linked log --oneline -1; git -C main log --oneline -1",
+    )?;
+    ensure(
+        log.contains(" linked\n") && log.ends_with(" main\n"),
+        || log,
+    )
+}
+
+/// A configuration that git finds in another directory than the repository's.
+fn elsewhere(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let dir = scene(&world)?;
+    let plan = usual_plan(&world, &dir)?;
+    let marker = world.host("marker");
+    let script = "mkdir -p evil/objects evil/refs
+        printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch MARKER; false\"\n' > evil/config
+        echo ../../evil > main/.git/commondir && echo made
+        echo ../../../../evil > main/.git/worktrees/linked/commondir && echo made
+        rm -f main/.git/worktrees/linked/commondir && echo gone
+        cp evil/config main/.git/config.worktree && echo made
+        git init -q fresh; echo ../../evil > fresh/.git/commondir
+        mkdir -p main/.git/worktrees/new main/.git/modules/m
+        echo ../../../../evil > main/.git/worktrees/new/commondir
+        cp evil/config main/.git/worktrees/new/config.worktree; cp evil/config main/.git/modules/m; true";
+    let script = script.replace("MARKER", &marker.display().to_string());
+    let output = run(&world, &plan, &script)?;
+    let mut found: Vec<String> = output
+        .quarantined
+        .iter()
+        .map(|one| one.path.display().to_string())
+        .collect();
+    found.sort();
+    let want = [
+        "/work/fresh/.git/commondir",
+        "/work/main/.git/modules/m/config",
+        "/work/main/.git/worktrees/new/commondir",
+        "/work/main/.git/worktrees/new/config.worktree",
+    ];
+    ensure(output.stdout.text().is_empty() && found == want, || {
+        format!("{found:?} {output:?}")
+    })?;
+    for place in ["main", "linked", "fresh"] {
+        host(&dir.join(place), "git status --short")?;
+    }
+    ensure(!marker.exists(), || "a person's git obeyed".to_owned())
 }
