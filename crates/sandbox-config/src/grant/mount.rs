@@ -150,11 +150,20 @@ pub(crate) const RESERVED: [&str; 18] = [
 
 /// What is never writable below any mount (decisions 3); projects may add to it. A name or path
 /// counts at any depth, one with a leading `/` at the mount's root only.
-pub(crate) const DEFAULT_PROTECT: [&str; 28] = [
+pub(crate) const DEFAULT_PROTECT: [&str; 37] = [
     ".git/hooks",
     ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
     ".git/info",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
+    ".git/worktrees/*/config.worktree",
     ".git/modules/*/hooks",
+    ".git/modules/*/config",
+    ".git/modules/*/config.worktree",
+    ".git/modules/*/commondir",
+    ".git/modules/*/info",
     ".gitmodules",
     ".env*",
     "*.pem",

@@ -47,6 +47,44 @@ fn the_root_form_shows_the_directory_and_guards_forges_own_files() {
     }
 }
 
+/// Wherever git takes its configuration from, for commands and for file tools alike.
+#[test]
+fn what_git_obeys_is_written_by_nobody() {
+    let scratch = Scratch::with_config("sandbox: { root: . }\n");
+    let project = scratch.load().unwrap();
+    let policy = project.ceiling().policy().unwrap();
+    let authority = cap_std::ambient_authority();
+    let files = project.ceiling().files(authority).unwrap().unwrap();
+    for below in [
+        ".git/config",
+        ".git/config.worktree",
+        ".git/commondir",
+        ".git/hooks/x",
+        ".git/info/attributes",
+        ".git/worktrees/w/commondir",
+        ".git/worktrees/w/gitdir",
+        ".git/worktrees/w/config.worktree",
+        ".git/modules/m/config",
+        ".git/modules/m/config.worktree",
+        ".git/modules/m/commondir",
+        ".git/modules/m/hooks/x",
+        ".git/modules/m/info/attributes",
+        "sub/.git/commondir",
+    ] {
+        let host = scratch.path().join(below);
+        assert!(!policy.allows(&host, Access::WRITE), "{below}");
+        assert!(policy.allows(&host, Access::READ), "{below}");
+        let path = file_sandbox::SandboxPath::parse(&format!("/{below}")).unwrap();
+        let denied = files.check_write(&path).unwrap_err();
+        assert_eq!(denied.kind(), file_sandbox::ErrorKind::ReadOnly, "{below}");
+    }
+    let pointer = file_sandbox::SandboxPath::parse("/sub/.git").unwrap();
+    let denied = files.check_write(&pointer).unwrap_err();
+    assert_eq!(denied.kind(), file_sandbox::ErrorKind::ReadOnly);
+    let data = scratch.path().join(".git/worktrees/w/HEAD");
+    assert!(policy.allows(&data, Access::WRITE));
+}
+
 #[test]
 fn what_is_only_held_is_not_mounted() {
     let (_scratch, project) = project();

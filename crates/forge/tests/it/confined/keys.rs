@@ -150,9 +150,9 @@ fn rows() -> Vec<Flip> {
                 "--",
                 "sh",
                 "-c",
-                "cd d && echo x > .git/commondir && echo made",
+                "cd d && echo x > .git/modules/a/b/config && echo made",
             ],
-            then: [(0, "made"), (2, "commondir")],
+            then: [(0, "made"), (2, "config")],
         },
         Flip {
             key: "shell.allow",
@@ -218,7 +218,10 @@ fn every_key_can_be_seen_from_outside() {
             std::fs::hard_link(world.outside().join("twin"), world.project().join("d/twin"))
                 .unwrap();
             if row.key.starts_with("git") {
-                std::fs::create_dir(world.project().join("d/.git")).unwrap();
+                // The default names end at modules whose own names have no slash.
+                let module = world.project().join("d/.git/modules/a/b");
+                std::fs::create_dir_all(&module).unwrap();
+                std::fs::write(module.join("config"), "").unwrap();
             }
             let ran = world.forge(&[&["--trust", "--quiet"], row.args].concat());
             let both = format!("{}{}", ran.stdout, ran.stderr);
