@@ -182,14 +182,19 @@ pub(crate) enum CheckFormat {
 Examples:
   forge clean --dry-run
   forge clean
+  forge clean --root scratch
 
 What lies in the zones below `sandbox.root` is removed; the zones' own directories, and
-everything else, stay. Links are removed, never followed. Projects in direct mode, and
+everything else, stay. A root that is not `.sandbox` must be typed as well, since anybody
+may have written the project file. Links are removed, never followed. Projects in direct mode, and
 those that are not made of zones, have nothing ephemeral.")]
 pub(crate) struct Clean {
     /// Count, and remove nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// The directory that is meant, where `sandbox.root` is not `.sandbox`.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) root: Option<std::path::PathBuf>,
 }
 
 /// `forge explain`

@@ -22,6 +22,7 @@ mod stderr;
 mod subject;
 mod topics;
 mod trust_store;
+mod visible;
 mod watch;
 
 use clap::Parser as _;

@@ -140,6 +140,7 @@ of one directory (`sandbox.root`) is /.
 
 In the project file, host paths of zones are
   mode: sandboxed   below `sandbox.root` (.sandbox): ephemeral, `forge clean` empties it
+                    (another root only with `forge clean --root DIR`)
   mode: direct      below the project, or absolute; `~` and ${VAR} are expanded
 
 A path outside of every mount is refused as outside, and so is a link that leads out.

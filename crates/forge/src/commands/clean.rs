@@ -2,12 +2,13 @@
 //!
 //! Ephemeral is what lies in the zones below `sandbox.root` (seed 002). The root must be a
 //! directory of ours below the project, reached through no link, and hold nothing that makes it
-//! a project or a repository. The zones' own directories stay: a worker that is running has
-//! them open.
+//! a project or a repository. A project file is written by anybody, so any root but the default
+//! must be typed by the person as well. The zones' own directories stay: a worker that is running
+//! has them open.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -20,6 +21,10 @@ use crate::empty::{Removed, empty, open_below};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::stderr::say;
+use crate::visible::{visible, visible_path};
+
+/// The root that a project has without a word.
+const DEFAULT_ROOT: &str = ".sandbox";
 
 /// Names that no sandbox root has.
 const NOT_A_SANDBOX: [&str; 5] = [
@@ -40,17 +45,17 @@ pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Ex
         )?;
         return Ok(Exit::Done);
     };
-    let Some(dir) = open_root(&project, root)? else {
+    let Some(dir) = open_root(global, args, &project, root)? else {
         print(
             global,
-            &json!({"root": root, "dry_run": args.dry_run, "zones": []}),
-            &format!("Nothing to remove: {} does not exist.", root.display()),
+            &json!({"root": root.to_string_lossy(), "dry_run": args.dry_run, "zones": []}),
+            &format!("Nothing to remove: {} does not exist.", visible_path(root)),
         )?;
         return Ok(Exit::Done);
     };
     let mut zones = Vec::new();
     for mount in project.ceiling().mounts() {
-        if let Some(removed) = zone(&dir, root, mount, args.dry_run)? {
+        if let Some(removed) = zone(&dir, &project, root, mount, args.dry_run)? {
             zones.push((mount, removed));
         }
     }
@@ -58,19 +63,31 @@ pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Ex
 }
 
 /// The sandbox root, if it is there and may be emptied.
-fn open_root(project: &Project, root: &Path) -> Result<Option<OwnedFd>, Failure> {
-    let refuse = |why: String| {
-        Err(Failure::new(
+fn open_root(
+    global: &Global,
+    args: &Clean,
+    project: &Project,
+    root: &Path,
+) -> Result<Option<OwnedFd>, Failure> {
+    let refused = |why: String| {
+        Failure::new(
             Exit::Negative,
             "clean.refused",
-            format!("{} is not emptied: {why}", root.display()),
-        ))
+            format!("{} is not emptied: {why}", visible_path(root)),
+        )
     };
+    let refuse = |why: String| Err(refused(why));
     let Ok(below) = root.strip_prefix(project.dir()) else {
         return refuse("it is not below the project".to_owned());
     };
     if below.as_os_str().is_empty() {
         return refuse("it is the project itself".to_owned());
+    }
+    if in_repository(below) {
+        return refuse("it is in a repository's `.git`".to_owned());
+    }
+    if project.file().is_some_and(|file| holds(root, file)) {
+        return refuse("the project file is below it".to_owned());
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(project.dir(), flags, Mode::empty())
@@ -103,12 +120,60 @@ fn open_root(project: &Project, root: &Path) -> Result<Option<OwnedFd>, Failure>
     {
         return refuse("the project's workers are below it".to_owned());
     }
+    let typed = args.root.as_ref().map(|typed| match &global.directory {
+        Some(base) => base.join(typed),
+        None => typed.clone(),
+    });
+    match typed {
+        None if below == Path::new(DEFAULT_ROOT) => {}
+        None => {
+            let why =
+                format!("it is not `{DEFAULT_ROOT}`, and only the project says that it may be");
+            return Err(refused(why).hint(format!(
+                "look at what is in it; to empty its zones name it yourself: `forge clean --root {}`",
+                visible_path(below)
+            )));
+        }
+        Some(typed) if is_same(&dir, &typed) => {}
+        Some(typed) => {
+            return refuse(format!(
+                "`--root {}` is another directory",
+                visible_path(&typed)
+            ));
+        }
+    }
     Ok(Some(dir))
+}
+
+/// Whether a name on the way is `.git`, in any case: some file systems make no difference.
+fn in_repository(below: &Path) -> bool {
+    below.components().any(|component| match component {
+        Component::Normal(name) => name.eq_ignore_ascii_case(".git"),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => false,
+        // Nothing is known of what such a path leads to.
+        Component::ParentDir => true,
+    })
+}
+
+fn holds(root: &Path, file: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    file.starts_with(root) || real(file).starts_with(real(root))
+}
+
+/// Whether a person who typed this path means the directory that is open.
+fn is_same(dir: &OwnedFd, typed: &Path) -> bool {
+    let there = rustix::fs::stat(typed);
+    let open = rustix::fs::fstat(dir);
+    match (there, open) {
+        (Ok(there), Ok(open)) => (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino),
+        (_, _) => false,
+    }
 }
 
 /// Empties one zone. None: its directory does not exist.
 fn zone(
     root: &OwnedFd,
+    project: &Project,
     shown: &Path,
     mount: &Mount,
     dry_run: bool,
@@ -117,16 +182,22 @@ fn zone(
         Failure::new(
             Exit::Negative,
             "clean.refused",
-            format!("zone `{}` is not emptied: {why}", mount.name()),
+            format!("zone `{}` is not emptied: {why}", visible(mount.name())),
         )
     };
     let below = mount.host().strip_prefix(shown).map_err(|_| {
         refuse(format!(
             "{} is not below {}",
-            mount.host().display(),
-            shown.display()
+            visible_path(mount.host()),
+            visible_path(shown)
         ))
     })?;
+    if in_repository(below) {
+        return Err(refuse("it is in a repository's `.git`".to_owned()));
+    }
+    if project.file().is_some_and(|file| holds(mount.host(), file)) {
+        return Err(refuse("the project file is below it".to_owned()));
+    }
     let dir = match open_below(root.as_fd(), below) {
         Ok(dir) => dir,
         Err(Errno::NOENT) => return Ok(None),
@@ -156,7 +227,7 @@ fn report(
         .map(|(mount, removed)| {
             format!(
                 "{}: {verb} {} and {} ({})",
-                mount.target(),
+                visible(mount.target()),
                 count(removed.files, "file", "files"),
                 count(removed.directories, "directory", "directories"),
                 count(removed.bytes, "byte", "bytes"),
@@ -164,14 +235,14 @@ fn report(
         })
         .collect();
     if lines.is_empty() {
-        lines.push(format!("Nothing to remove below {}.", root.display()));
+        lines.push(format!("Nothing to remove below {}.", visible_path(root)));
     }
     let object = json!({
-        "root": root,
+        "root": root.to_string_lossy(),
         "dry_run": args.dry_run,
         "zones": zones.iter().map(|(mount, removed)| json!({
             "name": mount.name(),
-            "host": mount.host(),
+            "host": mount.host().to_string_lossy(),
             "files": removed.files,
             "directories": removed.directories,
             "bytes": removed.bytes,
@@ -184,7 +255,10 @@ fn report(
         left += removed.left_count;
         if !global.json {
             for (path, why) in &removed.left {
-                say(format_args!("{}: {why}", mount.host().join(path).display()));
+                say(format_args!(
+                    "{}: {why}",
+                    visible_path(&mount.host().join(path))
+                ));
             }
         }
     }

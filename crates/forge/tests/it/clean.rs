@@ -123,6 +123,82 @@ fn only_a_sandbox_is_emptied() {
     World::new(&[]).forge(&["clean"]).code(0);
 }
 
+/// A project file that came with a repository must not choose what is emptied.
+#[test]
+fn a_root_that_only_the_project_names_is_not_emptied() {
+    let config = |root: &str, zone: &str| {
+        format!("sandbox: {{ root: {root}, zones: {{ r: {{ path: {zone} }} }} }}\n")
+    };
+    for (root, zone, file) in [
+        ("proj", "repo", "proj/repo/main.rs"),
+        ("proj", "repo", "proj/repo/.git/HEAD"),
+        ("src", "lib", "src/lib/a.rs"),
+        ("sub/.sandbox", "r", "sub/.sandbox/r/a"),
+    ] {
+        let world = World::new(&[(FILE, &config(root, zone)), (file, "mine")]);
+        let kept = world.project().join(file);
+        for args in [
+            &["clean"][..],
+            &["clean", "--dry-run"],
+            &["clean", "--json"],
+        ] {
+            let ran = world.forge(args);
+            ran.code(1).says(&[root, &format!("--root {root}")]);
+            assert!(kept.exists(), "{root}");
+        }
+        // Another directory, one that is not there, and one beside the project.
+        for other in [".", "nowhere", "..", zone] {
+            let ran = world.forge(&["clean", "--root", other]);
+            ran.code(1).says(&["--root", "is another directory"]);
+            assert!(kept.exists(), "{root}");
+        }
+        let ran = world.forge(&["clean", "--root", root]);
+        ran.code(0);
+        assert!(!kept.exists(), "{root}");
+    }
+    // What is typed is relative to `-C`, and binds the default root, too.
+    let world = World::new(&[
+        (FILE, "sandbox: { zones: { r: { path: r } } }\n"),
+        (".sandbox/r/file", ""),
+        ("src/file", ""),
+    ]);
+    let dir = world.project();
+    let dir = dir.to_str().unwrap();
+    world.forge(&["clean", "--root", "src"]).code(1);
+    assert!(world.project().join(".sandbox/r/file").exists());
+    let mut command = world.command(
+        crate::support::forge_program(),
+        &["-C", dir, "clean", "--root", ".sandbox"],
+    );
+    let ran = crate::support::ran(command.current_dir("/").output().unwrap());
+    ran.code(0);
+    assert!(!world.project().join(".sandbox/r/file").exists());
+}
+
+/// No word of anybody empties these.
+#[test]
+fn a_repository_and_the_project_file_are_never_emptied() {
+    for (root, zone, file, chosen) in [
+        (".git", "objects", ".git/objects/ab", FILE),
+        (".GIT", "objects", ".GIT/objects/ab", FILE),
+        ("sub/.git", "refs", "sub/.git/refs/main", FILE),
+        ("sub/.git/refs", "heads", "sub/.git/refs/heads/main", FILE),
+        ("sub", ".git/refs", "sub/.git/refs/main", FILE),
+        ("conf", "mine", "conf/mine/file", "conf/forge.yaml"),
+        ("conf", "mine", "conf/mine/file", "conf/mine/forge.yaml"),
+    ] {
+        let config = format!("sandbox: {{ root: {root}, zones: {{ r: {{ path: {zone} }} }} }}\n");
+        let world = World::new(&[(chosen, &config), (file, "mine")]);
+        for typed in [&[][..], &["--root", root]] {
+            let mut args = vec!["--config", chosen, "clean"];
+            args.extend(typed);
+            let ran = world.forge(&args);
+            assert_ne!(ran.code, 0, "{root} {typed:?}");
+            assert!(world.project().join(file).exists(), "{root} {typed:?}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_go_is_named() {
     // Root may remove anything, so there is nothing to see for it.
