@@ -9,6 +9,7 @@ use crate::cli::{Global, Trust as Args};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::trust_store::TrustStore;
+use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     // Read as if everything were agreed to, so that all keys can be shown.
@@ -62,9 +63,9 @@ fn show(keys: &[WideningKey], is_trusted: impl Fn(&WideningKey) -> bool) -> Resu
             writeln!(
                 out,
                 "{}: {}  ({}, {mark})\n  {}",
-                key.key(),
-                forge_tools::escape_controls(key.value()),
-                key.origin(),
+                visible(key.key()),
+                visible(key.value()),
+                visible(&key.origin().to_string()),
                 key.rule().why()
             )
         })

@@ -215,6 +215,31 @@ fn trust_is_bound_to_what_was_shown() {
     assert_eq!(network(&[]), "false");
 }
 
+/// What is agreed to is what is read: no name of a file or a pattern repaints the question.
+#[test]
+fn what_is_shown_before_a_yes_is_one_line_a_key() {
+    let world = World::new(&[
+        (
+            FILE,
+            "shell:\n  rules:\n    - { pattern: \"x\\e[2J\\n::error::y\\u202e *\", approval: preApproved }\n",
+        ),
+        (
+            "workers/a\u{1b}[1A\n::error::b.worker",
+            "---\nname: main\nshell: { rules: [{ pattern: \"y\\e[2K *\", approval: preApproved }] }\n---\nGo.\n",
+        ),
+    ]);
+    for args in [&["trust", "--show"][..], &["trust"]] {
+        let ran = world.forge(args);
+        assert!(ran.stdout.contains("\\x1b[2J"), "{}", ran.stdout);
+        for text in [&ran.stdout, &ran.stderr] {
+            let hidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!text.contains(hidden), "{text:?}");
+            let is_command = |line: &str| line.trim_start().starts_with("::");
+            assert!(!text.lines().any(is_command), "{text}");
+        }
+    }
+}
+
 #[test]
 fn a_store_that_is_not_ones_own_is_not_believed() {
     let world = World::new(&[(FILE, "network: true\n")]);
