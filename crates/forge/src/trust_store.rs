@@ -38,7 +38,18 @@ impl TrustStore {
             .flatten()
         {
             match std::fs::symlink_metadata(path) {
-                Ok(meta) => self.check_own(path, &meta)?,
+                Ok(meta) => {
+                    self.check_own(path, &meta)?;
+                    if meta.is_symlink() {
+                        match std::fs::metadata(path) {
+                            Ok(meta) => self.check_own(path, &meta)?,
+                            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                                return Ok(BTreeSet::new());
+                            }
+                            Err(error) => return Err(self.failed(&error)),
+                        }
+                    }
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     return Ok(BTreeSet::new());
                 }
@@ -112,13 +123,11 @@ impl TrustStore {
         if meta.file_type().is_symlink() && path == self.file {
             return Err(self.refused(format!("{shown} is a link")));
         }
-        if meta.file_type().is_symlink() {
-            return Ok(());
-        }
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(self.refused(format!("{shown} belongs to somebody else")));
         }
-        if meta.mode() & 0o022 != 0 {
+        // A link has no mode of its own; what it leads to has, and is looked at as well.
+        if !meta.is_symlink() && meta.mode() & 0o022 != 0 {
             return Err(self.refused(format!("{shown} can be written by others")));
         }
         Ok(())
