@@ -94,6 +94,7 @@ pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
     diagnostics: Option<Diagnostics>,
+    is_silent: bool,
 }
 
 impl Failure {
@@ -106,7 +107,19 @@ impl Failure {
             message: message.into(),
             hint: None,
             diagnostics: None,
+            is_silent: false,
         }
+    }
+
+    /// The result could not be written. A reader that wants no more (`| head`) is told nothing,
+    /// as if the signal had ended forge: 128 + SIGPIPE.
+    pub(crate) fn stdout(error: std::io::Error) -> Self {
+        let mut failure = Failure::new(Exit::Negative, "stdout", error.to_string());
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            failure.exit = Exit::Command(141);
+            failure.is_silent = true;
+        }
+        failure
     }
 
     /// A mistake in the arguments.
@@ -166,6 +179,9 @@ impl Failure {
 
     /// Prints it to standard error.
     pub(crate) fn report(&self, as_json: bool) -> Exit {
+        if self.is_silent {
+            return self.exit;
+        }
         match (&self.diagnostics, as_json) {
             (Some(diagnostics), true) => say(diagnostics.to_json()),
             (None, true) => say(json!({"error": {
@@ -178,7 +194,7 @@ impl Failure {
             (None, false) => {
                 say(format_args!("error: {}", self.message));
                 if let Some(hint) = &self.hint {
-                    say(format_args!("\nhint: {hint}"));
+                    say(format_args!("\nhint: {}", hint));
                 }
             }
         }
@@ -194,6 +210,7 @@ impl From<Diagnostics> for Failure {
             message: diagnostics.to_string(),
             hint: None,
             diagnostics: Some(diagnostics),
+            is_silent: false,
         }
     }
 }

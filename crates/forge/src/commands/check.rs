@@ -100,7 +100,7 @@ fn print(text: &str) -> Result<(), Failure> {
     } else {
         writeln!(out, "{text}")
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    written.map_err(Failure::stdout)
 }
 
 /// The findings of the files that were named; of all, if none was.

@@ -284,5 +284,5 @@ fn print(global: &Global, object: &Value, text: &str) -> Result<(), Failure> {
     } else {
         writeln!(out, "{text}")
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    written.map_err(Failure::stdout)
 }

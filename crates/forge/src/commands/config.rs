@@ -19,8 +19,7 @@ pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<E
         ConfigAction::Path => paths(global, &project, ambient),
         ConfigAction::Get { key } => value(global, &settings, key)?,
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 

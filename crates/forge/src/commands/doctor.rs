@@ -34,8 +34,7 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
             Some(proofs) => format!("{support}\n{}", table(proofs)),
         }
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
     Ok(match (&proofs, &plan) {
         (Some(proofs), _) if all_hold(proofs) => Exit::Done,
         (Some(_), _) => Exit::Isolation,

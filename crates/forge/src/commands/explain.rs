@@ -3,6 +3,7 @@
 //! it counts: the lineage of the grant, the gate of the tools, the names of the file tools.
 
 use std::io::Write as _;
+use std::net::Ipv6Addr;
 
 use file_sandbox::{ErrorKind, SandboxPath};
 use forge_runtime::GrantGate;
@@ -33,7 +34,7 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     } else {
         writeln!(out, "{}", explained.as_text().trim_end())
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    written.map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 
@@ -167,9 +168,22 @@ fn host_of(text: &str) -> Option<Subject> {
         }
         Some(_) | None => (text, 443),
     };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_');
-    (!name.is_empty() && name.chars().all(fits)).then(|| Subject::Host {
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_name = |name: &str| {
+        let labels = name.strip_suffix('.').unwrap_or(name);
+        labels
+            .split('.')
+            .all(|label| !label.is_empty() && label.chars().all(fits))
+    };
+    let is_host = match bare {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv6Addr>().is_ok() || is_name(name),
+    };
+    let name = bare.unwrap_or(name);
+    is_host.then(|| Subject::Host {
         name: name.to_ascii_lowercase(),
         port,
     })
@@ -437,14 +451,14 @@ impl Explained {
             [] => "the project".to_owned(),
             names => names.join(" > "),
         };
-        let mut text = format!("{} for {who}: {}\n", self.shown, self.decision.word());
+        let mut text = format!("{} for {}: {}\n", self.shown, who, self.decision.word());
         text.push_str(&format!("  {}", self.why.text));
         if let Some(origin) = &self.why.origin {
-            text.push_str(&format!("  ({origin})"));
+            text.push_str(&format!("  ({})", origin));
         }
         text.push('\n');
         if let Some(why) = &self.why.why {
-            text.push_str(&format!("  {why}\n"));
+            text.push_str(&format!("  {}\n", why));
         }
         let mut rows = Vec::new();
         for (index, answer) in self.answers.iter().enumerate() {
@@ -469,11 +483,11 @@ impl Explained {
             Some(Enforcement::Planned(plan)) => {
                 text.push_str("\nenforced by\n");
                 for line in plan.to_string().lines() {
-                    text.push_str(&format!("  {line}\n"));
+                    text.push_str(&format!("  {}\n", line));
                 }
             }
             Some(Enforcement::Impossible(why)) => {
-                text.push_str(&format!("\nnot enforced: {why}\n"));
+                text.push_str(&format!("\nnot enforced: {}\n", why));
             }
         }
         text

@@ -14,8 +14,7 @@ pub(crate) fn run(args: &Help) -> Result<Exit, Failure> {
         [word] if let Some(text) = topics::text(word) => text,
         words => of_command(words)?,
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end())
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 

@@ -24,8 +24,7 @@ use crate::watch::{Look, Places};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit, Failure> {
-    let wire = take_standard_output()
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    let wire = take_standard_output().map_err(Failure::stdout)?;
     let info = ServerInfo::new("forge", env!("CARGO_PKG_VERSION"))
         .instructions("List the files of / first: it shows what there is.");
     let server = Server::new(global, args, ambient);

@@ -179,7 +179,7 @@ fn tell(
     } else {
         Ok(())
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    written.map_err(Failure::stdout)
 }
 
 fn conclude(report: &RunReport) -> Result<Exit, Failure> {

@@ -15,6 +15,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+        .map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }

@@ -51,7 +51,7 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
             )
         })
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    written.map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 
@@ -103,7 +103,7 @@ fn print(global: &Global, result: &CallResult) -> Result<(), Failure> {
         say(&result.content);
         Ok(())
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    written.map_err(Failure::stdout)
 }
 
 fn exit_of(result: &CallResult) -> Exit {

@@ -70,7 +70,7 @@ fn show(keys: &[WideningKey], is_trusted: impl Fn(&WideningKey) -> bool) -> Resu
             )
         })
     };
-    shown.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    shown.map_err(Failure::stdout)
 }
 
 fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {

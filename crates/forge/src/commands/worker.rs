@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     } else {
         writeln!(out, "{}", text.trim_end())
     };
-    written.map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))?;
+    written.map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 

@@ -292,3 +292,61 @@ fn the_own_file_is_a_ceiling_of_its_own() {
             .contains("config.yaml:3:18")
     );
 }
+
+/// What is not a host is not answered as one.
+#[test]
+fn what_is_no_host_is_refused() {
+    let world = world();
+    for no_host in [
+        ".",
+        "..",
+        "a.b:1:2",
+        "a..b",
+        ".a",
+        "a.b:",
+        ":80",
+        "a.b:x",
+        "a.b:70000",
+        "a.b]:1",
+        "host:.",
+        "host:a:1:2",
+        "host:[a.b]",
+        "host:[::1",
+        "host:",
+        "host:a b",
+    ] {
+        let ran = world.forge(&["--trust", "explain", no_host]);
+        assert_eq!(ran.code, 2, "{no_host}: {}", ran.stdout);
+        assert_eq!(ran.stdout, "", "{no_host}");
+    }
+    for host in [
+        "a.b",
+        "a.b.:1",
+        "localhost",
+        "::1",
+        "[::1]:80",
+        "host:x",
+        "1.2.3.4:80",
+    ] {
+        world.forge(&["--trust", "explain", host]).code(0);
+    }
+}
+
+/// `forge explain … | head`: a reader that is gone is no failure to speak of.
+#[test]
+fn a_reader_that_is_gone_is_told_nothing() {
+    let world = world();
+    for args in [
+        &["explain", "shell"][..],
+        &["check"],
+        &["help", "errors"],
+        &["config", "show"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = world.command(crate::support::forge_program(), args);
+        let output = command.arg("--quiet").stdout(writer).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(141), "{args:?}");
+    }
+}

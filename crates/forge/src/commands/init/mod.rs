@@ -119,6 +119,5 @@ fn report(global: &Global, shown: &Path, written: &[PathBuf]) -> Result<(), Fail
         text += &format!("next: {next}");
         text
     };
-    writeln!(out, "{text}")
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    writeln!(out, "{text}").map_err(Failure::stdout)
 }

@@ -59,6 +59,5 @@ fn unreadable(run: &Run, error: &std::io::Error) -> Failure {
 
 /// One line of the result. A reader that is gone wants no more of it.
 fn put(text: impl Display) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}")
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
 }

@@ -136,8 +136,7 @@ impl Printer {
 }
 
 fn raw(text: &str) -> Result<(), Failure> {
-    write!(std::io::stdout().lock(), "{text}")
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    write!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
 }
 
 fn moment(at_ms: u64) -> String {
