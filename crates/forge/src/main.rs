@@ -7,6 +7,7 @@ mod bounded;
 mod cli;
 mod commands;
 mod describe;
+mod dirs;
 mod empty;
 mod exit;
 mod findings;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Worker as Args, WorkerAction};
 use crate::describe;
+use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 
@@ -227,15 +228,28 @@ fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, 
             format!("cannot write {}: {error}", path.display()),
         )
     };
-    std::fs::create_dir_all(dir).map_err(|error| failed(&error))?;
-    // A search path that is a link leads out of the project.
-    let real = dir.canonicalize().map_err(|error| failed(&error))?;
-    if !real.starts_with(project) {
-        return Err(Failure::new(
+    let outside = || {
+        Failure::new(
             Exit::Negative,
             "worker.not_written",
             format!("{} leads out of the project", dir.display()),
-        ));
+        )
+    };
+    // What is there already may be a link within the project.
+    let there = dir
+        .ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+        .unwrap_or(project);
+    let base = there.canonicalize().map_err(|error| failed(&error))?;
+    if !base.starts_with(project) {
+        return Err(outside());
+    }
+    let below = dir.strip_prefix(there).map_err(|_| outside())?;
+    make_below(&base, below).map_err(|error| failed(&error))?;
+    // A search path that is a link leads out of the project.
+    let real = dir.canonicalize().map_err(|error| failed(&error))?;
+    if !real.starts_with(project) {
+        return Err(outside());
     }
     let unfinished = dir.join(format!(".{name}.{}", std::process::id()));
     let written = (|| {

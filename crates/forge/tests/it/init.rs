@@ -156,6 +156,50 @@ fn mistakes_write_nothing() {
     }
 }
 
+/// A directory that is a link leads to files of somebody else.
+#[test]
+fn nothing_is_written_through_a_link() {
+    for (link, left) in [("workers", 0), (".forge", 0)] {
+        let world = World::new(&[]);
+        let elsewhere = world.outside().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, world.project().join(link)).unwrap();
+        let ran = world.forge(&["init", "--yes"]);
+        ran.code(1).says(&["cannot write", link, "is a link"]);
+        assert_eq!(
+            std::fs::read_dir(&elsewhere).unwrap().count(),
+            left,
+            "{link}"
+        );
+        assert!(!world.project().join(FILE).exists(), "{link}");
+        let ran = world.forge(&[
+            "-c",
+            &format!("worker_paths=[{link}/sub]"),
+            "worker",
+            "new",
+            "x",
+        ]);
+        assert_ne!(ran.code, 0, "{link}");
+        assert_eq!(
+            std::fs::read_dir(&elsewhere).unwrap().count(),
+            left,
+            "{link}"
+        );
+    }
+}
+
+#[test]
+fn a_list_of_ignored_names_is_read_to_a_bound() {
+    let large = "x\n".repeat(600 * 1024);
+    let world = World::new(&[("Cargo.toml", ""), (".gitignore", &large)]);
+    let ran = world.forge(&["init", "--yes"]);
+    ran.code(0)
+        .says(&[".gitignore", "larger than 1048576 bytes"]);
+    let kept = std::fs::read_to_string(world.project().join(".gitignore")).unwrap();
+    assert_eq!(kept.len(), large.len());
+    assert!(world.project().join(FILE).exists());
+}
+
 #[test]
 fn nothing_is_overwritten() {
     for file in [FILE, "program.yml", "workers/main.worker"] {

@@ -6,14 +6,20 @@ use std::path::{Path, PathBuf};
 
 use sandbox_config::{ConfigChoice, Sources, load, schema};
 
+use crate::bounded::read_text;
 use crate::commands::init::plan::{Plan, SCHEMA};
+use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
+use crate::stderr::say;
+use crate::visible::visible_path;
 
 const CONFIG: &str = "golem-forge.config.yaml";
 const WORKER: &str = "workers/main.worker";
 const IGNORE: &str = ".gitignore";
 /// What git is told not to look at.
 const IGNORED: &str = ".sandbox/";
+/// A larger list of names is none that a person keeps.
+const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 
 /// The names under which a project file is found.
 const PROJECT_FILES: [&str; 4] = [
@@ -53,7 +59,7 @@ pub(super) fn all(dir: &Path, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
     }
     let mut written: Vec<PathBuf> = Vec::new();
     for (name, text) in files {
-        if let Err(error) = create(&dir.join(name), &text) {
+        if let Err(error) = create(dir, name, &text) {
             for earlier in &written {
                 let _ = std::fs::remove_file(dir.join(earlier));
             }
@@ -63,7 +69,7 @@ pub(super) fn all(dir: &Path, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
     }
     if plan.ignore {
         let path = dir.join(IGNORE);
-        if ignore(&path).map_err(|error| failed(&path, &error))? {
+        if ignore(dir).map_err(|error| failed(&path, &error))? {
             written.push(IGNORE.into());
         }
     }
@@ -89,26 +95,38 @@ fn check(dir: &Path, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// A file that was not there, whole or not at all: the link fails if the name is taken.
-fn create(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
+fn create(base: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let path = base.join(name);
+    if let Some(below) = Path::new(name).parent() {
+        make_below(base, below)?;
     }
-    let new = beside(path);
-    let linked = fresh(&new, text).and_then(|()| std::fs::hard_link(&new, path));
+    let new = beside(&path);
+    let linked = fresh(&new, text).and_then(|()| std::fs::hard_link(&new, &path));
     let _ = std::fs::remove_file(&new);
     linked
 }
 
 /// Adds the line, if it is not there. A link is left alone: its target is another's file.
-fn ignore(path: &Path) -> std::io::Result<bool> {
+fn ignore(dir: &Path) -> std::io::Result<bool> {
+    let path = &dir.join(IGNORE);
     let old = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            create(path, &format!("{IGNORED}\n"))?;
+            create(dir, IGNORE, &format!("{IGNORED}\n"))?;
             return Ok(true);
         }
         Err(error) => return Err(error),
         Ok(found) if !found.is_file() => return Ok(false),
-        Ok(_) => std::fs::read_to_string(path)?,
+        Ok(_) => match read_text(path, MAX_IGNORE_BYTES) {
+            Ok(old) => old,
+            // Everything else is written; what is odd here is the person's to look at.
+            Err(error) => {
+                let name = visible_path(path);
+                say(format_args!(
+                    "warning: {name} is left as it is ({error}); add the line `{IGNORED}` to it"
+                ));
+                return Ok(false);
+            }
+        },
     };
     let known = |line: &str| line.trim().trim_matches('/') == IGNORED.trim_matches('/');
     if old.lines().any(known) {
