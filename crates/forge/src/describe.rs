@@ -12,8 +12,15 @@ use sandbox_config::{
 };
 use serde_json::{Value, json};
 
-/// Columns wide enough for their longest cell, two blanks between; the last one runs free.
+use crate::visible::{visible, visible_path};
+
+/// Columns wide enough for their longest cell, two blanks between; the last one runs free. Cells
+/// hold what files say, so each is made visible here.
 pub(crate) fn table(rows: &[Vec<String>], indent: &str) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| visible(cell)).collect())
+        .collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -22,7 +29,7 @@ pub(crate) fn table(rows: &[Vec<String>], indent: &str) -> String {
         })
         .collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = indent.to_owned();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:<width$}  ");
@@ -48,7 +55,7 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
             consent(mount, Operation::Write),
             consent(mount, Operation::Delete),
             files_of(mount),
-            mount.host().display().to_string(),
+            visible_path(mount.host()),
             mount.origin().to_string(),
         ]
     }));
@@ -219,7 +226,7 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
         json!({
             "name": mount.name(),
             "path": mount.target(),
-            "host": mount.host(),
+            "host": mount.host().to_string_lossy(),
             "mode": mount.mode().to_string(),
             "usable": mount.usable(),
             "approval": {

@@ -6,6 +6,7 @@ use sandbox_config::Diagnostics;
 use serde_json::json;
 
 use crate::stderr::say;
+use crate::visible::visible_lines;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,11 +191,11 @@ impl Failure {
                 "file": null, "line": null, "column": null,
                 "help": self.hint,
             }})),
-            (Some(diagnostics), false) => say(diagnostics),
+            (Some(diagnostics), false) => say(visible_lines(&diagnostics.to_string())),
             (None, false) => {
-                say(format_args!("error: {}", self.message));
+                say(format_args!("error: {}", visible_lines(&self.message)));
                 if let Some(hint) = &self.hint {
-                    say(format_args!("\nhint: {}", hint));
+                    say(format_args!("\nhint: {}", visible_lines(hint)));
                 }
             }
         }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use sandbox_config::Diagnostic;
 use serde_json::{Value, json};
 
+use crate::visible::visible_lines;
+
 /// SARIF 2.1.0, one run.
 /// <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>
 pub(crate) fn sarif(findings: &[Diagnostic]) -> Value {
@@ -116,11 +118,9 @@ pub(crate) fn github(findings: &[Diagnostic]) -> String {
     text
 }
 
-/// What would end the line or the value is written as `%XX`.
+/// What would end the line or the value is written as `%XX`, and what cannot be seen, in words.
 fn data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    visible_lines(text).replace('%', "%25").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
@@ -137,5 +137,6 @@ mod tests {
         assert_eq!(uri("/x%y"), "file:///x%25y");
         assert_eq!(property("a,b:c\n%"), "a%2Cb%3Ac%0A%25");
         assert_eq!(data("x\n::error::y"), "x%0A::error::y");
+        assert_eq!(data("x\r\u{1b}[2J"), "x\\r\\x1b[2J");
     }
 }

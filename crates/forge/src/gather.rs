@@ -148,7 +148,7 @@ fn sources(
 
 fn warn(project: &Project) {
     for warning in project.warnings() {
-        say(warning);
+        say(crate::visible::visible_lines(&warning.to_string()));
     }
 }
 
@@ -262,7 +262,10 @@ pub(crate) fn toolbox(
     .map_err(not_equipped)?;
     if !global.quiet {
         for warning in &equipped.warnings {
-            say(format_args!("warning: {warning}"));
+            say(format_args!(
+                "warning: {}",
+                crate::visible::visible_lines(&warning.to_string())
+            ));
         }
     }
     Ok(equipped.toolbox)

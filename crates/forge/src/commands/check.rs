@@ -15,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::findings;
 use crate::gather;
 use crate::stderr::say;
+use crate::visible::{visible, visible_lines, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
     let format = format(global, args)?;
@@ -50,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
     match format {
         CheckFormat::Text => {
             for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
-                say(format_args!("{finding}\n"));
+                say(format_args!("{}\n", visible_lines(&finding.to_string())));
             }
         }
         CheckFormat::Json => {
@@ -118,7 +119,7 @@ fn restricted(
     for file in &args.files {
         let path = base.join(file);
         let unusable = |why: &str| {
-            Failure::usage(format!("{}: {why}", file.display()))
+            Failure::usage(format!("{}: {why}", visible_path(file)))
                 .hint("name the project file or worker files; -C DIR starts in another project")
         };
         let path = path
@@ -155,15 +156,15 @@ fn as_text(project: &Project, review: &Review) -> String {
     let file = project
         .file()
         .map_or("no project file, defaults".to_owned(), |file| {
-            file.display().to_string()
+            visible_path(file)
         });
     let ceiling = project.ceiling();
-    let mut text = format!("project {} ({file})\n\n", project.name());
+    let mut text = format!("project {} ({file})\n\n", visible(project.name()));
     text.push_str(&describe::mount_table(ceiling, "  "));
     let _ = write!(
         text,
         "\n  network {} · shell {} · approval mode {} · delegation up to {} deep\n",
-        describe::network(ceiling),
+        visible(&describe::network(ceiling)),
         describe::shell(ceiling),
         ceiling.approval().mode(),
         project.max_depth()
@@ -180,7 +181,7 @@ fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
     json!({
         "ok": !shown.iter().any(Diagnostic::is_error),
         "project": project.name(),
-        "file": project.file(),
+        "file": project.file().map(Path::to_string_lossy),
         "mounts": describe::mounts_json(ceiling),
         "network": describe::network(ceiling),
         "shell": ceiling.shell().map(|rules| rules.rules().count()),

@@ -1,6 +1,7 @@
 //! `forge config`: what holds, and who said it.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use sandbox_config::{Origin, Project, Settings, WithoutFile};
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Config, ConfigAction, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::visible::{visible, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -33,7 +35,7 @@ fn value(global: &Global, settings: &Settings, key: &str) -> Result<String, Fail
     })?;
     Ok(match value {
         // As a script wants it.
-        Value::String(text) if !global.json => forge_tools::escape_controls(&text),
+        Value::String(text) if !global.json => visible(&text),
         other => other.to_string(),
     })
 }
@@ -43,20 +45,20 @@ fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
     let user = ambient.user_file.as_deref();
     if global.json {
         return json!({
-            "project": project.file(),
-            "user": user,
-            "user_exists": user.is_some_and(std::path::Path::exists),
+            "project": project.file().map(Path::to_string_lossy),
+            "user": user.map(Path::to_string_lossy),
+            "user_exists": user.is_some_and(Path::exists),
         })
         .to_string();
     }
     let mut lines = Vec::new();
     match project.file() {
-        Some(file) => lines.push(file.display().to_string()),
+        Some(file) => lines.push(visible_path(file)),
         None => lines.push("no project file".to_owned()),
     }
     if let Some(file) = user {
         let mark = if file.exists() { "" } else { "  (absent)" };
-        lines.push(format!("{}{mark}", file.display()));
+        lines.push(format!("{}{mark}", visible_path(file)));
     }
     lines.join("\n")
 }
@@ -64,7 +66,7 @@ fn paths(global: &Global, project: &Project, ambient: &Ambient) -> String {
 fn everything(project: &Project, settings: &Settings) -> Value {
     let list = settings.list();
     json!({
-        "file": project.file(),
+        "file": project.file().map(Path::to_string_lossy),
         "settings": list.iter().map(|one| json!({
             "key": one.key(),
             "value": one.value(),
@@ -79,7 +81,7 @@ fn everything(project: &Project, settings: &Settings) -> Value {
         "mounts": project.ceiling().mounts().map(|mount| json!({
             "path": mount.target(),
             "mode": mount.mode().to_string(),
-            "host": mount.host(),
+            "host": mount.host().to_string_lossy(),
             "origin": origin(mount.origin()),
         })).collect::<Vec<_>>(),
     })

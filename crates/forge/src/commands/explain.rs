@@ -19,6 +19,7 @@ use crate::cli::{Explain, Global};
 use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -451,14 +452,19 @@ impl Explained {
             [] => "the project".to_owned(),
             names => names.join(" > "),
         };
-        let mut text = format!("{} for {}: {}\n", self.shown, who, self.decision.word());
-        text.push_str(&format!("  {}", self.why.text));
+        let mut text = format!(
+            "{} for {}: {}\n",
+            visible(&self.shown),
+            visible(&who),
+            self.decision.word()
+        );
+        text.push_str(&format!("  {}", visible(&self.why.text)));
         if let Some(origin) = &self.why.origin {
-            text.push_str(&format!("  ({})", origin));
+            text.push_str(&format!("  ({})", visible(origin)));
         }
         text.push('\n');
         if let Some(why) = &self.why.why {
-            text.push_str(&format!("  {}\n", why));
+            text.push_str(&format!("  {}\n", visible(why)));
         }
         let mut rows = Vec::new();
         for (index, answer) in self.answers.iter().enumerate() {
@@ -483,11 +489,11 @@ impl Explained {
             Some(Enforcement::Planned(plan)) => {
                 text.push_str("\nenforced by\n");
                 for line in plan.to_string().lines() {
-                    text.push_str(&format!("  {}\n", line));
+                    text.push_str(&format!("  {}\n", visible(line)));
                 }
             }
             Some(Enforcement::Impossible(why)) => {
-                text.push_str(&format!("\nnot enforced: {}\n", why));
+                text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
             }
         }
         text

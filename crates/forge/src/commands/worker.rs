@@ -13,6 +13,7 @@ use crate::describe;
 use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::visible::{visible, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -64,7 +65,7 @@ fn list(project: &Project) -> Result<(Value, String), Failure> {
             "name": worker.name(),
             "entry": is_entry,
             "description": worker.description(),
-            "file": worker.file(),
+            "file": worker.file().to_string_lossy(),
             "grant": grant,
             "refused": refused,
             "calls": describe::delegates_json(worker),
@@ -86,9 +87,13 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     let narrowed = project.ceiling().beyond(&grant);
 
-    let mut text = format!("worker {} ({})\n", worker.name(), worker.shown());
+    let mut text = format!(
+        "worker {} ({})\n",
+        visible(worker.name()),
+        visible(worker.shown())
+    );
     if let Some(description) = worker.description() {
-        let _ = writeln!(text, "  {description}");
+        let _ = writeln!(text, "  description: {}", visible(description));
     }
     let _ = writeln!(text, "\n{}", describe::mount_table(&grant, "  ").trim_end());
     let or_none = |list: &[String]| match list {
@@ -115,13 +120,13 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
     ];
     text.push('\n');
     for (name, value) in &facts {
-        let _ = writeln!(text, "  {name}: {value}");
+        let _ = writeln!(text, "  {name}: {}", visible(value));
     }
     let mut object = json!({
         "name": worker.name(),
         "entry": worker.name() == project.entry(),
         "description": worker.description(),
-        "file": worker.file(),
+        "file": worker.file().to_string_lossy(),
         "model": worker.model().or_else(|| project.model()),
         "grant": describe::grant_json(&grant),
         "narrowed": narrowed,
@@ -182,8 +187,8 @@ fn new(
         (_, _) => path.clone(),
     };
     Ok((
-        json!({ "name": name, "file": path }),
-        shown.display().to_string(),
+        json!({ "name": name, "file": path.to_string_lossy() }),
+        visible_path(&shown),
     ))
 }
 
@@ -191,7 +196,7 @@ fn exists(path: &Path) -> Failure {
     Failure::new(
         Exit::Negative,
         "worker.exists",
-        format!("{} is there already", path.display()),
+        format!("{} is there already", visible_path(path)),
     )
     .hint("choose another name; nothing was written")
 }
@@ -225,14 +230,14 @@ fn write(project: &Path, dir: &Path, name: &str, text: &str) -> Result<PathBuf, 
         Failure::new(
             Exit::Negative,
             "worker.not_written",
-            format!("cannot write {}: {error}", path.display()),
+            format!("cannot write {}: {error}", visible_path(&path)),
         )
     };
     let outside = || {
         Failure::new(
             Exit::Negative,
             "worker.not_written",
-            format!("{} leads out of the project", dir.display()),
+            format!("{} leads out of the project", visible_path(dir)),
         )
     };
     // What is there already may be a link within the project.

@@ -178,25 +178,30 @@ fn a_root_that_only_the_project_names_is_not_emptied() {
 /// No word of anybody empties these.
 #[test]
 fn a_repository_and_the_project_file_are_never_emptied() {
-    for (root, zone, file, chosen) in [
-        (".git", "objects", ".git/objects/ab", FILE),
-        (".GIT", "objects", ".GIT/objects/ab", FILE),
-        ("sub/.git", "refs", "sub/.git/refs/main", FILE),
-        ("sub/.git/refs", "heads", "sub/.git/refs/heads/main", FILE),
-        ("sub", ".git/refs", "sub/.git/refs/main", FILE),
-        ("conf", "mine", "conf/mine/file", "conf/forge.yaml"),
-        ("conf", "mine", "conf/mine/file", "conf/mine/forge.yaml"),
+    for (root, zone, file) in [
+        (".git", "objects", ".git/objects/ab"),
+        (".GIT", "objects", ".GIT/objects/ab"),
+        ("sub/.git", "refs", "sub/.git/refs/main"),
+        ("sub/.git/refs", "heads", "sub/.git/refs/heads/main"),
+        ("sub", ".git/refs", "sub/.git/refs/main"),
     ] {
         let config = format!("sandbox: {{ root: {root}, zones: {{ r: {{ path: {zone} }} }} }}\n");
-        let world = World::new(&[(chosen, &config), (file, "mine")]);
+        let world = World::new(&[(FILE, &config), (file, "mine")]);
         for typed in [&[][..], &["--root", root]] {
-            let mut args = vec!["--config", chosen, "clean"];
+            let mut args = vec!["clean"];
             args.extend(typed);
             let ran = world.forge(&args);
             assert_ne!(ran.code, 0, "{root} {typed:?}");
             assert!(world.project().join(file).exists(), "{root} {typed:?}");
         }
     }
+    // The project file by a link, and what it leads to below the root.
+    let config = "sandbox: { root: conf, zones: { r: { path: mine } } }\n";
+    let world = World::new(&[("conf/mine/forge.yaml", config)]);
+    std::os::unix::fs::symlink("conf/mine/forge.yaml", world.project().join(FILE)).unwrap();
+    let ran = world.forge(&["clean", "--root", "conf"]);
+    assert_ne!(ran.code, 0, "{}", ran.stdout);
+    assert!(world.project().join("conf/mine/forge.yaml").exists());
 }
 
 #[test]

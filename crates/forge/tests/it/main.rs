@@ -17,4 +17,5 @@ mod log;
 mod schema;
 mod settings;
 mod support;
+mod visible;
 mod worker;
