@@ -286,8 +286,7 @@ fn queue_failed(why: impl std::fmt::Display) -> Failure {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}")
-        .map_err(|error| Failure::new(Exit::Negative, "stdout", error.to_string()))
+    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
 }
 
 fn in_short(found: &Found) -> String {
