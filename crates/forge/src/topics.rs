@@ -57,10 +57,6 @@ const CODES: [(&str, &str); 36] = [
     ),
     ("model.missing", "no model is configured"),
     ("model.playbook", "the playbook cannot be used"),
-    (
-        "model.incompatible",
-        "a model that the worker does not name in `compatible_models`",
-    ),
     ("model.unknown", "a model that this forge cannot run"),
     (
         "mount.unavailable",
