@@ -1,7 +1,7 @@
 //! The audit: what was asked, what was decided and why, what came of it, in a log of which every
 //! line holds the hash of the one before it.
 //!
-//! [`Recorder`](crate::Recorder) is what the executor talks to. [`AuditLog`] is the one that
+//! [`Recorder`] is what the executor talks to. [`AuditLog`] is the one that
 //! writes files; [`Verifier`] says whether such files are still what was written. The format is
 //! described field by field in `docs/audit.md`.
 

@@ -266,8 +266,9 @@ fn secrets_of_the_environment_are_not_shown_and_come_back_in_files() {
         command.env("DEPLOY_TOKEN", "abracadabra-1");
         crate::support::ran(command.output().unwrap())
     };
-    let directory = world.project().join("workspace");
-    std::fs::create_dir(&directory).unwrap();
+    // Where the default zones are.
+    let directory = world.project().join(".sandbox/workspace");
+    std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("env.md"), "t=abracadabra-1\n").unwrap();
     let read = forge(&[
         "tools",

@@ -11,7 +11,7 @@ use crate::project::sources::Sources;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics, nearest};
 use crate::syntax::fields::Reports;
-use crate::syntax::read::read;
+use crate::syntax::read::{MAX_BYTES, read};
 use crate::syntax::text::{Layer, Span};
 use crate::worker::{Worker, bad_name, is_name, parse};
 
@@ -44,7 +44,9 @@ impl Library {
             .files()
             .map_err(|problem| Diagnostics::from(*problem))?
         {
-            bytes += std::fs::metadata(&file).map_or(0, |facts| facts.len());
+            // One that is too large by itself is refused as such.
+            let len = std::fs::metadata(&file).map_or(0, |facts| facts.len());
+            bytes += if len > MAX_BYTES { 0 } else { len };
             if bytes > MAX_BYTES_OF_ALL {
                 let message = format!("the worker files hold more than {MAX_BYTES_OF_ALL} bytes");
                 let shown = show(&self.show_from, &file);

@@ -247,8 +247,8 @@ pub(crate) fn front_matter(text: &str) -> Option<&str> {
     split(text).ok().map(|(front, _)| front)
 }
 
-/// Longer than any worker's keys; a list of two hundred thousand numbers takes seconds to read.
-const MAX_FRONT_BYTES: usize = 64 * 1024;
+/// A worker that names ten thousand zones has less.
+const MAX_FRONT_BYTES: usize = 512 * 1024;
 
 /// Read one worker's text. `None`: what is wrong has been noted.
 pub(crate) fn parse(
