@@ -231,7 +231,8 @@ fn race(mechanism: Mechanism) -> Result<(), String> {
         let swaps = swapper.join().unwrap_or(0);
         result.map(|()| swaps)
     })?;
-    ensure(swaps > 50 && ran > 0 && refused > 0, || {
+    // How many depends on the machine; that some got through and some did not makes it a race.
+    ensure(swaps > 5 && ran > 0 && refused > 0, || {
         format!("no race: {swaps} swaps, {ran} ran, {refused} refused")
     })?;
     let names = |path: &Path| -> Result<usize, String> {
