@@ -317,6 +317,8 @@ fn zone(
         let list = suffixes(&mut walk.reports, &entry.node, "sandbox.zones[].suffixes")?;
         Some((list, Some(entry.node.span.clone())))
     });
+    // Before the name, without which nothing more is read: all mistakes are told at once.
+    let stated = stated(&mut walk.reports, &zone);
     if zone.get("name").is_none() {
         zone.missing(&mut walk.reports, "name", "name a zone of the project");
     }
@@ -326,7 +328,7 @@ fn zone(
         report_unknown_zone(&mut walk.reports, name, name_span.as_ref()?, ceiling);
         return None;
     }
-    let approval = stated(&mut walk.reports, &zone)
+    let approval = stated
         .into_iter()
         .filter_map(|(operation, verdict, entry)| {
             let span = &entry.node.span;

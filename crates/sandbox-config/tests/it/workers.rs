@@ -180,3 +180,17 @@ fn worker_files_are_bounded_one_and_all() {
     let mistakes = many.load().unwrap().workers().unwrap_err();
     assert_eq!(codes(&mistakes), ["config.too_complex"], "{mistakes}");
 }
+
+/// Whatever is wrong with a zone's name, the rest of it is read.
+#[test]
+fn a_zone_without_a_known_name_is_read_to_its_end() {
+    for name in ["name: \"\", ", "name: dta, ", ""] {
+        let worker = format!(
+            "---\nsandbox: {{ zones: [{{ {name}approval: {{ write: maybe }} }}] }}\n---\nGo.\n"
+        );
+        let scene = Scratch::with_config("{}").file("workers/a.worker", worker);
+        let mistakes = scene.load().unwrap().workers().unwrap_err();
+        assert_eq!(mistakes.iter().count(), 2, "{mistakes}");
+        assert!(codes(&mistakes).contains(&"config.bad_value"), "{mistakes}");
+    }
+}
