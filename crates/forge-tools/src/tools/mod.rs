@@ -13,6 +13,7 @@ mod list_files;
 mod move_file;
 mod read_file;
 mod read_output;
+mod relocate;
 mod search_files;
 #[cfg(feature = "process")]
 mod shell;

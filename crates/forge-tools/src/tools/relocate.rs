@@ -1,0 +1,74 @@
+//! What moving and copying have in common: two places, and the answer about both.
+
+use file_sandbox::{MoveOptions, Moved, SandboxPath};
+use serde_json::json;
+
+use crate::call::{Failure, Reply};
+use crate::change::Artifact;
+use crate::hands::{Hands, View};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
+
+/// A tool that takes `from`, `to` and `overwrite`.
+pub(super) fn spec(name: &str, description: &str) -> Spec {
+    Spec::changes(name, description)
+        .not_idempotent()
+        .params([
+            Param::text("from", super::PATH).alias("source").required(),
+            Param::text("to", "The new path, with its name.")
+                .alias("destination")
+                .required(),
+            Param::flag("overwrite", "Replace a file that is there already."),
+        ])
+        .output([
+            Field::flag("success"),
+            Field::text("from"),
+            Field::text("to"),
+            Field::flag("replaced"),
+        ])
+}
+
+/// Both places, for the intents of a call.
+pub(super) fn places(
+    args: &Arguments,
+    view: &View<'_>,
+) -> Result<(SandboxPath, SandboxPath), Failure> {
+    let from = view.path(args.text("from").unwrap_or_default())?;
+    let to = view.path(args.text("to").unwrap_or_default())?;
+    Ok((from, to))
+}
+
+/// Does it with `work`, and says so with `verb`. The place it came from is given back as well.
+pub(super) fn run(
+    args: &Arguments,
+    hands: &Hands,
+    verb: &str,
+    work: impl FnOnce(
+        &file_sandbox::FileSandbox,
+        &SandboxPath,
+        &SandboxPath,
+        MoveOptions,
+    ) -> Result<Moved, file_sandbox::Error>,
+) -> Result<(Reply, SandboxPath), Failure> {
+    let files = hands.files()?;
+    let from = hands.path(args.text("from").unwrap_or_default())?;
+    let to = hands.path(args.text("to").unwrap_or_default())?;
+    let overwrite = args.flag("overwrite").unwrap_or(false);
+    let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))?;
+    let bytes = files.stat(&moved.path).map_or(0, |stat| stat.size);
+    let text = format!(
+        "{verb} {} to {}",
+        crate::escape_controls(from.asked()),
+        crate::escape_controls(to.asked())
+    );
+    let reply = Reply::text(text)
+        .structured(json!({
+            "success": true,
+            "from": from.as_str(),
+            "to": moved.path.as_str(),
+            "replaced": moved.replaced,
+        }))
+        .artifact(Artifact::written(moved.path.as_str(), bytes, None));
+    Ok((reply, from))
+}
