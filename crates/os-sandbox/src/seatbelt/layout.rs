@@ -64,6 +64,7 @@ impl Layout {
             }
             mounts.push(placed);
         }
+        refuse_unlike_names(policy, &mounts)?;
         let roots: Vec<Spelled> = mounts.iter().map(|mount| mount.at.clone()).collect();
         for mount in &mut mounts {
             mount.nested = roots.iter().any(|root| mount.at.is_within(root));
@@ -132,6 +133,33 @@ impl Layout {
         }
         out
     }
+}
+
+/// A part of a mount that the policy does not see as one, because it names the part by one
+/// spelling and the mount by the other: the patterns of the mount would not count in it.
+fn refuse_unlike_names(policy: &Policy, mounts: &[Placed]) -> Result<(), Error> {
+    let shown = |mount: &Placed| Path::new(policy.mounts()[mount.index].shown_at());
+    for part in mounts {
+        match policy.mounts()[part.index].place() {
+            Place::CarvedFrom(_) => continue,
+            Place::Root | Place::Named | Place::InWork => {}
+        }
+        let outer = mounts.iter().find(|outer| {
+            outer.index != part.index
+                && shown(part)
+                    .strip_prefix(shown(outer))
+                    .is_ok_and(|rest| part.at.canonical == outer.at.canonical.join(rest))
+        });
+        if let Some(outer) = outer {
+            return Err(Error::invalid(format!(
+                "{} is a part of {}, and named by another path",
+                shown(part).display(),
+                shown(outer).display()
+            ))
+            .with_hint("name both by the same path: with /private, or both without"));
+        }
+    }
+    Ok(())
 }
 
 impl Placed {

@@ -525,6 +525,24 @@ fn what_cannot_be_told() {
     let judge = Judge::new(&moved);
     assert!(judge.path("file-write-data", "/q/a"));
     assert!(!judge.path("file-write-data", "/q/sub/a"));
+    // A part named in another way than what it is a part of: patterns would not count in it.
+    let unlike = |part: &str| {
+        Policy::builder()
+            .mount("/var/v", "/", Access::READ)
+            .mount(part, "/k.pem", Access::READ)
+            .hide("*.pem")
+            .build()
+            .unwrap()
+    };
+    let error = SeatbeltProfile::new(&unlike("/private/var/v/k.pem"), &plain).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("/k.pem is a part of /, and named by another path"),
+        "{error}"
+    );
+    let alike = SeatbeltProfile::new(&unlike("/var/v/k.pem"), &plain).unwrap();
+    assert!(!Judge::new(&alike).path("file-read-data", "/private/var/v/k.pem"));
     // A socket that the command could put another one in the place of, once links are followed.
     let socket = Policy::builder()
         .mount("/link", "/", Access::ALL)
