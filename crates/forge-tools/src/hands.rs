@@ -140,6 +140,10 @@ pub struct Hands {
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
     pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
+    /// Whether the worker has a tool to read them with.
+    pub(crate) reads_outputs: bool,
+    /// Takes secrets out of what a tool cuts by itself.
+    pub(crate) redactor: std::sync::Arc<crate::redact::Redactor>,
     /// Keeps others from changing the same paths, as long as any copy of this is at work.
     pub(crate) writing: Option<std::sync::Arc<crate::writing::Held>>,
     /// Set when nobody waits for the call any more.

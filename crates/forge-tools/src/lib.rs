@@ -57,6 +57,8 @@ mod call;
 mod change;
 mod command_line;
 mod deadline;
+#[cfg(feature = "process")]
+mod finished;
 mod gate;
 mod hands;
 mod hex;
@@ -66,6 +68,8 @@ mod outcome;
 mod output;
 mod outputs;
 mod params;
+#[cfg(feature = "process")]
+mod printed;
 #[cfg(feature = "process")]
 mod processes;
 #[cfg(feature = "process")]

@@ -16,7 +16,7 @@ use crate::spec::Spec;
 use crate::toolbox::Inner;
 
 /// The tool that reads what was kept.
-const READ_OUTPUT: &str = "read_output";
+pub(crate) const READ_OUTPUT: &str = "read_output";
 
 /// What is known of a call so far; kept even if it fails half-way.
 pub(crate) struct Trail {

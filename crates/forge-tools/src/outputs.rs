@@ -91,7 +91,8 @@ impl Outputs {
             .map(|kept| Arc::clone(&kept.text))
     }
 
-    fn keep(&self, text: &str, now: Instant) -> Option<String> {
+    /// Keeps a text from which secrets are gone; none if it cannot be kept.
+    pub(crate) fn keep(&self, text: &str, now: Instant) -> Option<String> {
         if text.len() > MAX_KEPT_BYTES {
             return None;
         }
@@ -123,16 +124,22 @@ impl Outputs {
     ) -> Option<Cut> {
         // Bytes are never fewer than characters.
         let text_fits = text.len() <= self.limit || text.chars().nth(self.limit).is_none();
+        // A tool that cut its result itself has kept more of it than there is here.
+        let kept = structured
+            .as_deref()
+            .and_then(|facts| facts["output_id"].as_str())
+            .filter(|id| self.get(id).is_some())
+            .map(str::to_owned);
         let too_large = structured.filter(|facts| size(facts) > self.limit);
         if text_fits && too_large.is_none() {
             return None;
         }
         let cut = Cut {
             total_bytes: text.len(),
-            output_id: if readable {
-                self.keep(text, Instant::now())
-            } else {
-                None
+            output_id: match kept {
+                Some(id) => Some(id),
+                None if readable => self.keep(text, Instant::now()),
+                None => None,
             },
         };
         if !text_fits {

@@ -17,7 +17,7 @@ use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::outcome::{
-    OpenCall, Trail, blocked, denied, not_in_time, not_yet, placeholder_in_command,
+    OpenCall, READ_OUTPUT, Trail, blocked, denied, not_in_time, not_yet, placeholder_in_command,
     placeholder_unknown, unanswered,
 };
 use crate::params::{Arguments, nearest};
@@ -236,6 +236,8 @@ impl Toolbox {
         let work = async {
             let mut hands = self.inner.hands.clone();
             hands.progress = call.progress.clone();
+            hands.reads_outputs = self.inner.offers(READ_OUTPUT);
+            hands.redactor = Arc::clone(&self.inner.redactor);
             hands.cancel = stop.0.clone();
             hands.writing = self.inner.writing.hold(&wanted.intents).await;
             tool.run(Arc::unwrap_or_clone(wanted.args), hands).await

@@ -6,12 +6,13 @@
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
 use crate::backend;
+use crate::captured::Captured;
 use crate::child::{Child, Findings, Killer, Stream, Watched};
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{Bounds, Exceeded, Seen};
-use crate::output::{Captured, Exit, Output};
+use crate::output::{Exit, Output};
 use crate::quarantine::Quarantined;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -168,18 +169,16 @@ impl AsyncChild {
         self.finish().await
     }
 
-    /// Waits, and keeps the beginning of what both piped outputs carry, up to the policy's limits;
-    /// the rest is counted and thrown away.
+    /// Waits, and keeps the beginning and the end of what both piped outputs carry, up to the
+    /// policy's limits; what is in between is counted and thrown away.
     ///
     /// # Errors
     /// As [`AsyncChild::wait`], or if a pipe cannot be read.
     pub async fn wait_with_output(mut self) -> Result<Output, Error> {
-        let mut kept = [Captured::default(), Captured::default()];
-        let limits = self.keep;
+        let mut kept = self.keep.map(Captured::new);
         let exit = self
             .wait_streaming(|stream, bytes| {
-                let index = stream as usize;
-                kept[index].push(bytes, limits[index]);
+                kept[stream as usize].push(bytes);
             })
             .await?;
         let [stdout, stderr] = kept;

@@ -1,11 +1,12 @@
 //! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
 
 use crate::backend;
+use crate::captured::Captured;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::exceeded::{Bounds, Exceeded};
-use crate::output::{Captured, Exit, Output};
+use crate::output::{Exit, Output};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -182,8 +183,8 @@ impl Child {
         Ok(None)
     }
 
-    /// Waits, and keeps the beginning of what both piped outputs carry, up to the policy's limits;
-    /// the rest is counted and thrown away.
+    /// Waits, and keeps the beginning and the end of what both piped outputs carry, up to the
+    /// policy's limits; what is in between is counted and thrown away.
     ///
     /// # Errors
     /// As [`Child::wait`], or if a pipe cannot be read.
@@ -212,12 +213,10 @@ impl Child {
         mut self,
         mut seen: impl FnMut(Stream, usize),
     ) -> Result<Output, Error> {
-        let mut kept = [Captured::default(), Captured::default()];
-        let limits = self.keep;
+        let mut kept = self.keep.map(Captured::new);
         let exit = self.wait_streaming(|stream, bytes| {
             seen(stream, bytes.len());
-            let index = stream as usize;
-            kept[index].push(bytes, limits[index]);
+            kept[stream as usize].push(bytes);
         })?;
         let [stdout, stderr] = kept;
         Ok(Output {

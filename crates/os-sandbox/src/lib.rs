@@ -66,6 +66,7 @@
 mod access;
 #[cfg(feature = "tokio")]
 mod async_child;
+mod captured;
 mod child;
 mod command;
 mod enforcement;
@@ -101,13 +102,14 @@ mod plain;
 pub use access::Access;
 #[cfg(feature = "tokio")]
 pub use async_child::AsyncChild;
+pub use captured::Captured;
 pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};
 pub use enforcement::{Enforcement, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use holes::KnownHole;
-pub use output::{Captured, Exit, Output};
+pub use output::{Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{
     Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, Survivors, System, UnixSockets,

@@ -4,20 +4,20 @@
 //! with operators goes to `sh -c`. Rules decide on the words (see
 //! [`CommandLine`]), the kernel on what they can do.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use os_sandbox::{Command, ErrorKind, Exit, Killer, Output, Stdio};
-use serde_json::{Value, json};
+use os_sandbox::{Command, ErrorKind, Exit, Killer, Stdio};
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{Code, Failure, Ran, Reply};
 use crate::command_line::CommandLine;
+use crate::finished::Finished;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::output::{Field, Output as Schema};
 use crate::params::{Arguments, Param, Params};
-use crate::processes::Processes;
+use crate::printed::Printed;
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
 
@@ -52,6 +52,7 @@ pub fn shell() -> Shell {
             Field::integer("stdout_bytes"),
             Field::integer("stderr_bytes"),
             Field::text("exceeded").optional(),
+            Field::text("output_id").optional(),
             Field::text_list("quarantined"),
             Field::flag("truncated"),
             Field::integer("duration_ms"),
@@ -124,7 +125,7 @@ fn execute(
     };
     let timeout = processes.timeout(args.integer("timeout_s"));
     let clock = Instant::now();
-    let child = Command::new(processes.plan(), program)
+    let mut child = Command::new(processes.plan(), program)
         .args(rest)
         .stdin(Stdio::Null)
         .stdout(Stdio::Piped)
@@ -136,35 +137,50 @@ fn execute(
     if let Err(killer) = started.send(killer) {
         killer.kill();
     }
-    let mut enforcement = serde_json::to_value(child.enforcement()).ok();
-    let output = child
-        .wait_with_output_watching(|_, bytes| {
+    let limits = processes.plan().policy().limits();
+    let limits = [limits.stdout_bytes, limits.stderr_bytes];
+    let mut captured = limits.map(Printed::capture);
+    let exit = child
+        .wait_streaming(|stream, bytes| {
             if let Some(progress) = hands.progress() {
-                progress.add_bytes(bytes as u64);
+                progress.add_bytes(bytes.len() as u64);
             }
+            captured[stream as usize].push(bytes);
         })
         .map_err(|error| refused(program, &error))?;
-    // Known only after the end.
-    if let Some(Value::Object(receipt)) = &mut enforcement
-        && let Ok(found) = serde_json::to_value(&output.quarantined)
-    {
-        receipt.insert("quarantined".to_owned(), found);
-    }
-    let finished = Finished {
-        stderr: with_notes(&output, processes),
-        output,
+    let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
+    // After the end: what was found then is part of it.
+    let enforcement = serde_json::to_value(child.enforcement()).ok();
+    let mut finished = Finished {
+        exit,
+        exceeded: child.exceeded(),
+        stdout,
+        stderr,
+        notes: Vec::new(),
+        quarantined: child
+            .quarantined()
+            .iter()
+            .map(|found| crate::escape_controls(&found.path.to_string_lossy()))
+            .collect(),
         duration: clock.elapsed(),
+        output_id: None,
     };
+    if !exit.success() {
+        finished.notes = processes.notes_after(finished.stderr.whole());
+    }
+    if finished.truncated() && hands.reads_outputs {
+        finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());
+    }
     let runner = if processes.is_confined() {
         "os"
     } else {
         "local"
     };
     let mut events = finished.events();
-    if finished.output.exit == Exit::TimedOut {
+    if finished.exit == Exit::TimedOut {
         let seconds = timeout.as_secs();
         let printed = finished.text();
-        if finished.output.exceeded.is_none() {
+        if finished.exceeded.is_none() {
             events.push(PolicyEvent::new(
                 EventKind::Exceeded,
                 format!("its {seconds} seconds"),
@@ -191,98 +207,6 @@ fn execute(
         artifacts: Vec::new(),
         events,
         runner,
-    })
-}
-
-/// A command that ran, whatever it came to.
-struct Finished {
-    output: Output,
-    /// With the notes for the model.
-    stderr: String,
-    duration: Duration,
-}
-
-impl Finished {
-    fn facts(&self) -> Value {
-        let Output { stdout, stderr, .. } = &self.output;
-        json!({
-            "exit_code": self.output.exit.code(),
-            "stdout": stdout.text(),
-            "stderr": self.stderr,
-            "stdout_bytes": stdout.total_bytes(),
-            "stderr_bytes": stderr.total_bytes(),
-            "exceeded": self.output.exceeded.map(|limit| limit.to_string()),
-            "quarantined": self.quarantined().collect::<Vec<_>>(),
-            "truncated": stdout.truncated() || stderr.truncated(),
-            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
-        })
-    }
-
-    fn text(&self) -> String {
-        let stdout = &self.output.stdout;
-        let mut text = stdout.text().into_owned();
-        if stdout.truncated() {
-            own_line(&mut text);
-            text.push_str(&format!("[cut: {} bytes in all]", stdout.total_bytes()));
-        }
-        if !self.stderr.is_empty() {
-            own_line(&mut text);
-            text.push_str("[stderr]\n");
-            text.push_str(&self.stderr);
-        }
-        if !self.output.exit.success() || text.is_empty() {
-            own_line(&mut text);
-            text.push_str(&format!("[{}]", self.output.exit));
-        }
-        // Also after a success: a part of the command may have been ended.
-        if let Some(exceeded) = self.output.exceeded {
-            own_line(&mut text);
-            text.push_str(&format!("[limit: the command used {exceeded}]"));
-        }
-        for path in self.quarantined() {
-            own_line(&mut text);
-            text.push_str(&format!(
-                "[not kept: {path} has a protected name, which no command may make]"
-            ));
-        }
-        text
-    }
-
-    fn events(&self) -> Vec<PolicyEvent> {
-        let exceeded = self
-            .output
-            .exceeded
-            .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string()));
-        let taken = self
-            .quarantined()
-            .map(|path| PolicyEvent::new(EventKind::Quarantined, path));
-        exceeded.into_iter().chain(taken).collect()
-    }
-
-    /// As the command saw them. Where they lie now is a matter of people.
-    fn quarantined(&self) -> impl Iterator<Item = String> {
-        let found = self.output.quarantined.iter();
-        found.map(|found| crate::escape_controls(&found.path.to_string_lossy()))
-    }
-}
-
-/// What is appended next starts a line.
-fn own_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-}
-
-/// What the command wrote to standard error, and after a failure what the model
-/// should know (F004-34..36).
-fn with_notes(output: &Output, processes: &Processes) -> String {
-    let stderr = output.stderr.text().into_owned();
-    if output.exit.success() {
-        return stderr;
-    }
-    let notes = processes.notes_after(&stderr);
-    notes.into_iter().fold(stderr, |text, note| {
-        format!("{}\n\n{note}", text.trim_end_matches('\n'))
     })
 }
 

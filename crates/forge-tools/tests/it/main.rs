@@ -5,6 +5,8 @@ mod audit;
 // Commands are confined on Linux only, so far.
 mod arbitrary;
 #[cfg(all(feature = "process", target_os = "linux"))]
+mod capture;
+#[cfg(all(feature = "process", target_os = "linux"))]
 mod commands;
 mod executor;
 mod file_tools;

@@ -17,9 +17,11 @@ use std::time::Duration;
 pub struct Limits {
     /// Time on the clock; then the whole tree is ended. Default 10 minutes.
     pub wall: Option<Duration>,
-    /// How much of standard output is kept in memory. Default 8 MiB; the rest is counted.
+    /// How much of standard output is kept in memory. Default 8 MiB, half of it the beginning
+    /// and half the end; the rest is counted.
     pub stdout_bytes: usize,
-    /// How much of standard error is kept in memory. Default 8 MiB; the rest is counted.
+    /// How much of standard error is kept in memory. Default 8 MiB, half of it the beginning
+    /// and half the end; the rest is counted.
     pub stderr_bytes: usize,
     /// Processor time of one process. Default none.
     pub cpu: Option<Duration>,

@@ -247,7 +247,7 @@ fn arguments(world: &World) -> Result<(), String> {
         .map_err(say)?;
     let want = [odd.as_bytes(), odd.as_bytes()].concat();
     ensure(
-        output.exit == Exit::Code(0) && output.stdout.bytes() == want,
+        output.exit == Exit::Code(0) && *output.stdout.bytes() == *want,
         || format!("{output:?}"),
     )?;
     match Command::new(&world.plan(), OsString::from_vec(b"\xff".to_vec())).spawn() {

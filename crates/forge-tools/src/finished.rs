@@ -1,0 +1,111 @@
+//! A command that ran, whatever it came to: the same in words and in fields.
+
+use std::time::Duration;
+
+use os_sandbox::{Exceeded, Exit};
+use serde_json::{Value, json};
+
+use crate::audit::{EventKind, PolicyEvent};
+use crate::printed::Printed;
+
+/// What is known of a command after its end.
+pub(crate) struct Finished {
+    pub(crate) exit: Exit,
+    pub(crate) exceeded: Option<Exceeded>,
+    pub(crate) stdout: Printed,
+    pub(crate) stderr: Printed,
+    /// What the model should know after a failure (F004-34..36); part of standard error.
+    pub(crate) notes: Vec<String>,
+    /// As the command saw them. Where they lie now is a matter of people.
+    pub(crate) quarantined: Vec<String>,
+    pub(crate) duration: Duration,
+    /// What `read_output` gives more of it for.
+    pub(crate) output_id: Option<String>,
+}
+
+impl Finished {
+    pub(crate) fn facts(&self) -> Value {
+        json!({
+            "exit_code": self.exit.code(),
+            "stdout": self.stdout.shown,
+            "stderr": self.with_notes(&self.stderr.shown),
+            "stdout_bytes": self.stdout.total_bytes,
+            "stderr_bytes": self.stderr.total_bytes,
+            "exceeded": self.exceeded.map(|limit| limit.to_string()),
+            "quarantined": self.quarantined,
+            "truncated": self.truncated(),
+            "output_id": self.output_id,
+            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.printed(&self.stdout.shown, &self.stderr.shown);
+        if let Some(id) = &self.output_id {
+            own_line(&mut text);
+            text.push_str(&format!(
+                "[read_output with output_id \"{id}\" reads more of it]"
+            ));
+        }
+        text
+    }
+
+    /// Everything that was kept.
+    pub(crate) fn whole(&self) -> String {
+        self.printed(self.stdout.whole(), self.stderr.whole())
+    }
+
+    pub(crate) fn truncated(&self) -> bool {
+        self.stdout.truncated() || self.stderr.truncated()
+    }
+
+    pub(crate) fn events(&self) -> Vec<PolicyEvent> {
+        let exceeded = self
+            .exceeded
+            .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string()));
+        let taken = self
+            .quarantined
+            .iter()
+            .map(|path| PolicyEvent::new(EventKind::Quarantined, path));
+        exceeded.into_iter().chain(taken).collect()
+    }
+
+    fn printed(&self, stdout: &str, stderr: &str) -> String {
+        let mut text = stdout.to_owned();
+        let stderr = self.with_notes(stderr);
+        if !stderr.is_empty() {
+            own_line(&mut text);
+            text.push_str("[stderr]\n");
+            text.push_str(&stderr);
+        }
+        if !self.exit.success() || text.is_empty() {
+            own_line(&mut text);
+            text.push_str(&format!("[{}]", self.exit));
+        }
+        // Also after a success: a part of the command may have been ended.
+        if let Some(exceeded) = self.exceeded {
+            own_line(&mut text);
+            text.push_str(&format!("[limit: the command used {exceeded}]"));
+        }
+        for path in &self.quarantined {
+            own_line(&mut text);
+            text.push_str(&format!(
+                "[not kept: {path} has a protected name, which no command may make]"
+            ));
+        }
+        text
+    }
+
+    fn with_notes(&self, stderr: &str) -> String {
+        self.notes.iter().fold(stderr.to_owned(), |text, note| {
+            format!("{}\n\n{note}", text.trim_end_matches('\n'))
+        })
+    }
+}
+
+/// What is appended next starts a line.
+fn own_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}

@@ -1,0 +1,199 @@
+//! What a command prints: each stream within its own limit, both ends of it, more behind a handle,
+//! and never more in memory than that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use forge_tools::{CallResult, Processes, Toolbox, Verdict};
+use os_sandbox::{Access, Limits, Plan, Policy, Requirement, Support};
+use serde_json::{Value, json};
+
+use crate::support::{Always, call};
+
+fn toolbox(dir: &Path, stdout_bytes: usize, stderr_bytes: usize) -> Toolbox {
+    let limits = Limits {
+        stdout_bytes,
+        stderr_bytes,
+        ..Limits::default()
+    };
+    let policy = Policy::builder()
+        .mount(dir, "/work-dir", Access::READ | Access::WRITE)
+        .limits(limits)
+        .build()
+        .unwrap();
+    let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
+    Toolbox::builder()
+        .processes(Processes::new(plan).default_timeout(Duration::from_secs(20)))
+        .gate(Always(Verdict::Allow))
+        .build()
+        .unwrap()
+}
+
+fn run(toolbox: &Toolbox, command: &str) -> CallResult {
+    call(toolbox, "shell", json!({"command": command}))
+}
+
+/// What a handle gives, read to its end.
+fn whole(toolbox: &Toolbox, id: &str) -> String {
+    let (mut text, mut offset) = (String::new(), 0);
+    loop {
+        let args = json!({"output_id": id, "offset": offset, "max_chars": 100_000});
+        let page = call(toolbox, "read_output", args);
+        assert!(page.ok, "{}", page.content);
+        let Some((part, note)) = page.content.rsplit_once("\n[cut here: characters ") else {
+            text.push_str(&page.content);
+            return text;
+        };
+        text.push_str(part);
+        let next = note.rsplit(' ').next().unwrap().trim_end_matches(']');
+        offset = next.parse().unwrap();
+    }
+}
+
+#[test]
+fn both_ends_are_shown_and_the_rest_is_read_by_its_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let toolbox = toolbox(dir.path(), 64, 48);
+    let result = run(&toolbox, "sh -c 'seq 1000; seq 2000 3000 >&2; exit 3'");
+    let facts = result.structured.unwrap();
+    let id = facts["output_id"].as_str().unwrap().to_owned();
+    insta::assert_snapshot!(result.content.replace(&id, "ID"), @r#"
+    1
+    2
+    3
+    4
+    5
+    6
+    7
+    8
+    9
+    10
+    11
+    12
+    13
+    [cut here: 3834 bytes in 980 lines are not shown]
+    994
+    995
+    996
+    997
+    998
+    999
+    1000
+    [stderr]
+    2000
+    2001
+    2002
+    2003
+    [cut here: 4965 bytes in 993 lines are not shown]
+    2997
+    2998
+    2999
+    3000
+    [exit code 3]
+    [read_output with output_id "ID" reads more of it]
+    "#);
+    assert_eq!(facts["truncated"], true);
+    assert_eq!(facts["stdout_bytes"], 3893);
+    assert_eq!(facts["stderr_bytes"], 5005);
+    // Text and fields say the same.
+    for stream in ["stdout", "stderr"] {
+        assert!(result.content.contains(facts[stream].as_str().unwrap()));
+    }
+    let kept = whole(&toolbox, &id);
+    let lines = |from: u32, to: u32| (from..=to).map(|n| format!("{n}\n")).collect::<String>();
+    let expected = format!(
+        "{}[stderr]\n{}[exit code 3]",
+        lines(1, 1000),
+        lines(2000, 3000)
+    );
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn each_stream_has_its_own_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    for (stdout, stderr, cut) in [
+        (3893, 5005, [false, false]),
+        (3892, 5005, [true, false]),
+        (3893, 5004, [false, true]),
+    ] {
+        let toolbox = toolbox(dir.path(), stdout, stderr);
+        let result = run(&toolbox, "sh -c 'seq 1000; seq 2000 3000 >&2'");
+        let facts = result.structured.unwrap();
+        let note = |stream: &str| facts[stream].as_str().unwrap().contains("[cut here: ");
+        assert_eq!([note("stdout"), note("stderr")], cut, "{stdout} {stderr}");
+        assert_eq!(facts["truncated"], cut != [false, false]);
+        assert_eq!(facts["output_id"] != Value::Null, cut != [false, false]);
+    }
+}
+
+/// Both streams at their usual limits are more than one result may be: then, too, there is one
+/// handle, and it is the one for more.
+#[test]
+fn a_result_that_is_cut_twice_has_one_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let toolbox = toolbox(dir.path(), 256 << 10, 64 << 10);
+    let result = run(&toolbox, "sh -c 'seq 100000; seq 100000 >&2'");
+    let facts = result.structured.unwrap();
+    let id = facts["output_id"].as_str().unwrap();
+    assert_eq!(result.cut.unwrap().output_id.as_deref(), Some(id));
+    assert!(result.content.chars().count() <= 256 << 10);
+    assert!(result.content.matches("output_id \"").count() >= 1);
+    assert_eq!(
+        result.content.matches("output_id \"").count(),
+        result.content.matches(id).count()
+    );
+    assert_eq!(whole(&toolbox, id).matches("99999\n").count(), 2);
+}
+
+/// Gigabytes for as long as it may run, on both streams: what is kept is bounded, and the end is
+/// the end.
+#[test]
+fn a_flood_is_bounded() {
+    let peak = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let toolbox = toolbox(dir.path(), 1000, 1000);
+    let before = peak();
+    let command = "sh -c 'yes end-of-out & yes end-of-err >&2'";
+    let args = json!({"command": command, "timeout_s": 2});
+    let result = call(&toolbox, "shell", args);
+    assert_eq!(result.error.unwrap().code, "TIME_LIMIT");
+    let facts = result.structured.unwrap();
+    for stream in ["stdout", "stderr"] {
+        let total = facts[format!("{stream}_bytes")].as_u64().unwrap();
+        assert!(total > 20 << 20, "{stream} was no flood: {total}");
+        assert!(facts[stream].as_str().unwrap().len() < 1200);
+    }
+    assert!(result.content.len() < 3000, "{}", result.content.len());
+    // Far below what was printed. Other tests of this process take memory as well.
+    if let (Some(before), Some(after)) = (before, peak()) {
+        assert!(after - before < 200 << 10, "{before} KiB, then {after} KiB");
+    }
+}
+
+#[test]
+fn characters_and_secrets_are_whole_or_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = "ghp_0123456789abcdefghijABCDEFGHIJ456789";
+    for limit in 40..80 {
+        let toolbox = toolbox(dir.path(), limit, 1000);
+        let line = format!("{}{key}{}", "ä€😀".repeat(20), "ä€😀".repeat(20));
+        let result = run(
+            &toolbox,
+            &format!("sh -c 'printf %s {line}; printf \"\\377\"'"),
+        );
+        let facts = result.structured.unwrap();
+        let shown = facts["stdout"].as_str().unwrap();
+        assert!(shown.contains("[cut here: "), "{shown}");
+        let id = facts["output_id"].as_str().unwrap();
+        for text in [shown, &result.content, &whole(&toolbox, id)] {
+            assert!(!text.contains("ghp_"), "{text}");
+            // The one byte that is no text, and no half of a character.
+            assert_eq!(text.matches('\u{fffd}').count(), 1, "{limit}: {text}");
+        }
+    }
+}
