@@ -181,12 +181,20 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
 }
 
 /// `shell.allow` and `shell.deny` of everybody from the project down.
-fn programs(grant: &Grant) -> Vec<ProgramList> {
+///
+/// ```
+/// let grant = sandbox_config::Grant::empty();
+/// assert!(forge_runtime::programs(&grant).is_empty());
+/// ```
+#[must_use]
+pub fn programs(grant: &Grant) -> Vec<ProgramList> {
     let lists = grant.shell().into_iter().flat_map(ShellRules::programs);
     lists
         .map(|programs| ProgramList {
             allow: programs.allow().map(<[String]>::to_vec),
             deny: programs.deny().to_vec(),
+            allow_at: programs.allow_at().map(ToString::to_string),
+            deny_at: programs.deny_at().map(ToString::to_string),
         })
         .collect()
 }

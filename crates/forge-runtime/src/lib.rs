@@ -24,7 +24,7 @@ mod playbook;
 mod report;
 mod session;
 
-pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept};
+pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
 pub use model::{
     Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolDescription, ToolResult, Usage,

@@ -10,6 +10,7 @@ use os_sandbox::{Access, Policy};
 
 use crate::call::{Code, Failure};
 use crate::command_line::CommandLine;
+use crate::gate::Reason;
 
 /// Where names are looked up: the PATH that every command gets.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -24,7 +25,11 @@ const MULTI_CALL: [&str; 3] = ["busybox", "toybox", "coreutils"];
 ///
 /// ```
 /// use forge_tools::ProgramList;
-/// let list = ProgramList { allow: Some(vec!["git".into()]), deny: vec!["curl".into()] };
+/// let list = ProgramList {
+///     allow: Some(vec!["git".into()]),
+///     deny: vec!["curl".into()],
+///     ..ProgramList::default()
+/// };
 /// assert_ne!(list, ProgramList::default());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +38,10 @@ pub struct ProgramList {
     pub allow: Option<Vec<String>>,
     /// None of these; wins over `allow`.
     pub deny: Vec<String>,
+    /// Where `allow` stands (`file:line`), for people.
+    pub allow_at: Option<String>,
+    /// Where `deny` stands.
+    pub deny_at: Option<String>,
 }
 
 /// What a word leads to.
@@ -45,7 +54,60 @@ struct Program<'w> {
     real: Option<PathBuf>,
 }
 
-/// Checks every program of a line against every list.
+impl ProgramList {
+    /// What a command line is met with before any rule is asked: why one of its programs may not
+    /// be started under these lists and this policy. None: all may.
+    ///
+    /// ```
+    /// use forge_tools::{CommandLine, ProgramList};
+    /// let policy = os_sandbox::Policy::builder().build().unwrap();
+    /// let lists = [ProgramList { deny: vec!["rm".into()], ..ProgramList::default() }];
+    /// let met = |line| ProgramList::refusal(&lists, &CommandLine::parse(line).unwrap(), &policy);
+    /// assert!(met("echo rm").is_none());
+    /// assert_eq!(met("rm x").unwrap().text, "`rm`: it is denied here");
+    /// ```
+    #[must_use]
+    pub fn refusal(lists: &[ProgramList], line: &CommandLine, policy: &Policy) -> Option<Reason> {
+        let allow_at = |list: &ProgramList| list.allow_at.clone().or_else(|| list.deny_at.clone());
+        let first = lists.first()?;
+        if line.hides_commands() {
+            let why = "it starts programs out of sight";
+            return Some(refused(line.as_str(), why, "programs", allow_at(first)));
+        }
+        let in_shell = line.argv().is_none();
+        for segment in line.segments() {
+            let Some(word) = segment.words().first() else {
+                continue;
+            };
+            // A variable can change what every name leads to, and an expansion is no name.
+            if in_shell && word.contains(['=', '$', '`', '*', '?', '[', '~', '{']) {
+                let why = "its program cannot be told beforehand";
+                return Some(refused(word, why, "programs", allow_at(first)));
+            }
+            let program = Program::find(word, policy);
+            for list in lists {
+                if list.denies(&program, policy) {
+                    let at = list.deny_at.clone();
+                    return Some(refused(word, "it is denied here", "deny", at));
+                }
+                if let Some(allow) = &list.allow
+                    && !allow
+                        .iter()
+                        .any(|entry| program.is(entry, in_shell, policy))
+                {
+                    let why = "it is not among the programs that may run here";
+                    return Some(Reason {
+                        why: Some(format!("Allowed programs: {}", allow.join(", "))),
+                        ..refused(word, why, "allow", allow_at(list))
+                    });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// [`ProgramList::refusal`], as the tool says it to a model.
 ///
 /// # Errors
 ///
@@ -55,43 +117,21 @@ pub(crate) fn check(
     line: &CommandLine,
     policy: &Policy,
 ) -> Result<(), Failure> {
-    if lists.is_empty() {
+    let Some(reason) = ProgramList::refusal(lists, line, policy) else {
         return Ok(());
-    }
-    if line.hides_commands() {
-        return Err(refused(line.as_str(), "it starts programs out of sight"));
-    }
-    let in_shell = line.argv().is_none();
-    for segment in line.segments() {
-        let Some(word) = segment.words().first() else {
-            continue;
-        };
-        // A variable can change what every name leads to, and an expansion is no name.
-        if in_shell && word.contains(['=', '$', '`', '*', '?', '[', '~', '{']) {
-            return Err(refused(word, "its program cannot be told beforehand"));
-        }
-        let program = Program::find(word, policy);
-        for list in lists {
-            if list.denies(&program, policy) {
-                return Err(refused(word, "it is denied here"));
-            }
-            if let Some(allow) = &list.allow
-                && !allow
-                    .iter()
-                    .any(|entry| program.is(entry, in_shell, policy))
-            {
-                let failure = refused(word, "it is not among the programs that may run here");
-                return Err(failure.hint(format!("Allowed programs: {}", allow.join(", "))));
-            }
-        }
-    }
-    Ok(())
+    };
+    let failure = Failure::new(Code::Blocked, format!("Cannot run {}.", reason.text));
+    Err(failure.hint(reason.why.unwrap_or_default()))
 }
 
-fn refused(word: &str, why: &str) -> Failure {
+fn refused(word: &str, why: &str, rule: &str, origin: Option<String>) -> Reason {
     let word = crate::escape_controls(word);
-    Failure::new(Code::Blocked, format!("Cannot run `{word}`: {why}."))
-        .hint("No approval changes this; do it another way.")
+    Reason {
+        text: format!("`{word}`: {why}"),
+        rule: Some(format!("shell.{rule}")),
+        origin,
+        why: Some("No approval changes this; do it another way.".to_owned()),
+    }
 }
 
 impl ProgramList {
@@ -219,11 +259,12 @@ mod tests {
         let allow = |names: &[&str], deny: &[&str]| ProgramList {
             allow: Some(names.iter().map(|name| (*name).to_owned()).collect()),
             deny: deny.iter().map(|name| (*name).to_owned()).collect(),
+            ..ProgramList::default()
         };
         let only_cat = vec![allow(&["cat"], &[])];
         let no_rm = vec![ProgramList {
-            allow: None,
             deny: vec!["rm".into()],
+            ..ProgramList::default()
         }];
         let both = vec![
             allow(&["cat", "rm", "cd"], &[]),

@@ -7,8 +7,8 @@ use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::GrantGate;
 use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
 use sandbox_config::{
-    Branch, Delegates, Grant, Mode, Mount, NetworkAccess, Operation, Origin, Standing, Verdict,
-    Worker,
+    Branch, Delegates, Grant, Mode, Mount, NetworkAccess, Operation, Origin, ShellRules, Standing,
+    Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -100,11 +100,37 @@ pub(crate) fn network(grant: &Grant) -> String {
 
 /// The shell in a few words.
 pub(crate) fn shell(grant: &Grant) -> String {
-    match grant.shell().map(|rules| rules.rules().count()) {
-        None => "not offered".to_owned(),
-        Some(1) => "1 rule".to_owned(),
-        Some(count) => format!("{count} rules"),
+    let Some(shell) = grant.shell() else {
+        return "not offered".to_owned();
+    };
+    let mut text = match shell.rules().count() {
+        1 => "1 rule".to_owned(),
+        count => format!("{count} rules"),
+    };
+    for programs in shell.programs() {
+        match programs.allow() {
+            None => {}
+            Some([]) => text.push_str(", no program"),
+            Some(allow) => text.push_str(&format!(", only {}", allow.join(" "))),
+        }
+        if !programs.deny().is_empty() {
+            text.push_str(&format!(", never {}", programs.deny().join(" ")));
+        }
     }
+    text
+}
+
+/// `shell.allow` and `shell.deny` of everybody on the way, for programs.
+fn programs_json(rules: &ShellRules) -> Value {
+    let lists = rules.programs().map(|programs| {
+        json!({
+            "allow": programs.allow(),
+            "allow_at": programs.allow_at().map(origin_json),
+            "deny": programs.deny(),
+            "deny_at": programs.deny_at().map(origin_json),
+        })
+    });
+    lists.collect()
 }
 
 /// Everything in one line: `data ro, workspace rw; shell; network`.
@@ -212,6 +238,7 @@ pub(crate) fn grant_json(grant: &Grant) -> Value {
                 "approval": verdict.to_string(),
                 "origin": origin_json(origin),
             })).collect::<Vec<_>>(),
+            "programs": programs_json(rules),
         })),
         "tools": grant.tools(),
         "limits": limits(grant).into_iter().map(|(name, value)| (name.to_owned(), json!(value)))

@@ -130,7 +130,10 @@ fn shown(project: &Project) -> String {
         write!(out, "{verdict:?} ").unwrap();
     }
     let shells = grant.shell().into_iter();
-    let programs: Vec<_> = shells.flat_map(|shell| shell.programs()).collect();
+    let programs: Vec<_> = shells
+        .flat_map(|shell| shell.programs())
+        .map(|programs| (programs.allow(), programs.deny()))
+        .collect();
     let execution = grant.execution();
     writeln!(
         out,

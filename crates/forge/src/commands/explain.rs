@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 
 use file_sandbox::{ErrorKind, SandboxPath};
 use forge_runtime::GrantGate;
-use forge_tools::{CommandLine, Gate as _, Intent, Judgement, Request, Spec};
+use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
     Answer, Grant, Lineage, Operation, Project, Question, Verdict, WithoutFile, Worker,
@@ -253,6 +253,8 @@ struct Explained {
     narrowed: Vec<Vec<String>>,
     enforcement: Option<Enforcement>,
     question: Option<Question>,
+    /// The command that is asked about: lists of programs answer for the whole line.
+    line: Option<CommandLine>,
     /// Of the first answers; all others are workers'.
     layers: &'static [&'static str],
 }
@@ -285,6 +287,7 @@ impl Explained {
             narrowed,
             enforcement: None,
             question: None,
+            line: None,
             layers: &["project"],
         };
         match subject {
@@ -308,7 +311,9 @@ impl Explained {
             return;
         };
         if let (Some(by_itself), Some(met)) = (
-            alone.ask(question).into_iter().next(),
+            answers(alone, question, self.line.as_ref())
+                .into_iter()
+                .next(),
             self.answers.first_mut(),
         ) {
             if by_itself.verdict != met.verdict {
@@ -414,7 +419,9 @@ impl Explained {
             .max_by_key(|question| lineage.decisive(question).verdict);
         if let Some(question) = strictest {
             self.ask(lineage, question);
+            self.answers = answers(lineage, question, Some(line));
         }
+        self.line = Some(line.clone());
         if grant.shell().is_none() {
             return;
         }
@@ -424,6 +431,18 @@ impl Explained {
         let spec = forge_tools::Tool::spec(&spec);
         if !GrantGate::new(grant.clone()).offers("shell") {
             self.decide(Why::words(Verdict::Block, "`tools` does not name shell"));
+            return;
+        }
+        if let Some((who, reason)) = lineage
+            .steps()
+            .find_map(|step| Some((step.who(), refusal(step.grant(), lineage, line)?)))
+        {
+            self.decide(Why {
+                verdict: Verdict::Block,
+                text: format!("{who}: {}", reason.text),
+                origin: reason.origin,
+                why: reason.why,
+            });
             return;
         }
         let judged = judge(grant, spec, &[Intent::Execute(line.clone())], confined);
@@ -578,6 +597,36 @@ impl From<Judgement> for Why {
             None => Why::words(verdict, "the rules"),
         }
     }
+}
+
+/// Why `shell.allow` or `shell.deny` of a grant on the way refuses a line of the last one: asked
+/// of the function that the tool asks.
+fn refusal(grant: &Grant, lineage: &Lineage, line: &CommandLine) -> Option<Reason> {
+    let policy = lineage.grant().policy_as_written().ok()?;
+    ProgramList::refusal(&forge_runtime::programs(grant), line, &policy)
+}
+
+/// What everybody on the way says, lists of programs included.
+fn answers(lineage: &Lineage, question: &Question, line: Option<&CommandLine>) -> Vec<Answer> {
+    let mut answers = lineage.ask(question);
+    let Some(line) = line else {
+        return answers;
+    };
+    for (answer, step) in answers.iter_mut().zip(lineage.steps()) {
+        if answer.verdict != Verdict::Block
+            && let Some(reason) = refusal(step.grant(), lineage, line)
+        {
+            answer.verdict = Verdict::Block;
+            answer.rule = reason.text;
+            answer.origin = step.grant().shell().and_then(|rules| {
+                let lists = rules.programs();
+                let mut places = lists.flat_map(|list| [list.allow_at(), list.deny_at()]);
+                let found = places.find(|at| at.map(ToString::to_string) == reason.origin);
+                found.flatten().cloned()
+            });
+        }
+    }
+    answers
 }
 
 fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judgement {

@@ -350,3 +350,81 @@ fn a_reader_that_is_gone_is_told_nothing() {
         assert_eq!(output.status.code(), Some(141), "{args:?}");
     }
 }
+
+/// `shell.allow` and `shell.deny` are asked as the tool asks them, whatever rules say.
+#[test]
+fn programs_are_explained_as_the_tool_meets_them() {
+    let world = World::new(&[
+        (
+            FILE,
+            "shell:\n  rules: [{ pattern: 'ls *', approval: ask }]\n  default: ask\n  deny: [rm, /usr/bin/env]\n",
+        ),
+        (
+            "workers/main.worker",
+            "---\ndescription: does things\nworkers: [less]\nsandbox: inherit\nshell: {}\n---\nGo.\n",
+        ),
+        (
+            "workers/less.worker",
+            "---\ndescription: does less\nshell: { allow: [ls] }\n---\nGo.\n",
+        ),
+    ]);
+    let denied = "block at golem-forge.config.yaml:4:3";
+    for (args, expected) in [
+        (
+            &["--", "ls", "-l"][..],
+            "ask at golem-forge.config.yaml:2:22",
+        ),
+        (&["--", "rm", "-r", "x"], denied),
+        (&["--", "/bin/rm x"], denied),
+        (&["--", "env ls"], denied),
+        (&["--", "ls | rm x"], denied),
+        // What cannot be told is refused, as the tool refuses it.
+        (&["--", "ls $(rm x)"], denied),
+        (&["--", "echo x"], "ask at golem-forge.config.yaml:1:1"),
+        // A worker below may have a list of its own.
+        (
+            &["--as", "main>less", "--", "echo x"],
+            "block at workers/less.worker:3:10",
+        ),
+        (&["--as", "main>less", "--", "rm x"], denied),
+        (
+            &["--as", "main>less", "--", "ls x"],
+            "ask at golem-forge.config.yaml:2:22",
+        ),
+    ] {
+        assert_eq!(explained(&world, args), expected, "{args:?}");
+    }
+    let ran = world.forge(&["explain", "--as", "main>less", "--", "echo x"]);
+    let text = ran.code(0).stdout.split("\nenforced").next().unwrap();
+    insta::assert_snapshot!(text, @r#"
+    run echo x for main > less: block
+      less: `echo`: it is not among the programs that may run here  (workers/less.worker:3:10)
+      Allowed programs: ls
+
+    from the project down
+      the project  ask    default: ask                                            golem-forge.config.yaml:1:1
+      main         ask    default: ask                                            golem-forge.config.yaml:1:1
+      less         block  `echo`: it is not among the programs that may run here  workers/less.worker:3:10     narrower: no cache, no workspace
+    "#);
+    let check = world.forge(&["check"]);
+    check.code(0);
+    let shown = check.stdout.lines().find(|line| line.contains("shell"));
+    insta::assert_snapshot!(shown.unwrap().trim(), @"network off · shell 1 rule, never rm /usr/bin/env · approval mode tool · delegation up to 5 deep");
+}
+
+/// The same line is called, through the tool itself.
+#[test]
+fn what_is_explained_is_what_is_met() {
+    let world = World::new(&[(FILE, "shell: { default: ask, deny: [rm] }\n")]);
+    for (command, met) in [("rm x", "denied here"), ("echo x", "needs")] {
+        let arguments = format!("{{\"command\": \"{command}\"}}");
+        let ran = world.forge(&["tools", "call", "shell", &arguments, "--json"]);
+        let explained = world.forge(&["explain", "--", command]);
+        assert_eq!(
+            explained.stdout.contains("denied here"),
+            ran.stdout.contains("denied here"),
+            "{command}"
+        );
+        assert!(ran.stdout.contains(met), "{command}: {}", ran.stdout);
+    }
+}

@@ -192,6 +192,8 @@ pub(crate) struct RuleList {
 pub struct Programs {
     pub(crate) allow: Option<Vec<String>>,
     pub(crate) deny: Vec<String>,
+    pub(crate) allow_at: Option<Origin>,
+    pub(crate) deny_at: Option<Origin>,
 }
 
 impl Programs {
@@ -205,6 +207,22 @@ impl Programs {
     #[must_use]
     pub fn deny(&self) -> &[String] {
         &self.deny
+    }
+
+    /// Where `allow` stands.
+    #[must_use]
+    pub fn allow_at(&self) -> Option<&Origin> {
+        self.allow_at.as_ref()
+    }
+
+    /// Where `deny` stands.
+    #[must_use]
+    pub fn deny_at(&self) -> Option<&Origin> {
+        self.deny_at.as_ref()
+    }
+
+    fn say_something(&self) -> bool {
+        self.allow.is_some() || !self.deny.is_empty()
     }
 }
 
@@ -268,7 +286,7 @@ impl ShellRules {
         self.lists
             .iter()
             .map(|list| &list.programs)
-            .filter(|programs| **programs != Programs::default())
+            .filter(|programs| programs.say_something())
     }
 
     /// Every rule: list by list from the project down, in file order.

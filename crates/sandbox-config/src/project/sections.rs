@@ -251,9 +251,12 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
         }
         Some(names)
     };
+    let at = |key| section.get(key).map(|entry| entry.key_span.origin());
     Programs {
         allow: read("allow"),
         deny: read("deny").unwrap_or_default(),
+        allow_at: at("allow"),
+        deny_at: at("deny"),
     }
 }
 
