@@ -63,7 +63,15 @@ impl GrantGate {
         // no mount does.
         let requires = request.requires_permission.then_some(true);
         let verdict = approval.tool(request.tool, risk, requires);
-        let reason = if approval.for_tool(request.tool).is_some() {
+        let stated = approval.for_tool(request.tool);
+        let stated = stated.or_else(|| approval.for_risk(risk));
+        if verdict == sandbox_config::Verdict::Ask
+            && stated != Some(verdict)
+            && approval.least(request.tool, risk) == verdict
+        {
+            return Judgement::new(Verdict::Ask, self.own_file(request.tool, risk));
+        }
+        let mut reason = Reason::new(if approval.for_tool(request.tool).is_some() {
             format!("the project's setting for tool `{}`", request.tool)
         } else if approval.for_risk(risk).is_some() {
             format!("the project's setting for risk `{}`", request.risk)
@@ -71,8 +79,23 @@ impl GrantGate {
             "the tool's own default".to_owned()
         } else {
             format!("the default for risk `{}`", request.risk)
-        };
-        Judgement::new(tools_verdict(verdict), Reason::new(reason))
+        });
+        if let Some((key, at)) = approval.tool_at(request.tool, risk) {
+            let asks = verdict == sandbox_config::Verdict::Ask;
+            reason.rule = Some(format!("{key}: {asks}"));
+            reason.origin = at.map(ToString::to_string);
+        }
+        Judgement::new(tools_verdict(verdict), reason)
+    }
+
+    /// What the person's own file asks for, whatever the project says.
+    fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> Reason {
+        let mut reason = Reason::new("the person's own file asks for this");
+        if let Some((key, at)) = self.grant.approval().least_at(tool, risk) {
+            reason.rule = Some(key);
+            reason.origin = at.map(ToString::to_string);
+        }
+        reason
     }
 
     /// Where the call would run, and whether it may (behaviour section 7).
@@ -172,9 +195,10 @@ impl Gate for GrantGate {
             let reason = if by_mode {
                 let mut reason = Reason::new(format!("approval mode `{mode}`"));
                 reason.rule = Some(format!("approval.mode: {mode}"));
+                reason.origin = approval.mode_at().map(ToString::to_string);
                 reason
             } else {
-                Reason::new("the person's own file asks for this")
+                self.own_file(request.tool, risk)
             };
             judgement.verdict = answered;
             judgement.reasons.insert(0, reason);

@@ -7,8 +7,8 @@ use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::GrantGate;
 use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
 use sandbox_config::{
-    Branch, Delegates, Grant, Mode, Mount, NetworkAccess, Operation, Origin, ShellRules, Standing,
-    Verdict, Worker,
+    Branch, Delegates, FileRules, GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation,
+    Origin, ShellRules, Standing, Survivors, UnixSockets, Verdict, Worker,
 };
 use serde_json::{Value, json};
 
@@ -155,6 +155,118 @@ pub(crate) fn rights(grant: &Grant) -> String {
     text
 }
 
+/// What file tools make of links, full directories and `..` in one mount.
+pub(crate) fn file_rules(mount: &Mount) -> String {
+    let rules = mount.file_rules();
+    let links = match rules.hard_links() {
+        HardLinks::Allow => "files with further names: written",
+        HardLinks::ReadOnly => "files with further names: read only",
+        HardLinks::Deny => "files with further names: refused",
+    };
+    let mut list = vec![links.to_owned()];
+    list.extend(
+        rules
+            .max_files()
+            .map(|files| format!("up to {files} files")),
+    );
+    let bytes = rules.max_total_bytes();
+    list.extend(bytes.map(|bytes| format!("up to {bytes} bytes in all")));
+    if rules.strict_paths() {
+        list.push("no `..`".to_owned());
+    }
+    list.join(", ")
+}
+
+/// What every command is held to besides mounts and network, name and value.
+pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
+    let confinement = grant.confinement();
+    let sockets = match confinement.unix_sockets() {
+        UnixSockets::Closed => "closed".to_owned(),
+        UnixSockets::Open => "open".to_owned(),
+        UnixSockets::Named(paths) => {
+            let paths: Vec<String> = paths.iter().map(|path| visible_path(path)).collect();
+            format!("only {}", paths.join(" "))
+        }
+    };
+    let environment = grant.environment();
+    let set = environment.set().iter();
+    let set = set.map(|(name, value)| format!("{name}={value}"));
+    let mut variables: Vec<String> = environment.pass().to_vec();
+    variables.extend(set);
+    let environment = match variables.as_slice() {
+        [] => "forge's own variables only".to_owned(),
+        list => format!("forge's own, {}", list.join(", ")),
+    };
+    let git = match confinement.git() {
+        GitMode::Unaware => "repositories are files like others",
+        GitMode::ReadOnly => "repositories are read only",
+        GitMode::Commit => "commits, but nothing that git runs or obeys",
+    };
+    let survivors = match confinement.survivors() {
+        Survivors::Ended => "ended with their command",
+        Survivors::Left => "left running",
+    };
+    let strictness = match (confinement.requires_guards(), grant.require_os_sandbox()) {
+        (true, _) => "an OS sandbox that keeps guards, too",
+        (false, true) => "an OS sandbox",
+        (false, false) => "nothing: without an OS sandbox each command is asked of a person",
+    };
+    vec![
+        ("network", network(grant)),
+        ("unix sockets", sockets),
+        ("environment", environment),
+        ("git", git.to_owned()),
+        ("survivors", survivors.to_owned()),
+        ("required", strictness.to_owned()),
+        ("runner", grant.execution().mode().to_string()),
+        ("limits", limits_in_words(grant)),
+    ]
+}
+
+/// Everything that the mount table does not say, name and value.
+pub(crate) fn confinement(grant: &Grant) -> Vec<(&'static str, String)> {
+    let mut rows = commands(grant);
+    for mount in grant.mounts() {
+        if *mount.file_rules() != FileRules::default() {
+            let text = format!("{}: {}", mount.name(), file_rules(mount));
+            rows.push(("file rules", text));
+        }
+    }
+    rows.push((
+        "protected",
+        names(grant.protect(), file_sandbox::DEFAULT_PROTECTED),
+    ));
+    rows.push(("hidden", names(grant.hide(), file_sandbox::DEFAULT_HIDDEN)));
+    rows
+}
+
+/// The names that a project adds; those of every project are on a page of their own.
+fn names(held: &[String], everywhere: &[&str]) -> String {
+    let mut list = vec!["what every project keeps".to_owned()];
+    let own = held
+        .iter()
+        .filter(|name| !everywhere.contains(&name.as_str()));
+    list.extend(own.cloned());
+    list.join(", ")
+}
+
+/// The same as rows of a table.
+pub(crate) fn confinement_table(grant: &Grant, indent: &str) -> String {
+    let rows: Vec<Vec<String>> = confinement(grant)
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
+    table(&rows, indent)
+}
+
+fn limits_in_words(grant: &Grant) -> String {
+    let list: Vec<String> = limits(grant)
+        .into_iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    list.join(", ")
+}
+
 /// The limits, name and value.
 pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
     let limits = grant.limits();
@@ -241,8 +353,46 @@ pub(crate) fn grant_json(grant: &Grant) -> Value {
             "programs": programs_json(rules),
         })),
         "tools": grant.tools(),
-        "limits": limits(grant).into_iter().map(|(name, value)| (name.to_owned(), json!(value)))
-            .collect::<serde_json::Map<_, _>>(),
+        "limits": limits_json(grant),
+        "confinement": confinement_json(grant),
+    })
+}
+
+pub(crate) fn limits_json(grant: &Grant) -> Value {
+    let limits = limits(grant).into_iter();
+    let limits = limits.map(|(name, value)| (name.to_owned(), json!(value)));
+    Value::Object(limits.collect())
+}
+
+/// What commands and file tools are held to, for programs.
+pub(crate) fn confinement_json(grant: &Grant) -> Value {
+    let confinement = grant.confinement();
+    json!({
+        "unix_sockets": match confinement.unix_sockets() {
+            UnixSockets::Closed => json!(false),
+            UnixSockets::Open => json!("open"),
+            UnixSockets::Named(paths) => {
+                paths.iter().map(|path| path.to_string_lossy()).collect()
+            }
+        },
+        "environment": {
+            "pass": grant.environment().pass(),
+            "set": grant.environment().set(),
+        },
+        "git": match confinement.git() {
+            GitMode::Unaware => "unaware",
+            GitMode::ReadOnly => "read_only",
+            GitMode::Commit => "commit",
+        },
+        "survivors": match confinement.survivors() {
+            Survivors::Ended => "ended",
+            Survivors::Left => "left",
+        },
+        "require_os_sandbox": grant.require_os_sandbox(),
+        "require_guards": confinement.requires_guards(),
+        "execution_mode": grant.execution().mode().to_string(),
+        "protect": grant.protect(),
+        "hide": grant.hide(),
     })
 }
 
@@ -263,6 +413,16 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
             },
             "suffixes": mount.suffixes(),
             "max_file_bytes": mount.max_file_bytes(),
+            "file_rules": {
+                "hardlinks": match mount.file_rules().hard_links() {
+                    HardLinks::Allow => "allow",
+                    HardLinks::ReadOnly => "read_only",
+                    HardLinks::Deny => "deny",
+                },
+                "max_files": mount.file_rules().max_files(),
+                "max_total_bytes": mount.file_rules().max_total_bytes(),
+                "strict_paths": mount.file_rules().strict_paths(),
+            },
             "origin": origin_json(mount.origin()),
         })
     });
@@ -322,6 +482,25 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 /// The usable mounts with nothing in them: what may be done to a *name* is answered by the very
 /// code that answers tools, and no directory of the host is opened or made for it.
 pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, |mount| {
+        let protect = grant.protect().iter().chain(mount.own_files());
+        (protect.cloned().collect(), grant.hide().to_vec())
+    })
+}
+
+/// The same with these names protected and hidden, and no others: which of them it is.
+pub(crate) fn mirror_with(
+    grant: &Grant,
+    protect: &[String],
+    hide: &[String],
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, |_| (protect.to_vec(), hide.to_vec()))
+}
+
+fn mirrored(
+    grant: &Grant,
+    guards: impl Fn(&Mount) -> (Vec<String>, Vec<String>),
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
     let mut mounts = Vec::new();
     for mount in grant.mounts().filter(|mount| mount.usable()) {
         let mode = match mount.mode() {
@@ -332,11 +511,12 @@ pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox:
         if let Some(suffixes) = mount.suffixes() {
             limits = limits.suffixes(suffixes);
         }
+        let (protect, hide) = guards(mount);
         mounts.push(
             file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
                 .with_limits(limits)
-                .protect(grant.protect().iter().chain(mount.own_files()))?
-                .hide(grant.hide())?,
+                .protect(&protect)?
+                .hide(&hide)?,
         );
     }
     if mounts.is_empty() {

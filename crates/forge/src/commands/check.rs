@@ -169,6 +169,8 @@ fn as_text(project: &Project, review: &Review) -> String {
         ceiling.approval().mode(),
         project.max_depth()
     );
+    text.push_str("\nwhat commands and file tools are held to\n");
+    text.push_str(&describe::confinement_table(ceiling, "  "));
     if !review.tree().is_empty() {
         text.push_str("\nworkers\n");
         text.push_str(&describe::tree(review.tree(), project.entry()));
@@ -185,6 +187,8 @@ fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
         "mounts": describe::mounts_json(ceiling),
         "network": describe::network(ceiling),
         "shell": ceiling.shell().map(|rules| rules.rules().count()),
+        "limits": describe::limits_json(ceiling),
+        "confinement": describe::confinement_json(ceiling),
         "approval_mode": ceiling.approval().mode().to_string(),
         "max_depth": project.max_depth(),
         "entry": project.entry(),

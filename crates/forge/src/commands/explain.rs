@@ -5,12 +5,12 @@
 use std::io::Write as _;
 use std::net::Ipv6Addr;
 
-use file_sandbox::{ErrorKind, SandboxPath};
+use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_runtime::GrantGate;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
-    Answer, Grant, Lineage, Operation, Project, Question, Verdict, WithoutFile, Worker,
+    Answer, Grant, Lineage, Mount, Operation, Project, Question, Verdict, WithoutFile, Worker,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let lineage = lineage(&project, args)?;
     let subject = subject(args)?;
-    let mut explained = Explained::of(&lineage, subject)?;
+    let mut explained = Explained::of(&project, &lineage, subject)?;
     if let Some(alone) = gather::project_alone(global, ambient)? {
         explained.under_own_file(&Lineage::of(&alone), &project);
     }
@@ -253,6 +253,8 @@ struct Explained {
     narrowed: Vec<Vec<String>>,
     enforcement: Option<Enforcement>,
     question: Option<Question>,
+    /// What the grant says besides: of the mount, or of every command.
+    held_to: Vec<(&'static str, String)>,
     /// The command that is asked about: lists of programs answer for the whole line.
     line: Option<CommandLine>,
     /// Of the first answers; all others are workers'.
@@ -266,7 +268,7 @@ enum Enforcement {
 }
 
 impl Explained {
-    fn of(lineage: &Lineage, subject: Subject) -> Result<Explained, Failure> {
+    fn of(project: &Project, lineage: &Lineage, subject: Subject) -> Result<Explained, Failure> {
         let grant = lineage.grant();
         let who = lineage.steps().skip(1).map(|step| step.who().to_owned());
         let steps: Vec<_> = lineage.steps().collect();
@@ -287,11 +289,14 @@ impl Explained {
             narrowed,
             enforcement: None,
             question: None,
+            held_to: Vec::new(),
             line: None,
             layers: &["project"],
         };
         match subject {
-            Subject::Path { path, operation } => explained.path(lineage, &path, operation)?,
+            Subject::Path { path, operation } => {
+                explained.path(project, lineage, &path, operation)?
+            }
             Subject::Host { name, port } => {
                 explained.shown = format!("connect to {name}:{port}");
                 explained.kind = "host";
@@ -338,6 +343,7 @@ impl Explained {
 
     fn path(
         &mut self,
+        project: &Project,
         lineage: &Lineage,
         path: &SandboxPath,
         operation: Operation,
@@ -360,7 +366,10 @@ impl Explained {
             }
             return Ok(());
         }
-        if let Some(guarded) = guarded(grant, path, operation) {
+        if let Some(mount) = grant.mount_at(path.as_str()) {
+            self.held_to = vec![("file rules", describe::file_rules(mount))];
+        }
+        if let Some(guarded) = guarded(project, grant, path, operation) {
             self.stricter(guarded);
         }
         let (name, intent) = match operation {
@@ -422,6 +431,7 @@ impl Explained {
             self.answers = answers(lineage, question, Some(line));
         }
         self.line = Some(line.clone());
+        self.held_to = describe::commands(grant);
         if grant.shell().is_none() {
             return;
         }
@@ -503,6 +513,15 @@ impl Explained {
         }
         text.push_str("\nfrom the project down\n");
         text.push_str(&describe::table(&rows, "  "));
+        if !self.held_to.is_empty() {
+            text.push_str("\nheld to\n");
+            let rows: Vec<Vec<String>> = self
+                .held_to
+                .iter()
+                .map(|(name, value)| vec![(*name).to_owned(), value.clone()])
+                .collect();
+            text.push_str(&describe::table(&rows, "  "));
+        }
         match &self.enforcement {
             None => {}
             Some(Enforcement::Planned(plan)) => {
@@ -545,6 +564,8 @@ impl Explained {
                 "why": self.why.why,
             },
             "chain": chain,
+            "held_to": self.held_to.iter().map(|(name, value)| (name.replace(' ', "_"), json!(value)))
+                .collect::<serde_json::Map<_, _>>(),
         });
         object["enforced_by"] = match &self.enforcement {
             None => Value::Null,
@@ -565,6 +586,21 @@ impl Why {
             text: text.to_owned(),
             origin: None,
             why: None,
+        }
+    }
+}
+
+impl Why {
+    /// By a name of `sandbox.protect` or `sandbox.hide`, and where that stands.
+    fn guard(project: &Project, text: &str, key: &str, name: Option<&String>) -> Why {
+        let origin = name.and_then(|name| project.settings().item_at(key, name));
+        Why {
+            origin: origin.as_ref().map(ToString::to_string),
+            why: name.map(|name| match origin {
+                Some(_) => format!("the name is `{name}` of `{key}`"),
+                None => format!("the name is `{name}`, which every project keeps (`{key}`)"),
+            }),
+            ..Why::words(Verdict::Block, text)
         }
     }
 }
@@ -641,23 +677,50 @@ fn judge(grant: &Grant, spec: &Spec, intents: &[Intent], confined: bool) -> Judg
 }
 
 /// Names that are hidden or protected, whatever the mount allows otherwise.
-fn guarded(grant: &Grant, path: &SandboxPath, operation: Operation) -> Option<Why> {
+fn guarded(
+    project: &Project,
+    grant: &Grant,
+    path: &SandboxPath,
+    operation: Operation,
+) -> Option<Why> {
     let files = describe::mirror(grant).ok().flatten()?;
-    let hidden = files
-        .resolve(path)
-        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    if hidden {
-        let text = "the name is hidden (`sandbox.hide`): it is shown as absent";
-        return Some(Why::words(Verdict::Block, text));
-    }
-    let refused = match operation {
-        Operation::Read => return None,
-        Operation::Write => files.check_write(path),
-        Operation::Delete => files.check_delete(path),
+    let hidden = |files: &FileSandbox| {
+        let outcome = files.resolve(path);
+        outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
-    refused
-        .err()
-        .map(|error| Why::words(Verdict::Block, &error.to_string()))
+    if hidden(&files) {
+        let name = grant.hide().iter().find(|name| {
+            let only = describe::mirror_with(grant, &[], std::slice::from_ref(name));
+            only.ok().flatten().is_some_and(|only| hidden(&only))
+        });
+        let text = "the name is hidden (`sandbox.hide`): it is shown as absent";
+        return Some(Why::guard(project, text, "sandbox.hide", name));
+    }
+    let refused = |files: &FileSandbox| match operation {
+        Operation::Read => None,
+        Operation::Write => files.check_write(path).err(),
+        Operation::Delete => files.check_delete(path).err(),
+    };
+    let error = refused(&files)?;
+    let unguarded = describe::mirror_with(grant, &[], &[]).ok().flatten()?;
+    if refused(&unguarded).is_some_and(|other| other.kind() == error.kind()) {
+        // Not a matter of the name.
+        return Some(Why::words(Verdict::Block, &error.to_string()));
+    }
+    let own = grant.mount_at(path.as_str()).into_iter();
+    let own = own.flat_map(Mount::own_files);
+    let name = grant.protect().iter().chain(own).find(|name| {
+        let only = describe::mirror_with(grant, std::slice::from_ref(name), &[]);
+        only.ok()
+            .flatten()
+            .is_some_and(|only| refused(&only).is_some())
+    });
+    Some(Why::guard(
+        project,
+        &error.to_string(),
+        "sandbox.protect",
+        name,
+    ))
 }
 
 /// How this host would keep the command to the grant. Detected, not tried with this command.

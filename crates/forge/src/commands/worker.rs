@@ -104,22 +104,17 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
         [] => "none".to_owned(),
         names => names.join(", "),
     };
-    let limits: Vec<String> = describe::limits(&grant)
-        .into_iter()
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
     let model = worker.model().or_else(|| project.model()).unwrap_or("none");
     let facts = [
-        ("network", describe::network(&grant)),
         ("shell", describe::shell(&grant)),
         ("tools", tool_names),
         ("calls", describe::delegates(&worker)),
         ("model", model.to_owned()),
-        ("limits", limits.join(", ")),
         ("the project holds and it does not", or_none(&narrowed)),
     ];
     text.push('\n');
-    for (name, value) in &facts {
+    let confinement = describe::confinement(&grant);
+    for (name, value) in confinement.iter().chain(&facts) {
         let _ = writeln!(text, "  {name}: {}", visible(value));
     }
     let mut object = json!({

@@ -85,6 +85,18 @@ fn the_table_and_the_tree() {
 
     network off · shell 1 rule · approval mode tool · delegation up to 5 deep
 
+    what commands and file tools are held to
+    network off
+    unix sockets closed
+    environment forge's own variables only
+    git repositories are files like others
+    survivors ended with their command
+    required nothing: without an OS sandbox each command is asked of a person
+    runner prefer_local
+    limits timeout_s_default 30, max_stdout_bytes 262144, max_stderr_bytes 65536, max_file_write_bytes 10485760, max_turns 50, max_tokens 500000, max_wall_s 1800, repeat_calls 3
+    protected what every project keeps
+    hidden what every project keeps
+
     workers
     main (entry) data ro, ws rw; shell
     fmt data ro (not used), ws ro; shell narrower: data not used, ws rw → ro
@@ -373,4 +385,93 @@ fn files_restrict_what_is_reported() {
     for other in ["README.md", "workers", "absent.worker"] {
         world.forge(&["check", other]).code(2).says(&[other]);
     }
+}
+
+/// Whatever a file says about confinement is shown: by key, the word for people and the value for
+/// programs.
+#[test]
+fn what_commands_and_file_tools_are_held_to_is_shown() {
+    for (keys, shown, at, value) in [
+        (
+            "sandbox: { unix_sockets: [/run/agent.sock] }",
+            "only /run/agent.sock",
+            "/confinement/unix_sockets/0",
+            "\"/run/agent.sock\"",
+        ),
+        (
+            "sandbox: { zones: { d: { path: d, quota: { max_files: 7 }, hardlinks: deny } } }",
+            "d: files with further names: refused, up to 7 files",
+            "/mounts/0/file_rules/max_files",
+            "7",
+        ),
+        (
+            "sandbox: { zones: { d: { path: d, strict_paths: true } } }",
+            "no `..`",
+            "/mounts/0/file_rules/strict_paths",
+            "true",
+        ),
+        (
+            "network: { allow: [example.com] }",
+            "example.com",
+            "/network",
+            "\"example.com\"",
+        ),
+        (
+            "limits: { memory_mb: 64 }",
+            "memory_bytes 67108864",
+            "/limits/memory_bytes",
+            "67108864",
+        ),
+        (
+            "shell: { default: ask, env: { pass: [CC], set: { CI: '1' } } }",
+            "forge's own, CC, CI=1",
+            "/confinement/environment/set/CI",
+            "\"1\"",
+        ),
+        (
+            "git: { mode: read_only }",
+            "repositories are read only",
+            "/confinement/git",
+            "\"read_only\"",
+        ),
+        (
+            "sandbox: { survivors: left }",
+            "left running",
+            "/confinement/survivors",
+            "\"left\"",
+        ),
+        (
+            "require: guards",
+            "keeps guards",
+            "/confinement/require_guards",
+            "true",
+        ),
+        (
+            "execution: { mode: local_only }",
+            "local_only",
+            "/confinement/execution_mode",
+            "\"local_only\"",
+        ),
+        (
+            "sandbox: { protect: [notes.md] }",
+            "every project keeps, notes.md",
+            "/confinement/hide/0",
+            "\".env*\"",
+        ),
+    ] {
+        let world = World::new(&[(FILE, keys)]);
+        let ran = world.forge(&["--trust", "check"]);
+        let text = &ran.code(0).stdout;
+        assert!(text.contains(shown), "{keys}: no {shown:?} in\n{text}");
+        let json = world.forge(&["--trust", "--json", "check"]).stdout;
+        let object: Value = serde_json::from_str(&json).unwrap();
+        let found = object.pointer(at).map(ToString::to_string);
+        assert_eq!(found.as_deref(), Some(value), "{keys}");
+    }
+    // And nothing of it where nobody says anything.
+    let plain = World::new(&[(FILE, "name: p\n")]).forge(&["check"]).stdout;
+    assert!(
+        !plain.contains("file rules") && plain.contains("closed"),
+        "{plain}"
+    );
 }

@@ -78,7 +78,7 @@ fn the_decision_and_where_it_is_made() {
             &["/data/x", "--write"],
             "block at golem-forge.config.yaml:3:31",
         ),
-        (&["/data/x"], "ask at -"),
+        (&["/data/x"], "ask at golem-forge.config.yaml:7:40"),
         (
             &["data/../ws/a.md", "--write"],
             "allow at golem-forge.config.yaml:4:5",
@@ -131,7 +131,7 @@ fn the_decision_and_where_it_is_made() {
         ),
         // Tools.
         (&["write_file"], "allow at -"),
-        (&["read_file"], "ask at -"),
+        (&["read_file"], "ask at golem-forge.config.yaml:7:40"),
         (&["shell"], "allow at -"),
         // Commands: a rule, the default, a line of several.
         (
@@ -198,6 +198,9 @@ fn people_see_the_whole_way_down() {
       the project  allow  write in /ws is `preApproved`           golem-forge.config.yaml:4:5
       main         allow  write in /ws is `preApproved`           golem-forge.config.yaml:4:5
       fmt          block  Zone 'ws' is read-only for this worker  workers/fmt.worker:4:38      narrower: no data, ws rw → ro, cache not used, network off, 1 shell rule of its own
+
+    held to
+      file rules  files with further names: read only
     "#);
     let ran = world().forge(&["--trust", "explain", "--", "git", "push"]);
     let first: Vec<&str> = ran.stdout.lines().take(3).collect();
@@ -405,6 +408,16 @@ fn programs_are_explained_as_the_tool_meets_them() {
       the project  ask    default: ask                                            golem-forge.config.yaml:1:1
       main         ask    default: ask                                            golem-forge.config.yaml:1:1
       less         block  `echo`: it is not among the programs that may run here  workers/less.worker:3:10     narrower: no cache, no workspace
+
+    held to
+      network       off
+      unix sockets  closed
+      environment   forge's own variables only
+      git           repositories are files like others
+      survivors     ended with their command
+      required      nothing: without an OS sandbox each command is asked of a person
+      runner        prefer_local
+      limits        timeout_s_default 30, max_stdout_bytes 262144, max_stderr_bytes 65536, max_file_write_bytes 10485760, max_turns 50, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     "#);
     let check = world.forge(&["check"]);
     check.code(0);
@@ -427,4 +440,81 @@ fn what_is_explained_is_what_is_met() {
         );
         assert!(ran.stdout.contains(met), "{command}: {}", ran.stdout);
     }
+}
+
+/// Names, tools, risks and modes: whoever decides is named with file and line, the person's own
+/// file included.
+#[test]
+fn what_decides_is_named_with_its_line() {
+    let world = World::new(&[(
+        FILE,
+        "\
+sandbox:
+  protect:
+    - notes.md
+    - ledger/*.csv
+  hide: [secret, diary/]
+  zones:
+    ws: { path: ws, approval: { write: preApproved } }
+approval:
+  require_user_permission: { write_file: true }
+  require_user_permission_by_risk: { writes_workspace: false }
+",
+    )]);
+    for (args, expected) in [
+        (
+            &["/ws/notes.md", "--write"][..],
+            "block at golem-forge.config.yaml:3:7",
+        ),
+        (
+            &["/ws/a/notes.md", "--delete"],
+            "block at golem-forge.config.yaml:3:7",
+        ),
+        (
+            &["/ws/ledger/a.csv", "--write"],
+            "block at golem-forge.config.yaml:4:7",
+        ),
+        (&["/ws/secret"], "block at golem-forge.config.yaml:5:10"),
+        (
+            &["/ws/diary/today"],
+            "block at golem-forge.config.yaml:5:18",
+        ),
+        // Built in.
+        (&["/ws/.git/hooks/x", "--write"], "block at -"),
+        (&["/ws/key.pem"], "block at -"),
+        // The tool, the risk.
+        (&["/ws/a", "--write"], "ask at golem-forge.config.yaml:9:30"),
+        (&["write_file"], "ask at golem-forge.config.yaml:9:30"),
+        (&["edit_file"], "allow at -"),
+    ] {
+        assert_eq!(explained(&world, args), expected, "{args:?}");
+    }
+    let ran = world.forge(&["explain", "/ws/.env"]);
+    insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
+    read /ws/.env for the project: block
+      the name is hidden (`sandbox.hide`): it is shown as absent
+      the name is `.env*`, which every project keeps (`sandbox.hide`)
+    "#);
+    let ran = world.forge(&["explain", "/ws/notes.md", "--write"]);
+    insta::assert_snapshot!(ran.code(0).stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
+    write /ws/notes.md for the project: block
+      Cannot write to '/ws/notes.md': path is read-only, because 'notes.md' is a protected name.  (golem-forge.config.yaml:3:7)
+      the name is `notes.md` of `sandbox.protect`
+    "#);
+
+    let own = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&own).unwrap();
+    let limits = "approval:\n  require_user_permission: { read_file: true }\n";
+    std::fs::write(own.join("config.yaml"), limits).unwrap();
+    let said = explained(&world, &["/ws/a"]);
+    assert!(
+        said.starts_with("ask at ") && said.ends_with("config.yaml:2:30"),
+        "{said}"
+    );
+    std::fs::write(own.join("config.yaml"), "approval:\n  mode: manual\n").unwrap();
+    let said = explained(&world, &["edit_file"]);
+    assert!(
+        said.starts_with("ask at ") && said.ends_with("config.yaml:2:9"),
+        "{said}"
+    );
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
-use crate::syntax::text::Origin;
+use crate::syntax::text::{Origin, Place};
 
 /// What one word of a command is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,8 +192,8 @@ pub(crate) struct RuleList {
 pub struct Programs {
     pub(crate) allow: Option<Vec<String>>,
     pub(crate) deny: Vec<String>,
-    pub(crate) allow_at: Option<Origin>,
-    pub(crate) deny_at: Option<Origin>,
+    pub(crate) allow_at: Place,
+    pub(crate) deny_at: Place,
 }
 
 impl Programs {
@@ -212,13 +212,13 @@ impl Programs {
     /// Where `allow` stands.
     #[must_use]
     pub fn allow_at(&self) -> Option<&Origin> {
-        self.allow_at.as_ref()
+        self.allow_at.origin()
     }
 
     /// Where `deny` stands.
     #[must_use]
     pub fn deny_at(&self) -> Option<&Origin> {
-        self.deny_at.as_ref()
+        self.deny_at.origin()
     }
 
     fn say_something(&self) -> bool {

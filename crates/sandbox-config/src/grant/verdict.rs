@@ -1,7 +1,9 @@
 //! Consent: what may happen unasked, what is asked, what never happens. Capability (may the mount
 //! be written at all) is a different axis; the stricter of the two holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use crate::syntax::text::{Origin, Place};
 
 /// What happens when a worker wants something. Ordered by strictness, so the meet is `max`.
 ///
@@ -262,12 +264,19 @@ impl std::fmt::Display for ApprovalMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub(crate) mode: ApprovalMode,
-    /// true = a person is asked.
-    pub(crate) by_risk: BTreeMap<Risk, bool>,
-    pub(crate) by_tool: BTreeMap<String, bool>,
+    pub(crate) mode_at: Place,
+    pub(crate) by_risk: BTreeMap<Risk, Asks>,
+    pub(crate) by_tool: BTreeMap<String, Asks>,
     pub(crate) timeout_s: u64,
     /// What the person's own file asks for, whatever the project says.
     pub(crate) floor: Floor,
+}
+
+/// Whether a person is asked, and where that stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asks {
+    pub(crate) person: bool,
+    pub(crate) at: Place,
 }
 
 /// The strictness that nothing lifts.
@@ -275,14 +284,16 @@ pub struct Approval {
 pub(crate) struct Floor {
     manual: bool,
     deny: bool,
-    tools: BTreeSet<String>,
-    risks: BTreeSet<Risk>,
+    mode_at: Place,
+    tools: BTreeMap<String, Place>,
+    risks: BTreeMap<Risk, Place>,
 }
 
 impl Default for Approval {
     fn default() -> Approval {
         Approval {
             mode: ApprovalMode::Tool,
+            mode_at: Place::default(),
             by_risk: BTreeMap::new(),
             by_tool: BTreeMap::new(),
             timeout_s: 300,
@@ -298,6 +309,12 @@ impl Approval {
         self.mode
     }
 
+    /// Where the mode is said; none: it is the default.
+    #[must_use]
+    pub fn mode_at(&self) -> Option<&Origin> {
+        self.mode_at.origin()
+    }
+
     /// Seconds after which a question that nobody answered counts as no.
     #[must_use]
     pub fn timeout_s(&self) -> u64 {
@@ -307,13 +324,47 @@ impl Approval {
     /// What the project says about a risk, if it says anything.
     #[must_use]
     pub fn for_risk(&self, risk: Risk) -> Option<Verdict> {
-        self.by_risk.get(&risk).copied().map(asked)
+        self.by_risk.get(&risk).map(|asks| asked(asks.person))
     }
 
     /// What the project says about one tool, if it says anything.
     #[must_use]
     pub fn for_tool(&self, tool: &str) -> Option<Verdict> {
-        self.by_tool.get(tool).copied().map(asked)
+        self.by_tool.get(tool).map(|asks| asked(asks.person))
+    }
+
+    /// The key that [`Approval::tool`] rests on, and where it stands; none: nobody has said
+    /// anything about the tool or its risk.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "approval: { require_user_permission: { write_file: true } }\n").unwrap();
+    /// use sandbox_config::{load, Risk, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let approval = project.ceiling().approval();
+    /// let (key, at) = approval.tool_at("write_file", Risk::WritesWorkspace).unwrap();
+    /// assert_eq!(key, "approval.require_user_permission.write_file");
+    /// assert_eq!(at.unwrap().line(), 1);
+    /// assert!(approval.tool_at("read_file", Risk::ReadOnly).is_none());
+    /// ```
+    #[must_use]
+    pub fn tool_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&Origin>)> {
+        let by_tool = self.by_tool.get(tool).map(|asks| (tool_key(tool), asks));
+        let said = by_tool.or_else(|| Some((risk_key(risk), self.by_risk.get(&risk)?)));
+        said.map(|(key, asks)| (key, asks.at.origin()))
+    }
+
+    /// The same for what the person's own file asks for, whatever the project says.
+    #[must_use]
+    pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&Origin>)> {
+        let tool_place = self.floor.tools.get(tool).map(|at| (tool_key(tool), at));
+        let place = tool_place.or_else(|| Some((risk_key(risk), self.floor.risks.get(&risk)?)));
+        let mode = || {
+            (self.floor.manual || self.floor.deny)
+                .then(|| ("approval.mode".to_owned(), &self.floor.mode_at))
+        };
+        place.or_else(mode).map(|(key, at)| (key, at.origin()))
     }
 
     /// The tool axis, before the mode: override, else risk, else what the tool itself says
@@ -330,7 +381,7 @@ impl Approval {
     /// What holds whatever a rule or a mode says: the person's own file may want to be asked.
     #[must_use]
     pub fn least(&self, tool: &str, risk: Risk) -> Verdict {
-        if self.floor.tools.contains(tool) || self.floor.risks.contains(&risk) {
+        if self.floor.tools.contains_key(tool) || self.floor.risks.contains_key(&risk) {
             Verdict::Ask
         } else {
             Verdict::Allow
@@ -363,12 +414,23 @@ impl Approval {
             ApprovalMode::Manual => self.floor.manual = true,
             ApprovalMode::Deny => self.floor.deny = true,
         }
-        let asked = own.by_tool.iter().filter(|(_, asks)| **asks);
-        self.floor.tools.extend(asked.map(|(tool, _)| tool.clone()));
-        let asked = own.by_risk.iter().filter(|(_, asks)| **asks);
-        self.floor.risks.extend(asked.map(|(risk, _)| *risk));
+        self.floor.mode_at = own.mode_at.clone();
+        let tools = own.by_tool.iter().filter(|(_, asks)| asks.person);
+        let tools = tools.map(|(tool, asks)| (tool.clone(), asks.at.clone()));
+        self.floor.tools.extend(tools);
+        let risks = own.by_risk.iter().filter(|(_, asks)| asks.person);
+        let risks = risks.map(|(risk, asks)| (*risk, asks.at.clone()));
+        self.floor.risks.extend(risks);
         self
     }
+}
+
+fn tool_key(tool: &str) -> String {
+    format!("approval.require_user_permission.{tool}")
+}
+
+fn risk_key(risk: Risk) -> String {
+    format!("approval.require_user_permission_by_risk.{risk}")
 }
 
 fn asked(person: bool) -> Verdict {
@@ -397,9 +459,13 @@ mod tests {
     fn override_beats_risk_beats_tool_beats_default() {
         let mut approval = Approval::default();
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Allow);
-        approval.by_risk.insert(Risk::Exec, true);
+        let asks = |person| Asks {
+            person,
+            at: Place::default(),
+        };
+        approval.by_risk.insert(Risk::Exec, asks(true));
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Ask);
-        approval.by_tool.insert("t".into(), false);
+        approval.by_tool.insert("t".into(), asks(false));
         assert_eq!(approval.tool("t", Risk::Exec, Some(true)), Verdict::Allow);
     }
 }

@@ -6,14 +6,14 @@ use crate::front::named::VERDICTS;
 use crate::grant::Environment;
 use crate::grant::limits::Limits;
 use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules, example_words};
-use crate::grant::verdict::{Approval, ApprovalMode, Risk, Verdict};
+use crate::grant::verdict::{Approval, ApprovalMode, Asks, Risk, Verdict};
 use crate::project::hooks::is_hook;
 use crate::project::walk::Walk;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
-use crate::syntax::text::Origin;
+use crate::syntax::text::{Origin, Place};
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// `limits`, over what holds without it.
@@ -78,6 +78,7 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
             ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => true,
         };
         approval.mode = if agreed { mode } else { ApprovalMode::Tool };
+        approval.mode_at = Place::at(&entry.node.span);
     }
     if let Some(seconds) = section.count(&mut walk.reports, "timeout_s") {
         approval.timeout_s = seconds;
@@ -92,7 +93,10 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
         );
         let key = format!("approval.require_user_permission.{name}");
         if asks || unasked(walk, &key, &entry.node) {
-            approval.by_tool.insert(name.to_owned(), asks);
+            let at = Place::at(&entry.key_span);
+            approval
+                .by_tool
+                .insert(name.to_owned(), Asks { person: asks, at });
         }
     }
     for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
@@ -112,7 +116,8 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
         // What is unasked anyway needs nobody's yes.
         let harmless = asks || risk.safe_default() == Verdict::Allow;
         if harmless || unasked(walk, &key, &entry.node) {
-            approval.by_risk.insert(risk, asks);
+            let at = Place::at(&entry.key_span);
+            approval.by_risk.insert(risk, Asks { person: asks, at });
         }
     }
     approval
@@ -251,7 +256,10 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
         }
         Some(names)
     };
-    let at = |key| section.get(key).map(|entry| entry.key_span.origin());
+    let at = |key| {
+        let entry = section.get(key);
+        entry.map_or_else(Place::default, |entry| Place::at(&entry.key_span))
+    };
     Programs {
         allow: read("allow"),
         deny: read("deny").unwrap_or_default(),

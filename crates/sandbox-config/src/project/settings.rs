@@ -152,6 +152,29 @@ impl Settings {
         })
     }
 
+    /// Where one item of a list stands; none: it is built in, or not in the list.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "sandbox:\n  protect:\n    - notes.md\n").unwrap();
+    /// use sandbox_config::{load, Sources};
+    /// let settings = load(&Sources::new(dir.path())).unwrap().settings();
+    /// let place = |name| settings.item_at("sandbox.protect", name);
+    /// assert_eq!(place("notes.md").unwrap().line(), 3);
+    /// assert_eq!(place(".git/hooks"), None);
+    /// ```
+    #[must_use]
+    pub fn item_at(&self, key: &str, item: &str) -> Option<Origin> {
+        let parts: Vec<&str> = key.split('.').collect();
+        let Value::List(items) = &find(&self.root, None, &parts)?.value else {
+            return None;
+        };
+        let of = |node: &&Node| matches!(&node.value, Value::Str(text) if text == item);
+        let found = origin(&items.iter().find(of)?.span);
+        found.name().is_some().then_some(found)
+    }
+
     /// The keys that nobody has agreed to, and that count for nothing therefore.
     #[must_use]
     pub fn ignored(&self) -> &[WideningKey] {

@@ -75,6 +75,35 @@ impl PartialEq for Origin {
 
 impl Eq for Origin {}
 
+/// Where something stands. No part of what it says: whatever is said is the same wherever it
+/// stands.
+#[derive(Clone, Default)]
+pub(crate) struct Place(pub(crate) Option<Origin>);
+
+impl Place {
+    pub(crate) fn at(span: &Span) -> Place {
+        Place(Some(span.origin()))
+    }
+
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.0.as_ref()
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Place) -> bool {
+        true
+    }
+}
+
+impl Eq for Place {}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("_")
+    }
+}
+
 impl Origin {
     /// The origin of a value that nobody wrote.
     #[must_use]
