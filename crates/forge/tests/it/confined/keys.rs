@@ -180,10 +180,7 @@ fn rows() -> Vec<Flip> {
             without: "shell: { default: ask }",
             with: "shell: { default: ask }\nlimits: { max_stdout_kb: 1 }",
             args: LOUD,
-            then: [
-                (0, r#""truncated":false"#),
-                (0, "[cut here: "),
-            ],
+            then: [(0, r#""truncated":false"#), (0, "[cut here: ")],
         },
         Flip {
             key: "limits.max_stderr_kb",
