@@ -11,6 +11,14 @@ mod read;
 mod record;
 mod verify;
 
+/// The JSON Schema (draft 2020-12) of one line of the log.
+///
+/// ```
+/// let schema: serde_json::Value = serde_json::from_str(forge_tools::audit::SCHEMA).unwrap();
+/// assert_eq!(schema["$defs"]["begin"]["properties"]["format"]["const"], 1);
+/// ```
+pub const SCHEMA: &str = include_str!("schema.json");
+
 pub use line::{MAX_LINE_BYTES, segment_name};
 pub use log::{AuditLog, LogOptions, Sealed, Tally};
 pub use read::{LineReader, RawLine};

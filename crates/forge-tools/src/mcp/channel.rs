@@ -25,6 +25,11 @@ const WAIT: Duration = Duration::from_secs(45);
 /// what is not seen whole cannot be agreed to.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 
+/// Who answered, in the record of a call, where the client refused sooner than a person can read.
+///
+/// Some clients declare that they can ask and refuse by themselves.
+pub const REFUSED_AT_ONCE: &str = "the client, at once";
+
 /// The one form in a result that asks for input.
 const FORM: &str = "approval";
 
@@ -212,7 +217,7 @@ impl Channel {
                 self.questions.note_refusal(hasty);
                 if hasty {
                     Answer::Deny {
-                        by: "the client, at once".to_owned(),
+                        by: REFUSED_AT_ONCE.to_owned(),
                         reason: Some(
                             "the client program refused at once, so perhaps nobody saw the question"
                                 .to_owned(),

@@ -31,6 +31,7 @@ use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::toolbox::Toolbox;
+pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
 pub use http::{HttpListener, HttpToken, serve_http};
