@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
+use crate::install::{Client, Scope};
 use crate::listen::Place;
 
 /// Tools for AI workers, fenced.
@@ -42,7 +43,7 @@ impl Cli {
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Start here instead of in the working directory.
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    #[arg(id = "start", short = 'C', value_name = "DIR", global = true)]
     pub(crate) directory: Option<PathBuf>,
     /// Read this project file instead of looking for one.
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "no_config")]
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Empty the ephemeral zones.
     Clean(Clean),
+    /// Print what completes forge's command line in a shell.
+    Completions(Completions),
     /// Show what holds, key by key, and who said it.
     Config(Config),
     /// Say what this machine can enforce, and how to get what is missing.
@@ -93,11 +96,13 @@ pub(crate) enum Command {
     Init(Init),
     /// Show the runs that are kept: what was asked, what was decided and why.
     Log(Log),
+    /// Write the manual pages into a directory.
+    Man(Man),
     /// Serve the tools to any MCP client, on standard input and output.
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
     Run(Run),
-    /// Print the JSON Schema of project or worker files.
+    /// Print the JSON Schema of project or worker files, or of audit records.
     Schema(Schema),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
@@ -195,6 +200,33 @@ pub(crate) struct Clean {
     /// The directory that is meant, where `sandbox.root` is not `.sandbox`.
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) root: Option<std::path::PathBuf>,
+}
+
+/// `forge completions`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge completions bash > ~/.local/share/bash-completion/completions/forge
+  forge completions zsh > ~/.zfunc/_forge
+  forge completions fish > ~/.config/fish/completions/forge.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `forge man`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge man ~/.local/share/man/man1
+
+One page a command, forge.1 and forge-COMMAND.1. The directory is made if it is not there;
+pages of these names in it are replaced.")]
+pub(crate) struct Man {
+    /// Where the pages go.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 /// `forge explain`
@@ -333,7 +365,12 @@ Examples:
 Examples:
   forge doctor
   forge doctor --prove
+  forge doctor --mcp
   forge doctor --json
+
+With --mcp the server is started as a client starts it, with the settings that `forge mcp
+install` writes: both eras of the protocol, the list of tools, one call that reads. The exit
+code is 0 if it works, whatever is warned of, and 1 if it does not.
 
 With --prove the exit code is 0 if everything held, and 6 if something got through
 or nothing could be proved.")]
@@ -341,6 +378,9 @@ pub(crate) struct Doctor {
     /// Try to break each promise from inside, as a command of this project would.
     #[arg(long)]
     pub(crate) prove: bool,
+    /// Say whether an MCP client can use this project, and what to look out for.
+    #[arg(long, conflicts_with = "prove")]
+    pub(crate) mcp: bool,
 }
 
 /// A mechanism that `exec` can be told to use.
@@ -540,16 +580,22 @@ pub(crate) enum LogFormat {
 
 /// `forge mcp`
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   forge mcp
   forge -C ~/project mcp --worker reader
   forge mcp --http 127.0.0.1:8123
   forge mcp --http unix:/run/user/1000/forge.sock
+  forge mcp install codex
 
 A project file that does not validate still starts the server; every call then
-answers with the mistake.")]
+answers with the mistake."
+)]
 pub(crate) struct Mcp {
+    #[command(subcommand)]
+    pub(crate) action: Option<McpAction>,
     /// Serve what this worker holds instead of what the entry worker holds.
     #[arg(long, value_name = "WORKER")]
     pub(crate) worker: Option<String>,
@@ -560,6 +606,52 @@ pub(crate) struct Mcp {
     /// Unix socket (unix:PATH), to this user.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<Place>,
+}
+
+/// What to do beside serving.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpAction {
+    /// Print, or with --write put into its settings, what a client needs to start this server.
+    Install(Install),
+}
+
+/// `forge mcp install`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge mcp install claude
+  forge mcp install codex --write
+  forge mcp install zed --worker reader --name forge-reader --write
+
+The server is started for the project of this directory, from wherever the client runs it;
+-C, --config, -c and --sandbox-root are kept. With --write the settings are replaced as a
+whole, everything else in them stays as it was, and the difference is printed. Settings that
+do not parse, and links, are left alone.")]
+pub(crate) struct Install {
+    /// The client.
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: Client,
+    /// Put it into the client's settings.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Whose settings; which is usual differs by client.
+    #[arg(long, value_name = "SCOPE", conflicts_with = "file")]
+    pub(crate) scope: Option<Scope>,
+    /// These settings instead of where the client keeps them by default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// What the client calls the server.
+    #[arg(long, value_name = "NAME", default_value = "forge")]
+    pub(crate) name: String,
+    /// Put it in the place of another server of that name.
+    #[arg(long, requires = "write")]
+    pub(crate) replace: bool,
+    /// Serve what this worker holds instead of what the entry worker holds.
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+    /// Who answers, where the client cannot ask its user.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) approver: Option<ApproverName>,
 }
 
 /// Who stands in for a terminal.
@@ -598,6 +690,8 @@ pub(crate) struct Run {
 /// A kind of file that has a schema.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum SchemaOf {
+    /// One line of an audit log.
+    Audit,
     /// golem-forge.config.yaml
     Config,
     /// The front matter of *.worker files.

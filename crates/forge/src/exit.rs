@@ -1,5 +1,6 @@
 //! Exit codes: a contract, one enum. `forge help` prints the same table.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sandbox_config::Diagnostics;
@@ -96,6 +97,15 @@ pub(crate) struct Failure {
     hint: Option<String>,
     diagnostics: Option<Diagnostics>,
     is_silent: bool,
+    /// In a file that is not the configuration's.
+    place: Option<Box<Place>>,
+}
+
+#[derive(Debug)]
+struct Place {
+    file: PathBuf,
+    line: usize,
+    column: usize,
 }
 
 impl Failure {
@@ -109,6 +119,7 @@ impl Failure {
             hint: None,
             diagnostics: None,
             is_silent: false,
+            place: None,
         }
     }
 
@@ -131,6 +142,16 @@ impl Failure {
     /// What to try.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Where in a file it is, for programs.
+    pub(crate) fn at(mut self, file: &Path, line: usize, column: usize) -> Self {
+        self.place = Some(Box::new(Place {
+            file: file.to_owned(),
+            line,
+            column,
+        }));
         self
     }
 
@@ -188,7 +209,9 @@ impl Failure {
             (None, true) => say(json!({"error": {
                 "code": self.code,
                 "message": self.message,
-                "file": null, "line": null, "column": null,
+                "file": self.place.as_ref().map(|place| place.file.to_string_lossy()),
+                "line": self.place.as_ref().map(|place| place.line),
+                "column": self.place.as_ref().map(|place| place.column),
                 "help": self.hint,
             }})),
             (Some(diagnostics), false) => say(visible_lines(&diagnostics.to_string())),
@@ -212,6 +235,7 @@ impl From<Diagnostics> for Failure {
             hint: None,
             diagnostics: Some(diagnostics),
             is_silent: false,
+            place: None,
         }
     }
 }

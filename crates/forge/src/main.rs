@@ -12,6 +12,7 @@ mod empty;
 mod exit;
 mod findings;
 mod gather;
+mod install;
 mod listen;
 mod prompt;
 mod queue;
@@ -38,6 +39,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
         cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),
+        cli::Command::Completions(args) => commands::pages::completions(args),
         cli::Command::Config(args) => commands::config::run(&cli.global, args, &ambient),
         cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
@@ -45,7 +47,13 @@ fn main() -> std::process::ExitCode {
         cli::Command::Help(args) => commands::help::run(args),
         cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
         cli::Command::Log(args) => commands::log::run(&cli.global, args, &ambient),
-        cli::Command::Mcp(args) => commands::mcp::run(&cli.global, args, &ambient),
+        cli::Command::Man(args) => commands::pages::man(&cli.global, args),
+        cli::Command::Mcp(args) => match &args.action {
+            None => commands::mcp::run(&cli.global, args, &ambient),
+            Some(cli::McpAction::Install(args)) => {
+                commands::install::run(&cli.global, args, &ambient)
+            }
+        },
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),

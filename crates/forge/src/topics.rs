@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 36] = [
+const CODES: [(&str, &str); 40] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -26,6 +26,15 @@ const CODES: [(&str, &str); 36] = [
         "approval.unanswered",
         "a call needed an approval that nobody could give",
     ),
+    (
+        "client.exists",
+        "a client's settings hold another server of that name",
+    ),
+    (
+        "client.file",
+        "a client's settings cannot be read or written",
+    ),
+    ("client.syntax", "a client's settings do not parse"),
     (
         "clean.incomplete",
         "some of what is ephemeral could not be removed",
@@ -51,6 +60,7 @@ const CODES: [(&str, &str); 36] = [
     ("log.run", "no run of that name, or more than one"),
     ("log.unreadable", "an audit log cannot be read"),
     ("mcp", "the MCP connection failed"),
+    ("man", "the manual pages could not be written"),
     (
         "model.incompatible",
         "a worker that does not run on this model",

@@ -14,6 +14,9 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 
 pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<Exit, Failure> {
+    if args.mcp {
+        return super::doctor_mcp::run(global, ambient);
+    }
     // How it is now, also for the next command.
     Support::forget();
     let support = Support::detect();

@@ -1,4 +1,5 @@
-//! `forge schema`: the JSON Schemas of project and worker files, for editors and other programs.
+//! `forge schema`: the JSON Schemas of project and worker files and of audit records, for editors
+//! and other programs.
 
 use std::io::Write as _;
 
@@ -9,6 +10,7 @@ use crate::exit::{Exit, Failure};
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let text = match args.of {
+        SchemaOf::Audit => forge_tools::audit::SCHEMA.to_owned(),
         SchemaOf::Config => schema::project(),
         SchemaOf::Worker => schema::worker(),
     };

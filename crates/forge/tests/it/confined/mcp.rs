@@ -25,6 +25,10 @@ struct Client {
 
 impl Client {
     fn start(world: &World, args: &[&str]) -> Self {
+        Client::opening(world, args, json!({}))
+    }
+
+    fn opening(world: &World, args: &[&str], capabilities: Value) -> Self {
         let mut child = world
             .command(forge_program(), args)
             .stdin(Stdio::piped())
@@ -51,7 +55,7 @@ impl Client {
             "initialize",
             json!({
                 "protocolVersion": "2025-06-18",
-                "capabilities": {},
+                "capabilities": capabilities,
                 "clientInfo": {"name": "test", "version": "1"},
             }),
         );
@@ -229,6 +233,42 @@ fn a_configuration_that_changes_is_followed() {
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     let gone = read(&mut client);
     assert_eq!(gone["structuredContent"]["code"], "OUTSIDE_SANDBOX");
+    assert_eq!(client.end(), 0);
+}
+
+/// Directories come from the configuration alone: whatever a client names as its roots is neither
+/// asked for nor believed.
+#[test]
+fn roots_of_a_client_are_nobodys_mounts() {
+    let world = World::new(&[(FILE, PROJECT), ("data/a.md", "text")]);
+    let secret = world.outside().join("home/secret.md");
+    std::fs::write(&secret, "secret").unwrap();
+    let root = format!("file://{}", secret.parent().unwrap().display());
+    let mut client = Client::opening(
+        &world,
+        &["mcp"],
+        json!({"roots": {"listChanged": true}, "sampling": {}}),
+    );
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    let tools = client.ask("tools/list", json!({}));
+    let meta = json!({"roots": [{"uri": root, "name": "home"}]});
+    for path in [secret.to_str().unwrap(), &root, "/home/secret.md"] {
+        // Every line that comes is an answer: `ask` would stumble over a `roots/list`.
+        let params = json!({
+            "name": "read_file", "arguments": {"path": path}, "_meta": meta, "roots": meta["roots"],
+        });
+        let read = client.ask("tools/call", params);
+        assert_eq!(read["result"]["isError"], true, "{read}");
+        assert!(!read.to_string().contains("\"secret\""), "{read}");
+    }
+    let top = client.call("list_files", json!({"path": "/"}));
+    let text = top["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text.lines().collect::<Vec<_>>(), ["data/", "workspace/"]);
+    // The list is that of a client which named none.
+    let mut plain = Client::start(&world, &["mcp"]);
+    let same = plain.ask("tools/list", json!({}));
+    assert_eq!(same["result"], tools["result"]);
+    assert_eq!(plain.end(), 0);
     assert_eq!(client.end(), 0);
 }
 

@@ -2,6 +2,7 @@
 //! these tests are for Linux: elsewhere each command would be refused.
 
 mod calls;
+mod doctor_mcp;
 mod example;
 mod exec;
 mod fronts;
@@ -10,6 +11,7 @@ mod isolation;
 mod keys;
 mod mcp;
 mod parts;
+mod records;
 mod stopping;
 
 use std::path::PathBuf;

@@ -1,0 +1,219 @@
+//! `forge mcp install`: what a client has to be told to start our server, printed or written to
+//! its settings.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Install};
+use crate::exit::{Exit, Failure};
+use crate::install::{
+    Client, EditError, Edited, Entry, Place, Places, Scope, Server, Target, TargetError, absolute,
+    edit, start,
+};
+use crate::stderr::say;
+use crate::visible::{visible, visible_lines, visible_path};
+
+pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<Exit, Failure> {
+    let start = start(global)?;
+    let server = Server::here(
+        global,
+        ambient,
+        &args.name,
+        args.worker.as_deref(),
+        args.approver,
+    )?;
+    let entry = Entry::new(args.client, &server);
+    let scope = args.scope.unwrap_or(args.client.usual_scope());
+    let target = target(args, scope, &start, ambient)?;
+    let path = target.path();
+    let alone = alone(args.client, &entry)?;
+    let mut facts = json!({
+        "client": args.client.word(),
+        "name": server.name,
+        "scope": args.file.is_none().then_some(scope.word()),
+        "format": args.client.format().word(),
+        "file": path.to_string_lossy(),
+        "entry": entry.value(),
+        "text": alone,
+        "command": own_command(args.client, &server),
+        "state": "shown",
+        "diff": null,
+    });
+    if !args.write {
+        hints(global, args, &server, &path);
+        return print(global, &facts, alone.trim_end());
+    }
+    let unusable = |error| not_used(&path, error);
+    let found = target.read().map_err(unusable)?;
+    let old = found.as_ref().map(|found| found.text.as_str());
+    let new = match edit(args.client.format(), old, &entry, args.replace) {
+        Err(error) => return Err(not_edited(&path, &server.name, error)),
+        Ok(Edited::Unchanged) => {
+            facts["state"] = json!("unchanged");
+            let text = format!(
+                "unchanged: {}: `{}` is there already",
+                visible_path(&path),
+                server.name
+            );
+            return print(global, &facts, &text);
+        }
+        Ok(Edited::New(new)) => new,
+    };
+    target.write(found.as_ref(), &new).map_err(unusable)?;
+    let diff = diff(&path, old, &new);
+    facts["state"] = json!("written");
+    facts["diff"] = json!(diff);
+    if scope == Scope::Project && args.file.is_none() && !global.quiet {
+        say("note: the file is in the project, and names directories of this machine");
+    }
+    let text = format!("written: {}\n{}", visible_path(&path), visible_lines(&diff));
+    print(global, &facts, text.trim_end())
+}
+
+/// Only the lines that change: those around them may hold others' keys.
+fn diff(path: &Path, old: Option<&str>, new: &str) -> String {
+    let path = path.to_string_lossy();
+    let from = old.map_or("(new file)", |_| &*path);
+    similar::TextDiff::from_lines(old.unwrap_or_default(), new)
+        .unified_diff()
+        .context_radius(0)
+        .header(from, &path)
+        .to_string()
+}
+
+fn print(global: &Global, facts: &Value, text: &str) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    match global.json {
+        true => writeln!(out, "{facts}"),
+        false => writeln!(out, "{text}"),
+    }
+    .map_err(Failure::stdout)?;
+    Ok(Exit::Done)
+}
+
+fn target(
+    args: &Install,
+    scope: Scope,
+    start: &Path,
+    ambient: &Ambient,
+) -> Result<Target, Failure> {
+    let place = match &args.file {
+        Some(file) => {
+            let file = absolute(&start.join(file))?;
+            let name = file.file_name().map(PathBuf::from);
+            name.zip(file.parent()).map(|(below, base)| Place {
+                base: base.to_owned(),
+                below,
+            })
+        }
+        None => {
+            let places = Places::here(ambient.home.as_deref(), &ambient.env);
+            args.client.place(scope, start, &places)
+        }
+    };
+    place
+        .and_then(|place| Target::new(place, scope))
+        .ok_or_else(|| {
+            Failure::usage(format!(
+                "{} has no settings of scope {} here",
+                args.client.word(),
+                scope.word()
+            ))
+            .hint("another --scope, or --file FILE")
+        })
+}
+
+/// The entry as it stands in a file of its own.
+fn alone(client: Client, entry: &Entry) -> Result<String, Failure> {
+    match edit(client.format(), None, entry, false) {
+        Ok(Edited::New(text)) => Ok(text),
+        Ok(Edited::Unchanged) | Err(_) => Err(Failure::new(
+            Exit::Negative,
+            "client.file",
+            "the entry cannot be written in this format",
+        )),
+    }
+}
+
+fn own_command(client: Client, server: &Server) -> Option<Vec<String>> {
+    // Its own way of passing variables differs, so it is left to the file.
+    if !server.env.is_empty() {
+        return None;
+    }
+    let mut words = client.own_command(&server.name)?;
+    words.push(server.program.clone());
+    words.extend(server.arguments.iter().cloned());
+    Some(words)
+}
+
+fn hints(global: &Global, args: &Install, server: &Server, path: &Path) {
+    if global.quiet {
+        return;
+    }
+    say(format_args!(
+        "goes into {}; `--write` puts it there",
+        visible_path(path)
+    ));
+    if let Some(words) = own_command(args.client, server) {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        say(format_args!("or: {}", visible(&words.join(" "))));
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn not_used(path: &Path, error: TargetError) -> Failure {
+    let shown = visible_path(path);
+    let failure = |message: String| Failure::new(Exit::Negative, "client.file", message);
+    match error {
+        TargetError::Link { at, to } => failure(format!(
+            "{} is a link to {}, and was left alone",
+            visible_path(&at),
+            visible_path(&to)
+        ))
+        .hint("if that is the file you mean, say so: `--file` with its own path"),
+        TargetError::Changed => {
+            failure(format!("{shown} was changed meanwhile, and left alone")).hint("run it again")
+        }
+        TargetError::Io(error) => {
+            failure(format!("{shown}: {error}")).hint("without `--write` the settings are printed")
+        }
+    }
+}
+
+fn not_edited(path: &Path, name: &str, error: EditError) -> Failure {
+    let shown = visible_path(path);
+    match error {
+        EditError::Syntax {
+            line,
+            column,
+            message,
+        } => Failure::new(
+            Exit::Usage,
+            "client.syntax",
+            format!("{shown}:{line}:{column}: {message}"),
+        )
+        .at(path, line, column)
+        .hint("the file was left alone; correct it first"),
+        EditError::Shape(what) => {
+            Failure::new(Exit::Negative, "client.file", format!("{shown}: {what}"))
+                .hint("it was left alone; without `--write` the settings are printed")
+        }
+        EditError::Other(command) => Failure::new(
+            Exit::Negative,
+            "client.exists",
+            format!("{shown}: `{name}` is there already, and starts: {command}"),
+        )
+        .hint("another --name, or --replace to put this one in its place"),
+    }
+}

@@ -1,0 +1,128 @@
+//! One entry into a file that belongs to somebody else. Whatever the format's own editor did, the
+//! outcome is read again: it must say what the file said before and the entry, and for a new entry
+//! every character that was there, in its order. Otherwise nothing is written.
+
+use serde_json::{Map, Value};
+
+use super::clients::Format;
+use super::entry::Entry;
+use super::{json, toml, yaml};
+
+/// What became of the file's text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Edited {
+    /// The entry is there already.
+    Unchanged,
+    /// The text that says it.
+    New(String),
+}
+
+/// Why the file cannot be edited.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum EditError {
+    /// It does not parse.
+    Syntax {
+        line: usize,
+        column: usize,
+        message: String,
+    },
+    /// It parses, and servers cannot be added to it.
+    Shape(String),
+    /// An entry of that name starts something else: its program and arguments.
+    Other(String),
+}
+
+/// The text with the entry. An entry of that name that starts something else is replaced only
+/// where `replace` says so.
+pub(crate) fn edit(
+    format: Format,
+    old: Option<&str>,
+    entry: &Entry,
+    replace: bool,
+) -> Result<Edited, EditError> {
+    // An editor's mark at the beginning is no part of the text, and stays.
+    let (mark, text) = match old {
+        Some(text) => match text.strip_prefix('\u{feff}') {
+            Some(rest) => ("\u{feff}", rest),
+            None => ("", text),
+        },
+        None => ("", ""),
+    };
+    let before = parse(format, text)?;
+    let there = match before.get(entry.section) {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(servers)) => servers.get(&entry.name),
+        Some(_) => {
+            return Err(EditError::Shape(format!(
+                "`{}` in it holds no servers by name",
+                entry.section
+            )));
+        }
+    };
+    match there {
+        Some(there) if entry.is_like(there) => return Ok(Edited::Unchanged),
+        Some(there) if !replace => return Err(EditError::Other(command_line(there))),
+        Some(_) | None => {}
+    }
+    let new = match format {
+        Format::Json => json::edit(text, entry),
+        Format::Toml => toml::edit(text, entry, there.is_some()),
+        Format::Yaml => yaml::edit(text, entry, there.is_some()),
+    };
+    let expected = with(&before, entry);
+    match new {
+        Some(new)
+            if parse(format, &new).is_ok_and(|after| after == expected)
+                && (there.is_some() || keeps(text, &new)) =>
+        {
+            Ok(Edited::New(format!("{mark}{new}")))
+        }
+        Some(_) | None => Err(EditError::Shape(format!(
+            "`{}` in it is written in a way that cannot be added to without touching the rest",
+            entry.section
+        ))),
+    }
+}
+
+fn parse(format: Format, text: &str) -> Result<Value, EditError> {
+    let value = match format {
+        Format::Json => json::parse(text),
+        Format::Toml => toml::parse(text),
+        Format::Yaml => yaml::parse(text),
+    }?;
+    match value {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(value),
+        _ => Err(EditError::Shape("it holds no settings by name".to_owned())),
+    }
+}
+
+fn with(before: &Value, entry: &Entry) -> Value {
+    let mut all = before.as_object().cloned().unwrap_or_default();
+    let mut servers = match all.remove(entry.section) {
+        Some(Value::Object(servers)) => servers,
+        Some(_) | None => Map::new(),
+    };
+    servers.insert(entry.name.clone(), entry.value());
+    all.insert(entry.section.to_owned(), Value::Object(servers));
+    Value::Object(all)
+}
+
+/// Whether every character of `old` that is no white space is in `new`, in the same order.
+fn keeps(old: &str, new: &str) -> bool {
+    let mut rest = new.chars();
+    old.chars()
+        .filter(|c| !c.is_whitespace())
+        .all(|wanted| rest.any(|c| c == wanted))
+}
+
+/// What an entry starts, in a line; nothing else of it, since the rest may hold secrets.
+fn command_line(entry: &Value) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for key in ["command", "cmd", "url"] {
+        words.extend(entry.get(key).and_then(Value::as_str));
+    }
+    let arguments = entry.get("args").and_then(Value::as_array);
+    words.extend(arguments.into_iter().flatten().filter_map(Value::as_str));
+    words.join(" ")
+}

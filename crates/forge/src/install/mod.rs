@@ -1,0 +1,17 @@
+//! The settings of MCP clients: which file, what stands in it (`clients`, `entry`), and how it
+//! gets there without harm to the rest (`edit`, one module a format, and `target`).
+
+mod clients;
+mod edit;
+mod entry;
+mod here;
+mod json;
+mod target;
+mod toml;
+mod yaml;
+
+pub(crate) use clients::{Client, Place, Places, Scope};
+pub(crate) use edit::{EditError, Edited, edit};
+pub(crate) use entry::{Entry, Server};
+pub(crate) use here::{OUR_PLACES, absolute, start};
+pub(crate) use target::{Target, TargetError};

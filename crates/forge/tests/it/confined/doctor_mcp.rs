@@ -1,0 +1,86 @@
+//! `forge doctor --mcp`: whether a client can use this project, and what it says if not.
+
+use serde_json::Value;
+
+use crate::support::{PROJECT, World};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+fn states(facts: &Value, check: &str) -> Vec<String> {
+    let checks = facts["mcp"]["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .filter(|each| each["check"] == check)
+        .map(|each| each["state"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_project_that_works() {
+    let world = World::new(&[(FILE, PROJECT), ("data/a.md", "text")]);
+    let ran = world.forge(&["doctor", "--mcp", "--json"]);
+    let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    assert_eq!(facts["mcp"]["ok"], true);
+    for check in ["handshake", "stateless", "same tools"] {
+        assert_eq!(states(&facts, check), ["ok"], "{facts}");
+    }
+    assert_eq!(states(&facts, "environment"), ["note"]);
+    assert_eq!(facts["mcp"]["tools"][0], "read_file");
+    // What it called is kept like any other call.
+    assert_eq!(world.audit().matches("\"tool\":\"list_files\"").count(), 2);
+
+    let text = world.forge(&["doctor", "--mcp"]);
+    text.code(0);
+    for part in [
+        "2025-11-25",
+        "2026-07-28",
+        "forge approve --watch",
+        "no client has been told",
+    ] {
+        assert!(text.stdout.contains(part), "{part}: {}", text.stdout);
+    }
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_found_and_told() {
+    let world = World::new(&[(FILE, &PROJECT.replace("zones:", "zonse:"))]);
+    let ran = world.forge(&["doctor", "--mcp"]);
+    ran.code(1);
+    assert!(
+        ran.stdout
+            .contains("config.unknown_key at golem-forge.config.yaml:3:3"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("try: forge check"), "{}", ran.stdout);
+}
+
+/// What is set in a terminal is not set where a client starts the server.
+#[test]
+fn what_a_client_does_not_pass_on_is_warned_of() {
+    let world = World::new(&[(FILE, PROJECT)]);
+    let mut command = world.command(
+        crate::support::forge_program(),
+        &["doctor", "--mcp", "--json"],
+    );
+    let ran = crate::support::ran(command.env("FORGE__NETWORK", "false").output().unwrap());
+    let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    assert_eq!(states(&facts, "environment"), ["warning"]);
+    assert!(ran.stdout.contains("FORGE__NETWORK"), "{}", ran.stdout);
+}
+
+#[test]
+fn settings_of_clients_are_looked_at() {
+    let world = World::new(&[
+        (FILE, PROJECT),
+        (
+            ".cursor/mcp.json",
+            "{\"mcpServers\": {\"forge\": {\"command\": \"other\"}}}",
+        ),
+        (".vscode/mcp.json", "{\"servers\": }"),
+    ]);
+    world.forge(&["mcp", "install", "codex", "--write"]).code(0);
+    let ran = world.forge(&["doctor", "--mcp", "--json"]);
+    let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    assert_eq!(states(&facts, "settings"), ["ok", "warning", "note"]);
+}

@@ -1,0 +1,339 @@
+//! `forge mcp install`: what becomes of the settings of clients. The files are in
+//! `fixtures/clients`.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{Ran, World, forge_program, ran};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/clients")
+}
+
+/// Where a client keeps its settings, from the test's own directory.
+const PLACES: [(&str, &str); 8] = [
+    ("claude", "project/.mcp.json"),
+    ("codex", "home/.codex/config.toml"),
+    ("vscode", "project/.vscode/mcp.json"),
+    ("cursor", "project/.cursor/mcp.json"),
+    ("zed", "home/.config/zed/settings.json"),
+    ("gemini", "project/.gemini/settings.json"),
+    ("goose", "home/.config/goose/config.yaml"),
+    (".mcp.json", "project/.mcp.json"),
+];
+
+impl World {
+    /// With the places for our own files where they usually are.
+    fn install(&self, args: &[&str]) -> Ran {
+        let mut all = vec!["mcp", "install"];
+        all.extend(args);
+        let mut command = self.command(forge_program(), &all);
+        ran(command.env_remove("FORGE_STATE_DIR").output().unwrap())
+    }
+
+    fn settings(&self, client: &str) -> PathBuf {
+        let place = PLACES.iter().find(|(name, _)| *name == client).unwrap().1;
+        let path = self.outside().join(place);
+        // macOS has another custom, and these tests one table.
+        if cfg!(target_os = "macos") && client == "zed" {
+            assert!(place.contains(".config"));
+        }
+        path
+    }
+
+    fn with_settings(client: &str, text: &[u8]) -> (Self, PathBuf) {
+        let world = World::new(&[]);
+        let path = world.settings(client);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        (world, path)
+    }
+
+    fn filled(&self, text: &str) -> String {
+        text.replace("{forge}", forge_program().to_str().unwrap())
+            .replace("{project}", self.project().to_str().unwrap())
+    }
+}
+
+/// Names in the directory of a file: nothing of ours may be left there.
+fn neighbours(path: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(path.parent().unwrap()).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("forge-"))
+        .collect()
+}
+
+fn is_written(client: &str, before: &str, after: &str, what: &str) {
+    let (world, path) = World::with_settings(client, before.as_bytes());
+    let after = world.filled(after);
+    let first = world.install(&[client, "--write"]);
+    first.code(0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, after, "{what}");
+    assert!(first.stdout.starts_with("written: "), "{}", first.stdout);
+    assert!(first.stdout.contains("\n+"), "{}", first.stdout);
+    let second = world.install(&[client, "--write"]);
+    second.code(0);
+    assert!(
+        second.stdout.starts_with("unchanged: "),
+        "{}",
+        second.stdout
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), after, "{what}");
+    assert_eq!(neighbours(&path), [""; 0]);
+}
+
+#[test]
+fn everything_else_stays_as_it_was() {
+    let mut count = 0;
+    for entry in std::fs::read_dir(fixtures()).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "before")
+        {
+            continue;
+        }
+        count += 1;
+        let case = path.file_stem().unwrap().to_str().unwrap();
+        let client = case.split('-').next().unwrap();
+        let before = std::fs::read_to_string(&path).unwrap();
+        let refused = path.with_extension("refused");
+        if let Ok(expected) = std::fs::read_to_string(&refused) {
+            let (world, file) = World::with_settings(client, before.as_bytes());
+            let ran = world.install(&[client, "--write"]);
+            assert_ne!(ran.code, 0, "{case}");
+            ran.says(&[expected.trim_end()]);
+            assert!(!ran.stderr.contains("secret-value"), "{}", ran.stderr);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "{case}");
+            assert_eq!(neighbours(&file), [""; 0]);
+            continue;
+        }
+        let after = std::fs::read_to_string(path.with_extension("after")).unwrap();
+        is_written(client, &before, &after, case);
+        let mark = |text: &str| format!("\u{feff}{text}");
+        is_written(client, &mark(&before), &mark(&after), case);
+        if before.contains('\n') {
+            let crlf = |text: &str| text.replace('\n', "\r\n");
+            is_written(client, &crlf(&before), &crlf(&after), case);
+        }
+    }
+    assert!(count >= 20, "{count}");
+}
+
+/// Every client: printed and written say the same, and the file is made where there is none.
+#[test]
+fn what_is_printed_is_what_is_written() {
+    for (client, _) in PLACES {
+        let world = World::new(&[]);
+        let file = world.settings(client);
+        let printed = world.install(&[client]);
+        printed.code(0).says(&["--write", file.to_str().unwrap()]);
+        assert!(!file.exists());
+        world.install(&[client, "--write"]).code(0);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), printed.stdout);
+        let facts = world.install(&[client, "--write", "--json"]);
+        let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+        assert_eq!(facts["state"], "unchanged");
+        assert_eq!(facts["text"], printed.stdout.as_str());
+        assert_eq!(facts["file"], file.to_str().unwrap());
+    }
+}
+
+#[test]
+fn the_server_is_started_as_here() {
+    let world = World::new(&[]);
+    let config = world.project().join("x.yaml");
+    let mut command = world.command(
+        forge_program(),
+        &[
+            "--config",
+            "x.yaml",
+            "-c",
+            "network=false",
+            "mcp",
+            "install",
+            ".mcp.json",
+            "--worker",
+            "reader",
+            "--approver",
+            "queue",
+            "--json",
+        ],
+    );
+    let facts = ran(command.output().unwrap());
+    let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+    assert_eq!(
+        facts["entry"]["args"],
+        serde_json::json!([
+            "-C",
+            world.project(),
+            "--config",
+            config,
+            "-c",
+            "network=false",
+            "mcp",
+            "--worker",
+            "reader",
+            "--approver",
+            "queue"
+        ])
+    );
+    // Clients pass on next to nothing of their environment.
+    let state = world.outside().join("state");
+    assert_eq!(
+        facts["entry"]["env"],
+        serde_json::json!({"FORGE_STATE_DIR": state})
+    );
+    world
+        .forge(&["--trust", "mcp", "install", "codex"])
+        .code(2)
+        .says(&["forge trust"]);
+    world.install(&["codex", "--name", "a b"]).code(2);
+    world
+        .install(&["zed", "--scope", "project"])
+        .code(2)
+        .says(&["no settings of scope project"]);
+}
+
+#[test]
+fn another_server_of_that_name_stays_unless_told() {
+    let (world, file) = World::with_settings("codex", b"");
+    world.install(&["codex", "--write"]).code(0);
+    // What a person chose is theirs.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let chosen = text.replace("360", "30") + "enabled_tools = [\"read_file\"]\n";
+    std::fs::write(&file, &chosen).unwrap();
+    let same = world.install(&["codex", "--write"]);
+    assert!(same.code(0).stdout.starts_with("unchanged"));
+    let other = ["codex", "--write", "--worker", "reader"];
+    world.install(&other).code(1).says(&["--replace", "mcp"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), chosen);
+    let mut replacing = other.to_vec();
+    replacing.push("--replace");
+    world.install(&replacing).code(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"--worker\", \"reader\""), "{text}");
+    assert_eq!(text.matches("[mcp_servers.forge]").count(), 1);
+    let mut named = other.to_vec();
+    named.extend(["--name", "forge-reader"]);
+    world.install(&named).code(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("[mcp_servers.forge-reader]"), "{text}");
+}
+
+#[test]
+fn replacing_works_in_every_format() {
+    for client in ["claude", "goose", "codex"] {
+        let world = World::new(&[]);
+        let file = world.settings(client);
+        world.install(&[client, "--write"]).code(0);
+        world
+            .install(&[client, "--write", "--name", "next"])
+            .code(0);
+        let again = [client, "--write", "--worker", "w", "--replace"];
+        world.install(&again).code(0);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.matches("--worker").count(), 1, "{text}");
+        assert_eq!(
+            text.matches("next").count(),
+            1 + usize::from(client == "goose")
+        );
+        assert!(world.install(&again).stdout.starts_with("unchanged"));
+    }
+}
+
+#[test]
+fn modes_stay_and_new_files_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let world = World::new(&[]);
+    let file = world.settings("codex");
+    world.install(&["codex", "--write"]).code(0);
+    assert_eq!(mode(&file), 0o600);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let other = ["codex", "--write", "--name", "b"];
+    world.install(&other).code(0);
+    assert_eq!(mode(&file), 0o640);
+    world.install(&["claude", "--write"]).code(0);
+    assert_eq!(mode(&world.settings("claude")), 0o644);
+}
+
+#[test]
+fn a_link_is_told_and_not_followed() {
+    let world = World::new(&[]);
+    let elsewhere = world.outside().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let real = elsewhere.join("mcp.json");
+    std::fs::write(&real, "{}\n").unwrap();
+
+    let link = world.project().join(".vscode");
+    std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+    let shown = [
+        link.to_str().unwrap(),
+        elsewhere.to_str().unwrap(),
+        "--file",
+    ];
+    world.install(&["vscode", "--write"]).code(1).says(&shown);
+    let settings = world.settings("claude");
+    std::os::unix::fs::symlink(&real, &settings).unwrap();
+    world
+        .install(&["claude", "--write"])
+        .code(1)
+        .says(&["is a link to", real.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), "{}\n");
+    // A dangling one makes no file, either.
+    std::os::unix::fs::symlink("nowhere", world.project().join(".cursor")).unwrap();
+    world.install(&["cursor", "--write"]).code(1);
+    assert!(!world.project().join("nowhere").exists());
+
+    let file = real.to_str().unwrap();
+    world
+        .install(&["vscode", "--write", "--file", file])
+        .code(0);
+    let text = std::fs::read_to_string(&real).unwrap();
+    assert!(text.contains("\"servers\""), "{text}");
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn what_is_no_settings_file_is_left_alone() {
+    let fifo = |path: &Path| {
+        let path = path.to_owned();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+    };
+    let directory = |path: &Path| std::fs::create_dir(path).unwrap();
+    let bytes = |path: &Path| std::fs::write(path, b"{\"a\": \"\xff\"}").unwrap();
+    let makes: [&dyn Fn(&Path); 3] = [&fifo, &directory, &bytes];
+    for make in makes {
+        let world = World::new(&[]);
+        make(&world.settings("claude"));
+        let ran = world.install(&["claude", "--write", "--json"]);
+        ran.code(1).says(&["\"client.file\""]);
+    }
+}
+
+#[test]
+fn a_mistake_has_its_place_for_programs() {
+    let (world, file) = World::with_settings("cursor", b"{\n  \"a\": 01\n}\n");
+    let ran = world.install(&["cursor", "--write", "--json"]);
+    ran.code(2);
+    let last = ran.stderr.lines().last().unwrap();
+    let error: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(error["error"]["code"], "client.syntax");
+    assert_eq!(error["error"]["file"], file.to_str().unwrap());
+    assert_eq!(error["error"]["line"], 2);
+    assert!(
+        error["error"]["column"]
+            .as_u64()
+            .is_some_and(|column| column > 5)
+    );
+}
