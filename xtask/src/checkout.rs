@@ -76,26 +76,64 @@ pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
     Ok(Copy { checkout, state })
 }
 
+/// Where commands of a page run.
+#[derive(Debug)]
+pub(crate) struct Place {
+    dir: PathBuf,
+    /// Variables, and none where they must not be set.
+    env: Vec<(&'static str, Option<PathBuf>)>,
+}
+
+/// Where programs keep what is theirs.
+const PLACES: [&str; 4] = [
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+];
+
 impl Copy {
-    /// Lets `command` run in the copy: the same target directory, the programs built there in
-    /// `PATH`, nothing kept from an earlier run.
+    /// In the copy, with nothing kept from an earlier run.
+    pub(crate) fn checkout(&self) -> Place {
+        Place {
+            dir: self.checkout.clone(),
+            env: PLACES
+                .iter()
+                .map(|name| (*name, Some(self.state.join(name))))
+                .collect(),
+        }
+    }
+
+    /// In an empty directory, with an empty home.
+    pub(crate) fn empty(&self) -> Result<Place, Failure> {
+        let (dir, home) = (self.state.join("project"), self.state.join("home"));
+        for made in [&dir, &home] {
+            fs::create_dir(made).context(made.display())?;
+        }
+        let mut env: Vec<_> = PLACES.iter().map(|name| (*name, None)).collect();
+        env.extend([("XDG_RUNTIME_DIR", None), ("HOME", Some(home))]);
+        Ok(Place { dir, env })
+    }
+}
+
+impl Place {
+    /// Lets `command` run here: the same target directory, and the programs built there in
+    /// `PATH`.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Failure> {
         let target = workspace::target_dir();
         let path = env::var_os("PATH").unwrap_or_default();
         let path =
             env::join_paths(std::iter::once(target.join("release")).chain(env::split_paths(&path)))
                 .context("PATH")?;
-        command.current_dir(&self.checkout).env("PATH", path);
+        command.current_dir(&self.dir).env("PATH", path);
         command
             .env("CARGO_TARGET_DIR", target)
             .env("CARGO_TERM_QUIET", "true");
-        for name in [
-            "XDG_STATE_HOME",
-            "XDG_CONFIG_HOME",
-            "XDG_DATA_HOME",
-            "XDG_CACHE_HOME",
-        ] {
-            command.env(name, self.state.join(name));
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
         }
         Ok(())
     }

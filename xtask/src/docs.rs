@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: keeps the pages true. Runs the README's commands in a copy of the
+//! `cargo xtask docs`: keeps the pages true. Runs the commands of some of them in a copy of the
 //! checkout, follows the relative links, and writes (or with `--check` compares) the parts that
 //! are generated. How a page says what it expects: `docs/testing.md`.
 
@@ -14,7 +14,7 @@ use crate::test_os;
 use crate::workspace;
 
 pub(crate) const ABOUT: &str =
-    "write generated pages (--check: compare), check links, run README commands";
+    "write generated pages (--check: compare), check links, run the pages' commands";
 
 /// Generous: the first command also builds forge for release.
 const WATCHDOG_S: u64 = 900;
@@ -25,6 +25,21 @@ const TRUST: &str = "<!-- generated: what needs a yes -->\n";
 const USER_FILE: &str = "<!-- generated: your own file -->\n";
 const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
+
+/// The pages whose commands are run, in this order: the README's first command builds forge.
+const RUN: [(&str, Start); 2] = [
+    ("README.md", Start::Checkout),
+    ("docs/mcp.md", Start::Empty),
+];
+
+/// Where a page's reader is.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    /// In a fresh clone.
+    Checkout,
+    /// In an empty directory, with an empty home.
+    Empty,
+}
 
 /// Commands that would run this check inside itself, or the whole of which it is a step.
 const OURSELVES: [&str; 2] = ["cargo xtask ", ".ci/run"];
@@ -40,11 +55,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     for line in &broken {
         println!("{line}");
     }
-    let failed = run_readme()?;
+    let failed = run_pages()?;
     match (broken.len(), failed) {
         (0, 0) => Ok(()),
         (links, commands) => Err(Failure::new(format!(
-            "{links} broken links, {commands} README commands not as written"
+            "{links} broken links, {commands} commands not as written"
         ))),
     }
 }
@@ -69,6 +84,11 @@ fn generated(check: bool) -> Result<(), Failure> {
         let file = format!("schemas/forge-{which}.schema.json");
         keep(&file, &page(which)?, check)?;
     }
+    keep(
+        "schemas/forge-audit.schema.json",
+        &read("crates/forge-tools/src/audit/schema.json")?,
+        check,
+    )?;
     keep(
         "examples/dep-audit/inputs/Cargo.lock",
         &read("Cargo.lock")?,
@@ -193,23 +213,29 @@ fn within(path: &Path) -> Option<PathBuf> {
     Some(clean)
 }
 
-/// Runs the README's commands and returns how many were not as written.
-fn run_readme() -> Result<usize, Failure> {
+/// Runs the commands of the pages and returns how many were not as written.
+fn run_pages() -> Result<usize, Failure> {
     let root = workspace::root();
-    let readme = fs::read_to_string(root.join("README.md")).context("README.md")?;
-    let blocks = markdown::console_blocks(&readme).context("README.md")?;
     let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
     let mut failed = 0;
-    for block in &blocks {
-        for shown in &block.commands {
-            print!("README.md:{}: {} ", shown.line, first_line(&shown.command));
-            let _ = std::io::stdout().flush();
-            match verdict(block, shown, &copy)? {
-                Verdict::AsWritten => println!("... ok"),
-                Verdict::NotRun(reason) => println!("... not run: {reason}"),
-                Verdict::Otherwise { why, output } => {
-                    failed += 1;
-                    println!("... FAILED: {why}\n{output}");
+    for (page, start) in RUN {
+        let text = fs::read_to_string(root.join(page)).context(page)?;
+        let blocks = markdown::console_blocks(&text).context(page)?;
+        let place = match start {
+            Start::Checkout => copy.checkout(),
+            Start::Empty => copy.empty()?,
+        };
+        for block in &blocks {
+            for shown in &block.commands {
+                print!("{page}:{}: {} ", shown.line, first_line(&shown.command));
+                let _ = std::io::stdout().flush();
+                match verdict(block, shown, &place)? {
+                    Verdict::AsWritten => println!("... ok"),
+                    Verdict::NotRun(reason) => println!("... not run: {reason}"),
+                    Verdict::Otherwise { why, output } => {
+                        failed += 1;
+                        println!("... FAILED: {why}\n{output}");
+                    }
                 }
             }
         }
@@ -223,7 +249,7 @@ enum Verdict {
     Otherwise { why: String, output: String },
 }
 
-fn verdict(block: &Block, shown: &Shown, copy: &checkout::Copy) -> Result<Verdict, Failure> {
+fn verdict(block: &Block, shown: &Shown, place: &checkout::Place) -> Result<Verdict, Failure> {
     if let Some(reason) = &block.not_run {
         return Ok(Verdict::NotRun(reason.clone()));
     }
@@ -235,12 +261,12 @@ fn verdict(block: &Block, shown: &Shown, copy: &checkout::Copy) -> Result<Verdic
     }
     if !cfg!(target_os = "linux") {
         return Ok(Verdict::NotRun(
-            "the README's commands are confined, which is for Linux so far".into(),
+            "the pages' commands are confined, which is for Linux so far".into(),
         ));
     }
     let mut command = process::command("sh");
     command.arg("-c").arg(&shown.command);
-    copy.enter(&mut command)?;
+    place.enter(&mut command)?;
     let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
     let Some(code) = code else {
         return Ok(Verdict::Otherwise {
