@@ -249,6 +249,24 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         })
         .reduce(Judgement::and)
         .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("the command is empty")));
+    // Another spelling of a command, or a program that starts it, is no way around a rule.
+    let judged = line
+        .starts()
+        .iter()
+        .filter_map(|started| {
+            let matched = rules.decide_by_rule(started.words())?;
+            let program = started.words().first().map_or("", String::as_str);
+            let rule = matched.rule().unwrap_or_default();
+            let reason = Reason {
+                text: format!("`{program}`, which this starts, matches the rule `{rule}`"),
+                rule: Some(rule.to_owned()),
+                origin: Some(matched.origin().to_string()),
+                why: matched.why().map(str::to_owned),
+            };
+            let verdict = tools_verdict(matched.verdict());
+            (verdict > Verdict::Allow).then(|| Judgement::new(verdict, reason))
+        })
+        .fold(judged, Judgement::and);
     // A command that cannot be seen is one that no rule names.
     let judged = if line.hides_commands() {
         let unseen = rules.decide(&[]);

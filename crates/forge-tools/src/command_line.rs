@@ -8,18 +8,21 @@
 //! (`$x`, `` `x` ``, an unquoted `*` or `~`, a redirection to a file, `&`) makes it
 //! *opaque*: no rule may approve it in advance.
 //!
+//! What the words of a command start by themselves (`env`, `sh -c`, `find -exec`) is found apart
+//! from that, for rules that forbid.
+//!
 //! Where shells differ (`{a,b}`, `12>x`, `|&`), the reading that hides more holds.
+
+mod parser;
+mod started;
 
 use std::fmt;
 
+use parser::Parser;
+use started::Started;
+
 /// Longest accepted line, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
-
-/// Words that start something else than a command (XCU 2.4).
-const RESERVED_WORDS: &[&str] = &[
-    "!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then",
-    "until", "while",
-];
 
 /// A parsed command line.
 ///
@@ -40,6 +43,8 @@ pub struct CommandLine {
     needs_shell: bool,
     opaque: Option<&'static str>,
     hides_commands: bool,
+    starts: Vec<Segment>,
+    unseen: bool,
 }
 
 /// One command of a line.
@@ -67,13 +72,26 @@ impl CommandLine {
     ///
     /// What is wrong and at which character.
     pub fn parse(text: &str) -> Result<Self, LineError> {
+        let mut started = Started::default();
+        let mut line = CommandLine::parse_within(text, &mut started)?;
+        line.unseen = started.unseen;
+        line.starts = started.commands;
+        Ok(line)
+    }
+
+    /// The same for a text in a line; what both start goes to one place.
+    fn parse_within(text: &str, started: &mut Started) -> Result<Self, LineError> {
         if text.len() > MAX_LINE_BYTES {
             return Err(LineError::at(0, Fault::TooLong));
         }
         if let Some(position) = text.chars().position(|c| c == '\0') {
             return Err(LineError::at(position, Fault::Nul));
         }
-        Parser::new(text).run()
+        let line = Parser::new(text).run(started)?;
+        for segment in &line.segments {
+            started.by(segment.words());
+        }
+        Ok(line)
     }
 
     /// The words to execute, if the line is one plain command.
@@ -89,8 +107,23 @@ impl CommandLine {
         &self.segments
     }
 
+    /// What the programs of the line start besides, as far as their words show it: `rm x` for
+    /// `env A=1 rm x`, `sh -c 'rm x'` and `/bin/rm x`. Doubts are read in every way they could be
+    /// meant, so this is for what forbids, never for what allows.
+    ///
+    /// ```
+    /// let line = forge_tools::CommandLine::parse("find . -exec rm {} +").unwrap();
+    /// assert_eq!(line.starts()[0].words(), ["rm", "{}"]);
+    /// ```
+    pub fn starts(&self) -> &[Segment] {
+        &self.starts
+    }
+
     /// Why no rule may approve this line in advance, if none may.
     pub fn opaque(&self) -> Option<&'static str> {
+        if self.unseen {
+            return Some("it hands on a command that cannot be taken apart");
+        }
         // A plain command is executed as the words we see, whatever they contain.
         if self.needs_shell { self.opaque } else { None }
     }
@@ -99,6 +132,11 @@ impl CommandLine {
     /// a substitution in quotes, a here-document.
     pub fn hides_commands(&self) -> bool {
         self.needs_shell && self.hides_commands
+    }
+
+    /// Whether what its programs start is more than [`starts`](Self::starts) says.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.unseen
     }
 
     /// The line as it came.
@@ -139,6 +177,11 @@ impl LineError {
     fn at(position: usize, fault: Fault) -> Self {
         LineError { position, fault }
     }
+
+    /// There is no command; nothing is wrong otherwise.
+    fn is_empty_line(self) -> bool {
+        self.fault == Fault::Empty
+    }
 }
 
 impl fmt::Display for LineError {
@@ -158,313 +201,6 @@ impl fmt::Display for LineError {
 }
 
 impl std::error::Error for LineError {}
-
-struct Parser {
-    chars: Vec<char>,
-    at: usize,
-    text: String,
-    segments: Vec<Segment>,
-    current: Segment,
-    word: Option<String>,
-    /// A part of the word stood in quotes or behind a backslash.
-    word_is_quoted: bool,
-    /// Nothing stood between here and the end of a group: an operator may follow.
-    group_ended: bool,
-    needs_shell: bool,
-    opaque: Option<&'static str>,
-    hides_commands: bool,
-}
-
-impl Parser {
-    fn new(text: &str) -> Self {
-        Parser {
-            chars: text.chars().collect(),
-            at: 0,
-            text: text.to_owned(),
-            segments: Vec::new(),
-            current: Segment::default(),
-            word: None,
-            word_is_quoted: false,
-            group_ended: false,
-            needs_shell: false,
-            opaque: None,
-            hides_commands: false,
-        }
-    }
-
-    fn run(mut self) -> Result<CommandLine, LineError> {
-        while let Some(c) = self.next() {
-            match c {
-                ' ' | '\t' => self.end_word(),
-                '\'' => self.single_quoted()?,
-                '"' => self.double_quoted()?,
-                '\\' => self.escaped()?,
-                '|' => {
-                    if !self.take('|') {
-                        self.take('&');
-                    }
-                    self.end_segment()?;
-                }
-                '&' if self.take('&') => self.end_segment()?,
-                '&' => {
-                    self.hide("it starts a background process");
-                    self.end_segment_if_any()?;
-                }
-                ';' | '\n' => self.end_segment_if_any()?,
-                '<' | '>' => self.redirection(c),
-                // What stands inside is a command of its own, and rules that block
-                // it have to see it.
-                '(' | ')' => {
-                    self.hide("it groups commands");
-                    self.end_segment_if_any()?;
-                    self.group_ended = c == ')';
-                }
-                '$' => {
-                    self.hide("it expands a variable or a substitution");
-                    self.push('$');
-                }
-                '`' => {
-                    self.hide("it contains a command substitution");
-                    self.end_segment_if_any()?;
-                    self.group_ended = true;
-                }
-                '*' | '?' | '[' => {
-                    self.hide("it expands a pattern into file names; quote it to avoid that");
-                    self.push(c);
-                }
-                '~' if self.word.is_none() => {
-                    self.hide("it expands `~`");
-                    self.push(c);
-                }
-                // `{}` is a word, `{a,b}` is several to some shells.
-                '{' if self.word.is_some() || !self.at_word_end() => {
-                    if self.chars.get(self.at) != Some(&'}') {
-                        self.hide("it expands braces");
-                    }
-                    self.push(c);
-                }
-                '#' if self.word.is_none() => self.comment(),
-                c => self.push(c),
-            }
-        }
-        self.end_word();
-        if self.current.words.is_empty() {
-            if self.segments.is_empty() {
-                return Err(LineError::at(0, Fault::Empty));
-            }
-        } else {
-            self.segments.push(std::mem::take(&mut self.current));
-        }
-        self.look_behind_prefixes();
-        if self.segments.len() > 1 {
-            self.needs_shell = true;
-        }
-        Ok(CommandLine {
-            text: self.text,
-            segments: self.segments,
-            needs_shell: self.needs_shell,
-            opaque: self.opaque,
-            hides_commands: self.hides_commands,
-        })
-    }
-
-    /// `X=1 rm y` and `then rm y` run `rm y`: rules are asked about both, so that
-    /// what blocks the command blocks it behind a prefix too. Without a shell the
-    /// first word would be taken for a program's name.
-    fn look_behind_prefixes(&mut self) {
-        for segment in std::mem::take(&mut self.segments) {
-            let command = segment.words.iter().position(|word| {
-                let reserved = RESERVED_WORDS.contains(&word.as_str());
-                if reserved {
-                    self.hide("it uses a reserved word of the shell");
-                } else if is_assignment(word) {
-                    self.hide("it sets a variable");
-                } else {
-                    return true;
-                }
-                self.needs_shell = true;
-                false
-            });
-            let behind = command.filter(|&at| at > 0).map(|at| Segment {
-                words: segment.words[at..].to_vec(),
-            });
-            self.segments.push(segment);
-            self.segments.extend(behind);
-        }
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.chars.get(self.at).copied()?;
-        self.at += 1;
-        Some(c)
-    }
-
-    fn take(&mut self, wanted: char) -> bool {
-        let found = self.chars.get(self.at) == Some(&wanted);
-        if found {
-            self.at += 1;
-        }
-        found
-    }
-
-    fn push(&mut self, c: char) {
-        self.word.get_or_insert_with(String::new).push(c);
-    }
-
-    fn hide(&mut self, why: &'static str) {
-        self.opaque.get_or_insert(why);
-    }
-
-    fn at_word_end(&self) -> bool {
-        self.chars
-            .get(self.at)
-            .is_none_or(|c| matches!(c, ' ' | '\t' | '\n'))
-    }
-
-    fn end_word(&mut self) {
-        self.word_is_quoted = false;
-        if let Some(word) = self.word.take() {
-            self.current.words.push(word);
-        }
-    }
-
-    fn end_segment(&mut self) -> Result<(), LineError> {
-        self.needs_shell = true;
-        self.end_word();
-        if std::mem::take(&mut self.group_ended) && self.current.words.is_empty() {
-            return Ok(());
-        }
-        if self.current.words.is_empty() {
-            return Err(LineError::at(
-                self.at.saturating_sub(1),
-                Fault::EmptySegment,
-            ));
-        }
-        self.segments.push(std::mem::take(&mut self.current));
-        Ok(())
-    }
-
-    /// Quotes make a word even around nothing, and a digit in them is no descriptor.
-    fn start_quoted(&mut self) {
-        self.word.get_or_insert_with(String::new);
-        self.word_is_quoted = true;
-    }
-
-    /// `;`, `&` and newlines may end the line or stand alone.
-    fn end_segment_if_any(&mut self) -> Result<(), LineError> {
-        self.end_word();
-        if self.current.words.is_empty() {
-            self.needs_shell = true;
-            return Ok(());
-        }
-        self.end_segment()
-    }
-
-    fn single_quoted(&mut self) -> Result<(), LineError> {
-        let start = self.at - 1;
-        self.start_quoted();
-        loop {
-            match self.next() {
-                Some('\'') => return Ok(()),
-                Some(c) => self.push(c),
-                None => return Err(LineError::at(start, Fault::OpenQuote)),
-            }
-        }
-    }
-
-    fn double_quoted(&mut self) -> Result<(), LineError> {
-        let start = self.at - 1;
-        self.start_quoted();
-        loop {
-            match self.next() {
-                Some('"') => return Ok(()),
-                Some('\\') => match self.next() {
-                    Some(c @ ('$' | '`' | '"' | '\\')) => self.push(c),
-                    Some('\n') => {}
-                    Some(c) => {
-                        self.push('\\');
-                        self.push(c);
-                    }
-                    None => return Err(LineError::at(start, Fault::OpenQuote)),
-                },
-                Some(c @ ('$' | '`')) => {
-                    self.hide("it expands a variable or a substitution");
-                    if c == '`' || self.chars.get(self.at) == Some(&'(') {
-                        self.needs_shell = true;
-                        self.hides_commands = true;
-                    }
-                    self.push(c);
-                }
-                Some(c) => self.push(c),
-                None => return Err(LineError::at(start, Fault::OpenQuote)),
-            }
-        }
-    }
-
-    fn escaped(&mut self) -> Result<(), LineError> {
-        match self.next() {
-            Some('\n') => Ok(()),
-            Some(c) => {
-                self.start_quoted();
-                self.push(c);
-                Ok(())
-            }
-            None => Err(LineError::at(self.at - 1, Fault::TrailingBackslash)),
-        }
-    }
-
-    /// `2>&1` and `>/dev/null` are harmless and common; every other redirection
-    /// opens a file that no rule has seen.
-    fn redirection(&mut self, operator: char) {
-        self.needs_shell = true;
-        // One plain digit is a descriptor to every shell, several to some. To the
-        // others they are an argument, so they stay in sight.
-        let is_descriptor = !self.word_is_quoted
-            && self.word.as_deref().is_some_and(|word| {
-                word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_digit())
-            });
-        if is_descriptor {
-            self.word = None;
-        } else if self.word.is_some() && !self.word_is_quoted {
-            let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-            if self.word.as_deref().is_some_and(digits) {
-                self.hide("it redirects a descriptor above 9");
-            }
-        }
-        self.end_word();
-        if self.take(operator) && operator == '<' {
-            // What follows is data until a line of its choosing: where the commands
-            // go on is no longer ours to say.
-            self.hide("it contains a here-document");
-            self.hides_commands = true;
-            return;
-        }
-        let rest: String = self.chars[self.at..].iter().take(64).collect();
-        let harmless = ["&1", "&2", "/dev/null", " /dev/null"]
-            .into_iter()
-            .find(|target| {
-                rest.strip_prefix(target).is_some_and(|after| {
-                    after
-                        .chars()
-                        .next()
-                        .is_none_or(|c| " \t\n|&;<>)".contains(c))
-                })
-            });
-        match harmless {
-            Some(target) => self.at += target.chars().count(),
-            None => self.hide("it redirects to or from a file"),
-        }
-    }
-
-    fn comment(&mut self) {
-        while let Some(c) = self.chars.get(self.at) {
-            if *c == '\n' {
-                break;
-            }
-            self.at += 1;
-        }
-    }
-}
 
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else {
@@ -566,6 +302,35 @@ mod tests {
             false,
         ),
         ("find . -exec rm {} +", "find,.,-exec,rm,{},+", true, false),
+        // Newlines end commands; a backslash takes one away, also in a word.
+        ("a\nb", "a / b", false, false),
+        ("a \\\nb c\\\nd", "a,b,cd", true, false),
+        ("a \"b\\\nc\"", "a,bc", true, false),
+        ("a &&\n  b", "a / b", false, false),
+        ("a # b\nc", "a / c", false, false),
+        ("a '# b' \\#c", "a,# b,#c", true, false),
+        // Letters that look like others are others, and so are signs.
+        ("g\u{456}t status", "g\u{456}t,status", true, false),
+        ("a \u{ff1b} b", "a,\u{ff1b},b", true, false),
+        (
+            "a \u{2018}b c\u{2019}",
+            "a,\u{2018}b,c\u{2019}",
+            true,
+            false,
+        ),
+        ("a\u{2028}b", "a\u{2028}b", true, false),
+        // Everything that is read or written besides is out of sight.
+        ("a >|out", "a / out", false, true),
+        ("a <>x", "a,x", false, true),
+        ("a 2>>log", "a,log", false, true),
+        ("a &>out", "a / out", false, true),
+        ("a <<<x", "a,x", false, true),
+        ("a <(b) >(c)", "a / b / c", false, true),
+        ("a 3>&1", "a", false, false),
+        ("f() { a; }", "f / {,a / a / }", false, true),
+        ("A=b C=\"d e\" f", "A=b,C=d e,f / f", false, true),
+        ("env -i f", "env,-i,f", true, false),
+        ("coproc a", "coproc,a", true, false),
     ];
 
     #[test]
@@ -580,6 +345,104 @@ mod tests {
             assert_eq!(shown.join(" / "), *segments, "{line}");
             assert_eq!(parsed.argv().is_some(), *plain, "{line}");
             assert_eq!(parsed.opaque().is_some(), *opaque, "{line}");
+        }
+    }
+
+    /// (line, what its programs start, whether there is more)
+    const STARTED: &[(&str, &str, bool)] = &[
+        ("git status", "", false),
+        ("/usr/bin/git status", "git,status", false),
+        ("./git status", "git,status", false),
+        ("../x/git", "git", false),
+        ("/", "", false),
+        ("git -c alias.x=!sh x", "", false),
+        ("env", "", false),
+        ("env git log", "git,log", false),
+        ("env -i A=b git log", "git,log", false),
+        ("env -u A --unset B --chdir=/x -- git log", "git,log", false),
+        ("/usr/bin/env git log", "git,log / env,git,log", false),
+        ("env -S 'git log' x", "git,log / git log,x / x", false),
+        ("env '-Sgit log'", "git,log", false),
+        ("env --what git log", "git,log / log", false),
+        ("sudo -u root -- rm x", "rm,x", false),
+        ("sudo -nu root rm x", "rm,x", false),
+        ("sudo -uroot rm x", "rm,x", false),
+        ("sudo A=b rm x", "rm,x", false),
+        ("nice -n 5 rm x", "rm,x", false),
+        ("nice -5 rm x", "rm,x", false),
+        ("timeout -k 1 --signal KILL 5 rm x", "rm,x", false),
+        (
+            "nohup nice env rm x",
+            "rm,x / env,rm,x / nice,env,rm,x",
+            false,
+        ),
+        ("xargs -0 -n1 -I {} rm {}", "rm,{}", false),
+        ("find . -name x | xargs rm", "rm", false),
+        ("command -p rm x", "rm,x", false),
+        ("exec -a y rm x", "rm,x", false),
+        ("busybox rm x", "rm,x", false),
+        ("stdbuf -oL rm x", "rm,x", false),
+        ("flock -n lock rm x", "rm,x", false),
+        ("flock lock -c 'rm x'", "rm,x / -c,rm x", false),
+        (
+            "find . -exec rm {} ';' -execdir mv {} y +",
+            "rm,{} / mv,{},y",
+            false,
+        ),
+        (
+            "find . -ok sh -c 'rm $1' _ {} \\;",
+            "rm,$1 / sh,-c,rm $1,_,{}",
+            false,
+        ),
+        ("sh -c 'git log; rm x'", "git,log / rm,x", false),
+        ("bash -lc 'rm x' rm", "rm,x", false),
+        ("bash -o pipefail -c 'rm x'", "rm,x", false),
+        ("sh -c -e 'rm x'", "rm,x", false),
+        ("sh -c \"sh -c 'rm x'\"", "rm,x / sh,-c,rm x", false),
+        ("sh script rm", "", false),
+        ("eval rm 'x y'", "rm,x,y", false),
+        ("trap 'rm x' EXIT; a", "rm,x / EXIT", false),
+        ("a \"$(rm x)\"", "rm,x", false),
+        ("a \"`rm x`\" 'y z'", "rm,x", false),
+        ("a \"$(b \"$(rm x)\") c\" d", "rm,x / b,$(rm x)", false),
+        ("a \"$(b (c) d)\" e", "b / c / d", false),
+        ("echo '$(rm x)'", "", false),
+        // What cannot be taken apart is not seen.
+        ("sh -c \"echo 'x\"", "", true),
+        ("eval 'a | | b'", "", true),
+        ("sh -c '# nothing'", "", false),
+    ];
+
+    #[test]
+    fn what_the_words_start() {
+        for (line, starts, unseen) in STARTED {
+            let parsed = CommandLine::parse(line).unwrap();
+            let shown: Vec<String> = parsed
+                .starts()
+                .iter()
+                .map(|segment| segment.words().join(","))
+                .collect();
+            assert_eq!(shown.join(" / "), *starts, "{line}");
+            assert_eq!(parsed.has_unseen(), *unseen, "{line}");
+            assert!(!unseen || parsed.opaque().is_some(), "{line}");
+        }
+    }
+
+    /// Whatever is nested how often: bounded, and said where it was too much.
+    #[test]
+    fn looking_ends() {
+        for line in [
+            "env ".repeat(16_000),
+            "env --x eval ".repeat(4_000),
+            "/a/env --x ".repeat(5_000),
+            "\"$(".repeat(10_000) + "x",
+            format!("a {}", "\"$(b)\" ".repeat(9_000)),
+            "find -exec ".repeat(5_000),
+        ] {
+            match CommandLine::parse(&line) {
+                Ok(parsed) => assert!(parsed.opaque().is_some(), "{}", &line[..20]),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
         }
     }
 

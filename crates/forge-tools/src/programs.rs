@@ -2,21 +2,30 @@
 //! the file that it leads to: `python` and `python3` are one program where one is a link to the
 //! other, and a file of the model's own that is called `git` is not git.
 //!
-//! What an allowed program starts by itself (`env`, `xargs`, a shell) is its own affair.
+//! What an allowed program starts is looked at as far as the words of its command show it (`env rm`,
+//! `find -exec`, `sh -c 'rm x'`, the interpreter that a script names). What it does by itself, with a
+//! copy of a program under another name for example, is its own affair.
 
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use os_sandbox::{Access, Policy};
 
 use crate::call::{Code, Failure};
-use crate::command_line::CommandLine;
+use crate::command_line::{CommandLine, Segment};
 use crate::gate::Reason;
-
-/// Where names are looked up: the PATH that every command gets.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Links on the way to a file, at most.
 const MAX_LINKS: usize = 40;
+
+/// What a shell has built in that gives names another meaning, or reads commands from a file.
+const MEANING_OF_NAMES: [&str; 6] = [".", "source", "alias", "hash", "enable", "function"];
+
+/// What a shell has built in that changes where relative paths lead.
+const MOVES: [&str; 3] = ["cd", "pushd", "popd"];
+
+/// How much of a script is read for its interpreter: as much as the kernel reads.
+const SHEBANG_BYTES: u64 = 256;
 
 /// Programs that are many: which one is a matter of the name they are called by.
 const MULTI_CALL: [&str; 3] = ["busybox", "toybox", "coreutils"];
@@ -52,6 +61,8 @@ struct Program<'w> {
     /// Where the word leads first, and the file in the end.
     first: Option<PathBuf>,
     real: Option<PathBuf>,
+    /// What the first line of a script says it is run by.
+    interpreter: Vec<String>,
 }
 
 impl ProgramList {
@@ -70,17 +81,39 @@ impl ProgramList {
     pub fn refusal(lists: &[ProgramList], line: &CommandLine, policy: &Policy) -> Option<Reason> {
         let allow_at = |list: &ProgramList| list.allow_at.clone().or_else(|| list.deny_at.clone());
         let first = lists.first()?;
-        if line.hides_commands() {
+        if line.hides_commands() || line.has_unseen() {
             let why = "it starts programs out of sight";
             return Some(refused(line.as_str(), why, "programs", allow_at(first)));
         }
         let in_shell = line.argv().is_none();
-        for segment in line.segments() {
+        let named = line.segments().iter().map(|one| (one, in_shell));
+        // Whether a shell is in between is not known of these.
+        let started = line.starts().iter().map(|one| (one, true));
+        let words = || {
+            line.segments()
+                .iter()
+                .chain(line.starts())
+                .flat_map(Segment::words)
+        };
+        let moves = in_shell && words().any(|word| MOVES.contains(&word.as_str()))
+            || words().any(|word| word.starts_with("--chdir") || word == "-execdir")
+            || line.starts().iter().chain(line.segments()).any(|one| {
+                let words = one.words();
+                words.first().is_some_and(|word| word.ends_with("env"))
+                    && words.contains(&"-C".into())
+            });
+        let other_path = words().any(|word| word.starts_with("PATH="));
+        for (segment, in_shell) in named.chain(started) {
             let Some(word) = segment.words().first() else {
                 continue;
             };
             // A variable can change what every name leads to, and an expansion is no name.
-            if in_shell && word.contains(['=', '$', '`', '*', '?', '[', '~', '{']) {
+            let expanded = word.contains(['=', '$', '`', '*', '?', '[', '~', '{']);
+            let meaning = expanded || MEANING_OF_NAMES.contains(&word.as_str());
+            let unclear = in_shell && meaning
+                || moves && word.contains('/') && !word.starts_with('/')
+                || other_path && !word.contains('/');
+            if unclear {
                 let why = "its program cannot be told beforehand";
                 return Some(refused(word, why, "programs", allow_at(first)));
             }
@@ -140,7 +173,11 @@ impl ProgramList {
         let is_every_program = program.is_multi_call() && own_name == program.real_name();
         (is_every_program && !self.deny.is_empty())
             || self.deny.iter().any(|entry| {
-                let same_name = program.names.iter().any(|name| name == entry);
+                let interpreter = program
+                    .interpreter
+                    .iter()
+                    .any(|one| one == entry || Path::new(one).file_name() == Some(entry.as_ref()));
+                let same_name = interpreter || program.names.iter().any(|name| name == entry);
                 let denied = Program::find(entry, policy);
                 let same_file = program.real.is_some()
                     && program.real == denied.real
@@ -153,10 +190,12 @@ impl ProgramList {
 impl<'w> Program<'w> {
     fn find(word: &'w str, policy: &Policy) -> Program<'w> {
         let first = if word.contains('/') {
-            Some(host_path(word, policy))
+            Some(host_path(Path::new(word), policy))
         } else {
-            let dirs = PATH.split(':').map(|dir| Path::new(dir).join(word));
-            dirs.into_iter().find(|path| path.is_file())
+            let path = policy.environment().search_path();
+            std::env::split_paths(&path)
+                .map(|dir| host_path(&dir.join(word), policy))
+                .find(|path| path.is_file())
         };
         let mut names = vec![base_name(Path::new(word))];
         let mut at = first.clone();
@@ -172,11 +211,13 @@ impl<'w> Program<'w> {
         }
         let real = first.as_deref().and_then(|path| path.canonicalize().ok());
         names.extend(real.as_deref().map(base_name));
+        let interpreter = real.as_deref().map(interpreter).unwrap_or_default();
         Program {
             word,
             names,
             first,
             real,
+            interpreter,
         }
     }
 
@@ -208,7 +249,7 @@ impl<'w> Program<'w> {
 }
 
 /// The path of the host behind one that a command uses; its working directory is `/work`.
-fn host_path(word: &str, policy: &Policy) -> PathBuf {
+fn host_path(word: &Path, policy: &Policy) -> PathBuf {
     let mut inside = PathBuf::from("/");
     for component in Path::new("/work").join(word).components() {
         match component {
@@ -230,6 +271,23 @@ fn host_path(word: &str, policy: &Policy) -> PathBuf {
     below
         .min_by_key(|(left, _)| *left)
         .map_or(inside.clone(), |(_, host)| host)
+}
+
+/// The words behind `#!`, none if it is no script.
+fn interpreter(path: &Path) -> Vec<String> {
+    let mut start = Vec::new();
+    // Anything but a file could keep us waiting.
+    if path.is_file()
+        && let Ok(file) = std::fs::File::open(path)
+    {
+        let _unreadable = file.take(SHEBANG_BYTES).read_to_end(&mut start);
+    }
+    let text = String::from_utf8_lossy(&start);
+    let line = text.strip_prefix("#!").and_then(|text| text.lines().next());
+    line.unwrap_or_default()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn base_name(path: &Path) -> String {
@@ -266,6 +324,15 @@ mod tests {
             deny: vec!["rm".into()],
             ..ProgramList::default()
         }];
+        let with_env = vec![allow(&["cat", "env"], &[])];
+        let deny = |name: &str| {
+            vec![ProgramList {
+                deny: vec![name.to_owned()],
+                ..ProgramList::default()
+            }]
+        };
+        let (no_sh, no_perl) = (deny("sh"), deny("perl"));
+        std::fs::write(work.join("script"), "#! /usr/bin/env -S perl -w\n").unwrap();
         let both = vec![
             allow(&["cat", "rm", "cd"], &[]),
             allow(&["cat", "cd"], &["rm"]),
@@ -293,6 +360,29 @@ mod tests {
             (&no_rm, "./harmless x", false),
             (&no_rm, "cat x; /bin/r? x", false),
             (&no_rm, "PATH=. harmless; cat", false),
+            // What is started by another word for it.
+            (&no_rm, "env rm x", false),
+            (&no_rm, "/usr/bin/env -i /bin/rm x", false),
+            (&no_rm, "env PATH=. harmless", false),
+            (&no_rm, "timeout 5 ./harmless", false),
+            (&no_rm, "find . -exec rm {} +", false),
+            (&no_rm, "sh -c 'cat x; rm x'", false),
+            (&no_rm, "sh -c \"cat 'x\"", false),
+            (&no_rm, "find . -exec cat {} +", true),
+            (&no_rm, "cd d && harmless", true),
+            (&no_rm, "cd d && ./harmless", false),
+            (&no_rm, "cd d && ./anything", false),
+            (&no_rm, "alias cat=/bin/rm\ncat x", false),
+            (&no_rm, ". ./git; cat x", false),
+            (&no_rm, "eval 'r''m x'", false),
+            (&only_cat, "env cat x", false),
+            (&with_env, "env A=b cat x", true),
+            (&with_env, "env rm x", false),
+            (&with_env, "env --strange cat cat", true),
+            (&with_env, "env --strange cat x", false),
+            (&no_sh, "./git", false),
+            (&no_perl, "./script", false),
+            (&no_rm, "./script", true),
             (&both, "cat x", true),
             (&both, "cd d && cat x", true),
             (&both, "rm x", false),

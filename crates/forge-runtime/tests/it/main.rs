@@ -1,6 +1,7 @@
 //! Worker trees on real directories, driven by playbooks.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod command_lines;
 mod delegation;
 mod fronts;
 mod limits;

@@ -75,6 +75,19 @@ impl Environment {
         Ok(())
     }
 
+    /// Where commands look for programs: `PATH` as the target gets it.
+    ///
+    /// ```
+    /// let own = os_sandbox::Environment::clean().set("PATH", "/opt/bin");
+    /// assert_eq!(own.search_path(), "/opt/bin");
+    /// ```
+    #[must_use]
+    pub fn search_path(&self) -> OsString {
+        let path = OsStr::new("PATH");
+        let mut all = self.resolve(OsStr::new(""), OsStr::new(""), std::env::vars_os());
+        all.remove(path).unwrap_or_else(|| DEFAULT_PATH.into())
+    }
+
     /// The variables as the target gets them, sorted by name; `broker` is what the caller has.
     pub(crate) fn resolve(
         &self,

@@ -254,31 +254,30 @@ impl ShellRules {
     /// What holds for a command. In each list: a matching blocked rule, else the first match,
     /// else the list's default.
     pub fn decide(&self, words: &[String]) -> RuleMatch {
-        let mut strictest: Option<RuleMatch> = None;
-        for list in &self.lists {
-            let Some(answer) = list.decide(words) else {
-                continue;
-            };
-            // Equal strictness: a rule says more than a default, an earlier list more than a later.
-            let stricter = match &strictest {
-                None => true,
-                Some(so_far) => {
-                    answer.verdict > so_far.verdict
-                        || (answer.verdict == so_far.verdict
-                            && so_far.rule.is_none()
-                            && answer.rule.is_some())
-                }
-            };
-            if stricter {
-                strictest = Some(answer);
-            }
-        }
-        strictest.unwrap_or(RuleMatch {
+        let answers = self.lists.iter().filter_map(|list| list.decide(words));
+        strictest(answers).unwrap_or(RuleMatch {
             verdict: Verdict::Block,
             rule: None,
             why: None,
             origin: Origin::built_in(),
         })
+    }
+
+    /// The same where only rules speak: none, if none of them matches.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "shell: { default: ask, rules: [{ pattern: 'rm *', approval: blocked }] }\n").unwrap();
+    /// use sandbox_config::{load, Sources, Verdict};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let shell = project.ceiling().shell().unwrap();
+    /// assert_eq!(shell.decide_by_rule(&["rm".to_owned()]).unwrap().verdict(), Verdict::Block);
+    /// assert!(shell.decide_by_rule(&["ls".to_owned()]).is_none());
+    /// ```
+    pub fn decide_by_rule(&self, words: &[String]) -> Option<RuleMatch> {
+        let answers = self.lists.iter().filter_map(|list| list.decide(words));
+        strictest(answers.filter(|answer| answer.rule.is_some()))
     }
 
     /// The lists of programs, from the project down; those that say nothing are left out.
@@ -297,6 +296,16 @@ impl ShellRules {
                 .map(|rule| (rule.pattern.text(), rule.verdict, &rule.origin))
         })
     }
+}
+
+/// Of several answers the strictest. Of equal ones a rule says more than a default, an earlier list
+/// more than a later.
+fn strictest(answers: impl Iterator<Item = RuleMatch>) -> Option<RuleMatch> {
+    answers.reduce(|so_far, answer| {
+        let stricter = answer.verdict > so_far.verdict
+            || (answer.verdict == so_far.verdict && so_far.rule.is_none() && answer.rule.is_some());
+        if stricter { answer } else { so_far }
+    })
 }
 
 impl RuleList {

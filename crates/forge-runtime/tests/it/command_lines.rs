@@ -1,0 +1,251 @@
+//! Rules and every spelling of a command: what they say is held against what a real shell runs.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use forge_runtime::GrantGate;
+use forge_tools::{CommandLine, Gate, Intent, Request, Risk, Verdict};
+use proptest::prelude::*;
+use sandbox_config::{Sources, Trust, load};
+
+const RULES: &str = "\
+shell:
+  default: ask
+  rules:
+    - { pattern: 'rm *', approval: blocked }
+    - { pattern: 'curl *', approval: ask }
+    - { pattern: 'git status', approval: preApproved }
+    - { pattern: '(echo|env|sh|eval|nice|timeout|xargs|find|command|exec|trap|cat|git) *', approval: preApproved }
+    - { pattern: 'sudo *', approval: preApproved }
+";
+
+fn gate(rules: &str) -> GrantGate {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("golem-forge.config.yaml"), rules).unwrap();
+    let mut sources = Sources::new(dir.path());
+    sources.trust = Trust::Given;
+    let project = load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    GrantGate::new(project.ceiling().clone())
+}
+
+/// None: no command line.
+fn verdict(gate: &GrantGate, line: &str) -> Option<Verdict> {
+    let line = CommandLine::parse(line).ok()?;
+    let judgement = gate.judge(&Request {
+        tool: "shell",
+        risk: Risk::Exec,
+        requires_permission: true,
+        needs_network: false,
+        confined: true,
+        intents: &[Intent::Execute(line)],
+    });
+    assert!(!judgement.reasons.is_empty());
+    Some(judgement.verdict)
+}
+
+#[test]
+fn every_spelling_of_a_command() {
+    let gate = gate(RULES);
+    for (line, expected) in [
+        ("git status", Verdict::Allow),
+        ("g''it \"status\"", Verdict::Allow),
+        ("git status | cat -", Verdict::Allow),
+        ("rm x", Verdict::Block),
+        ("r\\m x", Verdict::Block),
+        ("r''m x", Verdict::Block),
+        ("'rm' x", Verdict::Block),
+        ("rm\\\n x", Verdict::Block),
+        ("/bin/rm x", Verdict::Block),
+        ("../../bin/rm x", Verdict::Block),
+        ("./rm x", Verdict::Block),
+        ("A=b rm x", Verdict::Block),
+        ("A=b B=c /bin/rm x", Verdict::Block),
+        ("env rm x", Verdict::Block),
+        ("env -i A=b rm x", Verdict::Block),
+        ("env -S 'rm x'", Verdict::Block),
+        ("sudo -u root rm x", Verdict::Block),
+        ("timeout 5 nice -n 3 rm x", Verdict::Block),
+        ("echo x | xargs -n 1 rm", Verdict::Block),
+        ("find . -exec rm {} +", Verdict::Block),
+        ("sh -c 'rm x'", Verdict::Block),
+        ("sh -c 'echo a; sh -c \"rm x\"'", Verdict::Block),
+        ("eval r''m x", Verdict::Block),
+        ("trap 'rm x' EXIT; echo a", Verdict::Block),
+        ("echo a && rm x", Verdict::Block),
+        ("echo a || rm x", Verdict::Block),
+        ("echo a; rm x", Verdict::Block),
+        ("echo a\nrm x", Verdict::Block),
+        ("echo a & rm x", Verdict::Block),
+        ("(rm x)", Verdict::Block),
+        ("echo $(rm x)", Verdict::Block),
+        ("echo `rm x`", Verdict::Block),
+        ("echo \"$(rm x)\"", Verdict::Block),
+        ("echo \"a $(echo \"`rm x`\")\"", Verdict::Block),
+        ("echo <(rm x)", Verdict::Block),
+        ("if echo a; then rm x; fi", Verdict::Block),
+        ("f() { rm x; }; f", Verdict::Block),
+        ("cat <<E\n$(rm x)\nE", Verdict::Block),
+        ("env curl x", Verdict::Ask),
+        ("curl x | cat", Verdict::Ask),
+        ("echo rm x", Verdict::Allow),
+        ("echo 'rm x; rm y'", Verdict::Allow),
+        ("echo a # rm x", Verdict::Allow),
+        // What a shell would expand is not approved in advance.
+        ("echo $A | cat", Verdict::Ask),
+        ("echo * | cat", Verdict::Ask),
+        ("echo a > b", Verdict::Ask),
+        ("cat < a", Verdict::Ask),
+        ("cat <<E\na\nE", Verdict::Ask),
+        ("A=b git status", Verdict::Ask),
+        ("sh -c \"echo 'a\"", Verdict::Ask),
+        // Other programs, whatever they look like.
+        ("g\u{456}t status", Verdict::Ask),
+        ("git\u{a0}status", Verdict::Ask),
+        ("./git status", Verdict::Ask),
+        ("/usr/bin/git status", Verdict::Ask),
+        ("GIT status", Verdict::Ask),
+    ] {
+        assert_eq!(verdict(&gate, line), Some(expected), "{line}");
+    }
+    for line in ["echo 'a", "echo \"a", "echo a |& |", "", "# a", "echo \\"] {
+        assert_eq!(verdict(&gate, line), None, "{line}");
+    }
+    let narrow =
+        self::gate("shell: { rules: [{ pattern: 'git status', approval: preApproved }] }\n");
+    for line in [
+        "git status x",
+        "git -c alias.x=!sh x",
+        "git -c alias.status=!sh status",
+        "git -C / status",
+        "git --exec-path=x status",
+        "git statusx",
+        "git  status -s",
+        "env git status",
+    ] {
+        assert_eq!(verdict(&narrow, line), Some(Verdict::Block), "{line}");
+    }
+    assert_eq!(verdict(&narrow, "git  'status'"), Some(Verdict::Allow));
+}
+
+/// Programs that only say that they ran, beside some that start others.
+fn programs(dir: &Path) {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for name in ["rm", "curl"] {
+        let script = format!("#!/bin/sh\necho ran >{}/{name}.ran\n", dir.display());
+        std::fs::write(dir.join(name), script).unwrap();
+        std::fs::set_permissions(dir.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    for name in ["env", "sh", "nice", "timeout", "xargs", "find", "cat"] {
+        let found = ["/usr/bin", "/bin"]
+            .map(|place| Path::new(place).join(name))
+            .into_iter()
+            .find(|path| path.exists());
+        symlink(found.unwrap(), dir.join(name)).unwrap();
+    }
+}
+
+/// Words and signs that make lines which run something, now and then.
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "rm",
+        "curl",
+        "./rm",
+        "r\\m",
+        "'rm'",
+        "echo",
+        "cat",
+        "git",
+        "env",
+        "env -i",
+        "A=b",
+        "nice",
+        "nice -n 1",
+        "timeout 5",
+        "xargs",
+        "sh -c",
+        "eval",
+        "command",
+        "exec",
+        "trap",
+        "find . -maxdepth 0 -exec",
+        "x",
+        "{}",
+        "+",
+        "\\;",
+        "--",
+        "-",
+        "'",
+        "\"",
+        "'",
+        "\"",
+        "\\",
+        "$(",
+        ")",
+        "`",
+        "(",
+        "|",
+        "||",
+        "&&",
+        ";",
+        "&",
+        "\n",
+        "\\\n",
+        "#",
+        "<",
+        ">",
+        "2>&1",
+        "</dev/null",
+        ">/dev/null",
+        "<<E\n",
+        "\nE\n",
+        "{",
+        "}",
+        "if",
+        "then",
+        "fi",
+        "!",
+        "EXIT",
+        "\u{a0}",
+        "*",
+        "$x",
+        "\u{456}",
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// Whatever is allowed without a question runs nothing that a rule forbids or asks about: a
+    /// real shell is the judge.
+    #[test]
+    fn what_is_allowed_runs_nothing_that_is_not(
+        pieces in prop::collection::vec((piece(), any::<bool>()), 1..9),
+    ) {
+        let line: String = pieces
+            .iter()
+            .map(|(piece, apart)| format!("{piece}{}", if *apart { " " } else { "" }))
+            .collect();
+        if verdict(&gate(RULES), &line) == Some(Verdict::Allow) {
+            let dir = tempfile::tempdir().unwrap();
+            programs(dir.path());
+            let parsed = CommandLine::parse(&line).unwrap();
+            let words = match parsed.argv() {
+                Some(words) => words.to_vec(),
+                None => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            };
+            let _ended = Command::new("/usr/bin/env")
+                .arg("-i")
+                .arg(format!("PATH={}", dir.path().display()))
+                .args(["/usr/bin/timeout", "-s", "KILL", "10"])
+                .args(words)
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            for name in ["rm", "curl"] {
+                prop_assert!(!dir.path().join(format!("{name}.ran")).exists(), "{name}: {line:?}");
+            }
+        }
+    }
+}
