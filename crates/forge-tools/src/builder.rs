@@ -157,7 +157,16 @@ impl ToolboxBuilder {
         }
         #[cfg(feature = "process")]
         if runs {
-            all.push(Box::new(tools::shell()));
+            let shell = tools::shell();
+            let session = self
+                .hands
+                .processes
+                .as_ref()
+                .and_then(crate::Processes::current_session);
+            all.push(Box::new(match session {
+                Some(_) => shell.in_session(),
+                None => shell,
+            }));
         }
         all.extend(self.extra);
         let mut names = HashSet::new();

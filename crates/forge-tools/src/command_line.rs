@@ -17,9 +17,12 @@ mod parser;
 mod started;
 
 use std::fmt;
+use std::sync::Arc;
 
 use parser::Parser;
 use started::Started;
+
+use crate::session::State;
 
 /// Longest accepted line, in bytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
@@ -45,6 +48,7 @@ pub struct CommandLine {
     hides_commands: bool,
     starts: Vec<Segment>,
     unseen: bool,
+    session: Option<Arc<State>>,
 }
 
 /// One command of a line.
@@ -124,6 +128,14 @@ impl CommandLine {
         if self.unseen {
             return Some("it hands on a command that cannot be taken apart");
         }
+        // As with a variable in front of it.
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|state| state.has_variables())
+        {
+            return Some("commands before it set variables, which can change what it does");
+        }
         // A plain command is executed as the words we see, whatever they contain.
         if self.needs_shell { self.opaque } else { None }
     }
@@ -137,6 +149,16 @@ impl CommandLine {
     /// Whether what its programs start is more than [`starts`](Self::starts) says.
     pub(crate) fn has_unseen(&self) -> bool {
         self.unseen
+    }
+
+    /// Where it begins, in a session.
+    pub(crate) fn in_session(mut self, state: Arc<State>) -> Self {
+        self.session = Some(state);
+        self
+    }
+
+    pub(crate) fn session(&self) -> Option<&Arc<State>> {
+        self.session.as_ref()
     }
 
     /// The line as it came.

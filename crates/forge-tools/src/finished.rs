@@ -21,6 +21,8 @@ pub(crate) struct Finished {
     pub(crate) duration: Duration,
     /// What `read_output` gives more of it for.
     pub(crate) output_id: Option<String>,
+    /// Why the next command does not begin where this one ended.
+    pub(crate) session: Option<&'static str>,
 }
 
 impl Finished {
@@ -35,6 +37,7 @@ impl Finished {
             "quarantined": self.quarantined,
             "truncated": self.truncated(),
             "output_id": self.output_id,
+            "session": self.session,
             "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         })
     }
@@ -86,6 +89,10 @@ impl Finished {
         if let Some(exceeded) = self.exceeded {
             own_line(&mut text);
             text.push_str(&format!("[limit: the command used {exceeded}]"));
+        }
+        if let Some(why) = self.session {
+            own_line(&mut text);
+            text.push_str(&format!("[session: {why}]"));
         }
         for path in &self.quarantined {
             own_line(&mut text);

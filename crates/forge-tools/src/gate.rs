@@ -39,7 +39,11 @@ impl std::fmt::Display for Intent {
             Intent::Write(path) => write!(f, "write {}", path.as_str()),
             Intent::Delete(path) => write!(f, "delete {}", path.as_str()),
             Intent::CreateDir(path) => write!(f, "make directory {}", path.as_str()),
-            Intent::Execute(line) => write!(f, "run {line}"),
+            Intent::Execute(line) => {
+                write!(f, "run {line}")?;
+                line.session()
+                    .map_or(Ok(()), |state| f.write_str(&state.describe()))
+            }
             Intent::Delegate(worker) => write!(f, "call worker {worker}"),
         }
     }

@@ -113,6 +113,16 @@ impl View<'_> {
         self.hands.processes().map(drop)
     }
 
+    /// A command line as it would run now: in a session, where the one before it ended.
+    ///
+    /// # Errors
+    ///
+    /// The worker cannot run commands.
+    #[cfg(feature = "process")]
+    pub fn begin(&self, line: crate::CommandLine) -> Result<crate::CommandLine, Failure> {
+        Ok(self.hands.processes()?.begin(line))
+    }
+
     /// Whether the worker may start the programs of a command line.
     ///
     /// # Errors
@@ -140,6 +150,8 @@ pub struct Hands {
     pub(crate) caller: crate::call::Caller,
     /// Results that were too long to be shown whole.
     pub(crate) outputs: std::sync::Arc<crate::outputs::Outputs>,
+    /// Where the command begins that was judged, in a session.
+    pub(crate) session: Option<std::sync::Arc<crate::session::State>>,
     /// Whether the worker has a tool to read them with.
     pub(crate) reads_outputs: bool,
     /// Takes secrets out of what a tool cuts by itself.

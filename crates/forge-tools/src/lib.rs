@@ -76,6 +76,11 @@ mod processes;
 mod programs;
 mod progress;
 mod redact;
+#[cfg_attr(
+    not(feature = "process"),
+    expect(dead_code, reason = "commands have it")
+)]
+mod session;
 mod spec;
 mod time;
 mod tool;

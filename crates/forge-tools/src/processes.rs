@@ -1,6 +1,7 @@
 //! A worker's way to run commands: a plan that the kernel enforces, and the words
 //! that go with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use os_sandbox::{Backend, Plan};
@@ -8,6 +9,7 @@ use os_sandbox::{Backend, Plan};
 use crate::call::Failure;
 use crate::command_line::CommandLine;
 use crate::programs::{self, ProgramList};
+use crate::session::Session;
 
 /// Longest time one command may take, whatever the call asks for.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -32,6 +34,7 @@ pub struct Processes {
     writable: Vec<String>,
     network: bool,
     programs: Vec<ProgramList>,
+    session: Option<Arc<Session>>,
 }
 
 impl Processes {
@@ -43,6 +46,7 @@ impl Processes {
             writable: Vec::new(),
             network: false,
             programs: Vec::new(),
+            session: None,
         }
     }
 
@@ -64,6 +68,25 @@ impl Processes {
     pub fn programs(mut self, lists: Vec<ProgramList>) -> Self {
         self.programs = lists;
         self
+    }
+
+    /// Each command begins where the one before ended: in its directory, with its variables.
+    /// Nothing keeps running for it.
+    pub fn session(mut self) -> Self {
+        self.session = Some(Arc::default());
+        self
+    }
+
+    pub(crate) fn current_session(&self) -> Option<&Session> {
+        self.session.as_deref()
+    }
+
+    /// A line as it would run now.
+    pub(crate) fn begin(&self, line: CommandLine) -> CommandLine {
+        match &self.session {
+            Some(session) => line.in_session(session.state()),
+            None => line,
+        }
     }
 
     pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), Failure> {

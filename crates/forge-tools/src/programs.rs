@@ -85,7 +85,9 @@ impl ProgramList {
             let why = "it starts programs out of sight";
             return Some(refused(line.as_str(), why, "programs", allow_at(first)));
         }
-        let in_shell = line.argv().is_none();
+        let state = line.session();
+        // In a session every line is a shell's.
+        let in_shell = line.argv().is_none() || state.is_some();
         let named = line.segments().iter().map(|one| (one, in_shell));
         // Whether a shell is in between is not known of these.
         let started = line.starts().iter().map(|one| (one, true));
@@ -95,14 +97,16 @@ impl ProgramList {
                 .chain(line.starts())
                 .flat_map(Segment::words)
         };
-        let moves = in_shell && words().any(|word| MOVES.contains(&word.as_str()))
+        let moves = state.is_some_and(|state| state.has_moved())
+            || in_shell && words().any(|word| MOVES.contains(&word.as_str()))
             || words().any(|word| word.starts_with("--chdir") || word == "-execdir")
             || line.starts().iter().chain(line.segments()).any(|one| {
                 let words = one.words();
                 words.first().is_some_and(|word| word.ends_with("env"))
                     && words.contains(&"-C".into())
             });
-        let other_path = words().any(|word| word.starts_with("PATH="));
+        let other_path = state.is_some_and(|state| state.has_variable("PATH"))
+            || words().any(|word| word.starts_with("PATH="));
         for (segment, in_shell) in named.chain(started) {
             let Some(word) = segment.words().first() else {
                 continue;

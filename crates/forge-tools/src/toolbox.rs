@@ -22,6 +22,7 @@ use crate::outcome::{
 };
 use crate::params::{Arguments, nearest};
 use crate::redact::Redactor;
+use crate::session::State;
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
 use crate::turn::Turn;
@@ -73,6 +74,18 @@ impl Wanted {
     fn executes(&self) -> bool {
         let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
         self.intents.iter().any(executes)
+    }
+
+    /// Where its command begins, in a session.
+    fn session(&self) -> Option<Arc<State>> {
+        self.intents.iter().find_map(|intent| match intent {
+            Intent::Execute(line) => line.session().cloned(),
+            Intent::Read(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Delegate(_) => None,
+        })
     }
 
     /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
@@ -236,6 +249,7 @@ impl Toolbox {
         let work = async {
             let mut hands = self.inner.hands.clone();
             hands.progress = call.progress.clone();
+            hands.session = wanted.session();
             hands.reads_outputs = self.inner.offers(READ_OUTPUT);
             hands.redactor = Arc::clone(&self.inner.redactor);
             hands.cancel = stop.0.clone();
@@ -344,10 +358,15 @@ impl Toolbox {
     ) -> Result<(), Failure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
-            "{}\n{}\n{}",
+            "{}\n{}\n{}{}",
             self.inner.hands.caller,
             spec.name,
-            wanted.canonical()
+            wanted.canonical(),
+            // The same command elsewhere is another one.
+            wanted
+                .session()
+                .map(|state| state.describe())
+                .unwrap_or_default()
         );
         let _turn = self.inner.asking.lock().await;
         if self.lock_allowed().contains(&key) {
@@ -364,7 +383,11 @@ impl Toolbox {
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
             arguments: wanted.asked.to_json(),
-            intents: trail.intents.clone(),
+            intents: trail
+                .intents
+                .iter()
+                .map(|intent| self.inner.redactor.redact(intent).into_owned())
+                .collect(),
             changes: changes
                 .into_iter()
                 .map(|change| change.redacted(&self.inner.redactor))

@@ -70,6 +70,7 @@ impl Parser {
             hides_commands: self.hides_commands,
             starts: Vec::new(),
             unseen: false,
+            session: None,
         })
     }
 

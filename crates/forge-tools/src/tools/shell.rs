@@ -4,6 +4,12 @@
 //! with operators goes to `sh -c`. Rules decide on the words (see
 //! [`CommandLine`]), the kernel on what they can do.
 
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use os_sandbox::{Command, ErrorKind, Exit, Killer, Stdio};
@@ -18,8 +24,12 @@ use crate::hands::{Hands, View};
 use crate::output::{Field, Output as Schema};
 use crate::params::{Arguments, Param, Params};
 use crate::printed::Printed;
+use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::tool::{BoxFuture, Tool, blocking};
+
+/// Most bytes of what a command in a session says about its end.
+const MAX_SAID_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Runs a command.
 ///
@@ -53,6 +63,7 @@ pub fn shell() -> Shell {
             Field::integer("stderr_bytes"),
             Field::text("exceeded").optional(),
             Field::text("output_id").optional(),
+            Field::text("session").optional(),
             Field::text_list("quarantined"),
             Field::flag("truncated"),
             Field::integer("duration_ms"),
@@ -74,6 +85,20 @@ fn parse(args: &Arguments) -> Result<CommandLine, Failure> {
     })
 }
 
+impl Shell {
+    /// With the words for a worker that has a session.
+    pub(crate) fn in_session(mut self) -> Self {
+        self.0.description = "Run a command and return its output and exit code. It begins where \
+                              the one before it ended: in its directory, with its variables. One \
+                              plain command runs as it is written, with quotes but without \
+                              variables or globs; pipes and && work where every part is allowed. \
+                              The first begins in a directory that shows the same directories as \
+                              list_files. Nothing keeps running after the call."
+            .to_owned();
+        self
+    }
+}
+
 impl Tool for Shell {
     fn spec(&self) -> &Spec {
         &self.0
@@ -81,7 +106,7 @@ impl Tool for Shell {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         view.commands()?;
-        let line = parse(args)?;
+        let line = view.begin(parse(args)?)?;
         view.check_programs(&line)?;
         Ok(vec![Intent::Execute(line)])
     }
@@ -115,19 +140,38 @@ fn execute(
     hands: &Hands,
     started: oneshot::Sender<Killer>,
 ) -> Result<Reply, Failure> {
-    let line = parse(args)?;
     let processes = hands.processes()?;
+    // As it was judged: a call at the same time may have changed the session since.
+    let line = match &hands.session {
+        Some(state) => parse(args)?.in_session(Arc::clone(state)),
+        None => parse(args)?,
+    };
     // Once more: files may have changed while a person was asked.
     processes.check_programs(&line)?;
-    let (program, rest) = match line.argv() {
-        Some([program, rest @ ..]) => (program.as_str(), rest.to_vec()),
-        Some([]) | None => ("sh", vec!["-c".to_owned(), line.as_str().to_owned()]),
+    let shell = |text: &str| vec!["-c".to_owned(), text.to_owned()];
+    let (program, rest) = match (line.session(), line.argv()) {
+        (Some(state), argv) => {
+            let mut arguments = shell(SCRIPT);
+            arguments.push("sh".to_owned());
+            arguments.extend(state.arguments());
+            arguments.push(argv.map_or_else(|| line.as_str().to_owned(), quoted));
+            ("sh", arguments)
+        }
+        (None, Some([program, rest @ ..])) => (program.as_str(), rest.to_vec()),
+        (None, Some([]) | None) => ("sh", shell(line.as_str())),
+    };
+    let (listener, stdin) = match line.session() {
+        Some(_) => {
+            let (listener, stdin) = listen().map_err(|_| unheard())?;
+            (Some(listener), stdin)
+        }
+        None => (None, Stdio::Null),
     };
     let timeout = processes.timeout(args.integer("timeout_s"));
     let clock = Instant::now();
     let mut child = Command::new(processes.plan(), program)
         .args(rest)
-        .stdin(Stdio::Null)
+        .stdin(stdin)
         .stdout(Stdio::Piped)
         .stderr(Stdio::Piped)
         .timeout(timeout)
@@ -148,6 +192,8 @@ fn execute(
             captured[stream as usize].push(bytes);
         })
         .map_err(|error| refused(program, &error))?;
+    // Everything that could say more has ended.
+    let said = listener.map(Listener::said);
     let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
     // After the end: what was found then is part of it.
     let enforcement = serde_json::to_value(child.enforcement()).ok();
@@ -164,7 +210,21 @@ fn execute(
             .collect(),
         duration: clock.elapsed(),
         output_id: None,
+        session: None,
     };
+    if let (Some(session), Some(state), Some(said)) =
+        (processes.current_session(), line.session(), said)
+    {
+        match state.after(&said) {
+            Ok(after) => session.set(after),
+            Err(why) => finished.session = Some(why),
+        }
+        if is_gone(&said) {
+            finished.session = Some(
+                "its directory is gone, so nothing was run; the next command begins where the first did",
+            );
+        }
+    }
     if !exit.success() {
         finished.notes = processes.notes_after(finished.stderr.whole());
     }
@@ -208,6 +268,40 @@ fn execute(
         events,
         runner,
     })
+}
+
+/// Where a command in a session says how it ended.
+struct Listener {
+    ours: UnixStream,
+    reader: JoinHandle<Vec<u8>>,
+}
+
+fn listen() -> io::Result<(Listener, Stdio)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut from = ours.try_clone()?;
+    let reader = std::thread::Builder::new().spawn(move || {
+        let mut said = Vec::new();
+        let _broken = (&mut from).take(MAX_SAID_BYTES).read_to_end(&mut said);
+        // What is too much is taken all the same, or the command would wait for it.
+        let _rest = io::copy(&mut from, &mut io::sink());
+        said
+    })?;
+    Ok((Listener { ours, reader }, OwnedFd::from(theirs).into()))
+}
+
+impl Listener {
+    /// Everything that was said, once nobody is left to say more.
+    fn said(self) -> Vec<u8> {
+        let _closed = self.ours.shutdown(Shutdown::Both);
+        self.reader.join().unwrap_or_default()
+    }
+}
+
+fn unheard() -> Failure {
+    Failure::new(
+        Code::Internal,
+        "Cannot run the command: there is nowhere for its end to be told.",
+    )
 }
 
 fn refused(program: &str, error: &os_sandbox::Error) -> Failure {

@@ -8,12 +8,16 @@ mod arbitrary;
 mod capture;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod commands;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod endings;
 mod executor;
 mod file_tools;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod outputs;
 mod secrets;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod sessions;
 mod support;
 mod texts;
 mod waiting;
