@@ -128,15 +128,19 @@ pub fn equip(
     if grant.shell().is_some() || grant.require_os_sandbox() {
         let confinement = confine(grant, os, &mut warnings)?;
         if grant.shell().is_some() {
-            builder = builder.processes(
-                Processes::new(confinement.clone())
-                    .programs(programs(grant))
-                    .notes(
-                        writable,
-                        *grant.network() != sandbox_config::NetworkAccess::Denied,
-                    )
-                    .default_timeout(Duration::from_secs(grant.limits().timeout_s_default())),
-            );
+            let session = grant.environment().session();
+            let processes = Processes::new(confinement.clone())
+                .programs(programs(grant))
+                .notes(
+                    writable,
+                    *grant.network() != sandbox_config::NetworkAccess::Denied,
+                )
+                .default_timeout(Duration::from_secs(grant.limits().timeout_s_default()));
+            builder = builder.processes(if session {
+                processes.session()
+            } else {
+                processes
+            });
         }
         plan = Some(confinement);
     }

@@ -392,6 +392,12 @@ fn project_rows() -> Vec<Row> {
         (&SHELL, "default", "", "shell: { default: ask }"),
         (
             &SHELL,
+            "session",
+            "shell: { default: ask }",
+            "shell: { default: ask, session: worker }",
+        ),
+        (
+            &SHELL,
             "env",
             rule,
             "shell: { env: { set: { A: b } }, rules: [{ pattern: \"grep *\", approval: ask }] }",

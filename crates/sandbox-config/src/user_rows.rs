@@ -35,6 +35,7 @@ const LIMITS: &[Row] = &[
     ("shell.allow", "shell: { allow: [git] }", "shell: { default: ask }", "shell: { default: ask, allow: [git] }"),
     ("shell.deny", "shell: { deny: [rm] }", "shell: { default: ask, deny: [dd] }", "shell: { default: ask, deny: [dd, rm] }"),
     ("shell.deny", "shell: { deny: [rm] }", "shell: { allow: [git] }", "shell: { allow: [git], deny: [rm] }"),
+    ("shell.session", "shell: { session: call }", "shell: { default: ask, session: worker }", "shell: { default: ask, session: call }"),
     ("shell.env.pass", "shell: { env: { pass: [A, C] } }", "shell: { env: { pass: [A, B] } }", "shell: { env: { pass: [A] } }"),
     ("sandbox.protect", "sandbox: { protect: [mine] }", "sandbox: { protect: [theirs] }", "sandbox: { protect: [theirs, mine] }"),
     ("sandbox.protect", "sandbox: { protect: [mine] }", "", "sandbox: { protect: [mine] }"),

@@ -10,4 +10,6 @@ mod limits;
 mod rules;
 #[cfg(target_os = "linux")]
 mod runners;
+#[cfg(target_os = "linux")]
+mod sessions;
 mod support;

@@ -12,6 +12,8 @@ mod commands;
 mod endings;
 mod executor;
 mod file_tools;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod listed;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod outputs;

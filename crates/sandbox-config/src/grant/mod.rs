@@ -84,20 +84,29 @@ pub(crate) enum Undeclared {
     Inherit,
 }
 
-/// `shell.env`: what commands get beside forge's own PATH, HOME and TMPDIR.
+/// `shell.env`, what commands get beside forge's own PATH, HOME and TMPDIR, and `shell.session`,
+/// whether they get it from each other.
 ///
 /// ```
 /// use sandbox_config::Grant;
 /// let environment = Grant::empty().environment().clone();
 /// assert!(environment.pass().is_empty() && environment.set().is_empty());
+/// assert!(!environment.session());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     pub(crate) pass: Vec<String>,
     pub(crate) set: BTreeMap<String, String>,
+    pub(crate) session: bool,
 }
 
 impl Environment {
+    /// Whether each command of a worker begins where the one before it ended (`shell.session`).
+    #[must_use]
+    pub fn session(&self) -> bool {
+        self.session
+    }
+
     /// Variables handed on from forge's own environment.
     #[must_use]
     pub fn pass(&self) -> &[String] {

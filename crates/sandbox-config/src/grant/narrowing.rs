@@ -194,6 +194,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     environment: Arc::new(Environment {
                         pass: vec!["LANG".into()],
                         set: BTreeMap::new(),
+                        session: false,
                     }),
                     limits,
                     approval: Arc::default(),

@@ -390,7 +390,11 @@ const OWN_VARIABLES: [&str; 3] = ["PATH", "HOME", "TMPDIR"];
 const PASSED_ANYWAY: [&str; 2] = ["LANG", "TERM"];
 
 fn environment(walk: &mut Walk<'_>, shell: &Fields<'_>) -> Environment {
-    let mut environment = Environment::default();
+    let words = [("call", false), ("worker", true)];
+    let mut environment = Environment {
+        session: shell.word(&mut walk.reports, "session", &words) == Some(true),
+        ..Environment::default()
+    };
     let Some(section) = shell.get("env").and_then(|entry| {
         Fields::open(
             &mut walk.reports,

@@ -100,6 +100,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ),
     ("shell.allow", Role::Limit(Meet::Only)),
     ("shell.deny", Role::Limit(Meet::Unite)),
+    ("shell.session", stricter(&["worker", "call"], "call")),
     ("shell.env.pass", Role::Limit(Meet::Within)),
     (
         "shell.env.set",

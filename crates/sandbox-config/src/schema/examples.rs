@@ -229,6 +229,7 @@ shell:
   default: blocked
   allow: [git, /usr/bin/make]
   deny: [curl]
+  session: worker
   env: { set: { CI: \"1\" } }
 ",
     ),

@@ -52,6 +52,12 @@ pub(crate) static SHELL: Keys = Keys {
         ),
         ALLOW,
         DENY,
+        now(
+            "session",
+            Shape::Words(&["call", "worker"], &[]),
+            "Where commands begin: `call`, each at the beginning; `worker`, each in the directory and with the variables that the worker's command before it left. Nothing keeps running either way.",
+        )
+        .default("call"),
     ],
     foreign: &[
         ("unix_sockets", SOCKETS_HELP),
@@ -75,10 +81,16 @@ pub(crate) static WORKER_SHELL: Keys = Keys {
         ALLOW,
         DENY,
     ],
-    foreign: &[(
-        "env",
-        "the environment is the project's: `shell.env` in the project file",
-    )],
+    foreign: &[
+        (
+            "env",
+            "the environment is the project's: `shell.env` in the project file",
+        ),
+        (
+            "session",
+            "sessions are the project's: `shell.session` in the project file",
+        ),
+    ],
 };
 
 pub(crate) static RULE: Keys = Keys {
