@@ -112,6 +112,36 @@ fn a_request_that_cannot_be_taken_is_an_error_of_the_protocol() {
     });
 }
 
+/// There are tools here and nothing else. An empty list would be an answer as well, and would have
+/// clients offer what there is not.
+#[test]
+fn what_is_not_declared_is_not_answered() {
+    run(async {
+        let named = json!({"name": "x"});
+        let completion = json!({"ref": {"type": "ref/prompt", "name": "x"},
+            "argument": {"name": "x", "value": "x"}});
+        let rows = [
+            ("prompts/list", json!({})),
+            ("prompts/get", named),
+            ("resources/list", json!({})),
+            ("resources/templates/list", json!({})),
+            ("resources/read", json!({"uri": "file:///etc/passwd"})),
+            ("completion/complete", completion),
+        ];
+        for era in [|request: Value| request, modern as fn(Value) -> Value] {
+            let mut client = Client::of(files().1);
+            if era(json!({})) == json!({}) {
+                client.ask(&initialize("2025-11-25")).await;
+            }
+            for (method, params) in &rows {
+                let answer = client.ask(&era(request(1, method, params.clone()))).await;
+                assert_eq!(answer["error"]["code"], -32601, "{method} {answer}");
+            }
+            client.hang_up().await;
+        }
+    });
+}
+
 #[test]
 fn calls_run_in_parallel() {
     run(async {
