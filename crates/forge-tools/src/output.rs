@@ -94,7 +94,8 @@ impl Field {
             }
         };
         if self.optional {
-            json!({"type": [kind, "null"]})
+            // Not a list of types: clients that hand schemas on to models know one type a place.
+            json!({"anyOf": [{"type": kind}, {"type": "null"}]})
         } else {
             json!({"type": kind})
         }
