@@ -21,7 +21,7 @@ fn the_end_of_input_is_the_end() {
         // A last line without its newline is still a line.
         let mut client = Client::of(files().1);
         let ping = request(3, "ping", json!({})).to_string();
-        client.input.write_all(ping.as_bytes()).await.unwrap();
+        client.send_unended(ping).await;
         assert_eq!(client.hang_up().await[0]["id"], 3);
     });
 }

@@ -94,7 +94,11 @@ impl Server {
             head.push(("Mcp-Name", name.into()));
         }
         let (_, body) = self.post("/mcp", &head, &request.to_string()).await;
-        serde_json::from_str(&body).unwrap_or_else(|_| panic!("{body}"))
+        let answer = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{body}"));
+        let mut protocol = Protocol::default();
+        protocol.sent(request);
+        assert_eq!(protocol.received(&answer), [""; 0], "{answer}");
+        answer
     }
 }
 

@@ -15,10 +15,13 @@ mod commands;
 mod ending;
 #[cfg(feature = "mcp-http")]
 mod http;
+mod interleaved;
 mod listing;
 mod noise;
 mod opening;
 mod progress;
+mod protocol;
+mod wrong;
 
 use std::future::Future;
 use std::time::Duration;
@@ -33,6 +36,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexS
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use self::protocol::Protocol;
 use crate::support::World;
 
 /// No test waits for this; it only keeps a defect from hanging the suite.
@@ -43,6 +47,7 @@ struct Client {
     input: DuplexStream,
     output: BufReader<DuplexStream>,
     server: JoinHandle<Result<(), McpError>>,
+    protocol: Protocol,
 }
 
 impl Client {
@@ -54,6 +59,7 @@ impl Client {
             input,
             output: BufReader::new(output),
             server: tokio::spawn(serve(service.into(), info, reader, writer)),
+            protocol: Protocol::default(),
         }
     }
 
@@ -68,18 +74,27 @@ impl Client {
             server: tokio::spawn(async move {
                 serve_live(&live, ServerInfo::new("forge", "1.2.3"), reader, writer).await
             }),
+            protocol: Protocol::default(),
         }
     }
 
     async fn send(&mut self, line: impl AsRef<[u8]>) {
-        self.input.write_all(line.as_ref()).await.unwrap();
+        self.send_unended(line).await;
         self.input.write_all(b"\n").await.unwrap();
+    }
+
+    /// A line whose end does not come.
+    async fn send_unended(&mut self, line: impl AsRef<[u8]>) {
+        if let Ok(message) = serde_json::from_slice(line.as_ref()) {
+            self.protocol.sent(&message);
+        }
+        self.input.write_all(line.as_ref()).await.unwrap();
     }
 
     async fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).await.unwrap();
-        serde_json::from_str(&line).unwrap()
+        heard(&mut self.protocol, &line)
     }
 
     async fn ask(&mut self, request: &Value) -> Value {
@@ -88,15 +103,28 @@ impl Client {
     }
 
     /// Hangs up, and gives back everything that was still said.
-    async fn hang_up(mut self) -> Vec<Value> {
-        drop(self.input);
+    async fn hang_up(self) -> Vec<Value> {
+        let Client {
+            input,
+            mut output,
+            server,
+            mut protocol,
+        } = self;
+        drop(input);
         let mut rest = String::new();
-        self.output.read_to_string(&mut rest).await.unwrap();
-        self.server.await.unwrap().unwrap();
+        output.read_to_string(&mut rest).await.unwrap();
+        server.await.unwrap().unwrap();
         rest.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
+            .map(|line| heard(&mut protocol, line))
             .collect()
     }
+}
+
+/// A message of the server, which is one by the schema too.
+fn heard(protocol: &mut Protocol, line: &str) -> Value {
+    let message = serde_json::from_str(line).unwrap();
+    assert_eq!(protocol.received(&message), [""; 0], "{message}");
+    message
 }
 
 fn run(test: impl Future<Output = ()>) {

@@ -86,7 +86,7 @@ proptest! {
         noise in proptest::collection::vec(
             prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..40),
-                r#"\{"jsonrpc":"2.0"(,"(id|method|params|result|error)":("tools/call"|"tools/list"|"initialize"|"notifications/cancelled"|\{"name":"read_file"\}|[0-9]|null|\[\]|\{\})){0,4}\}"#
+                r#"\{"jsonrpc":"2\.0"(,"(id|method|params|result|error)":("tools/call"|"tools/list"|"initialize"|"notifications/cancelled"|\{"name":"read_file"\}|[0-9]|null|\[\]|\{\})){0,4}\}"#
                     .prop_map(String::into_bytes),
             ],
             0..12,

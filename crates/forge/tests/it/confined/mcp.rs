@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use self::protocol::Protocol;
 use crate::support::{PROJECT, World, forge_program};
+
+#[path = "../../../../forge-tools/tests/it/mcp/protocol.rs"]
+mod protocol;
 
 const FILE: &str = "golem-forge.config.yaml";
 
@@ -21,6 +25,7 @@ struct Client {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next_id: u64,
+    protocol: Protocol,
 }
 
 impl Client {
@@ -50,6 +55,7 @@ impl Client {
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
             next_id: 0,
+            protocol: Protocol::default(),
         };
         let answer = client.ask(
             "initialize",
@@ -65,6 +71,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &Value) {
+        self.protocol.sent(message);
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
@@ -72,9 +79,7 @@ impl Client {
         self.next_id += 1;
         let id = self.next_id;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+        let answer = self.receive();
         assert_eq!(answer["id"], id);
         answer
     }
@@ -83,11 +88,13 @@ impl Client {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
-    /// What comes without having been asked for.
+    /// What comes next, which is a message by the schema too.
     fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+        let message = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+        assert_eq!(self.protocol.received(&message), [""; 0], "{message}");
+        message
     }
 
     /// Waits until the person has been told something like it.
