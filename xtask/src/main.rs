@@ -14,6 +14,7 @@ mod check_targets;
 mod conformance;
 mod docs;
 mod fuzz;
+mod mcp;
 mod race;
 mod setup;
 mod test;

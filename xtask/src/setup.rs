@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::process::Command;
 
 use crate::failure::Failure;
+use crate::mcp;
 use crate::process;
 use crate::tools;
 
-pub(crate) const ABOUT: &str =
-    "install what the tests need (apt or brew; cargo-deny into the cache)";
+pub(crate) const ABOUT: &str = "install what the tests need (apt or brew; cargo-deny into the cache, the judges of MCP into target)";
 
 /// A program the tests start, and the packages that bring it.
 struct Need {
@@ -90,7 +90,24 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             return Err(Failure::new("cargo-deny was installed but does not start"));
         }
     }
+    mcp_judges()?;
     say("ready: run `cargo xtask test`");
+    Ok(())
+}
+
+/// npm itself is not installed: it brings hundreds of packages of its own on some systems.
+fn mcp_judges() -> Result<(), Failure> {
+    say("the judges of MCP, from npm into the target directory");
+    match mcp::install()? {
+        Some(mcp::Installed::Before) => say("already there: the judges of MCP"),
+        Some(mcp::Installed::Now) => {
+            say("installed: the conformance suite and the inspector of MCP, and a Node for them");
+        }
+        None => say(
+            "not on this system: npm, or a Node from it; the judges of MCP are skipped by \
+             `cargo xtask test`",
+        ),
+    }
     Ok(())
 }
 

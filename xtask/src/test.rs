@@ -7,18 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::conformance;
 use crate::docs;
 use crate::failure::{Context, Failure};
+use crate::mcp;
 use crate::process;
 use crate::steps::{Outcome, Steps};
 use crate::test_os;
 use crate::tools;
 use crate::workspace;
 
-pub(crate) const ABOUT: &str =
-    "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance";
+pub(crate) const ABOUT: &str = "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance, MCP (--mcp: that alone)";
 
 /// What every cargo step is told to look at. The same words everywhere: another choice of
 /// packages would be another choice of features, and another build of everything.
 pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
+
+/// The step that `--mcp` runs alone.
+const MCP: &str = "judges of MCP";
 
 /// Rust sources that belong to no crate, so that `cargo fmt` does not see them: the launcher
 /// is compiled by os-sandbox's build script.
@@ -28,8 +31,12 @@ const LAUNCHER: &str = "crates/os-sandbox/launcher";
 const MAX_DEPTH: usize = 8;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    Failure::unless_empty(arguments)?;
     let mut steps = Steps::default();
+    if arguments == ["--mcp"] {
+        steps.run(MCP, mcp::outcome);
+        return steps.close();
+    }
+    Failure::unless_empty(arguments)?;
     steps.run("format", format);
     steps.run("clippy", clippy);
     steps.run("deny", deny);
@@ -39,6 +46,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("docs --check", || docs::run(&["--check".to_owned()]));
     steps.run("test-os", test_os::outcome);
     steps.run("conformance", conformance::outcome);
+    steps.run(MCP, mcp::outcome);
     steps.close()
 }
 
