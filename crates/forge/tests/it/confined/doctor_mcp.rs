@@ -69,6 +69,52 @@ fn what_a_client_does_not_pass_on_is_warned_of() {
     assert!(ran.stdout.contains("FORGE__NETWORK"), "{}", ran.stdout);
 }
 
+/// A client that declares elicitation and answers by itself is told of by the doctor.
+#[test]
+fn a_client_that_refuses_by_itself_is_counted() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+
+    let world = World::new(&[(FILE, PROJECT)]);
+    let mut child = world
+        .command(crate::support::forge_program(), &["mcp"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"test","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"shell","arguments":{"command":"ls"}}}"#,
+    ] {
+        writeln!(input, "{line}").unwrap();
+    }
+    loop {
+        let mut line = String::new();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "it ended");
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["method"] == "elicitation/create" {
+            let answer = serde_json::json!({
+                "jsonrpc": "2.0", "id": message["id"], "result": {"action": "decline"},
+            });
+            writeln!(input, "{answer}").unwrap();
+        } else if message["id"] == 2 {
+            assert_eq!(message["result"]["isError"], true, "{message}");
+            break;
+        }
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+
+    let ran = world.forge(&["doctor", "--mcp", "--json"]);
+    let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    assert_eq!(states(&facts, "questions"), ["warning"]);
+    assert!(ran.stdout.contains("refused 1 calls"), "{}", ran.stdout);
+}
+
 #[test]
 fn settings_of_clients_are_looked_at() {
     let world = World::new(&[
