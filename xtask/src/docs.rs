@@ -84,11 +84,13 @@ fn generated(check: bool) -> Result<(), Failure> {
         let file = format!("schemas/forge-{which}.schema.json");
         keep(&file, &page(which)?, check)?;
     }
-    keep(
-        "schemas/forge-audit.schema.json",
-        &read("crates/forge-tools/src/audit/schema.json")?,
-        check,
-    )?;
+    for (which, file) in [
+        ("audit", "crates/forge-tools/src/audit/schema.json"),
+        ("playbook", "crates/forge-runtime/src/playbook/schema.json"),
+    ] {
+        let published = format!("schemas/forge-{which}.schema.json");
+        keep(&published, &read(file)?, check)?;
+    }
     keep(
         "examples/dep-audit/inputs/Cargo.lock",
         &read("Cargo.lock")?,

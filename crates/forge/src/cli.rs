@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
     Run(Run),
-    /// Print the JSON Schema of project or worker files, or of audit records.
+    /// Print the JSON Schema of project, worker or playbook files, or of audit records.
     Schema(Schema),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
@@ -694,6 +694,8 @@ pub(crate) enum SchemaOf {
     Audit,
     /// golem-forge.config.yaml
     Config,
+    /// A playbook, the file behind `scripted:FILE`.
+    Playbook,
     /// The front matter of *.worker files.
     Worker,
 }

@@ -98,6 +98,16 @@ pub(crate) struct CallScript {
 }
 
 impl Playbook {
+    /// The JSON Schema (draft 2020-12) of playbooks. It knows keys and kinds; whether templates
+    /// can be read only running them tells.
+    ///
+    /// ```
+    /// let schema: serde_json::Value =
+    ///     serde_json::from_str(forge_runtime::Playbook::SCHEMA).unwrap();
+    /// assert_eq!(schema["properties"]["version"]["const"], 1);
+    /// ```
+    pub const SCHEMA: &str = include_str!("schema.json");
+
     /// Reads a playbook.
     ///
     /// # Errors

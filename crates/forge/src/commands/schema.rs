@@ -1,4 +1,4 @@
-//! `forge schema`: the JSON Schemas of project and worker files and of audit records, for editors
+//! `forge schema`: the JSON Schemas of project, worker and playbook files and of audit records, for editors
 //! and other programs.
 
 use std::io::Write as _;
@@ -12,6 +12,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let text = match args.of {
         SchemaOf::Audit => forge_tools::audit::SCHEMA.to_owned(),
         SchemaOf::Config => schema::project(),
+        SchemaOf::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
         SchemaOf::Worker => schema::worker(),
     };
     std::io::stdout()
