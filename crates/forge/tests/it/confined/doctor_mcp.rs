@@ -63,10 +63,12 @@ fn what_a_client_does_not_pass_on_is_warned_of() {
         crate::support::forge_program(),
         &["doctor", "--mcp", "--json"],
     );
-    let ran = crate::support::ran(command.env("FORGE__NETWORK", "false").output().unwrap());
+    let ran = crate::support::ran(command.env("FORGE__ZONSE", "no such key").output().unwrap());
     let facts: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
     assert_eq!(states(&facts, "environment"), ["warning"]);
-    assert!(ran.stdout.contains("FORGE__NETWORK"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("FORGE__ZONSE"), "{}", ran.stdout);
+    // It would be a mistake, had the server heard of it.
+    assert_eq!(states(&facts, "handshake"), ["ok"]);
 }
 
 /// A client that declares elicitation and answers by itself is told of by the doctor.
