@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// let mut captured = os_sandbox::Captured::new(8);
 /// captured.push(b"first\nsecond\nthird\nlast\n");
 /// assert!(captured.truncated());
-/// assert_eq!(captured.bytes(), b"firsast\n"[..]);
+/// assert_eq!(captured.bytes().as_ref(), b"firsast\n");
 /// assert_eq!(captured.text(), "firs\n[cut here: 16 bytes in 3 lines are not shown]\nast\n");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
