@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::failure::{Context, Failure};
 use crate::process;
+use crate::scratch::Scratch;
 use crate::workspace;
 
 /// How deep a directory tree may be.
@@ -82,6 +83,8 @@ pub(crate) struct Place {
     dir: PathBuf,
     /// Variables, and none where they must not be set.
     env: Vec<(&'static str, Option<PathBuf>)>,
+    /// Goes away with the place.
+    _scratch: Option<Scratch>,
 }
 
 /// Where programs keep what is theirs.
@@ -101,22 +104,29 @@ impl Copy {
                 .iter()
                 .map(|name| (*name, Some(self.state.join(name))))
                 .collect(),
+            _scratch: None,
         }
     }
+}
 
-    /// In an empty directory, with an empty home.
-    pub(crate) fn empty(&self) -> Result<Place, Failure> {
-        let (dir, home) = (self.state.join("project"), self.state.join("home"));
+impl Place {
+    /// An empty directory, with an empty home. Both have short paths: a socket's has room for
+    /// some hundred bytes, and forge keeps sockets in the home.
+    pub(crate) fn empty() -> Result<Self, Failure> {
+        let scratch = Scratch::new()?;
+        let (dir, home) = (scratch.file("project"), scratch.file("home"));
         for made in [&dir, &home] {
             fs::create_dir(made).context(made.display())?;
         }
         let mut env: Vec<_> = PLACES.iter().map(|name| (*name, None)).collect();
         env.extend([("XDG_RUNTIME_DIR", None), ("HOME", Some(home))]);
-        Ok(Place { dir, env })
+        Ok(Place {
+            dir,
+            env,
+            _scratch: Some(scratch),
+        })
     }
-}
 
-impl Place {
     /// Lets `command` run here: the same target directory, and the programs built there in
     /// `PATH`.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Failure> {
@@ -174,7 +184,6 @@ fn remove_others(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
 
     #[test]
     fn a_copy_has_what_git_lists_and_nothing_left_over() {

@@ -225,7 +225,7 @@ fn run_pages() -> Result<usize, Failure> {
         let blocks = markdown::console_blocks(&text).context(page)?;
         let place = match start {
             Start::Checkout => copy.checkout(),
-            Start::Empty => copy.empty()?,
+            Start::Empty => checkout::Place::empty()?,
         };
         for block in &blocks {
             for shown in &block.commands {
