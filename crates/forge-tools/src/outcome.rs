@@ -127,7 +127,7 @@ impl<'a> OpenCall<'a> {
         match self.inner.recorder.record(&record) {
             Ok(()) => result,
             Err(_) if self.not_made => result,
-            Err(_) => unrecorded(result),
+            Err(_) => unrecorded(result, self.inner.may_change(&self.trail.tool)),
         }
     }
 }
@@ -184,6 +184,12 @@ impl Inner {
             }
         }
         outcome
+    }
+
+    /// Whether a call of the tool leaves something behind.
+    fn may_change(&self, name: &str) -> bool {
+        let mut specs = self.tools.iter().map(|tool| tool.spec());
+        specs.any(|spec| spec.name == name && !spec.annotations.read_only)
     }
 
     /// The same for what is kept of the call.
@@ -280,11 +286,14 @@ fn finish(
 
 /// A call that could not be recorded is reported as failed, whatever it did: the
 /// log is the proof, and work without proof must not look like work with it.
-fn unrecorded(result: CallResult) -> CallResult {
-    let failure = Failure::new(
+fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
+    let mut failure = Failure::new(
         Code::Internal,
         "The call could not be recorded in the audit log, so its result is withheld.",
     );
+    if result.ok && may_have_changed {
+        failure = failure.hint("It has taken effect: do not repeat it.");
+    }
     let decision = result.decision;
     let mut withheld = finish((Err(failure), None), result.tool, decision, Instant::now());
     withheld.duration = result.duration;

@@ -1,5 +1,6 @@
 //! `create_dir`: makes a directory.
 
+use file_sandbox::ErrorKind;
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
@@ -9,6 +10,9 @@ use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+
+/// What to do about a file that is there already.
+const THERE: &str = "It is no directory; take another name.";
 
 /// Makes a directory.
 ///
@@ -50,7 +54,10 @@ impl Tool for CreateDir {
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let path = hands.path(args.text("path").unwrap_or_default())?;
-            let created = hands.files()?.create_dir(&path)?;
+            let created = hands
+                .files()?
+                .create_dir(&path)
+                .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
             let shown = crate::escape_controls(path.asked());
             let text = if created {
                 format!("Created {shown}")

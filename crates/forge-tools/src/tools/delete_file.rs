@@ -1,5 +1,6 @@
 //! `delete_file`: removes one file, link or empty directory.
 
+use file_sandbox::{EntryKind, ErrorKind};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
@@ -54,7 +55,19 @@ impl Tool for DeleteFile {
             if args.flag("recursive").unwrap_or(false) {
                 files.delete_all(&path)?;
             } else {
-                files.delete(&path)?;
+                files.delete(&path).map_err(|error| {
+                    let is_directory = || {
+                        files
+                            .stat(&path)
+                            .is_ok_and(|stat| stat.kind == EntryKind::Directory)
+                    };
+                    if error.kind() == ErrorKind::NotAFile && is_directory() {
+                        Failure::from(error)
+                            .hint("Pass recursive to delete it with everything in it.")
+                    } else {
+                        Failure::from(error)
+                    }
+                })?;
             }
             let shown = crate::escape_controls(path.asked());
             Ok(Reply::text(format!("Deleted {shown}"))

@@ -98,6 +98,13 @@ impl Tool for EditFile {
                 "Cannot call edit_file: `replace_all` and `near_line` exclude each other.",
             ));
         }
+        if args.text("old_text") == Some("") {
+            return Err(Failure::new(
+                Code::InvalidArguments,
+                "Cannot call edit_file: `old_text` is empty, so there is no place for the new text.",
+            )
+            .hint("Take a text beside the place into both, or add to the end with append_file."));
+        }
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("new_text").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;

@@ -65,7 +65,9 @@ impl Tool for ListFiles {
             if let Some(pattern) = args.text("pattern") {
                 options = options.pattern(pattern);
             }
-            let listing = files.list(&path, options)?;
+            let listing = files
+                .list(&path, options)
+                .map_err(|error| super::about_patterns(error, &[args.text("pattern")]))?;
             let mut lines: Vec<String> = Vec::with_capacity(listing.entries.len());
             let mut entries: Vec<Value> = Vec::with_capacity(listing.entries.len());
             for entry in &listing.entries {

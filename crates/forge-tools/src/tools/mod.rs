@@ -36,7 +36,7 @@ pub use search_files::{SearchFiles, search_files};
 pub use shell::{Shell, shell};
 pub use write_file::{WriteFile, write_file};
 
-use file_sandbox::ContentHash;
+use file_sandbox::{ContentHash, ErrorKind};
 
 use crate::call::{Code, Failure};
 use crate::params::Arguments;
@@ -86,6 +86,25 @@ fn directory(args: &Arguments) -> &str {
         None | Some("." | "") => "/",
         Some(path) => path,
     }
+}
+
+/// A refusal of the files, with the tool's own word on what to do about it.
+fn with_hint(error: file_sandbox::Error, about: ErrorKind, hint: &str) -> Failure {
+    let matches = error.kind() == about;
+    let failure = Failure::from(error);
+    if matches { failure.hint(hint) } else { failure }
+}
+
+/// A refusal of the files that may be about a pattern and not about a path.
+fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Failure {
+    let is_pattern = error.kind() == ErrorKind::InvalidPath
+        && patterns.iter().flatten().any(|text| *text == error.path());
+    let mut failure = Failure::from(error);
+    if is_pattern {
+        failure.code = Code::InvalidArguments;
+        failure.path = None;
+    }
+    failure
 }
 
 /// The hash that a file must have for the call to go ahead.

@@ -1,6 +1,6 @@
 //! What moving and copying have in common: two places, and the answer about both.
 
-use file_sandbox::{MoveOptions, Moved, SandboxPath};
+use file_sandbox::{ErrorKind, MoveOptions, Moved, SandboxPath};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
@@ -9,6 +9,9 @@ use crate::hands::{Hands, View};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
+
+/// What to do about a file that is there already.
+const THERE: &str = "Pass overwrite to replace it, or take another name.";
 
 /// A tool that takes `from`, `to` and `overwrite`.
 pub(super) fn spec(name: &str, description: &str) -> Spec {
@@ -55,10 +58,16 @@ pub(super) fn run(
     let from = hands.path(args.text("from").unwrap_or_default())?;
     let to = hands.path(args.text("to").unwrap_or_default())?;
     let overwrite = args.flag("overwrite").unwrap_or(false);
-    let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))?;
+    let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))
+        .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
     let bytes = files.stat(&moved.path).map_or(0, |stat| stat.size);
+    let replaced = if moved.replaced {
+        ", in place of the file that was there"
+    } else {
+        ""
+    };
     let text = format!(
-        "{verb} {} to {}",
+        "{verb} {} to {}{replaced}",
         crate::escape_controls(from.asked()),
         crate::escape_controls(to.asked())
     );

@@ -156,7 +156,11 @@ impl Tool for SearchFiles {
             let files = hands.files()?;
             let path = hands.path(super::directory(&args))?;
             let pattern = args.text("pattern").unwrap_or_default();
-            let found = files.search(&path, pattern, options(&args).cancel(&hands.cancel))?;
+            let found = files
+                .search(&path, pattern, options(&args).cancel(&hands.cancel))
+                .map_err(|error| {
+                    super::about_patterns(error, &[Some(pattern), args.text("glob")])
+                })?;
             let hits: Vec<Value> = found
                 .hits
                 .iter()

@@ -1,6 +1,6 @@
 //! `write_file`: creates or replaces one text file.
 
-use file_sandbox::{ContentHash, WriteOptions};
+use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
@@ -11,6 +11,9 @@ use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
+
+/// What to do about a file that is there already.
+const THERE: &str = "Leave out create_new to replace it, or take another name.";
 
 /// Writes a text file.
 ///
@@ -77,7 +80,9 @@ impl Tool for WriteFile {
             if let Some(hash) = super::if_match(&args)? {
                 options = options.if_match(hash);
             }
-            let written = files.write(&path, content, options)?;
+            let written = files
+                .write(&path, content, options)
+                .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
             let hash = ContentHash::of(content.as_bytes()).to_string();
             let shown = crate::escape_controls(path.asked());
             let text = format!("Written {} characters to {shown}", written.chars);

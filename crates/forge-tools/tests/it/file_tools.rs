@@ -172,8 +172,8 @@ fn rows() {
         row(
             "search_files",
             json!({"pattern": "("}),
-            "",
-            json!({"code": "INVALID_PATH"}),
+            "Invalid regular expression '(': unclosed group.",
+            json!({"code": "INVALID_ARGUMENTS", "path": null}),
         ),
         row(
             "create_dir",

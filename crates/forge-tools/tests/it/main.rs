@@ -4,6 +4,7 @@
 mod audit;
 // Commands are confined on Linux only, so far.
 mod arbitrary;
+mod both_forms;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod capture;
 #[cfg(all(feature = "process", target_os = "linux"))]
@@ -17,6 +18,9 @@ mod listed;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod outputs;
+// Its world has pipes, links and commands of Linux.
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod refusals;
 mod secrets;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod sessions;
