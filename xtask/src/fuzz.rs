@@ -23,7 +23,10 @@ const DIRS: [&str; 3] = [
 ];
 
 /// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
-const SEEDS: [(&str, &str); 2] = [
+const SEEDS: [(&str, &str); 5] = [
+    ("audit_log", "crates/forge-tools/fuzz/seeds/audit_log"),
+    ("executor", "crates/forge-tools/fuzz/seeds/executor"),
+    ("mcp_server", "crates/forge-tools/fuzz/seeds/mcp_server"),
     ("project_file", "fixtures/config"),
     ("worker_file", "fixtures/config"),
 ];
