@@ -5,6 +5,7 @@ mod command_lines;
 mod delegation;
 mod fronts;
 mod limits;
+mod precedence;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
 mod rules;
