@@ -139,6 +139,16 @@ impl Failure {
         Failure::new(Exit::Usage, "usage", message)
     }
 
+    /// What happened, in words.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The stable code.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// What to try.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,6 +1,8 @@
 //! `forge exec`: one command, confined as the project says. The exit code is the
 //! command's own.
 
+mod kept;
+
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,7 +16,7 @@ use os_sandbox::{
     Session, Stdio, Support,
 };
 use rustix::fs::OFlags;
-use sandbox_config::{Grant, Risk, Runner, RunnerChoice, Usable, WithoutFile};
+use sandbox_config::{Grant, Project, Risk, Runner, RunnerChoice, Usable, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -23,20 +25,32 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::signals::LeftToTheCommand;
 use crate::stderr::say;
+use kept::{Ended, Kept};
 
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
-    let plan =
-        prepare(global, args, ambient).map_err(|failure| failure.exits(Exit::ExecRefused))?;
-    execute(global, args, &plan, ambient)
+    let refused = |failure: Failure| failure.exits(Exit::ExecRefused);
+    let project =
+        gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
+    // Before anything runs: what cannot be recorded is not done.
+    let mut kept = Kept::open(&project, args, ambient).map_err(refused)?;
+    let (plan, runner) = match prepare(args, &project) {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            kept.refused(&failure).map_err(refused)?;
+            return Err(refused(failure));
+        }
+    };
+    kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
+    execute(global, args, &plan, ambient, kept)
 }
 
-fn prepare(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Plan, Failure> {
-    let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
+/// How the command would be confined, and where it runs.
+fn prepare(args: &Exec, project: &Project) -> Result<(Plan, String), Failure> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
-        Some(name) => gather::entry_grant(&project, &project.worker(name)?)?,
+        Some(name) => gather::entry_grant(project, &project.worker(name)?)?,
     };
     if args.read_only {
         grant = grant.read_only();
@@ -45,13 +59,13 @@ fn prepare(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Plan, Fail
         .policy()
         .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;
     let plan = plan(args, &grant, &policy)?;
-    place(args, &grant)?;
-    Ok(plan)
+    let runner = place(args, &grant)?;
+    Ok((plan, runner))
 }
 
 /// Whether the project lets commands run here. Nobody is asked: who types
 /// `--no-os-sandbox` has answered.
-fn place(args: &Exec, grant: &Grant) -> Result<(), Failure> {
+fn place(args: &Exec, grant: &Grant) -> Result<String, Failure> {
     let usable = Usable {
         os: !args.no_os_sandbox,
         // No mechanism of os-sandbox runs containers yet.
@@ -59,7 +73,7 @@ fn place(args: &Exec, grant: &Grant) -> Result<(), Failure> {
         interactive: args.no_os_sandbox,
     };
     match grant.execution().select(Risk::Exec, usable) {
-        (RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local), _) => Ok(()),
+        (RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local), why) => Ok(why),
         (
             RunnerChoice::Run(Runner::Docker)
             | RunnerChoice::Confirm(Runner::Docker)
@@ -136,7 +150,29 @@ fn isolation(error: &PlanError, hint: String) -> Failure {
     .hint(hint)
 }
 
-fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Result<Exit, Failure> {
+fn execute(
+    global: &Global,
+    args: &Exec,
+    plan: &Plan,
+    ambient: &Ambient,
+    kept: Kept,
+) -> Result<Exit, Failure> {
+    let mut kept = Some(kept);
+    let outcome = run_it(global, args, plan, ambient, &mut kept);
+    // It did not get so far as to have ended.
+    if let (Err(failure), Some(kept)) = (&outcome, kept) {
+        kept.not_started(failure)?;
+    }
+    outcome
+}
+
+fn run_it(
+    global: &Global,
+    args: &Exec,
+    plan: &Plan,
+    ambient: &Ambient,
+    kept: &mut Option<Kept>,
+) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
@@ -166,6 +202,13 @@ fn execute(global: &Global, args: &Exec, plan: &Plan, ambient: &Ambient) -> Resu
         write_receipt(out, file, child.enforcement())?;
     }
     let exit = child.wait().map_err(|error| not_started(&error))?;
+    if let Some(kept) = kept.take() {
+        kept.ended(&Ended {
+            exit: &exit,
+            exceeded: child.exceeded(),
+            enforcement: child.enforcement(),
+        })?;
+    }
     if let Some((out, file)) = &receipt
         && !child.quarantined().is_empty()
     {

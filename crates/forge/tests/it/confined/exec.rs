@@ -378,3 +378,96 @@ fn a_receipt_does_not_follow_what_a_command_planted() {
             .code(0);
     }
 }
+
+/// The lines of the one log that a world has.
+fn log(world: &World) -> Vec<serde_json::Value> {
+    let text = world.audit();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_command_is_recorded_before_it_starts_and_when_it_is_over() {
+    let ended = |code: i32, outcome: &str, ok: bool, args: &[&str]| {
+        let world = World::new(&[(FILE, PROJECT)]);
+        world
+            .forge(&[&["-q", "--trust", "exec"], args].concat())
+            .code(code);
+        let lines = log(&world);
+        let of = |kind: &str| lines.iter().find(|line| line["kind"] == kind).unwrap();
+        let (decision, execution) = (of("decision"), of("execution"));
+        assert_eq!(decision["tool"], "exec");
+        assert_eq!(execution["call"], decision["seq"]);
+        assert_eq!(
+            (&execution["ok"], &of("end")["outcome"]),
+            (&ok.into(), &outcome.into())
+        );
+        world.forge(&["log", "verify"]).code(0);
+        let shown = world.forge(&["log", "show"]);
+        shown.code(0);
+        assert!(
+            shown.stdout.contains("  exec {\"command\":["),
+            "{}",
+            shown.stdout
+        );
+        (decision.clone(), execution.clone())
+    };
+    let (decision, execution) = ended(3, "exit code 3", true, &["--", "sh", "-c", "exit 3"]);
+    assert_eq!(decision["arguments"]["command"][2], "exit 3");
+    assert_eq!(decision["decision"]["verdict"], "allow");
+    assert_eq!(
+        decision["decision"]["reasons"][0]["text"],
+        "a person typed it"
+    );
+    assert_eq!(execution["runner"], "os");
+    assert!(
+        execution["enforcement"]["backend"].is_string(),
+        "{execution}"
+    );
+
+    let (_, execution) = ended(
+        124,
+        "timed out",
+        false,
+        &["--timeout", "1", "--", "sleep", "60"],
+    );
+    assert_eq!(execution["code"], "TIME_LIMIT");
+
+    let (decision, execution) = ended(0, "exit code 0", true, &["--no-os-sandbox", "--", "true"]);
+    let why = &decision["decision"]["reasons"][0]["text"];
+    assert_eq!(why, "a person typed it, with --no-os-sandbox");
+    assert_eq!(execution["runner"], "local");
+
+    let (_, execution) = ended(127, "not started", false, &["--", "no-such-program"]);
+    assert_eq!(execution["code"], "exec");
+
+    let nowhere = ["-c", "execution.mode=docker_required", "--", "true"];
+    let (decision, execution) = ended(125, "isolation.unavailable", false, &nowhere);
+    assert_eq!(decision["decision"]["verdict"], "block");
+    assert_eq!(execution["events"][0]["event"], "refused");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_run_and_secrets_are_not_recorded() {
+    use crate::support::{forge_program, ran};
+
+    let world = World::new(&[(FILE, PROJECT)]);
+    let with = |variable: &str, value: &str, args: &[&str]| {
+        let mut command = world.command(forge_program(), args);
+        ran(command.env(variable, value).output().unwrap())
+    };
+    let touch = ["exec", "--no-os-sandbox", "--", "touch", "made"];
+    with("FORGE_STATE_DIR", "/dev/null/state", &touch)
+        .code(125)
+        .says(&["cannot keep the run in /dev/null/state/"]);
+    assert!(!world.project().join("made").exists());
+
+    let secret = "a-secret-of-the-test-4711";
+    let echo = ["--trust", "exec", "--", "echo", secret];
+    let said = with("DEPLOY_TOKEN", secret, &echo);
+    said.code(0);
+    assert_eq!(said.stdout.trim_end(), secret);
+    let log = world.audit();
+    assert!(log.contains("\"exec\"") && !log.contains(secret), "{log}");
+}

@@ -1,0 +1,163 @@
+//! What is kept of a command that a person typed: the same two lines as of a call, what was decided
+//! before it starts and what came of it after.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use forge_tools::audit::{AuditLog, EventKind, PolicyEvent};
+use forge_tools::{Asked, DecisionRecord, Reason, Record, Recorder as _, Verdict};
+use os_sandbox::{Backend, Enforcement, Exceeded};
+use sandbox_config::Project;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::ambient::Ambient;
+use crate::cli::Exec;
+use crate::exit::{Exit, Failure};
+use crate::run_dir::{self, RunDir};
+
+/// The name of what was called, beside the names of tools.
+const TOOL: &str = "exec";
+
+/// The log of one command.
+pub(super) struct Kept {
+    audit: AuditLog,
+    record: Record,
+    started: Instant,
+}
+
+/// What came of a command.
+pub(super) struct Ended<'a> {
+    pub(super) exit: &'a os_sandbox::Exit,
+    pub(super) exceeded: Option<Exceeded>,
+    pub(super) enforcement: &'a Enforcement,
+}
+
+impl Kept {
+    /// Opens the log. What cannot be recorded is not run.
+    pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
+        let audit = RunDir::create(project, ambient, TOOL)?.audit()?;
+        let words: Vec<String> = args
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let redactor = ambient.redactor();
+        let mut arguments = json!({ "command": words });
+        redactor.redact_json(&mut arguments);
+        let intent = format!("run {}", words.join(" "));
+        Ok(Kept {
+            audit,
+            started: Instant::now(),
+            record: Record {
+                call: None,
+                at_ms: SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |since| {
+                        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+                    }),
+                workers: args.worker.iter().cloned().collect(),
+                tool: TOOL.to_owned(),
+                arguments,
+                intents: vec![redactor.redact(&intent).into_owned()],
+                decision: DecisionRecord::not_reached("nothing was decided"),
+                runner: "none",
+                ok: false,
+                code: None,
+                content_bytes: 0,
+                // The output is the person's and passes us by.
+                content_sha256: hex(&Sha256::digest([])),
+                duration_us: 0,
+                enforcement: None,
+                artifacts: Vec::new(),
+                events: Vec::new(),
+            },
+        })
+    }
+
+    /// It goes ahead: whoever types a command has agreed to it.
+    pub(super) fn allowed(&mut self, runner: String, unconfined: bool) -> Result<(), Failure> {
+        let typed = if unconfined {
+            "a person typed it, with --no-os-sandbox"
+        } else {
+            "a person typed it"
+        };
+        self.decided(DecisionRecord {
+            verdict: Some(Verdict::Allow),
+            reasons: vec![Reason::new(typed)],
+            runner: Some(runner),
+            answer: None,
+            by: None,
+        })
+    }
+
+    /// It does not.
+    pub(super) fn refused(mut self, why: &Failure) -> Result<(), Failure> {
+        self.decided(DecisionRecord {
+            verdict: Some(Verdict::Block),
+            reasons: vec![Reason::new(why.message())],
+            runner: None,
+            answer: None,
+            by: None,
+        })?;
+        let event = PolicyEvent::new(EventKind::Refused, why.message());
+        self.record.events.push(event);
+        self.close(why.code(), Some(why.code()))
+    }
+
+    /// It went ahead, and could not be started.
+    pub(super) fn not_started(self, why: &Failure) -> Result<(), Failure> {
+        self.close("not started", Some(why.code()))
+    }
+
+    pub(super) fn ended(mut self, ended: &Ended<'_>) -> Result<(), Failure> {
+        self.record.runner = match ended.enforcement.backend {
+            Backend::None => "local",
+            Backend::Bubblewrap | Backend::Landlock | Backend::Birdcage | Backend::Seatbelt => "os",
+        };
+        self.record.enforcement = serde_json::to_value(ended.enforcement).ok();
+        let events = &mut self.record.events;
+        events.extend(
+            ended
+                .exceeded
+                .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string())),
+        );
+        events.extend(
+            ended.enforcement.quarantined.iter().map(|found| {
+                PolicyEvent::new(EventKind::Quarantined, found.path.to_string_lossy())
+            }),
+        );
+        let code = match ended.exit {
+            os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
+            os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
+        };
+        self.close(&ended.exit.to_string(), code)
+    }
+
+    fn decided(&mut self, decision: DecisionRecord) -> Result<(), Failure> {
+        self.record.decision = decision;
+        let asked: Asked<'_> = self.record.asked();
+        self.record.call = self.audit.decided(&asked).map_err(not_recorded)?;
+        Ok(())
+    }
+
+    fn close(mut self, outcome: &str, code: Option<&str>) -> Result<(), Failure> {
+        self.record.ok = code.is_none();
+        self.record.code = code.map(str::to_owned);
+        let took = self.started.elapsed();
+        self.record.duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.audit.record(&self.record).map_err(not_recorded)?;
+        run_dir::seal(&self.audit, outcome).map(drop)
+    }
+}
+
+fn not_recorded(error: std::io::Error) -> Failure {
+    Failure::new(
+        Exit::ExecRefused,
+        "state",
+        format!("the command cannot be recorded: {error}"),
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
