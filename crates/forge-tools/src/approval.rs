@@ -51,6 +51,9 @@ pub struct ApprovalRequest {
     pub only_a_person: bool,
 }
 
+/// Most characters of what a call touches in a sentence about it.
+const MAX_SCOPE_CHARS: usize = 300;
+
 /// A question longer than this is not read by anybody.
 const MAX_PREVIEW_BYTES: usize = 256 * 1024;
 
@@ -67,16 +70,42 @@ impl ApprovalRequest {
             .then(|| format!("the question is too long to be shown whole ({bytes} bytes)"))
     }
 
-    /// What "for this run" would agree to.
+    /// What an answer for more than once would agree to: this tool, what it would touch, for whom.
+    /// How long is a matter of who asks.
+    ///
+    /// ```
+    /// # use forge_tools::{ApprovalRequest, Caller};
+    /// # let request = ApprovalRequest { caller: Caller::new("main"), tool: "write_file".into(),
+    /// #   arguments: serde_json::Value::Null, intents: vec!["write /out/a.md".into()],
+    /// #   changes: vec![], runner: "local", network: false, reasons: vec![], confined: true,
+    /// #   only_a_person: false };
+    /// assert_eq!(
+    ///     request.scope(),
+    ///     "write_file with exactly these arguments (write /out/a.md), for worker main"
+    /// );
+    /// ```
     pub fn scope(&self) -> String {
+        let touched = escape_controls(&self.intents.join(", "));
+        // What is long is whole above, and twice would be too much to read.
+        let touched = match touched.chars().count() {
+            0 => String::new(),
+            1..=MAX_SCOPE_CHARS => format!(" ({touched})"),
+            _ => " (all that is shown here)".to_owned(),
+        };
         let worker = match self.caller.worker() {
             "" => String::new(),
-            worker => format!(" by worker {}", escape_controls(worker)),
+            worker => format!(", for worker {}", escape_controls(worker)),
         };
-        format!(
-            "{} with exactly these arguments{worker}, until this run ends",
-            self.tool
-        )
+        let tool = escape_controls(&self.tool);
+        format!("{tool} with exactly these arguments{touched}{worker}")
+    }
+
+    /// The question to somebody who may answer for the whole run: the [preview](Self::preview), and
+    /// last what such an answer would be for.
+    pub fn question(&self) -> String {
+        let mut text = self.preview();
+        text.push_str(&format!("{:<10}{}\n", "this run", self.scope()));
+        text
     }
 
     /// The question as plain text: every value whole, control characters visible.
@@ -422,7 +451,7 @@ mod tests {
             confined: false,
             only_a_person: true,
         };
-        insta::assert_snapshot!(request.preview(), @r"
+        insta::assert_snapshot!(request.question(), @r"
         worker    main
         tool      shell
                   command = ls\x1b[1A\r\x9b2K \u{202e}x
@@ -436,6 +465,7 @@ mod tests {
                   +++ /a
                   @@ -0,0 +1 @@
                   +x\x1b[0m
+        this run  shell with exactly these arguments (run ls\x07, write /a), for worker main
         ");
     }
 }

@@ -301,6 +301,9 @@ impl Params {
     }
 }
 
+/// What the arguments are called that name a place.
+const PATHS: [&str; 3] = ["path", "from", "to"];
+
 /// Arguments that passed a tool's table; the only way to make them is
 /// [`Params::parse`].
 ///
@@ -345,11 +348,14 @@ impl Arguments {
         serde_json::to_string(&sorted).unwrap_or_default()
     }
 
-    /// The same with another text for some.
+    /// The same with another text for some paths. What a file is to hold is no path, even where it
+    /// reads like one: another text would be another call.
     pub(crate) fn canonical_with<'a>(&self, text: impl Fn(&str) -> Option<&'a str>) -> String {
         let mut arguments = self.clone();
-        for value in arguments.0.values_mut() {
-            if let Some(other) = value.as_str().and_then(&text) {
+        for name in PATHS {
+            if let Some(value) = arguments.0.get_mut(name)
+                && let Some(other) = value.as_str().and_then(&text)
+            {
                 *value = other.into();
             }
         }

@@ -24,7 +24,7 @@ const KEYS: &str = "[y] once  [r] this run  [n] no  [?] > ";
 
 const HELP: &str = "\
 y         this call goes ahead, once
-r         and so does the same call with the same arguments, until the run ends
+r         and so does what the line `this run` names, until forge ends
 n         no; Enter and anything unknown mean the same
 n REASON  no, and the model is told why
 ";
@@ -51,7 +51,7 @@ impl Terminal {
 
 impl Approver for Terminal {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
-        let preview = request.preview();
+        let preview = request.question();
         let (patience, colour) = (self.patience, self.colour);
         Box::pin(async move {
             if let Some(reason) = too_long(&preview) {

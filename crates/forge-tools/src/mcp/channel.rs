@@ -250,10 +250,10 @@ impl Question {
         message.push_str("\nallow_once  this call, as it is shown\n");
         let mut choices = vec!["allow_once"];
         if !request.only_a_person {
-            message.push_str(
-                "allow_run   also the same call with the same arguments, until this server \
-                 ends, for 30 minutes at most\n",
-            );
+            message.push_str(&format!(
+                "allow_run   also every further {}, until this server ends, for 30 minutes at most\n",
+                request.scope()
+            ));
             choices.push("allow_run");
         }
         message.push_str("deny        not at all\n");

@@ -385,3 +385,83 @@ fn agreed_for_the_run_is_agreed_in_every_spelling_of_a_path_and_not_in_the_next_
         assert_eq!(approver.asked(), run);
     }
 }
+
+/// A text that reads like the path beside it is no other spelling of it.
+#[test]
+fn agreed_for_the_run_is_agreed_for_these_texts_only() {
+    let world = World::new();
+    std::fs::write(world.host.path().join("out/a.md"), "/out/a.md out/a.md").unwrap();
+    let approver = Counting::new(yes_for_run());
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Ask))
+        .approver(approver.clone())
+        .build()
+        .unwrap();
+    for (tool, first, second) in [
+        (
+            "write_file",
+            json!({"path": "out/b.md", "content": "out/b.md"}),
+            json!({"path": "/out/b.md", "content": "/out/b.md"}),
+        ),
+        (
+            "edit_file",
+            json!({"path": "out/a.md", "old_text": " out/a.md", "new_text": "out/a.md"}),
+            json!({"path": "/out/a.md", "old_text": " out/a.md", "new_text": "/out/a.md"}),
+        ),
+        (
+            "list_files",
+            json!({"path": "out", "pattern": "out"}),
+            json!({"path": "/out", "pattern": "/out"}),
+        ),
+    ] {
+        let before = approver.asked();
+        call(&toolbox, tool, first);
+        call(&toolbox, tool, second);
+        assert_eq!(approver.asked(), before + 2, "{tool}");
+    }
+}
+
+/// A person is told what an answer for the run is for, and no answer is for more.
+#[test]
+fn the_scope_names_tool_paths_and_worker() {
+    use forge_tools::{ApprovalRequest, Approver, BoxFuture, Caller};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Default)]
+    struct Shown(Mutex<Vec<String>>);
+    impl Approver for Shown {
+        fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+            let question = request.question();
+            let last = question.lines().last().unwrap_or_default();
+            self.0.lock().unwrap().push(last.to_owned());
+            Box::pin(async { yes_for_run() })
+        }
+    }
+    let world = World::new();
+    std::fs::write(world.host.path().join("out/a.md"), "a").unwrap();
+    let shown = Arc::new(Shown::default());
+    let toolbox = |worker: &str| {
+        world
+            .builder()
+            .gate(Always(Verdict::Ask))
+            .caller(Caller::new("main").child(worker))
+            .shared_approver(shown.clone())
+            .build()
+            .unwrap()
+    };
+    let long = format!("/out/{}.md", "x/".repeat(200));
+    let (one, other) = (toolbox("one"), toolbox("two\u{1b}[2J"));
+    call(
+        &one,
+        "copy_file",
+        json!({"from": "out/a.md", "to": "/out/b.md"}),
+    );
+    call(&one, "delete_file", json!({"path": "/out/b.md"}));
+    call(&one, "create_dir", json!({"path": long}));
+    // What one worker was allowed, another one was not.
+    call(&other, "delete_file", json!({"path": "/out/b.md"}));
+    std::fs::write(world.host.path().join("out/b.md"), "b").unwrap();
+    call(&other, "delete_file", json!({"path": "/out/b.md"}));
+    insta::assert_snapshot!(shown.0.lock().unwrap().join("\n"), @"");
+}

@@ -65,7 +65,7 @@ impl Queue {
     }
 
     async fn answer(&self, request: &ApprovalRequest) -> Answer {
-        let text = request.preview();
+        let text = request.question();
         if let Some(reason) = prompt::too_long(&text) {
             return Answer::Unanswered { reason };
         }

@@ -89,7 +89,7 @@ fn the_question_shows_everything_and_its_answer_counts_once() {
                   +hello\x1b[2J
 
         allow_once  this call, as it is shown
-        allow_run   also the same call with the same arguments, until this server ends, for 30 minutes at most
+        allow_run   also every further write_file with exactly these arguments (write /out/a.md), until this server ends, for 30 minutes at most
         deny        not at all
         "#);
         insta::assert_snapshot!(asked, @r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"mode":"form","message":null,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","enum":["allow_once","allow_run","deny"],"default":"deny"}},"required":["decision"]}}}},"requestState":null}}"#);
