@@ -11,6 +11,7 @@ use crate::audit::{DecisionRecord, EventKind, PolicyEvent};
 use crate::change::Artifact;
 use crate::outputs::Cut;
 use crate::progress::Progress;
+use crate::room::Place;
 
 /// On whose behalf a call is made.
 ///
@@ -70,6 +71,7 @@ pub struct Call {
     pub arguments: Value,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) progress: Option<Progress>,
+    pub(crate) place: Option<Place>,
 }
 
 impl std::fmt::Debug for Call {
@@ -89,6 +91,7 @@ impl Call {
             arguments,
             approver: None,
             progress: None,
+            place: None,
         }
     }
 
@@ -96,6 +99,12 @@ impl Call {
     /// can be asked in the conversation that the call came in.
     pub fn asking(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
+        self
+    }
+
+    /// Where the result may be until somebody has it; see [`Room`](crate::Room).
+    pub fn within(mut self, place: Place) -> Self {
+        self.place = Some(place);
         self
     }
 

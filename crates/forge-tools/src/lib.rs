@@ -76,6 +76,7 @@ mod processes;
 mod programs;
 mod progress;
 mod redact;
+mod room;
 #[cfg_attr(
     not(feature = "process"),
     expect(dead_code, reason = "commands have it")
@@ -112,6 +113,7 @@ pub use processes::Processes;
 pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
+pub use room::{Place, Room};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};

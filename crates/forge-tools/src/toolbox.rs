@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::Cancel;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::audit::{DecisionRecord, Recorder};
@@ -102,12 +103,36 @@ impl Wanted {
     }
 }
 
+/// Most commands at once in this process. Each holds a thread, and of the same threads there are
+/// a few hundred for looking at files: commands that hang must not hold up every other call.
+const MAX_COMMANDS: usize = 128;
+
+/// How long a command waits for others to end before it is given up.
+const QUEUE: Duration = Duration::from_secs(60);
+
+static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
+
 /// Tells work that goes on by itself that nobody waits for it any more.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
+    }
+}
+
+/// A place among the commands that run.
+async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, Failure> {
+    match within(Some(QUEUE), COMMANDS.acquire()).await {
+        Ok(Ok(slot)) => Ok(slot),
+        Ok(Err(_)) | Err(Elapsed) => Err(Failure::new(
+            Code::Limit,
+            format!(
+                "{} was not called: {MAX_COMMANDS} commands run already.",
+                spec.name
+            ),
+        )
+        .hint("Repeat it when some of them have ended.")),
     }
 }
 
@@ -245,6 +270,13 @@ impl Toolbox {
             true => None,
             false => self.inner.timeout,
         };
+        let _command = match wanted.executes() {
+            true => Some(command_slot(tool.spec()).await?),
+            false => None,
+        };
+        if let Some(place) = &call.place {
+            place.enter().await;
+        }
         let stop = CancelOnDrop(Cancel::new());
         let work = async {
             let mut hands = self.inner.hands.clone();

@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::channel::{Channel, Given, Line, answer_in};
+use super::lines::Results;
 use super::live::{Current, Live};
 use super::questions::{Fingerprint, Questions, fingerprint};
 use super::report::report;
@@ -34,11 +35,20 @@ pub(super) struct Handler {
     /// What tells a client of the older kind that the list changed; ends with the
     /// conversation.
     teller: Mutex<JoinSet<()>>,
+    /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
+    results: Option<Results>,
 }
 
 impl Handler {
-    pub(super) fn new(live: Live, info: ServerInfo, over: watch::Receiver<bool>) -> Self {
-        Handler::sharing(live, info, Arc::new(Questions::new()), over)
+    pub(super) fn new(
+        live: Live,
+        info: ServerInfo,
+        over: watch::Receiver<bool>,
+        results: Results,
+    ) -> Self {
+        let mut handler = Handler::sharing(live, info, Arc::new(Questions::new()), over);
+        handler.results = Some(results);
+        handler
     }
 
     /// One of several that answer for the same server.
@@ -54,6 +64,7 @@ impl Handler {
             questions,
             over,
             teller: Mutex::default(),
+            results: None,
         }
     }
 
@@ -186,6 +197,11 @@ impl ServerHandler for Handler {
         let call = Call::new(request.name, arguments)
             .asking(Arc::clone(&channel) as _)
             .reporting(progress.clone());
+        let place = self.results.as_ref().map(Results::place);
+        let call = match &place {
+            Some(place) => call.within(place.clone()),
+            None => call,
+        };
         // A task of its own: a tool that panics costs this call, not the answer to it.
         // Dropping the set ends it.
         let mut running = JoinSet::new();
@@ -198,7 +214,11 @@ impl ServerHandler for Handler {
         };
         let reported = report(&context, &progress, until_done);
         tokio::select! {
-            (outcome, ()) = async { tokio::join!(work, reported) } => match outcome {
+            (outcome, ()) = async { tokio::join!(work, reported) } => {
+                if let (Some(results), Some(place)) = (&self.results, place) {
+                    results.hold(&context.id, place);
+                }
+                match outcome {
                 Some(Ok(result)) => match channel.take_question() {
                     Some(question) => Ok(question.into()),
                     None => answer(result),
@@ -207,7 +227,8 @@ impl ServerHandler for Handler {
                     "The tool stopped unexpectedly; nothing else was affected.",
                     None,
                 )),
-            },
+                }
+            }
             // Nobody waits for the answer to a cancelled request; it is not sent.
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("The call was cancelled.", None))

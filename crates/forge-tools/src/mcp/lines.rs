@@ -6,7 +6,7 @@
 //! and neither the calls in flight nor their size are bounded.
 //!
 //! Every read, line and queue has a bound here: [`MAX_LINE_BYTES`], [`MAX_VALUES`],
-//! [`MAX_IN_FLIGHT`], [`MAX_IN_FLIGHT_BYTES`].
+//! [`MAX_IN_FLIGHT`], [`MAX_IN_FLIGHT_BYTES`], [`MAX_RESULTS`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,6 +26,7 @@ use tokio::sync::{Notify, watch};
 
 use super::McpError;
 use super::line_reader::{Line, LineReader};
+use crate::room::{Place, Room};
 use crate::tool::BoxFuture;
 
 /// Longest message taken.
@@ -37,6 +38,10 @@ pub(super) const MAX_VALUES: usize = 16 * 1024;
 
 /// Most requests between question and answer; more are refused, not queued.
 const MAX_IN_FLIGHT: usize = 1024;
+
+/// Most results that wait for a client to take them. Further calls are taken, and wait before they do
+/// anything.
+const MAX_RESULTS: usize = 128;
 
 /// Most bytes of requests between question and answer.
 const MAX_IN_FLIGHT_BYTES: usize = 32 * 1024 * 1024;
@@ -97,11 +102,11 @@ pub(super) struct Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, breakage: Arc<Breakage>) -> Self {
+    pub(super) fn new(reader: R, writer: W, breakage: Arc<Breakage>, results: &Results) -> Self {
         Lines {
             reader: LineReader::new(reader, MAX_LINE_BYTES),
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
-            in_flight: Arc::default(),
+            in_flight: Arc::clone(&results.in_flight),
             breakage,
             open: false,
             reply: None,
@@ -389,8 +394,42 @@ pub(super) fn values_at_most(line: &[u8]) -> usize {
 /// The requests between question and answer, and the bytes they came in.
 #[derive(Default)]
 struct InFlight {
-    requests: HashMap<RequestId, usize>,
+    requests: HashMap<RequestId, Open>,
     bytes: usize,
+}
+
+/// A request that is not answered yet.
+struct Open {
+    bytes: usize,
+    /// Where its result is until the client has it.
+    place: Option<Place>,
+}
+
+/// Where results are until the client has taken them.
+#[derive(Clone)]
+pub(super) struct Results {
+    room: Room,
+    in_flight: Arc<Mutex<InFlight>>,
+}
+
+impl Results {
+    pub(super) fn new() -> Self {
+        Results {
+            room: Room::of(MAX_RESULTS),
+            in_flight: Arc::default(),
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.room.place()
+    }
+
+    /// The place is free again when the answer to this request is out, or is not wanted any more.
+    pub(super) fn hold(&self, id: &RequestId, place: Place) {
+        if let Some(open) = lock(&self.in_flight).requests.get_mut(id) {
+            open.place = Some(place);
+        }
+    }
 }
 
 impl InFlight {
@@ -409,13 +448,13 @@ impl InFlight {
             });
         }
         self.bytes += bytes;
-        self.requests.insert(id, bytes);
+        self.requests.insert(id, Open { bytes, place: None });
         Ok(())
     }
 
     fn leave(&mut self, id: &RequestId) {
-        if let Some(bytes) = self.requests.remove(id) {
-            self.bytes -= bytes;
+        if let Some(open) = self.requests.remove(id) {
+            self.bytes -= open.bytes;
         }
     }
 }

@@ -35,7 +35,7 @@ pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
 pub use http::{HttpListener, HttpToken, serve_http};
-use lines::{Breakage, Lines};
+use lines::{Breakage, Lines, Results};
 pub use live::Live;
 
 /// How the server introduces itself.
@@ -204,8 +204,9 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let breakage = Arc::new(Breakage::default());
-    let handler = Handler::new(live.clone(), info, breakage.over());
-    let transport = Lines::new(reader, writer, Arc::clone(&breakage));
+    let results = Results::new();
+    let handler = Handler::new(live.clone(), info, breakage.over(), results.clone());
+    let transport = Lines::new(reader, writer, Arc::clone(&breakage), &results);
     let ended = match serve_server(handler, transport).await {
         Ok(running) => running.waiting().await.map_err(|_| McpError::Stopped),
         // The client hung up before it opened a conversation; or a stream failed,

@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use forge_tools::{
-    Arguments, BoxFuture, Call, Code, Failure, Hands, Intent, Reply, Spec, Tool, Toolbox, View,
-    blocking,
+    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, Reply, Spec, Tool,
+    Toolbox, Verdict, View, blocking,
 };
 use serde_json::json;
 
-use crate::support::{World, block_on, call};
+use crate::support::{Always, World, block_on, call};
 
 /// Opens once; those who wait are given up after a while, so that a broken test ends.
 #[derive(Clone, Default)]
@@ -166,5 +166,89 @@ fn a_turn_has_a_budget_and_the_next_one_its_own() {
             assert_eq!(read(&toolbox), Some(Code::Limit));
             toolbox.begin_turn();
         }
+    }
+}
+
+/// Runs a command, as far as the executor can tell, and blocks at a door.
+struct Commands {
+    spec: Spec,
+    door: Door,
+}
+
+impl Tool for Commands {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        Ok(vec![Intent::Execute(CommandLine::parse("wait").unwrap())])
+    }
+    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let door = self.door.clone();
+        blocking(move || match door.wait() {
+            true => Ok(Reply::text("through")),
+            false => Err(Failure::new(Code::Internal, "nobody opened")),
+        })
+    }
+}
+
+/// More commands than a runtime has threads for, and one thread to serve them all.
+#[test]
+fn commands_that_hang_leave_threads_for_files() {
+    let world = World::new();
+    let door = Door::default();
+    let toolbox = world
+        .builder()
+        .gate(Always(Verdict::Allow))
+        .tool(Commands {
+            spec: Spec::looks("command", "Waits."),
+            door: door.clone(),
+        })
+        .build()
+        .unwrap();
+    block_on(async {
+        let hanging: Vec<_> = (0..600)
+            .map(|_| {
+                let toolbox = toolbox.clone();
+                tokio::spawn(async move { toolbox.call(Call::new("command", json!({}))).await })
+            })
+            .collect();
+        for _ in 0..2000 {
+            tokio::task::yield_now().await;
+        }
+        let path = json!({"path": "/data/readme.md"});
+        // Those who hang are given up after a minute.
+        let began = std::time::Instant::now();
+        let cheap = toolbox.call(Call::new("read_file", path)).await;
+        assert!(cheap.ok, "{}", cheap.content);
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it waited for the others"
+        );
+        door.open();
+        for command in hanging {
+            assert_eq!(command.await.unwrap().content, "through");
+        }
+    });
+}
+
+/// The one thread that serves is never the one that waits: neither for files nor for commands.
+#[test]
+fn nothing_that_blocks_is_done_on_the_thread_that_serves() {
+    let world = World::new();
+    for decides in [true, false] {
+        let door = Door::default();
+        let toolbox = world.builder().tool(slow(decides, &door)).build().unwrap();
+        block_on(async {
+            let call = toolbox.call(Call::new("slow", json!({})));
+            // Only this thread opens the door, and it does so while the call waits at it.
+            let open = async {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                door.open();
+            };
+            let (result, ()) = tokio::join!(call, open);
+            assert_eq!(result.content, "through", "decides {decides}");
+        });
     }
 }

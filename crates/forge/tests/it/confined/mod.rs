@@ -13,6 +13,7 @@ mod mcp;
 mod parts;
 mod records;
 mod stopping;
+mod stress;
 
 use std::path::PathBuf;
 use std::process::Command;

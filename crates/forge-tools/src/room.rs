@@ -1,0 +1,63 @@
+//! How many calls may have a result at once that nobody has taken yet: a client that asks faster
+//! than it reads would otherwise decide how much memory this process has.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Places for results, shared by the calls of one client.
+///
+/// ```
+/// use forge_tools::{Call, Room};
+/// let room = Room::of(64);
+/// let call = Call::new("read_file", serde_json::json!({"path": "/a"})).within(room.place());
+/// # let _ = call;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Room {
+    places: Arc<Semaphore>,
+}
+
+impl Room {
+    /// As many places as that.
+    pub fn of(places: usize) -> Self {
+        Room {
+            places: Arc::new(Semaphore::new(places)),
+        }
+    }
+
+    /// For one call. The place is taken when the call begins to work, so none is taken by calls that
+    /// wait for a person.
+    pub fn place(&self) -> Place {
+        Place {
+            places: Arc::clone(&self.places),
+            taken: Arc::default(),
+        }
+    }
+}
+
+/// The place of one call, free again when every copy of this is gone.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// let room = forge_tools::Room::of(1);
+/// let (first, second) = (room.place(), room.place());
+/// rt.block_on(first.enter());
+/// drop(first);
+/// // Otherwise this would wait.
+/// rt.block_on(second.enter());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Place {
+    places: Arc<Semaphore>,
+    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Place {
+    /// Waits until there is one.
+    pub async fn enter(&self) {
+        // An error: somebody has closed the room, and then nothing is bounded any more. Nobody does.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
