@@ -2,8 +2,9 @@
 //! person's own file can say, through the gate that decides in a run, against the rule in words.
 //!
 //! The rule: a tool's own setting, else its risk's, else what the tool itself asks for, else the safe
-//! default; the stricter of that and the directory's word on the operation; then the project's mode;
-//! then the person's own file, which only makes stricter. Blocked stays blocked.
+//! default; the stricter of that and the directory's word on the operation; then the project's mode,
+//! unless the person's is stricter; then what else the person's own file says, which only makes
+//! stricter. Blocked stays blocked.
 
 use file_sandbox::SandboxPath;
 use forge_runtime::GrantGate;
@@ -139,6 +140,8 @@ fn expected(row: &Row) -> Verdict {
     };
     let by_mode = match row.mode {
         "manual" => manual(asked, row.risk),
+        // Of two modes the stricter one holds, so no yes is given in advance.
+        "auto" if matches!(row.user, User::Manual | User::Deny) => asked,
         "auto" if asked == Verdict::Ask => Verdict::Allow,
         _ => asked,
     };

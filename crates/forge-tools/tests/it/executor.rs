@@ -463,5 +463,10 @@ fn the_scope_names_tool_paths_and_worker() {
     call(&other, "delete_file", json!({"path": "/out/b.md"}));
     std::fs::write(world.host.path().join("out/b.md"), "b").unwrap();
     call(&other, "delete_file", json!({"path": "/out/b.md"}));
-    insta::assert_snapshot!(shown.0.lock().unwrap().join("\n"), @"");
+    insta::assert_snapshot!(shown.0.lock().unwrap().join("\n"), @r"
+    this run  copy_file with exactly these arguments (read /out/a.md, write /out/b.md), for worker one
+    this run  delete_file with exactly these arguments (delete /out/b.md), for worker one
+    this run  create_dir with exactly these arguments (all that is shown here), for worker one
+    this run  delete_file with exactly these arguments (delete /out/b.md), for worker two\x1b[2J
+    ");
 }

@@ -72,6 +72,7 @@ pub(super) fn rows(page: &mut Page) {
     let only = |allow: &[&str], deny: &[&str]| ProgramList {
         allow: Some(allow.iter().map(|name| (*name).to_owned()).collect()),
         deny: deny.iter().map(|name| (*name).to_owned()).collect(),
+        ..ProgramList::default()
     };
     for (label, list) in [
         ("not on the list", only(&["true"], &[])),
