@@ -5,17 +5,23 @@
 //! first byte chooses the tool, its parts (between bytes 0) the arguments.
 #![no_main]
 
+use std::sync::OnceLock;
+
 use forge_tools::{Call, CommandLine, Toolbox};
 use forge_tools_fuzz::{check, toolbox};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
 
 /// More calls only take longer.
 const MAX_CALLS: usize = 16;
 
 fuzz_target!(|input: &[u8]| {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime").block_on(async {
+    // One for all inputs: its threads take longer to start than most calls.
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let new = || tokio::runtime::Builder::new_current_thread().build();
+    let runtime = RUNTIME.get_or_init(|| new().expect("a runtime"));
+    runtime.block_on(async {
         let toolbox = toolbox();
         for line in input.split(|byte| *byte == b'\n').take(MAX_CALLS) {
             let (tool, arguments) = call(&toolbox, line);
@@ -50,7 +56,9 @@ fn assemble(toolbox: &Toolbox, line: &[u8]) -> (String, Value) {
     let (first, rest) = line.split_first().unwrap_or((&0, &[]));
     let spec = specs[usize::from(*first) % specs.len()];
     let schema = spec.params.to_json_schema();
-    let properties = schema["properties"].as_object().expect("an object of properties");
+    let properties = schema["properties"]
+        .as_object()
+        .expect("an object of properties");
     let mut arguments = Map::new();
     for part in rest.split(|byte| *byte == 0) {
         let Some((which, value)) = part.split_first() else {
@@ -77,7 +85,10 @@ fn look_at_commands(arguments: &Value) {
     };
     for text in fields.values().filter_map(Value::as_str) {
         if let Ok(line) = CommandLine::parse(text) {
-            assert!(!line.segments().is_empty(), "a command without a segment: {text:?}");
+            assert!(
+                !line.segments().is_empty(),
+                "a command without a segment: {text:?}"
+            );
         }
     }
 }

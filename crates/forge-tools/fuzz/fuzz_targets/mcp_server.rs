@@ -34,7 +34,12 @@ fuzz_target!(|input: &[u8]| {
     runtime.expect("a runtime").block_on(async {
         let (mut client, reader) = tokio::io::duplex(64 * 1024);
         let (writer, mut answers) = tokio::io::duplex(64 * 1024);
-        let server = tokio::spawn(serve(asking_toolbox(), ServerInfo::new("forge", "1"), reader, writer));
+        let server = tokio::spawn(serve(
+            asking_toolbox(),
+            ServerInfo::new("forge", "1"),
+            reader,
+            writer,
+        ));
         let speak = async {
             if opened {
                 say(&mut client, &initialize()).await;
@@ -42,7 +47,11 @@ fuzz_target!(|input: &[u8]| {
             let _hung_up = client.write_all(noise).await;
             let _hung_up = client.write_all(b"\n").await;
             say(&mut client, &initialize()).await;
-            say(&mut client, &json!({"jsonrpc": "2.0", "id": LAST, "method": "tools/list", "params": {}})).await;
+            say(
+                &mut client,
+                &json!({"jsonrpc": "2.0", "id": LAST, "method": "tools/list", "params": {}}),
+            )
+            .await;
             drop(client);
         };
         let mut said = Vec::new();
@@ -67,7 +76,11 @@ fuzz_target!(|input: &[u8]| {
                 assert!(answered.insert(message["id"].to_string()), "twice: {line}");
             }
         }
-        assert_eq!(answered.len(), 1, "the last request was not answered: {said}");
+        assert_eq!(
+            answered.len(),
+            1,
+            "the last request was not answered: {said}"
+        );
     });
 });
 

@@ -1,9 +1,11 @@
 //! A toolbox to throw things at, and what must hold of whatever comes back.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
-use forge_tools::{CallResult, Gate, Judgement, Reason, Request, Risk, Toolbox, Verdict};
+use forge_tools::{
+    CallResult, Gate, Judgement, Reason, Redactor, Request, Risk, Toolbox, ToolboxBuilder, Verdict,
+};
 use tempfile::TempDir;
 
 /// Most characters of a result, before the note on what was cut.
@@ -17,7 +19,8 @@ fn host() -> &'static TempDir {
         let data = host.path().join("data");
         std::fs::create_dir_all(data.join("sub")).expect("a directory");
         std::fs::write(data.join("readme.md"), "hello\nworld\n").expect("a file");
-        std::fs::write(data.join("sub/long.md"), "one line of many\n".repeat(1_000)).expect("a file");
+        std::fs::write(data.join("sub/long.md"), "one line of many\n".repeat(1_000))
+            .expect("a file");
         std::fs::write(data.join("picture.png"), [0x89, b'P', 0, 1]).expect("a file");
         std::os::unix::fs::symlink("/etc", data.join("away")).expect("a link");
         host
@@ -45,21 +48,30 @@ fn files() -> FileSandbox {
         Mode::ReadOnly,
         cap_std::ambient_authority(),
     );
-    let limits = Limits::new().suffixes([".md", ".txt"]).max_file_bytes(4_096);
+    let limits = Limits::new()
+        .suffixes([".md", ".txt"])
+        .max_file_bytes(4_096);
     let out = Mount::memory(path("/out"), Mode::ReadWrite).with_limits(limits);
     FileSandbox::new(vec![data.expect("a directory"), out]).expect("two mounts")
 }
 
+/// What is slow to make and the same for all.
+fn builder() -> ToolboxBuilder {
+    static REDACTOR: OnceLock<Arc<Redactor>> = OnceLock::new();
+    Toolbox::builder()
+        .files(files())
+        .max_result_chars(RESULT_CHARS)
+        .shared_redactor(Arc::clone(REDACTOR.get_or_init(Arc::default)))
+}
+
 /// `/data` of the host, read-only; `/out` in memory, new each time, writable.
 pub fn toolbox() -> Toolbox {
-    let builder = Toolbox::builder().files(files());
-    builder.max_result_chars(RESULT_CHARS).build().expect("tools")
+    builder().build().expect("tools")
 }
 
 /// The same, and a person would have to agree to what writes.
 pub fn asking_toolbox() -> Toolbox {
-    let builder = Toolbox::builder().files(files()).gate(AsksToWrite);
-    builder.max_result_chars(RESULT_CHARS).build().expect("tools")
+    builder().gate(AsksToWrite).build().expect("tools")
 }
 
 /// No place of the host, not the word that models must not see unless they said it, and in bounds.
@@ -75,6 +87,9 @@ pub fn check(asked: &str, result: &CallResult) {
     let chars = result.content.chars().count();
     assert!(chars <= RESULT_CHARS + 400, "{chars} characters");
     assert_eq!(result.ok, result.error.is_none());
-    let said = format!("{} {:?} {:?}", result.content, result.structured, result.error);
+    let said = format!(
+        "{} {:?} {:?}",
+        result.content, result.structured, result.error
+    );
     check_text(asked, &said);
 }

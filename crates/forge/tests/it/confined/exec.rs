@@ -458,9 +458,12 @@ fn what_cannot_be_recorded_is_not_run_and_secrets_are_not_recorded() {
         ran(command.env(variable, value).output().unwrap())
     };
     let touch = ["exec", "--no-os-sandbox", "--", "touch", "made"];
-    with("FORGE_STATE_DIR", "/dev/null/state", &touch)
+    let state = world.outside().join("no-state");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::write(state.join("runs"), "a file where a directory is due").unwrap();
+    with("FORGE_STATE_DIR", state.to_str().unwrap(), &touch)
         .code(125)
-        .says(&["cannot keep the run in /dev/null/state/"]);
+        .says(&["cannot keep the run in ", "no-state/runs/exec_"]);
     assert!(!world.project().join("made").exists());
 
     let secret = "a-secret-of-the-test-4711";

@@ -171,7 +171,7 @@ fn cheap() -> Vec<(&'static str, Value)> {
             "write_file",
             json!({"path": format!("/workspace/{n}.md"), "content": "x"}),
         ));
-        calls.push(("hash_file", json!({"path": "/data/long.md"})));
+        calls.push(("hash_file", json!({"path": "/data/a.md"})));
     }
     calls
 }
