@@ -93,3 +93,40 @@ proptest! {
         prop_assert_eq!(secret.unwrap(), "the secret");
     }
 }
+
+#[cfg(all(feature = "process", target_os = "linux"))]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// Anything as a command: it is taken apart and refused, by the rule or because it is no command,
+    /// and nothing is run.
+    #[test]
+    fn any_command_line_is_answered(
+        lines in prop::collection::vec(
+            prop_oneof![
+                "\\PC{0,60}",
+                "((echo|rm|\\$\\(|`|'|\"|\\||&&|;|>|<|\\{|\\}|\\\\|\n|X=1|a|/out/a\\.md|\\*) ?){0,12}",
+            ],
+            50,
+        ),
+    ) {
+        use crate::support::Always;
+
+        let dir = tempfile::tempdir().unwrap();
+        let toolbox = forge_tools::Toolbox::builder()
+            .processes(crate::commands::processes(dir.path()))
+            .gate(Always(forge_tools::Verdict::Block))
+            .build()
+            .unwrap();
+        let host = dir.path().to_str().unwrap();
+        block_on(async {
+            for line in lines {
+                let result = toolbox.call(Call::new("shell", json!({"command": line}))).await;
+                let error = result.error.unwrap();
+                assert!(["BLOCKED", "COMMAND_SYNTAX"].contains(&error.code.as_str()), "{line}: {error:?}");
+                assert!(line.contains("zone") || !result.content.contains("zone"), "{line}: {error:?}");
+                assert!(!result.content.contains(host), "{line}: {error:?}");
+            }
+        });
+    }
+}
