@@ -74,6 +74,7 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
         "path = /out/a.md",
         r"content = hello\n",
         "+hello",
+        "this run  write_file with exactly these arguments (write /out/a.md)",
         "write /out/a.md",
     ] {
         assert!(text.contains(part), "no {part:?}:\n{text}");
@@ -378,6 +379,11 @@ fn on_a_terminal_a_long_request_is_paged_and_answered_at_its_end_only() {
         screen.type_line(answer);
         let (ended, shown) = screen.end();
         check_screen(&shown);
+        // What a yes for the whole run would be for, before the keys.
+        assert!(
+            shown.contains("this run  write_file with exactly these arguments (write /out/a.md)"),
+            "{shown}"
+        );
         assert_eq!(
             (ended, world.written()),
             (code, code == 0),
