@@ -9,6 +9,7 @@ use std::process::{ChildStdin, ChildStdout};
 
 use serde_json::{Value, json};
 
+use crate::protocol::Protocol;
 use crate::support::{Ran, World, forge_program, ran};
 
 const FILE: &str = "golem-forge.config.yaml";
@@ -203,14 +204,18 @@ fn a_call_of_an_mcp_client_goes_ahead_when_it_is_repeated() {
         .unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut protocol = Protocol::default();
     let mut next = 0;
     let mut ask = |method: &str, params: Value| -> Value {
         next += 1;
         let message = json!({"jsonrpc": "2.0", "id": next, "method": method, "params": params});
+        protocol.sent(&message);
         writeln!(input, "{message}").unwrap();
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
+        let answer = serde_json::from_str(&line).unwrap();
+        assert_eq!(protocol.received(&answer), [""; 0], "{answer}");
+        answer
     };
     ask(
         "initialize",

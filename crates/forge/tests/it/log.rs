@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::protocol::Protocol;
 use crate::support::{PROJECT, World, forge_program};
 
 const RUN: &str = "main_1795286405-00000000000000aa";
@@ -280,10 +281,13 @@ fn a_run_that_goes_on_can_be_followed() {
         .unwrap();
     let mut to = server.stdin.take().unwrap();
     let mut from = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut protocol = Protocol::default();
     let mut say = |message: Value| {
+        protocol.sent(&message);
         writeln!(to, "{message}").unwrap();
         if !message["id"].is_null() {
-            from.next().unwrap().unwrap();
+            let answer = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+            assert_eq!(protocol.received(&answer), [""; 0], "{answer}");
         }
     };
     say(

@@ -15,6 +15,8 @@ mod help;
 mod init;
 mod install;
 mod log;
+#[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
+mod protocol;
 mod published;
 mod schema;
 mod settings;

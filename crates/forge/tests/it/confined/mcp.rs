@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::protocol::Protocol;
+use crate::protocol::Protocol;
 use crate::support::{PROJECT, World, forge_program};
-
-#[path = "../../../../forge-tools/tests/it/mcp/protocol.rs"]
-mod protocol;
 
 const FILE: &str = "golem-forge.config.yaml";
 
@@ -310,7 +307,8 @@ fn the_wire_is_out_of_reach_of_a_stray_print() {
 
 /// One request and its answer over a stream, as an HTTP client of its own.
 fn post(mut stream: impl std::io::Read + std::io::Write, token: Option<&str>) -> String {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).to_string();
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let body = request.to_string();
     let token = token.map_or(String::new(), |token| {
         format!("Authorization: Bearer {token}\r\n")
     });
@@ -322,6 +320,15 @@ fn post(mut stream: impl std::io::Read + std::io::Write, token: Option<&str>) ->
     stream.write_all((head + &body).as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
+    if let (true, Some((_, answer))) = (
+        text.starts_with("HTTP/1.1 200"),
+        text.split_once("\r\n\r\n"),
+    ) {
+        let answer = serde_json::from_str(answer).unwrap();
+        let mut protocol = Protocol::default();
+        protocol.sent(&request);
+        assert_eq!(protocol.received(&answer), [""; 0], "{answer}");
+    }
     text
 }
 
