@@ -60,16 +60,20 @@ fn output(runtime: &Runtime, world: &World) -> Outcome {
     let plan = world
         .mechanism
         .plan(&world.policy().limits(limits).build().expect("a policy"));
-    let script = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 70000 /dev/zero >&2; exit 3";
+    let script = "printf begin; head -c 3000000 /dev/zero; printf ended; \
+                  head -c 70000 /dev/zero >&2; exit 3";
     let command = Command::new(&plan, "sh").args(["-c", script]);
     let got = runtime.block_on(command.output_async()).map_err(say)?;
     let seen = (
         got.exit,
-        got.stdout.text().into_owned(),
+        String::from_utf8_lossy(&got.stdout.bytes()).into_owned(),
         got.stdout.total_bytes(),
         got.stderr.bytes().len(),
     );
-    expect(seen, (Exit::Code(3), "x".repeat(10), 3_000_000, 70_000))
+    expect(
+        seen,
+        (Exit::Code(3), "beginended".to_owned(), 3_000_010, 70_000),
+    )
 }
 
 fn streams(runtime: &Runtime, world: &World) -> Outcome {

@@ -171,11 +171,16 @@ fn flood(world: &World) -> Result<(), String> {
     let policy = world.policy().limits(limits).build().map_err(say)?;
     let plan = world.mechanism.plan(&policy);
     let output = world
-        .sh(&plan, "yes | head -c 20000000; yes | head -c 20000 >&2")
+        .sh(
+            &plan,
+            "printf begin; yes | head -c 19999990; printf ended; yes | head -c 20000 >&2",
+        )
         .map_err(say)?;
     ensure(
         output.exit.success()
             && output.stdout.bytes().len() == 1000
+            && output.stdout.bytes().starts_with(b"begin")
+            && output.stdout.bytes().ends_with(b"ended")
             && output.stdout.total_bytes() == 20_000_000
             && output.stderr.bytes().len() == 10
             && output.stderr.total_bytes() == 20_000

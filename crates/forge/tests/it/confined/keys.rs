@@ -176,6 +176,23 @@ fn rows() -> Vec<Flip> {
             then: [(0, "hello"), (1, "denied here")],
         },
         Flip {
+            key: "shell.session",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask, session: worker }",
+            args: &[
+                "tools",
+                "call",
+                "--yes",
+                "--json",
+                "shell",
+                r#"{"command":"exit 3"}"#,
+            ],
+            then: [
+                (1, "COMMAND_NOT_FOUND"),
+                (0, "the shell did not reach its end"),
+            ],
+        },
+        Flip {
             key: "limits.max_stdout_kb",
             without: "shell: { default: ask }",
             with: "shell: { default: ask }\nlimits: { max_stdout_kb: 1 }",
