@@ -60,6 +60,7 @@ mod async_files;
 mod error;
 
 mod backend;
+mod bare;
 mod edit;
 mod escape;
 mod glob;

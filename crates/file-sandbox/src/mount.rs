@@ -365,6 +365,11 @@ impl Mount {
             .any(|base| self.protected.repository_at(&base, names))
     }
 
+    /// Whether anything in repositories is protected.
+    pub(crate) fn protects_repositories(&self) -> bool {
+        self.protected.are_about_repositories()
+    }
+
     /// The ways to this mount from where its rules are counted.
     pub(crate) fn rule_bases(&self) -> impl Iterator<Item = Cow<'_, [OsString]>> {
         let whole = (!self.around.is_empty())

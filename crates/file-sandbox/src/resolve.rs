@@ -100,6 +100,7 @@ impl FileSandbox {
         self.check_changeable(path, index, &names, verb)?;
         let spot = self.walk_mounts(path, index, names, last, verb).await?;
         self.check_changeable(path, spot.index, &spot.real, verb)?;
+        self.check_bare(path, &spot, verb).await?;
         Ok(spot)
     }
 

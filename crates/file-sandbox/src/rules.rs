@@ -142,6 +142,11 @@ impl NameRules {
         })
     }
 
+    /// Whether any rule is about something in a repository.
+    pub(crate) fn are_about_repositories(&self) -> bool {
+        self.rules.iter().any(|rule| rule.repository.is_some())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -215,7 +220,7 @@ impl InDir<'_> {
 
 /// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
 /// ignores some invisible characters (CVE-2014-9390).
-fn fold(name: &str) -> String {
+pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
         .flat_map(char::to_lowercase)

@@ -10,6 +10,7 @@
 )]
 
 mod again;
+mod bare;
 mod both;
 mod edit_texts;
 mod escapes;

@@ -1,0 +1,152 @@
+//! No operation makes a repository of a directory that is not called `.git`, and none changes what
+//! git obeys in one that is there.
+
+use file_sandbox::{DEFAULT_PROTECTED, ErrorKind, FileSandbox, Mode, Mount, MoveOptions};
+
+use crate::scene::path;
+
+/// What is there before, as files (`a/b`) and directories (`a/`); then what is tried.
+struct Row {
+    there: &'static [&'static str],
+    attempt: Attempt,
+    allowed: bool,
+}
+
+enum Attempt {
+    Write(&'static str),
+    MakeDir(&'static str),
+    Copy(&'static str, &'static str),
+    Move(&'static str, &'static str),
+    Delete(&'static str),
+}
+
+use Attempt::{Copy, Delete, MakeDir, Move, Write};
+
+const fn row(there: &'static [&'static str], attempt: Attempt, allowed: bool) -> Row {
+    Row {
+        there,
+        attempt,
+        allowed,
+    }
+}
+
+const NO_HEAD: &[&str] = &["r/objects/", "r/refs/", "other", "o/objects/", "o/"];
+const NO_REFS: &[&str] = &["r/HEAD", "r/objects/", "other", "o/refs/heads/"];
+const WHOLE: &[&str] = &[
+    "r/HEAD",
+    "r/objects/",
+    "r/refs/",
+    "r/config",
+    "r/hooks/x",
+    "other",
+    "o/x",
+];
+
+const ROWS: &[Row] = &[
+    // The last part, in any way.
+    row(NO_HEAD, Write("r/HEAD"), false),
+    row(NO_HEAD, Write("r/head"), false),
+    row(NO_HEAD, MakeDir("r/HEAD"), false),
+    row(NO_HEAD, Copy("other", "r/HEAD"), false),
+    row(NO_HEAD, Move("other", "r/HEAD"), false),
+    row(NO_REFS, MakeDir("r/refs"), false),
+    row(NO_REFS, Write("r/refs/heads/main"), false),
+    row(NO_REFS, Move("o/refs", "r/refs"), false),
+    row(NO_REFS, Write("r/commondir"), false),
+    row(&["HEAD", "refs/"], Write("objects/x"), false),
+    // Not the last part, or no part at all.
+    row(NO_HEAD, Write("HEAD"), true),
+    row(NO_HEAD, Write("r/config"), true),
+    row(NO_HEAD, Write("r/HEADER"), true),
+    row(NO_HEAD, Write("r/objects/HEAD"), true),
+    row(NO_HEAD, Write("o/HEAD"), true),
+    row(NO_REFS, Write("r/HEAD"), true),
+    row(NO_REFS, Write("r/deep/refs/x"), true),
+    row(NO_REFS, Delete("r/HEAD"), true),
+    row(&["x"], Write("new/HEAD"), true),
+    // In one that is there.
+    row(WHOLE, Write("r/config"), false),
+    row(WHOLE, Write("r/CONFIG"), false),
+    row(WHOLE, Delete("r/config"), false),
+    row(WHOLE, Move("r/config", "r/old"), false),
+    row(WHOLE, Move("other", "r/config"), false),
+    row(WHOLE, Write("r/config.worktree"), false),
+    row(WHOLE, Write("r/commondir"), false),
+    row(WHOLE, Write("r/hooks/x"), false),
+    row(WHOLE, Write("r/hooks/deep/new"), false),
+    row(WHOLE, Move("r/hooks", "r/aside"), false),
+    row(WHOLE, Write("r/info/attributes"), false),
+    row(WHOLE, Write("r/refs/heads/main"), true),
+    row(WHOLE, Write("r/HEAD"), true),
+    row(WHOLE, Write("r/description"), true),
+    row(WHOLE, Write("r/sub/config"), true),
+    row(WHOLE, Write("config"), true),
+];
+
+fn attempt(files: &FileSandbox, attempt: &Attempt) -> Result<(), file_sandbox::Error> {
+    let at = |place: &str| path(&format!("/data/{place}"));
+    let over = || MoveOptions::new().overwrite(true);
+    match attempt {
+        Write(place) => files.write(&at(place), "x", Default::default()).map(drop),
+        MakeDir(place) => files.create_dir(&at(place)).map(drop),
+        Copy(from, to) => files.copy(&at(from), &at(to), over()).map(drop),
+        Move(from, to) => files.rename(&at(from), &at(to), over()).map(drop),
+        Delete(place) => files.delete(&at(place)).map(drop),
+    }
+}
+
+fn shown(attempt: &Attempt) -> String {
+    match attempt {
+        Write(place) => format!("write {place}"),
+        MakeDir(place) => format!("make {place}"),
+        Copy(from, to) => format!("copy {from} {to}"),
+        Move(from, to) => format!("move {from} {to}"),
+        Delete(place) => format!("delete {place}"),
+    }
+}
+
+#[test]
+fn nothing_becomes_a_repository_by_another_name() {
+    for row in ROWS {
+        let what = format!("{} with {:?}", shown(&row.attempt), row.there);
+        let dir = tempfile::tempdir().unwrap();
+        for place in row.there {
+            let at = dir.path().join(place);
+            if place.ends_with('/') {
+                std::fs::create_dir_all(&at).unwrap();
+            } else {
+                std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+                std::fs::write(&at, "text").unwrap();
+            }
+        }
+        let mount = |protect: &[&str]| {
+            let mount = crate::scene::mount("/data", dir.path(), Mode::ReadWrite);
+            FileSandbox::new(vec![mount.protect(protect).unwrap()]).unwrap()
+        };
+        let outcome = attempt(&mount(DEFAULT_PROTECTED), &row.attempt);
+        match (&outcome, row.allowed) {
+            (Ok(()), true) => {}
+            (Err(error), false) => {
+                assert_eq!(error.kind(), ErrorKind::ReadOnly, "{what}: {error}");
+                // Where nobody protects a repository's names, these are names like others.
+                let free = attempt(&mount(&["*.pem"]), &row.attempt);
+                assert!(free.is_ok(), "{what}: {free:?}");
+            }
+            (outcome, _) => panic!("{what}: {outcome:?}"),
+        }
+    }
+}
+
+/// The same in memory, for one row: backends do alike.
+#[test]
+fn in_memory_as_well() {
+    let mount = Mount::memory(path("/data"), Mode::ReadWrite);
+    let files = FileSandbox::new(vec![mount.protect(DEFAULT_PROTECTED).unwrap()]).unwrap();
+    attempt(&files, &MakeDir("r/objects")).unwrap();
+    attempt(&files, &Write("r/HEAD")).unwrap();
+    let error = attempt(&files, &MakeDir("r/refs")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Cannot create '/data/r/refs': path is read-only, because 'refs' is a protected name."
+    );
+}
