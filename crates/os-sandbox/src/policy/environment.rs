@@ -15,7 +15,7 @@ const MAX_VARIABLES: usize = 4096;
 /// The variables of a command: PATH, HOME, LANG, TERM, TMPDIR, and what is named here.
 ///
 /// `pass` hands the broker's own value on; a name may end in `*`. Loader and interpreter hooks
-/// (`LD_*`, `BASH_ENV`, `NODE_OPTIONS`, `PYTHON*`, `GIT_*` …) are never passed on, not even by
+/// (`LD_*`, `BASH_ENV`, `NODE_OPTIONS`, `MAKEFLAGS`, `GIT_*` …) are never passed on, not even by
 /// name: `set` gives them a value that the caller chose. Names that look like secrets
 /// (`*_TOKEN`, `*_API_KEY` …) pass only when spelt out in full.
 ///
@@ -162,9 +162,10 @@ fn is_name(name: &OsStr) -> bool {
     !bytes.is_empty() && !bytes.contains(&0) && !bytes.contains(&b'=')
 }
 
-/// Variables that make a loader, shell or interpreter run code of the variable's choosing.
+/// Variables that make a loader, a shell, an interpreter, a build tool or a pager run code of the
+/// variable's choosing. Case does not matter: npm reads its own in any.
 fn is_hook(name: &str) -> bool {
-    const PREFIXES: [&str; 11] = [
+    const PREFIXES: [&str; 21] = [
         "LD_",
         "DYLD_",
         "PYTHON",
@@ -176,34 +177,112 @@ fn is_hook(name: &str) -> bool {
         "MALLOC_",
         "JAVA_TOOL",
         "GLIBC_",
+        "LUA_",
+        "PIP_",
+        "UV_",
+        "NPM_CONFIG_",
+        "YARN_",
+        "CARGO_BUILD_",
+        "COR_",
+        "CORECLR_",
+        "FZF_",
+        "OPENSSL_",
     ];
-    const NAMES: [&str; 24] = [
+    /// Beginnings and ends, for names with a target, a language or a program in the middle.
+    const AFFIXES: [(&str, &str); 7] = [
+        ("CARGO_TARGET_", "_RUNNER"),
+        ("CARGO_TARGET_", "_LINKER"),
+        ("CARGO_TARGET_", "_RUSTFLAGS"),
+        ("CMAKE_", "_LAUNCHER"),
+        ("", "_PAGER"),
+        ("", "_EDITOR"),
+        ("", "_ASKPASS"),
+    ];
+    const NAMES: [&str; 76] = [
         "BASH_ENV",
         "ENV",
+        "ZDOTDIR",
         "SHELLOPTS",
         "BASHOPTS",
         "PS4",
         "IFS",
         "CDPATH",
         "PROMPT_COMMAND",
+        "MAKEFLAGS",
+        "MAKEFILES",
+        "GNUMAKEFLAGS",
+        "MFLAGS",
         "NODE_OPTIONS",
         "NODE_PATH",
         "NODE_EXTRA_CA_CERTS",
+        "NODE_REPL_EXTERNAL_MODULE",
         "PERLLIB",
         "PERL_MB_OPT",
         "_JAVA_OPTIONS",
         "JDK_JAVA_OPTIONS",
+        "JAVA_OPTS",
+        "MAVEN_OPTS",
+        "GRADLE_OPTS",
+        "ANT_OPTS",
+        "SBT_OPTS",
         "CLASSPATH",
-        "LUA_INIT",
-        "LUA_PATH",
-        "LUA_CPATH",
+        "DOTNET_STARTUP_HOOKS",
+        "DOTNET_ADDITIONAL_DEPS",
+        "DOTNET_SHARED_STORE",
         "R_PROFILE",
+        "R_PROFILE_USER",
+        "R_ENVIRON",
+        "R_ENVIRON_USER",
+        "RUSTC",
         "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTDOC",
+        "RUSTFLAGS",
+        "RUSTDOCFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_ENCODED_RUSTDOCFLAGS",
+        "GOFLAGS",
+        "GOENV",
+        "CMAKE_TOOLCHAIN_FILE",
+        "GEM_HOME",
+        "GEM_PATH",
+        "BUNDLE_GEMFILE",
+        "PHPRC",
+        "PHP_INI_SCAN_DIR",
+        "ERL_FLAGS",
+        "ERL_AFLAGS",
+        "ERL_ZFLAGS",
+        "ELIXIR_ERL_OPTIONS",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "MANPAGER",
         "EDITOR",
         "VISUAL",
         "PAGER",
+        "BROWSER",
+        "VIMINIT",
+        "EXINIT",
+        "GVIMINIT",
+        "EMACSLOADPATH",
+        "TAR_OPTIONS",
+        "RIPGREP_CONFIG_PATH",
+        "RSYNC_RSH",
+        "CVS_RSH",
+        "SVN_SSH",
+        "HGRCPATH",
+        "XDG_CONFIG_HOME",
+        "XDG_CONFIG_DIRS",
+        "GTK_MODULES",
+        "QT_PLUGIN_PATH",
+        "GIO_EXTRA_MODULES",
     ];
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+    let name = name.to_ascii_uppercase();
+    let between = |(before, after): &(&str, &str)| {
+        name.len() > before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+    };
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || AFFIXES.iter().any(between)
+        || NAMES.contains(&name.as_str())
 }
 
 fn is_secret(name: &str) -> bool {
