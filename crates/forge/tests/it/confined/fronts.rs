@@ -208,3 +208,91 @@ fn the_working_directory_shows_the_mounts() {
         }
     }
 }
+
+/// A whole run of each: what the model is told of its calls, and what became of the files.
+#[test]
+fn runs_of_every_front_end() {
+    for front in &FRONTS {
+        let (closed, closed_inside) = front.closed;
+        let name = front.name;
+        let command = format!(
+            "sh -c 'cat {data}; echo made > {data}.made; echo x > {closed_inside}; true'",
+            data = front.data_inside
+        );
+        let secret = "{{ input }}";
+        let playbook = format!(
+            "\
+version: 1
+workers:
+  main:
+    - calls:
+        - {{ tool: read_file, args: {{ path: {data:?} }}, as: read }}
+        - {{ tool: read_file, args: {{ path: \"{secret}\" }}, as: outside }}
+        - {{ tool: write_file, args: {{ path: {closed:?}, content: x }}, as: closed }}
+        - {{ tool: write_file, args: {{ path: {data:?}, content: new }}, as: write }}
+    - calls:
+        - {{ tool: shell, args: {{ command: {command:?} }}, as: shell }}
+    - say: |
+        read: {{{{ results.read.content }}}}
+        outside: {{{{ results.outside.error.code }}}}
+        closed: {{{{ results.closed.content }}}}
+        write: {{{{ results.write.ok }}}}
+        shell: {{{{ results.shell.structured.stdout if results.shell.ok else '' }}}}
+",
+            data = front.data,
+        );
+        for yes in [true, false] {
+            let world = world(front);
+            let config = format!(
+                "model: scripted:p.yaml\nsandbox: {{ {} }}\nshell: {{ default: ask }}\n",
+                front.sandbox
+            );
+            world.write(FILE, &config);
+            world.write("p.yaml", &playbook);
+            let worker = "---\nname: main\nsandbox: inherit\nshell: {}\n---\nWork.\n";
+            world.write("workers/main.worker", worker);
+            let outside = world.outside().join("secret");
+            let args = ["--trust", "--quiet", "run", "main"];
+            let consent: &[&str] = if yes { &["--yes"] } else { &[] };
+            let outside = outside.to_str().unwrap();
+            let ran = world.forge(&[&args[..], &[outside], consent].concat());
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            // Nobody could be asked about the command.
+            assert_eq!(ran.code, if yes { 0 } else { 3 }, "{name} {yes}: {said}");
+            for expected in [
+                "read: what data holds",
+                if yes || front.unasked == 0 {
+                    "write: True"
+                } else {
+                    "write: False"
+                },
+            ] {
+                assert!(
+                    ran.stdout.contains(expected),
+                    "{name} {yes}: {expected}\n{said}"
+                );
+            }
+            assert!(ran.stdout.contains(front.refusal), "{name} {yes}: {said}");
+            assert!(!said.contains("planted"), "{name} {yes}: {said}");
+            assert!(!ran.stdout.contains("zone"), "{name} {yes}: {said}");
+            let project = world.project();
+            let data = std::fs::read_to_string(project.join("data/a.md")).unwrap();
+            assert_eq!(
+                data == "new",
+                yes || front.unasked == 0,
+                "{name} {yes}: {said}"
+            );
+            // The command comes after the write, and prints what it left.
+            assert_eq!(
+                ran.stdout.contains("shell: new"),
+                yes,
+                "{name} {yes}: {said}"
+            );
+            assert_eq!(project.join("data/a.md.made").exists(), yes, "{name} {yes}");
+            assert!(
+                !project.join("docs/new.md").exists(),
+                "{name} {yes}: {said}"
+            );
+        }
+    }
+}
