@@ -9,7 +9,7 @@
 //! The project's approval mode then answers what is left as *ask*.
 
 use forge_tools::{CommandLine, Gate, Intent, Judgement, Reason, Request, Risk, Verdict};
-use sandbox_config::{Grant, Operation, RunnerChoice, ShellRules, Usable};
+use sandbox_config::{Grant, Layer, Operation, Origin, RunnerChoice, ShellRules, Usable};
 
 /// The gate of a worker that holds `grant`.
 ///
@@ -88,14 +88,23 @@ impl GrantGate {
         Judgement::new(tools_verdict(verdict), reason)
     }
 
-    /// What the person's own file asks for, whatever the project says.
+    /// What the person's own file or a worker's asks for, whatever the project says.
     fn own_file(&self, tool: &str, risk: sandbox_config::Risk) -> Reason {
-        let mut reason = Reason::new("the person's own file asks for this");
-        if let Some((key, at)) = self.grant.approval().least_at(tool, risk) {
-            reason.rule = Some(key);
-            reason.origin = at.map(ToString::to_string);
+        let Some((key, at)) = self.grant.approval().least_at(tool, risk) else {
+            return Reason::new("the person's own file asks for this");
+        };
+        let whose = match at.map(Origin::layer) {
+            Some(Layer::Project) => "a worker's own file",
+            Some(Layer::Default | Layer::User | Layer::Environment | Layer::CommandLine) | None => {
+                "the person's own file"
+            }
+        };
+        Reason {
+            text: format!("{whose} asks for this"),
+            rule: Some(key),
+            origin: at.map(ToString::to_string),
+            why: None,
         }
-        reason
     }
 
     /// Where the call would run, and whether it may (behaviour section 7).

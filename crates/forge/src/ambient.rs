@@ -96,12 +96,13 @@ impl Ambient {
         no_input || self.var("FORGE_NO_INPUT").is_some()
     }
 
-    /// What takes our surroundings' secrets out of what models see and what is kept.
-    pub(crate) fn redactor(&self) -> Arc<Redactor> {
+    /// What takes our surroundings' secrets, and these texts of a project, out of what models see
+    /// and what is kept.
+    pub(crate) fn redactor(&self, texts: &[String]) -> Arc<Redactor> {
         let secrets = self.env.iter().filter(|(name, _)| holds_secret(name));
-        Arc::new(Redactor::new(
-            secrets.map(|(name, value)| (name.as_str(), value.as_str())),
-        ))
+        let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
+        let texts = texts.iter().map(|text| ("text", text.as_str()));
+        Arc::new(Redactor::new(secrets.chain(texts)))
     }
 
     /// Why nobody can be asked, if nobody can.

@@ -73,7 +73,8 @@ fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, Failure> {
     })
 }
 
-fn silently(
+/// The same from a directory.
+pub(crate) fn silently(
     global: &Global,
     ambient: &Ambient,
     start: Option<PathBuf>,
@@ -239,11 +240,13 @@ pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
     }
 }
 
-/// The toolbox of `grant` alone: no workers to call.
+/// The toolbox of `grant` alone: no workers to call. `redacted`: what the project lets nobody see.
+#[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn toolbox(
     global: &Global,
     ambient: &Ambient,
     grant: &Grant,
+    redacted: &[String],
     caller: Caller,
     os: &OsSandbox,
     approver: Arc<dyn Approver>,
@@ -256,7 +259,7 @@ pub(crate) fn toolbox(
         os,
         approver,
         recorder,
-        ambient.redactor(),
+        ambient.redactor(redacted),
         Vec::new(),
     )
     .map_err(not_equipped)?;

@@ -55,7 +55,7 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
 
 fn shown(project: &Project) -> String {
     let mut out = format!(
-        "{} {:?} {} {:?} depth={} children={} {:?} {}\n",
+        "{} {:?} {} {:?} depth={} children={} {:?} {} {:?}\n",
         project.name(),
         project.model(),
         project.entry(),
@@ -66,6 +66,7 @@ fn shown(project: &Project) -> String {
             .runs_dir()
             .map(|dir| dir.strip_prefix(project.dir()).unwrap_or(dir)),
         project.keeps_transcripts(),
+        project.redacted(),
     );
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
@@ -207,6 +208,8 @@ fn project_rows() -> Vec<Row> {
         (&PROJECT, "knowledge_base", "", "knowledge_base: ./docs"),
         (&PROJECT, "log", "", "log: { transcripts: false }"),
         (&keys::LOG, "transcripts", "", "log: { transcripts: false }"),
+        (&keys::LOG, "dir", "", "log: { dir: ./runs }"),
+        (&keys::LOG, "redact", "", "log: { redact: [tr0ub4dor] }"),
         (&PROJECT, "docker", "", "docker: { enabled: true }"),
         (
             &EXECUTION,
@@ -574,7 +577,7 @@ fn front_rows() -> Vec<Row> {
 }
 
 fn worker_rows() -> Vec<Row> {
-    use keys::{WORKER, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
+    use keys::{WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_SHELL, WORKER_ZONE};
     let zone = "sandbox: { zones: [{ name: cache }] }";
     let restrict = "sandbox: { restrict: /src }";
     vec![
@@ -650,6 +653,20 @@ fn worker_rows() -> Vec<Row> {
             "attachment_policy: { denied_suffixes: [.md] }",
         ),
         (&WORKER, "allow_empty_input", "", "allow_empty_input: true"),
+        (&WORKER, "approval", "", "approval: { mode: manual }"),
+        (&WORKER_APPROVAL, "mode", "", "approval: { mode: deny }"),
+        (
+            &WORKER_APPROVAL,
+            "require_user_permission",
+            "",
+            "approval: { require_user_permission: { read_file: true } }",
+        ),
+        (
+            &WORKER_APPROVAL,
+            "require_user_permission_by_risk",
+            "",
+            "approval: { require_user_permission_by_risk: { read_only: true } }",
+        ),
         (&WORKER, "license", "", "license: MIT"),
         (&WORKER, "metadata", "", "metadata: { a: 1 }"),
         (&WORKER_SANDBOX, "zones", "sandbox: {}", zone),

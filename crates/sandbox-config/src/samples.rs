@@ -89,6 +89,7 @@ fn sections(shape: &Shape, path: &str, put: &dyn Fn(Value) -> Value, list: &mut 
         | Shape::Text
         | Shape::Like(_)
         | Shape::Bool
+        | Shape::True
         | Shape::Count
         | Shape::Number
         | Shape::Exactly(_)
@@ -120,7 +121,7 @@ fn good(shape: &Shape) -> Value {
     match shape {
         Shape::Text => json!("demo"),
         Shape::Like(form) => json!(form.good),
-        Shape::Bool => json!(true),
+        Shape::Bool | Shape::True => json!(true),
         Shape::Count => json!(7),
         Shape::Number => json!(0.5),
         Shape::Exactly(number) => json!(number),
@@ -148,6 +149,7 @@ fn bad(shape: &Shape) -> Vec<Value> {
         Shape::Text => vec![json!(5), json!(true), Value::Null, json!({})],
         Shape::Like(form) => vec![json!(form.bad), json!(5), Value::Null],
         Shape::Bool => vec![json!("yes"), json!(1), Value::Null],
+        Shape::True => vec![json!(false), json!("yes"), Value::Null],
         Shape::Count => vec![json!(0), json!(-1), json!(1.5), json!("1"), Value::Null],
         Shape::Number => vec![json!(-1), json!("1")],
         Shape::Exactly(number) => vec![json!(number + 1), json!("1"), Value::Null],

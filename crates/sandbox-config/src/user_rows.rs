@@ -59,6 +59,8 @@ const LIMITS: &[Row] = &[
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/a, /run/b] }", "sandbox: { unix_sockets: [/run/a] }"),
     ("sandbox.unix_sockets", "sandbox: { unix_sockets: [/run/a] }", "sandbox: { unix_sockets: [/run/b] }", ""),
     ("sandbox.survivors", "sandbox: { survivors: ended }", "sandbox: { survivors: left }", ""),
+    ("log.redact", "log: { redact: [tr0ub4dor] }", "log: { redact: [hunter2hunter2] }",
+        "log: { redact: [hunter2hunter2, tr0ub4dor] }"),
     ("require", "require: guards", "require: boundaries", "require: guards"),
     ("require", "require: guards", "", "require: guards"),
     ("git.mode", "git: { mode: unaware }", "git: { mode: commit }", ""),
@@ -115,7 +117,8 @@ fn loaded(user: &str, project: &str) -> Result<String, Diagnostics> {
 /// What the project comes to, whoever said it.
 fn shown(project: &Project) -> String {
     let grant = project.ceiling();
-    let mut out = format!("{} {}\n", project.max_depth(), project.max_children());
+    let (depth, children) = (project.max_depth(), project.max_children());
+    let mut out = format!("{depth} {children} {:?}\n", project.redacted());
     for tool in ["shell", "write_file", "other"] {
         for risk in Risk::ALL {
             for stated in [Verdict::Allow, Verdict::Ask, Verdict::Block] {

@@ -153,6 +153,7 @@ impl<'a> Server<'a> {
             self.global,
             self.ambient,
             &grant,
+            project.redacted(),
             Caller::new(name),
             &self.os,
             Arc::clone(approver),

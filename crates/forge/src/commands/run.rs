@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
 
     let kept = RunDir::create(&project, ambient, worker.name())?;
     let audit = Arc::new(kept.audit()?);
-    let redactor = ambient.redactor();
+    let redactor = ambient.redactor(project.redacted());
     let transcript = match project.keeps_transcripts() {
         true => Some(Arc::new(kept.transcript(Arc::clone(&redactor))?)),
         false => None,

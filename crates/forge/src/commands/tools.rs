@@ -140,6 +140,7 @@ fn toolbox(
         global,
         ambient,
         &grant,
+        project.redacted(),
         Caller::new(name),
         &gather::os_sandbox(approval.no_os_sandbox),
         gather::approver(approval, global, ambient, project),

@@ -267,3 +267,26 @@ fn on_a_terminal_it_shows_the_proposal_and_takes_only_a_clear_yes() {
         assert_eq!(output.status.code(), Some(i32::from(!written)), "{screen}");
     }
 }
+
+/// Outside of any repository nothing would bring back what workers write in place, so a yes comes
+/// first; where there is nothing to lose, nothing is asked.
+#[test]
+fn what_is_typed_next_works() {
+    for (files, git, next) in [
+        (&[("Cargo.toml", "")][..], true, "next: forge check"),
+        (&[("Cargo.toml", "")], false, "next: forge trust"),
+        (&[("data/a.csv", "1")], false, "next: forge check"),
+        (&[], false, "next: forge check"),
+    ] {
+        let world = World::new(files);
+        if !git {
+            std::fs::remove_dir(world.outside().join(".git")).unwrap();
+        }
+        let ran = world.forge(&["init", "--yes"]);
+        let said = ran.code(0).stdout.lines().last().unwrap_or_default();
+        assert_eq!(said, next, "{files:?} git: {git}");
+        let asks = next.ends_with("trust");
+        world.forge(&["check"]).code(if asks { 2 } else { 0 });
+        world.forge(&["--trust", "check"]).code(0);
+    }
+}

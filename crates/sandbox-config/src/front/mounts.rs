@@ -60,7 +60,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
     let target = target?;
     // By target, which stays what it is when the list is sorted.
     let key = format!("sandbox.mounts[{target}].source");
-    let outside = is_outside(walk, &host, mode, &key, span, false);
+    let outside = is_outside(walk, &host, mode, &key, span);
     if !host.exists() && !outside {
         let message = format!("`{source}` does not exist");
         let help = format!("make the directory {}", host.path.display());

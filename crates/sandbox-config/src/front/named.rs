@@ -31,9 +31,6 @@ pub(crate) struct Form {
     pub(crate) path_key: &'static str,
     pub(crate) mode: Mode,
     pub(crate) approval: MountApproval,
-    /// Writing to a directory that holds files already is a key of its own (interfaces 2.6:
-    /// `mode: direct`).
-    pub(crate) asks_in_place: bool,
 }
 
 /// Read the mapping from names to directories.
@@ -82,11 +79,13 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
             return None;
         }
     };
-    let in_place = match reach {
-        Reach::Below(..) => false,
-        Reach::Anywhere => form.asks_in_place,
+    // Below a root, whoever names the root says what is written.
+    let said_by = match reach {
+        Reach::Below(below) => below.at.as_ref(),
+        Reach::Anywhere => Some(span),
     };
-    let outside = is_outside(walk, &host, mode, &named.dotted(key), span, in_place);
+    let outside =
+        said_by.is_some_and(|said_by| is_outside(walk, &host, mode, &named.dotted(key), said_by));
     Some(Row {
         mount: Mount {
             name: name.clone(),

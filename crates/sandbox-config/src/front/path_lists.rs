@@ -64,14 +64,7 @@ fn list<'n>(
                 continue;
             }
         };
-        let outside = is_outside(
-            walk,
-            &host,
-            mode,
-            &format!("sandbox.{key}[{text}]"),
-            span,
-            false,
-        );
+        let outside = is_outside(walk, &host, mode, &format!("sandbox.{key}[{text}]"), span);
         if mode == Mode::ReadOnly && !host.exists() && !outside {
             let message = format!("`{text}` does not exist");
             let help = format!("make the directory {}", host.path.display());

@@ -16,7 +16,6 @@ static FORM: Form = Form {
     path_key: "root",
     mode: Mode::ReadOnly,
     approval: MountApproval::SILENT,
-    asks_in_place: false,
 };
 
 /// Read `sandbox.paths`.

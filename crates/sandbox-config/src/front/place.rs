@@ -1,9 +1,11 @@
 //! Where on the host a directory of the config lies: one reading of paths for all front-ends, so
 //! that none of them has a laxer rule about `..`, links, or what leaves the project.
 
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::grant::mount::Mode;
+use crate::project::discover::PROJECT_FILES;
 use crate::project::expand::expand;
 use crate::project::walk::Walk;
 use crate::project::widening;
@@ -30,9 +32,17 @@ impl Host {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {
     /// Below this directory and through no link, whoever says otherwise.
-    Below(&'a Path, &'static Bounds),
+    Below(&'a Below),
     /// From the project directory to anywhere; what leaves it asks for a person's yes.
     Anywhere,
+}
+
+/// A directory, and who says that it is this one; none: nobody, it is forge's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Below {
+    pub(crate) dir: PathBuf,
+    pub(crate) at: Option<Span>,
+    pub(crate) bounds: &'static Bounds,
 }
 
 /// What is said of a path that does not stay below.
@@ -62,12 +72,12 @@ pub(crate) fn place(
     let written = Path::new(&expanded);
     let base = match reach {
         Reach::Anywhere => walk.dir,
-        Reach::Below(base, bounds) => {
+        Reach::Below(below) => {
             if written.is_absolute() || climbs(written) {
-                let message = format!("`{text}` leaves {}", bounds.leaves);
-                return Err(Box::new(refuse(message).help(bounds.leaves_help)));
+                let message = format!("`{text}` leaves {}", below.bounds.leaves);
+                return Err(Box::new(refuse(message).help(below.bounds.leaves_help)));
             }
-            base
+            below.dir.as_path()
         }
     };
     let host = resolve(base, written).map_err(refuse)?;
@@ -78,27 +88,27 @@ pub(crate) fn place(
         )));
     }
     match reach {
-        Reach::Below(_, bounds) if host.through_link => {
+        Reach::Below(below) if host.through_link => {
             let message = format!("`{text}` leads through a symbolic link");
-            Err(Box::new(refuse(message).help(bounds.link_help)))
+            Err(Box::new(refuse(message).help(below.bounds.link_help)))
         }
-        Reach::Below(..) | Reach::Anywhere => Ok(host),
+        Reach::Below(_) | Reach::Anywhere => Ok(host),
     }
 }
 
 /// Whether the directory lies outside the project. A person must have agreed to that, to a link on
-/// the way, and (where `in_place` says so) to changing files that nothing could bring back.
+/// the way, and to changing files that nothing could bring back. `span`: what says where the
+/// directory is.
 pub(crate) fn is_outside(
     walk: &mut Walk<'_>,
     host: &Host,
     mode: Mode,
     key: &str,
     span: &Span,
-    in_place: bool,
 ) -> bool {
     let outside = !host.path.starts_with(walk.dir);
-    let unkept = in_place
-        && mode == Mode::ReadWrite
+    let unkept = mode == Mode::ReadWrite
+        && !host.path.starts_with(walk.dir.join(OWN_ROOT))
         && holds_files(&host.path)
         && !in_repository(&host.path, walk.sources.home.as_deref());
     let rule = if outside {
@@ -117,10 +127,15 @@ pub(crate) fn is_outside(
     outside
 }
 
+/// Below it lies what forge itself makes for workers.
+pub(crate) const OWN_ROOT: &str = ".sandbox";
+
 /// Whether there is anything in a directory that could be lost; one that cannot be listed may.
+/// Project files are never written, so they are not at stake.
 fn holds_files(dir: &Path) -> bool {
+    let own = |name: &OsStr| PROJECT_FILES.iter().any(|own| name == *own) || name == OWN_ROOT;
     match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_some(),
+        Ok(mut entries) => entries.any(|entry| !entry.is_ok_and(|entry| own(&entry.file_name()))),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::front::place::{Bounds, Host, Reach, place};
+use crate::front::place::{Below, Bounds, Host, Reach, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
@@ -45,8 +45,12 @@ pub(crate) fn read(
     };
     let span = &entry.node.span;
     let text = section.string(&mut walk.reports, "root")?;
-    let reach = Reach::Below(walk.dir, &BOUNDS);
-    let host = match place(walk, text, reach, "project's root") {
+    let below = Below {
+        dir: walk.dir.to_path_buf(),
+        at: None,
+        bounds: &BOUNDS,
+    };
+    let host = match place(walk, text, Reach::Below(&below), "project's root") {
         Ok(host) => host,
         Err(problem) => {
             walk.reports.add(problem.at(span));
@@ -63,6 +67,7 @@ pub(crate) fn read(
         );
         return None;
     }
+    is_outside(walk, &host, mode, "sandbox.root", span);
     let mode_origin = section
         .get("readonly")
         .map_or(span.origin(), |entry| entry.node.span.origin());

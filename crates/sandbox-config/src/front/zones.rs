@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::front::named::{self, Form};
-use crate::front::place::{Bounds, Reach, climbs, place};
+use crate::front::place::{Below, Bounds, OWN_ROOT, Reach, climbs, is_outside, place};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::MountApproval;
@@ -13,7 +13,7 @@ use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::Fields;
 use crate::syntax::keys;
-use crate::syntax::text::Origin;
+use crate::syntax::text::{Origin, Span};
 use crate::syntax::yaml::Node;
 
 /// `sandbox.mode`.
@@ -37,7 +37,6 @@ static FORM: Form = Form {
     path_key: "path",
     mode: Mode::ReadWrite,
     approval: MountApproval::ASKING,
-    asks_in_place: true,
 };
 
 static BOUNDS: Bounds = Bounds {
@@ -50,15 +49,17 @@ static BOUNDS: Bounds = Bounds {
 #[derive(Clone, Debug)]
 pub(crate) struct Placing {
     placement: Placement,
-    /// `sandbox.root` as a directory, for sandboxed zones.
-    root: PathBuf,
+    /// `sandbox.root`, for sandboxed zones.
+    root: Below,
+    /// Where `mode` stands.
+    mode_at: Option<Span>,
 }
 
 impl Placing {
     /// The directory below which every zone lies, and nothing of the person's own.
     pub(crate) fn ephemeral_root(&self) -> Option<PathBuf> {
         match self.placement {
-            Placement::Sandboxed => Some(self.root.clone()),
+            Placement::Sandboxed => Some(self.root.dir.clone()),
             Placement::Direct => None,
         }
     }
@@ -67,13 +68,21 @@ impl Placing {
     pub(crate) fn unstated(found: &Found) -> Placing {
         Placing {
             placement: Placement::Sandboxed,
-            root: found.dir.join(".sandbox"),
+            root: Below {
+                dir: found.dir.join(OWN_ROOT),
+                at: None,
+                bounds: &BOUNDS,
+            },
+            mode_at: None,
         }
     }
 
     /// `sandbox.mode` and `sandbox.root`.
     pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>, found: &Found) -> Placing {
-        let unstated = Placing::unstated(found);
+        let unstated = Placing {
+            mode_at: section.get("mode").map(|entry| entry.node.span.clone()),
+            ..Placing::unstated(found)
+        };
         let placement = section.word(&mut walk.reports, "mode", &PLACEMENTS);
         let (Some(entry), Some(text)) = (
             section.get("root"),
@@ -98,14 +107,27 @@ impl Placing {
         }
         Placing {
             placement: placement.unwrap_or(unstated.placement),
-            root: found.dir.join(path.components().collect::<PathBuf>()),
+            root: Below {
+                dir: found.dir.join(path.components().collect::<PathBuf>()),
+                at: Some(entry.node.span.clone()),
+                bounds: &BOUNDS,
+            },
+            ..unstated
+        }
+    }
+
+    /// What says where the default zones are; none: nobody.
+    fn said_by(&self) -> Option<&Span> {
+        match self.placement {
+            Placement::Direct => self.mode_at.as_ref(),
+            Placement::Sandboxed => self.root.at.as_ref(),
         }
     }
 
     fn reach(&self) -> Reach<'_> {
         match self.placement {
             Placement::Direct => Reach::Anywhere,
-            Placement::Sandboxed => Reach::Below(&self.root, &BOUNDS),
+            Placement::Sandboxed => Reach::Below(&self.root),
         }
     }
 }
@@ -124,24 +146,30 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                 let message = format!("the default zone `{name}`: {}", problem.message());
                 walk.reports.add(Diagnostic::error(Code::HostPath, message));
             }
-            Ok(host) => mounts.push(Mount {
-                name: name.to_owned(),
-                target: format!("/{name}"),
-                host: host.path,
-                part: None,
-                anchor: host.anchor,
-                create: true,
-                mode: FORM.mode,
-                suffixes: None,
-                max_file_bytes: None,
-                approval: FORM.approval,
-                usable: true,
-                file_rules: FileRules::default(),
-                way: Vec::new(),
-                own_files: Vec::new(),
-                origin: Origin::built_in(),
-                mode_origin: Origin::built_in(),
-            }),
+            Ok(host) => {
+                if let Some(at) = placing.said_by() {
+                    let key = format!("sandbox.zones.{name}.path");
+                    is_outside(walk, &host, FORM.mode, &key, at);
+                }
+                mounts.push(Mount {
+                    name: name.to_owned(),
+                    target: format!("/{name}"),
+                    host: host.path,
+                    part: None,
+                    anchor: host.anchor,
+                    create: true,
+                    mode: FORM.mode,
+                    suffixes: None,
+                    max_file_bytes: None,
+                    approval: FORM.approval,
+                    usable: true,
+                    file_rules: FileRules::default(),
+                    way: Vec::new(),
+                    own_files: Vec::new(),
+                    origin: Origin::built_in(),
+                    mode_origin: Origin::built_in(),
+                });
+            }
         }
     }
     mounts

@@ -8,7 +8,7 @@ use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{Place, Restrict};
 use crate::grant::shell::RuleList;
-use crate::grant::verdict::{Operation, Verdict};
+use crate::grant::verdict::{Approval, Operation, Verdict};
 use crate::syntax::text::Span;
 
 /// What a worker declares. What it does not declare it does not get, except limits, tools and
@@ -29,6 +29,8 @@ pub struct Declaration {
     pub(crate) shell: Option<(Option<RuleList>, Option<Span>)>,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limits: Limits,
+    /// What is asked beyond what the project asks.
+    pub(crate) approval: Option<Approval>,
     pub(crate) unix_sockets: Option<(SocketWish, Option<Span>)>,
 }
 
@@ -57,6 +59,7 @@ impl Declaration {
             shell: None,
             tools: None,
             limits: Limits::UNLIMITED,
+            approval: None,
             unix_sockets: None,
         }
     }

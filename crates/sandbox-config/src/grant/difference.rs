@@ -52,6 +52,9 @@ impl Grant {
             let names: Vec<&str> = tools.iter().map(String::as_str).collect();
             list.push(format!("only the tools {}", names.join(", ")));
         }
+        if self.approval() != less.approval() {
+            list.push("asks for more".to_owned());
+        }
         if self.limits() != less.limits() {
             list.push("tighter limits".to_owned());
         }

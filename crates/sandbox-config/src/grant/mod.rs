@@ -252,7 +252,10 @@ impl Grant {
                 shell,
                 environment: self.environment.clone(),
                 limits: self.limits.meet(declaration.limits),
-                approval: self.approval.clone(),
+                approval: match &declaration.approval {
+                    None => self.approval.clone(),
+                    Some(own) => Approval::clone(&self.approval).at_most(own).into(),
+                },
                 require_os_sandbox: self.require_os_sandbox,
                 execution: self.execution.clone(),
                 tools,

@@ -404,7 +404,7 @@ impl Approval {
         answer
     }
 
-    /// The meet with what the person's own file says.
+    /// The meet with what the person's own file says, or a worker's.
     pub(crate) fn at_most(mut self, own: &Approval) -> Approval {
         match own.mode {
             // Whoever says so wants to be asked by nobody.
@@ -414,7 +414,9 @@ impl Approval {
             ApprovalMode::Manual => self.floor.manual = true,
             ApprovalMode::Deny => self.floor.deny = true,
         }
-        self.floor.mode_at = own.mode_at.clone();
+        if own.mode != ApprovalMode::Tool {
+            self.floor.mode_at = own.mode_at.clone();
+        }
         let tools = own.by_tool.iter().filter(|(_, asks)| asks.person);
         let tools = tools.map(|(tool, asks)| (tool.clone(), asks.at.clone()));
         self.floor.tools.extend(tools);

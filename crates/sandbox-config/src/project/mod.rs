@@ -273,6 +273,20 @@ impl Project {
         self.kept.transcripts
     }
 
+    /// Texts that nobody is to see, beside the secrets that tools know by themselves.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "log: { redact: [tr0ub4dor&3] }\n").unwrap();
+    /// use sandbox_config::{load, Sources};
+    /// assert_eq!(load(&Sources::new(dir.path())).unwrap().redacted(), ["tr0ub4dor&3"]);
+    /// ```
+    #[must_use]
+    pub fn redacted(&self) -> &[String] {
+        &self.kept.redact
+    }
+
     /// What is odd and not wrong.
     #[must_use]
     pub fn warnings(&self) -> &[Diagnostic] {

@@ -11,7 +11,7 @@ use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::project::widening::RUNS_DIR;
 use crate::syntax::diagnostic::{Code, Diagnostic};
-use crate::syntax::fields::Fields;
+use crate::syntax::fields::{self, Fields};
 use crate::syntax::keys;
 use crate::syntax::text::Span;
 use crate::syntax::yaml::Entry;
@@ -22,6 +22,8 @@ pub(crate) struct Kept {
     /// None: in the state directory of whoever runs.
     pub(crate) runs_dir: Option<PathBuf>,
     pub(crate) transcripts: bool,
+    /// Texts that nobody is to see.
+    pub(crate) redact: Vec<String>,
 }
 
 impl Default for Kept {
@@ -29,6 +31,7 @@ impl Default for Kept {
         Kept {
             runs_dir: None,
             transcripts: true,
+            redact: Vec::new(),
         }
     }
 }
@@ -42,7 +45,7 @@ pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut
         return;
     };
     let span = &entry.node.span;
-    let outside = is_outside(walk, &host, Mode::ReadOnly, "knowledge_base", span, false);
+    let outside = is_outside(walk, &host, Mode::ReadOnly, "knowledge_base", span);
     if let Some(problem) = no_place(mounts, &host, span) {
         walk.reports.add(problem);
         return;
@@ -104,21 +107,91 @@ fn overlapping<'m>(mounts: &'m [Mount], host: &Host) -> Option<&'m Mount> {
 
 /// `runs_dir` and `log`.
 pub(crate) fn kept(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &[Mount]) -> Kept {
-    let mut kept = Kept {
-        runs_dir: runs_dir(walk, top, mounts),
-        ..Kept::default()
-    };
     let log = top
         .get("log")
         .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "log", &keys::LOG));
-    if let Some(transcripts) = log.and_then(|log| log.boolean(&mut walk.reports, "transcripts")) {
+    let mut kept = Kept {
+        runs_dir: runs_dir(walk, top, log.as_ref(), mounts),
+        ..Kept::default()
+    };
+    let Some(log) = log else {
+        return kept;
+    };
+    if let Some(transcripts) = log.boolean(&mut walk.reports, "transcripts") {
         kept.transcripts = transcripts;
     }
+    kept.redact = redact(walk, &log);
     kept
 }
 
-fn runs_dir(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &[Mount]) -> Option<PathBuf> {
-    let (entry, host) = directory(walk, top, "runs_dir", "directory of runs")?;
+/// Every text is compared with every place where one of them begins.
+const MAX_REDACTED: usize = 1_000;
+
+/// `log.redact`: what the redactor of tools takes as a secret.
+fn redact(walk: &mut Walk<'_>, log: &Fields<'_>) -> Vec<String> {
+    let texts = log.strings(&mut walk.reports, "redact").unwrap_or_default();
+    let texts = match log.get("redact") {
+        Some(entry) => fields::at_most(
+            &mut walk.reports,
+            &entry.node,
+            "log.redact",
+            &texts,
+            MAX_REDACTED,
+        ),
+        None => &[],
+    };
+    let mut list = Vec::new();
+    for (text, node) in texts {
+        let problem = if text.len() < 8 {
+            Some("it is shorter than 8 bytes, as words are")
+        } else if text.len() > 4096 {
+            Some("it is longer than 4096 bytes")
+        } else if text.chars().any(char::is_control) {
+            Some("it holds control characters")
+        } else if "[redacted: text ".contains(*text) {
+            Some("every placeholder holds it")
+        } else {
+            None
+        };
+        match problem {
+            None => list.push((*text).to_owned()),
+            // Not the text itself: it is to be seen nowhere.
+            Some(why) => {
+                let message =
+                    format!("a text of `log.redact` cannot be kept from being seen: {why}");
+                let wrong = Diagnostic::error(Code::BadValue, message).at(&node.span);
+                walk.reports.add(wrong);
+            }
+        }
+    }
+    list
+}
+
+/// `runs_dir`, or `log.dir`: of two, what the stronger layer says.
+fn runs_dir(
+    walk: &mut Walk<'_>,
+    top: &Fields<'_>,
+    log: Option<&Fields<'_>>,
+    mounts: &[Mount],
+) -> Option<PathBuf> {
+    let log_dir = log.and_then(|log| Some((log, log.get("dir")?)));
+    let (fields, key, dotted) = match (top.get("runs_dir"), log_dir) {
+        (Some(own), Some((_, other))) if own.key_span.layer() == other.key_span.layer() => {
+            walk.reports.add(
+                Diagnostic::error(Code::DuplicateKey, "`runs_dir` and `log.dir` are one key")
+                    .at(&other.key_span)
+                    .related(&own.key_span, "the other one")
+                    .help("keep one of them"),
+            );
+            return None;
+        }
+        (Some(own), Some((log, other))) if other.key_span.layer() > own.key_span.layer() => {
+            (log, "dir", "log.dir")
+        }
+        (None, Some((log, _))) => (log, "dir", "log.dir"),
+        (_, _) => (top, "runs_dir", "runs_dir"),
+    };
+    let (entry, host) = directory(walk, fields, key, "directory of runs")?;
     let span = &entry.node.span;
     if let Some(mount) = overlapping(mounts, &host) {
         let message = format!(
@@ -135,7 +208,7 @@ fn runs_dir(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &[Mount]) -> Option<P
     }
     let elsewhere = !host.path.starts_with(walk.dir) || host.through_link;
     let value = host.path.display().to_string();
-    let kept = !elsewhere || walk.agreed(&RUNS_DIR, "runs_dir", &value, span);
+    let kept = !elsewhere || walk.agreed(&RUNS_DIR, dotted, &value, span);
     kept.then_some(host.path)
 }
 

@@ -13,7 +13,7 @@ use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
-use crate::syntax::text::{Origin, Place};
+use crate::syntax::text::{Layer, Origin, Place};
 use crate::syntax::yaml::{Entry, Node, Value};
 
 /// `limits`, over what holds without it.
@@ -100,16 +100,7 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
         }
     }
     for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
-        let Some(risk) = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key) else {
-            let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
-            let unknown =
-                Diagnostic::error(Code::UnknownKey, format!("unknown risk `{}`", entry.key))
-                    .at(&entry.key_span)
-                    .label(format!("risks are: {}", words.join(", ")));
-            walk.reports.add(match nearest(&entry.key, words) {
-                Some(near) => unknown.help(format!("did you mean `{near}`?")),
-                None => unknown,
-            });
+        let Some(risk) = risk(&mut walk.reports, entry) else {
             continue;
         };
         let key = format!("approval.require_user_permission_by_risk.{risk}");
@@ -121,6 +112,70 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
         }
     }
     approval
+}
+
+/// `approval` of a worker: whatever it says is asked in addition, so nothing needs a yes.
+pub(crate) fn worker_approval(walk: &mut Walk<'_>, entry: &Entry) -> Option<Approval> {
+    let table = &keys::WORKER_APPROVAL;
+    let section = Fields::open(&mut walk.reports, &entry.node, "approval", table)?;
+    let mut approval = Approval::default();
+    let modes = [
+        ("tool", ApprovalMode::Tool),
+        ("manual", ApprovalMode::Manual),
+        ("deny", ApprovalMode::Deny),
+    ];
+    if let Some(mode) = section.word(&mut walk.reports, "mode", &modes)
+        && let Some(entry) = section.get("mode")
+    {
+        approval.mode = mode;
+        approval.mode_at = Place::at(&entry.node.span);
+    }
+    for (entry, asks) in booleans(walk, &section, "require_user_permission") {
+        let known = walk.sources.known_tools.as_deref();
+        report_unknown_tool(known, &mut walk.reports, &entry.key, entry);
+        if only_more(walk, entry, asks) {
+            let at = Place::at(&entry.key_span);
+            approval
+                .by_tool
+                .insert(entry.key.clone(), Asks { person: asks, at });
+        }
+    }
+    for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
+        if let Some(risk) = risk(&mut walk.reports, entry)
+            && only_more(walk, entry, asks)
+        {
+            let at = Place::at(&entry.key_span);
+            approval.by_risk.insert(risk, Asks { person: asks, at });
+        }
+    }
+    Some(approval)
+}
+
+fn only_more(walk: &mut Walk<'_>, entry: &Entry, asks: bool) -> bool {
+    if !asks {
+        let message = format!("`{}: false`: a worker can only ask for more", entry.key);
+        walk.reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&entry.node.span)
+                .help("remove it: what is not asked about is for the project file to say"),
+        );
+    }
+    asks
+}
+
+fn risk(reports: &mut Reports, entry: &Entry) -> Option<Risk> {
+    let found = Risk::ALL.into_iter().find(|risk| risk.word() == entry.key);
+    if found.is_none() {
+        let words: Vec<&str> = Risk::ALL.iter().map(|risk| risk.word()).collect();
+        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown risk `{}`", entry.key))
+            .at(&entry.key_span)
+            .label(format!("risks are: {}", words.join(", ")));
+        reports.add(match nearest(&entry.key, words) {
+            Some(near) => unknown.help(format!("did you mean `{near}`?")),
+            None => unknown,
+        });
+    }
+    found
 }
 
 fn unasked(walk: &mut Walk<'_>, key: &str, node: &Node) -> bool {
@@ -190,10 +245,13 @@ pub(crate) fn shell(
     };
     // A pre-approved command runs a program without asking: exec risk, so a file that came with a
     // repository needs a yes, rule by rule. Without it the rule asks.
-    for (rule, node) in &mut list.rules {
+    let stated: Vec<(Rule, &Node)> = list.rules.clone();
+    for (index, (rule, node)) in list.rules.iter_mut().enumerate() {
         if rule.verdict == Verdict::Allow {
+            let around = around(&section, &stated, index);
             let key = format!("shell.rules[{}].approval", rule.pattern);
-            if !walk.agreed(&widening::COMMAND, &key, "preApproved", &node.span) {
+            let value = "preApproved";
+            if !walk.agreed_with(&widening::COMMAND, &key, value, &around, &node.span) {
                 rule.verdict = Verdict::Ask;
             }
         }
@@ -207,6 +265,38 @@ pub(crate) fn shell(
         }],
     });
     (rules, environment(walk, &section))
+}
+
+/// What else decides what a pre-approved command does, as the project's file says it: the rules that
+/// come before it, the ones that block wherever they stand, the default, the programs, and the
+/// variables that programs start with. Nothing that a person says.
+fn around(section: &Fields<'_>, rules: &[(Rule, &Node)], own: usize) -> String {
+    let rules: Vec<(&str, String)> = rules
+        .iter()
+        .enumerate()
+        .filter(|(index, (rule, node))| {
+            let decides = *index < own || rule.verdict == Verdict::Block;
+            decides && node.span.layer() == Layer::Project
+        })
+        .map(|(_, (rule, _))| (rule.pattern.text(), rule.verdict.to_string()))
+        .collect();
+    let key = |key| section.get(key).and_then(|entry| said(&entry.node));
+    let rest = ["default", "allow", "deny", "env", "session"].map(key);
+    serde_json::json!([rules, rest]).to_string()
+}
+
+/// A value, without what other layers say; none: another layer says it.
+fn said(node: &Node) -> Option<serde_json::Value> {
+    match &node.value {
+        Value::Map(entries) => {
+            let said = |entry: &Entry| Some((entry.key.clone(), said(&entry.node)?));
+            Some(entries.iter().filter_map(said).collect())
+        }
+        Value::List(items) => Some(items.iter().filter_map(said).collect()),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {
+            (node.span.layer() == Layer::Project).then(|| node.to_json())
+        }
+    }
 }
 
 /// `shell` of a worker: its rules and default can only tighten, so nothing needs a yes.

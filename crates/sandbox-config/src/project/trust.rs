@@ -38,12 +38,14 @@ pub struct WideningKey {
 
 impl WideningKey {
     /// `project` is the canonical project directory; `value` says what the key amounts to (for a
-    /// path: the resolved one), so that a change of the environment asks again.
+    /// path: the resolved one), so that a change of the environment asks again; `around` is what
+    /// else decides what the key means, if anything does.
     pub(crate) fn new(
         project: &Path,
         rule: &'static WideningRule,
         key: String,
         value: String,
+        around: &str,
         span: &Span,
         trust: &Trust,
     ) -> WideningKey {
@@ -52,6 +54,7 @@ impl WideningKey {
             project.as_os_str().as_encoded_bytes(),
             key.as_bytes(),
             value.as_bytes(),
+            around.as_bytes(),
         ] {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
@@ -99,7 +102,7 @@ impl WideningKey {
         &self.origin
     }
 
-    /// SHA-256 over the project's directory, the key and its value, in hex: what `forge trust`
+    /// SHA-256 over the project's directory, the key, its value and what that depends on, in hex: what `forge trust`
     /// stores, outside the project.
     #[must_use]
     pub fn hash(&self) -> &str {

@@ -45,6 +45,18 @@ impl<'s> Walk<'s> {
         value: &str,
         span: &Span,
     ) -> bool {
+        self.agreed_with(rule, key, value, "", span)
+    }
+
+    /// The same for a key whose meaning depends on what stands around it: a yes is bound to both.
+    pub(crate) fn agreed_with(
+        &mut self,
+        rule: &'static WideningRule,
+        key: &str,
+        value: &str,
+        around: &str,
+        span: &Span,
+    ) -> bool {
         match span.layer() {
             Layer::Default | Layer::Environment | Layer::CommandLine => return true,
             Layer::User if is_preference(key) => return true,
@@ -55,6 +67,7 @@ impl<'s> Walk<'s> {
             rule,
             key.to_owned(),
             value.to_owned(),
+            around,
             span,
             &self.sources.trust,
         );

@@ -162,10 +162,29 @@ pub(crate) static THROUGH_LINK: WideningRule = refused(
 
 /// Writing in place where no version control could bring anything back.
 pub(crate) static IN_PLACE: WideningRule = refused(
-    &[(
-        "sandbox.zones.*.path",
-        "sandbox: { mode: direct, zones: { a: { path: ./full } } }",
-    )],
+    &[
+        (
+            "sandbox.zones.*.path",
+            "sandbox: { mode: direct, zones: { a: { path: ./full } } }",
+        ),
+        (
+            "sandbox.zones.*.path",
+            "sandbox: { root: full, zones: { a: { path: ./sub } } }",
+        ),
+        ("sandbox.root", "sandbox: { root: full }"),
+        (
+            "sandbox.paths.*.root",
+            "sandbox: { paths: { a: { root: ./full, mode: rw } } }",
+        ),
+        (
+            "sandbox.mounts[*].source",
+            "sandbox: { mounts: [{ source: ./full, target: /a }] }",
+        ),
+        (
+            "sandbox.write_paths[*]",
+            "sandbox: { write_paths: [./full] }",
+        ),
+    ],
     "is written in place, holds files and belongs to no git repository",
 );
 
@@ -310,7 +329,10 @@ pub(crate) static HARD_LINKS: WideningRule = ignored(
 );
 
 pub(crate) static RUNS_DIR: WideningRule = ignored(
-    &[("runs_dir", "runs_dir: ../outside")],
+    &[
+        ("runs_dir", "runs_dir: ../outside"),
+        ("log.dir", "log: { dir: ../outside }"),
+    ],
     "keeps runs outside the project or behind a link",
     "they are kept in the state directory",
 );

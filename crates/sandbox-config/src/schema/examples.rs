@@ -55,7 +55,9 @@ execution:
         "log",
         "\
 log:
+  dir: ./runs
   transcripts: false
+  redact: [the name of the customer]
 ",
     ),
     (
@@ -396,6 +398,18 @@ sandbox:
     - { name: workspace, use: false, approval: { delete: blocked } }
 ---
 Hand each file of data to a worker that writes.
+",
+    ),
+    (
+        "worker_approval",
+        "\
+---
+approval:
+  mode: manual
+  require_user_permission: { shell: true }
+  require_user_permission_by_risk: { read_only: true }
+---
+Ask before you look at anything.
 ",
     ),
     (

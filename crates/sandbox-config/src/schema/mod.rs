@@ -170,6 +170,7 @@ fn of_shape(shape: &Shape) -> Map<String, Value> {
             "description": format!("{}.", form.what),
         }),
         Shape::Bool => json!({ "type": "boolean" }),
+        Shape::True => json!({ "const": true }),
         Shape::Count => json!({ "type": "integer", "minimum": 1 }),
         Shape::Number => json!({ "type": "number", "minimum": 0 }),
         Shape::Exactly(number) => json!({ "const": number }),

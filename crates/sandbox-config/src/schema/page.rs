@@ -143,6 +143,7 @@ impl Sections {
             Shape::Text
             | Shape::Like(_)
             | Shape::Bool
+            | Shape::True
             | Shape::Count
             | Shape::Number
             | Shape::Exactly(_)
@@ -218,6 +219,7 @@ impl Sections {
             Shape::Text => "text".to_owned(),
             Shape::Like(form) => form.what.to_owned(),
             Shape::Bool => "`true`, `false`".to_owned(),
+            Shape::True => "`true`".to_owned(),
             Shape::Count => "a whole number above 0".to_owned(),
             Shape::Number => "a number".to_owned(),
             Shape::Exactly(number) => format!("`{number}`"),

@@ -129,12 +129,17 @@ impl<'n> Fields<'n> {
             }
             return;
         }
-        if known.is_some() {
+        if let Some(known) = known {
             let dotted = self.dotted(key);
+            let remove = "remove it: a key that does nothing would promise what is not kept";
+            let help = match known.waits_for {
+                "" => remove.to_owned(),
+                what => format!("it comes with {what}, which this forge does not have; {remove}"),
+            };
             reports.add(
                 Diagnostic::error(Code::NotYet, format!("`{dotted}` has no effect yet"))
                     .at(&entry.key_span)
-                    .help("remove it: a key that does nothing would promise what is not kept"),
+                    .help(help),
             );
             return;
         }

@@ -320,6 +320,9 @@ pub(crate) fn parse(
     }
     let wanted = tools::wanted(walk, &top);
     declaration.tools = wanted.tools;
+    declaration.approval = top
+        .get("approval")
+        .and_then(|entry| sections::worker_approval(walk, entry));
     declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
     let facts = facts::facts(walk, &top);
     Some(Worker {

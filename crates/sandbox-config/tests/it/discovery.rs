@@ -96,7 +96,7 @@ fn which_file_is_found() {
         let scratch = row
             .tree
             .iter()
-            .fold(Scratch::new(), |scratch, (name, text)| {
+            .fold(Scratch::loose(), |scratch, (name, text)| {
                 match name.strip_suffix('/') {
                     Some(dir) => scratch.dir(dir),
                     None => scratch.file(name, text),
@@ -210,14 +210,14 @@ fn every_name_is_read() {
         "program.yaml",
         "program.yml",
     ] {
-        let scratch = Scratch::new().file(name, "name: found\n");
+        let scratch = Scratch::loose().file(name, "name: found\n");
         assert_eq!(scratch.load().unwrap().name(), "found", "{name}");
     }
 }
 
 #[test]
 fn without_a_file() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::loose();
     let project = scratch.load().unwrap();
     let names: Vec<&str> = project
         .ceiling()
@@ -258,7 +258,7 @@ fn without_a_file() {
 
 #[test]
 fn a_start_that_is_no_directory() {
-    let scratch = Scratch::new().file("f", "");
+    let scratch = Scratch::loose().file("f", "");
     for start in ["f", "absent"] {
         let mistakes = load(&Sources::new(scratch.path().join(start))).unwrap_err();
         assert_eq!(codes(&mistakes), ["config.unreadable"], "{start}");

@@ -188,9 +188,11 @@ fn scratch(file: &Path) -> Scratch {
     let text = std::fs::read(file).unwrap();
     if file.extension().is_some_and(|end| end == "worker") {
         let name = file.file_name().unwrap().to_str().unwrap();
-        Scratch::with_config(PROJECT).file(&format!("workers/{name}"), text)
+        Scratch::loose()
+            .file(CONFIG, PROJECT)
+            .file(&format!("workers/{name}"), text)
     } else {
-        Scratch::new().file(CONFIG, text)
+        Scratch::loose().file(CONFIG, text)
     }
 }
 

@@ -36,8 +36,13 @@ fn mistakes_have_codes() {
         ("runs_dir: ./file", "config.host_path"),
         ("runs_dir: 5", "config.wrong_type"),
         ("log: { transcripts: 1 }", "config.wrong_type"),
-        ("log: { dir: x }", "config.not_yet"),
-        ("log: { redact: [x] }", "config.not_yet"),
+        ("log: { dir: ./file }", "config.host_path"),
+        ("log: { dir: ./zone }", "config.overlap"),
+        ("log: { dir: ./a }\nruns_dir: ./b", "config.duplicate_key"),
+        ("log: { redact: text }", "config.wrong_type"),
+        ("log: { redact: [seven77] }", "config.bad_value"),
+        ("log: { redact: ['redacted: '] }", "config.bad_value"),
+        ("log: { redact: [\"two\\nlines\"] }", "config.bad_value"),
     ] {
         let said = read(&format!("{ZONE}{text}\n"), Trust::Store([].into())).unwrap_err();
         assert_eq!(said, [code], "{text}");

@@ -11,7 +11,13 @@ pub(crate) struct Scratch {
 pub(crate) const CONFIG: &str = "golem-forge.config.yaml";
 
 impl Scratch {
+    /// In a repository, as projects are: writing in place asks for nothing.
     pub(crate) fn new() -> Scratch {
+        Scratch::loose().dir(".git")
+    }
+
+    /// Outside of any.
+    pub(crate) fn loose() -> Scratch {
         Scratch {
             dir: tempfile::tempdir().unwrap(),
         }

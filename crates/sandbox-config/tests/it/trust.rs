@@ -7,7 +7,7 @@ use sandbox_config::{
     load,
 };
 
-use crate::support::{Scratch, codes};
+use crate::support::{CONFIG, Scratch, codes};
 
 /// A project with every widening key of this slice; `outside` lies beside it.
 const WIDE: &str = "\
@@ -215,6 +215,9 @@ fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
         ("PYTHONSTARTUP", true),
         ("GIT_EXTERNAL_DIFF", true),
         ("NODE_OPTIONS", true),
+        ("MAKEFLAGS", true),
+        ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", true),
+        ("npm_config_script_shell", true),
         ("CI", false),
         ("LDFLAGS", false),
     ] {
@@ -237,10 +240,11 @@ fn a_variable_that_makes_programs_run_other_code_needs_a_yes() {
 fn every_row_of_the_table_asks_and_is_answered() {
     for rule in WideningRule::all() {
         for (pattern, example) in rule.examples() {
-            let scratch = Scratch::new()
+            let scratch = Scratch::loose()
                 .dir("outside")
                 .dir("p/real/sub")
                 .file("p/full/kept", "x")
+                .file("p/full/sub/kept", "x")
                 .link("real", "p/way");
             let (scratch, is_worker) = if example.starts_with("---") {
                 (scratch.file("p/workers/w.worker", example), true)
@@ -296,15 +300,232 @@ fn writing_in_place_needs_a_yes_unless_git_keeps_what_was_there() {
     let config = |mode: &str| {
         format!("sandbox: {{ mode: direct, zones: {{ a: {{ path: ./a, mode: {mode} }} }} }}\n")
     };
-    let full = |mode: &str| Scratch::with_config(&config(mode)).file("a/kept", "x");
+    let loose = |mode: &str| Scratch::loose().file(CONFIG, config(mode));
+    let full = |mode: &str| loose(mode).file("a/kept", "x");
     assert_eq!(codes(&full("rw").load().unwrap_err()), ["config.untrusted"]);
     assert!(full("ro").load().is_ok());
     assert!(full("rw").dir(".git").load().is_ok());
-    assert!(Scratch::with_config(&config("rw")).dir("a").load().is_ok());
-    assert!(Scratch::with_config(&config("rw")).load().is_ok());
+    assert!(loose("rw").dir("a").load().is_ok());
+    assert!(loose("rw").load().is_ok());
     // A home directory under version control says nothing about what lies below it.
     let scratch = full("rw").dir(".git");
     let mut sources = scratch.sources();
     sources.home = Some(scratch.path());
     assert_eq!(codes(&load(&sources).unwrap_err()), ["config.untrusted"]);
+}
+
+/// In every front-end: what is written in place, outside of any repository, and holds something.
+#[test]
+fn writing_in_place_is_asked_about_in_every_front_end() {
+    for (config, asked) in [
+        // Zones: in place, below a root that the file names, the default ones at such a place.
+        (
+            "sandbox: { mode: direct, zones: { a: { path: ./full } } }",
+            true,
+        ),
+        (
+            "sandbox: { mode: direct, zones: { a: { path: ./full, mode: ro } } }",
+            false,
+        ),
+        (
+            "sandbox: { mode: direct, zones: { a: { path: ./empty } } }",
+            false,
+        ),
+        (
+            "sandbox: { mode: direct, zones: { a: { path: ./absent } } }",
+            false,
+        ),
+        (
+            "sandbox: { root: full, zones: { a: { path: ./workspace } } }",
+            true,
+        ),
+        ("sandbox: { root: ., zones: { a: { path: ./full } } }", true),
+        (
+            "sandbox: { root: ., zones: { a: { path: ./full, mode: ro } } }",
+            false,
+        ),
+        (
+            "sandbox: { root: full, zones: { a: { path: ./new } } }",
+            false,
+        ),
+        ("sandbox: { mode: sandboxed, root: full }", true),
+        ("sandbox: { mode: sandboxed, root: empty }", false),
+        ("sandbox: { mode: direct }", true),
+        // One root.
+        ("sandbox: { root: . }", true),
+        ("sandbox: { root: full }", true),
+        ("sandbox: { root: full, readonly: false }", true),
+        ("sandbox: { root: full, readonly: true }", false),
+        ("sandbox: { root: empty }", false),
+        // Named paths.
+        (
+            "sandbox: { paths: { a: { root: ./full, mode: rw } } }",
+            true,
+        ),
+        ("sandbox: { paths: { a: { root: ./full } } }", false),
+        (
+            "sandbox: { paths: { a: { root: ./empty, mode: rw } } }",
+            false,
+        ),
+        (
+            "sandbox: { paths: { a: { root: ./absent, mode: rw } } }",
+            false,
+        ),
+        // Mounts, which are writable unless they say otherwise.
+        ("sandbox: { mounts: [{ source: ., target: / }] }", true),
+        (
+            "sandbox: { mounts: [{ source: ./full, target: /a }] }",
+            true,
+        ),
+        (
+            "sandbox: { mounts: [{ source: ./full, target: /a, readonly: true }] }",
+            false,
+        ),
+        (
+            "sandbox: { mounts: [{ source: ./empty, target: /a }] }",
+            false,
+        ),
+        // Lists.
+        ("sandbox: { write_paths: [./full] }", true),
+        ("sandbox: { read_paths: [.], write_paths: [./full] }", true),
+        ("sandbox: { read_paths: [./full] }", false),
+        ("sandbox: { write_paths: [./empty, ./absent] }", false),
+        // What forge makes itself, in any spelling.
+        ("{}", false),
+        ("sandbox: { mode: sandboxed }", false),
+        (
+            "sandbox: { root: .sandbox, zones: { a: { path: ./workspace } } }",
+            false,
+        ),
+        ("sandbox: { mode: sandboxed, root: ./.sandbox/ }", false),
+        (
+            "sandbox: { paths: { a: { root: .sandbox/workspace, mode: rw } } }",
+            false,
+        ),
+        ("sandbox: { mode: sandboxed, root: .sandbox/../full }", true),
+        (
+            "sandbox: { paths: { a: { root: .sandboxes, mode: rw } } }",
+            true,
+        ),
+    ] {
+        let scratch = Scratch::loose()
+            .file(CONFIG, config)
+            .file("full/workspace/kept", "x")
+            .file("workspace/kept", "x")
+            .file(".sandbox/workspace/kept", "x")
+            .file(".sandboxes/kept", "x")
+            .dir("empty");
+        let untrusted = scratch.load();
+        match (asked, untrusted) {
+            (true, Err(mistakes)) => {
+                assert_eq!(codes(&mistakes), ["config.untrusted"], "{config}");
+                let said = mistakes.to_string();
+                assert!(said.contains("is written in place"), "{config}: {said}");
+            }
+            (false, Ok(_)) => {}
+            (true, Ok(_)) => panic!("nobody was asked: {config}"),
+            (false, Err(mistakes)) => panic!("{config}: {mistakes}"),
+        }
+        // With a yes, for a repository, and where the person says so.
+        let mut sources = scratch.sources();
+        sources.trust = Trust::Given;
+        let project = load(&sources).unwrap_or_else(|said| panic!("{config}: {said}"));
+        assert_eq!(project.widening().len(), usize::from(asked), "{config}");
+        let scratch = scratch.dir(".git");
+        assert!(scratch.load().is_ok(), "{config}");
+    }
+    // Whoever types the place has said yes to it.
+    let scratch = Scratch::loose()
+        .file(CONFIG, "sandbox: { zones: { a: { path: ./workspace } } }\n")
+        .file("full/workspace/kept", "x");
+    let mut sources = scratch.sources();
+    sources.overrides = vec![("sandbox.root".into(), "full".into())];
+    assert!(load(&sources).is_ok());
+    let scratch = Scratch::loose().file("kept", "x");
+    let mut sources = scratch.sources();
+    sources.overrides = vec![("sandbox.root".into(), ".".into())];
+    assert!(load(&sources).is_ok());
+}
+
+/// What a pre-approved command does is decided by more than its rule, so a yes is bound to that.
+#[test]
+fn a_yes_to_a_command_is_bound_to_what_decides_what_it_does() {
+    const SHELL: &str = "\
+shell:
+  rules:
+    - { pattern: 'git push *', approval: blocked, why: A person pushes. }
+    - { pattern: 'git log *', approval: ask }
+    - { pattern: 'git *', approval: preApproved }
+    - { pattern: 'git stash *', approval: blocked }
+  default: blocked
+  deny: [rm]
+  env: { pass: [LANG], set: { CI: '1' } }
+";
+    let rules = SHELL.lines().skip(2).take(4).collect::<Vec<_>>();
+    let swapped = SHELL
+        .replacen(rules[0], "@", 1)
+        .replacen(rules[3], rules[0], 1);
+    let swapped = swapped.replacen('@', rules[3], 1);
+    for (text, holds) in [
+        (SHELL.to_owned(), true),
+        // What is no part of it: other keys, the words for the model, places.
+        (
+            format!("name: other\nlimits: {{ max_turns: 9 }}\n{SHELL}"),
+            true,
+        ),
+        (SHELL.replace(", why: A person pushes.", ""), true),
+        (
+            SHELL.replace(
+                "  default:",
+                "    - { pattern: 'make *', approval: preApproved }\n  default:",
+            ),
+            true,
+        ),
+        // Blocked rules, others, their order.
+        (
+            SHELL.replace("    - { pattern: 'git stash *', approval: blocked }\n", ""),
+            false,
+        ),
+        (SHELL.replace("git push *", "git pushes *"), false),
+        (
+            SHELL.replace(
+                "'git log *', approval: ask",
+                "'git log *', approval: blocked",
+            ),
+            false,
+        ),
+        (
+            SHELL.replace("    - { pattern: 'git log *', approval: ask }\n", ""),
+            false,
+        ),
+        (swapped, false),
+        // The default, the programs, the variables.
+        (SHELL.replace("default: blocked", "default: ask"), false),
+        (SHELL.replace("  default: blocked\n", ""), false),
+        (SHELL.replace("  deny: [rm]\n", ""), false),
+        (SHELL.replace("pass: [LANG]", "pass: [LANG, TERM]"), false),
+        (format!("{SHELL}  session: worker\n"), false),
+        (SHELL.replace("CI: '1'", "CI: '2'"), false),
+        (SHELL.replace("CI: '1'", "CI: '1', why: x"), false),
+        (
+            SHELL.replace("  env: { pass: [LANG], set: { CI: '1' } }\n", ""),
+            false,
+        ),
+    ] {
+        let scratch = Scratch::with_config(SHELL);
+        let mut sources = scratch.sources();
+        let hashes: BTreeSet<String> = load(&sources)
+            .unwrap()
+            .widening()
+            .iter()
+            .map(|key| key.hash().to_owned())
+            .collect();
+        sources.trust = Trust::Store(hashes);
+        let scratch = scratch.file("golem-forge.config.yaml", &text);
+        let project = load(&sources).unwrap();
+        let words = ["git".to_owned(), "status".to_owned()];
+        let verdict = project.ceiling().shell().unwrap().decide(&words).verdict();
+        assert_eq!(verdict == Verdict::Allow, holds, "{text}");
+        drop(scratch);
+    }
 }

@@ -41,7 +41,7 @@ impl Kept {
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let redactor = ambient.redactor();
+        let redactor = ambient.redactor(project.redacted());
         let mut arguments = json!({ "command": words });
         redactor.redact_json(&mut arguments);
         let intent = format!("run {}", words.join(" "));

@@ -5,10 +5,11 @@ mod detect;
 mod plan;
 mod write;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::Mode;
+use sandbox_config::{Code, Mode, Trust, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -16,6 +17,7 @@ use crate::cli::{Global, Init as Args};
 use crate::commands::init::detect::Found;
 use crate::commands::init::plan::{Plan, Zone};
 use crate::exit::{Exit, Failure};
+use crate::gather;
 use crate::stderr::say;
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -37,8 +39,14 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let Some(plan) = plan else {
         return Ok(Exit::Negative);
     };
-    let written = write::all(&dir, &plan)?;
-    report(global, &shown, &written)?;
+    // A yes to what is proposed is `forge trust`'s to ask for; what somebody types is refused.
+    let trust = match args.zones.as_slice() {
+        [] => Trust::Given,
+        _ => Trust::Store(BTreeSet::new()),
+    };
+    let written = write::all(&dir, &plan, trust)?;
+    let command = next(global, ambient, &shown);
+    report(global, &shown, &written, command)?;
     Ok(Exit::Done)
 }
 
@@ -98,11 +106,28 @@ fn ask(global: &Global, ambient: &Ambient, found: &Found) -> Result<Option<Plan>
     })
 }
 
-fn report(global: &Global, shown: &Path, written: &[PathBuf]) -> Result<(), Failure> {
+/// What to type next. Outside of any repository, files that workers may write need a yes first:
+/// nothing would bring them back.
+fn next(global: &Global, ambient: &Ambient, shown: &Path) -> &'static str {
+    let start = Some(shown.to_path_buf());
+    let loaded = gather::silently(global, ambient, start, WithoutFile::DefaultZones);
+    let needs_yes = loaded.is_err_and(|failure| {
+        let mistakes = failure.diagnostics();
+        mistakes.is_some_and(|mistakes| mistakes.iter().any(|one| one.code() == Code::Untrusted))
+    });
+    if needs_yes { "trust" } else { "check" }
+}
+
+fn report(
+    global: &Global,
+    shown: &Path,
+    written: &[PathBuf],
+    command: &str,
+) -> Result<(), Failure> {
     let next = if shown.as_os_str().is_empty() {
-        "forge check".to_owned()
+        format!("forge {command}")
     } else {
-        format!("forge -C {} check", shown.display())
+        format!("forge -C {} {command}", shown.display())
     };
     let mut out = std::io::stdout().lock();
     let text = if global.json {

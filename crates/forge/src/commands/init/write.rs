@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{ConfigChoice, Sources, load, schema};
+use sandbox_config::{ConfigChoice, Sources, Trust, load, schema};
 
 use crate::bounded::read_text;
 use crate::commands::init::plan::{Plan, SCHEMA};
@@ -45,13 +45,13 @@ pub(super) fn nothing_there(dir: &Path) -> Result<(), Failure> {
 
 /// Writes all files and returns their names, relative to `dir`. If one cannot be written, those
 /// before it are taken back.
-pub(super) fn all(dir: &Path, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn all(dir: &Path, plan: &Plan, trust: Trust) -> Result<Vec<PathBuf>, Failure> {
     let failed = |path: &Path, error: &std::io::Error| {
         let message = format!("cannot write {}: {error}", path.display());
         Failure::new(Exit::Negative, "init", message)
     };
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
-    check(dir, plan)?;
+    check(dir, plan, trust)?;
     let mut files = vec![(CONFIG, plan.config.clone()), (WORKER, plan.worker.clone())];
     // A schema that is there may be a newer forge's.
     if !dir.join(SCHEMA).exists() {
@@ -77,7 +77,7 @@ pub(super) fn all(dir: &Path, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Reads the project as it would be. What a person typed may hold mistakes.
-fn check(dir: &Path, plan: &Plan) -> Result<(), Failure> {
+fn check(dir: &Path, plan: &Plan, trust: Trust) -> Result<(), Failure> {
     let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
     let failed = |error: std::io::Error| {
         let message = format!("cannot write {}: {error}", trial.display());
@@ -86,6 +86,7 @@ fn check(dir: &Path, plan: &Plan) -> Result<(), Failure> {
     fresh(&trial, &plan.config).map_err(failed)?;
     let sources = Sources {
         choice: ConfigChoice::File(trial.file_name().map(PathBuf::from).unwrap_or_default()),
+        trust,
         ..Sources::new(dir)
     };
     let loaded = load(&sources);

@@ -122,6 +122,26 @@ fn rows() -> Vec<Flip> {
             then: [(0, "text"), (3, "nobody could be asked")],
         },
         Flip {
+            key: "log.redact",
+            without: "log: { redact: [another text] }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            with: "log: { redact: [the customer] }\nsandbox: { mode: direct, zones: { d: { path: ./d } } }",
+            args: &["tools", "call", "read_file", r#"{"path":"/d/named"}"#],
+            then: [(0, "for the customer"), (0, "for [redacted: text ")],
+        },
+        Flip {
+            key: "log.redact, in what commands print",
+            without: "shell: { default: ask }",
+            with: "log: { redact: ['hello, world'] }\nshell: { default: ask }",
+            args: &[
+                "tools",
+                "call",
+                "--yes",
+                "shell",
+                r#"{"command":"echo hello, world"}"#,
+            ],
+            then: [(0, "hello, world"), (0, "[redacted: text ")],
+        },
+        Flip {
             key: "require: guards",
             without: "require: boundaries",
             with: "require: guards",
@@ -227,7 +247,11 @@ fn every_key_can_be_seen_from_outside() {
     let mut wrong = String::new();
     for row in rows() {
         for (text, (code, says)) in [row.without, row.with].into_iter().zip(row.then) {
-            let world = World::new(&[(FILE, text), ("d/one", "text")]);
+            let world = World::new(&[
+                (FILE, text),
+                ("d/one", "text"),
+                ("d/named", "for the customer\n"),
+            ]);
             std::fs::write(world.outside().join("twin"), "text").unwrap();
             std::fs::hard_link(world.outside().join("twin"), world.project().join("d/twin"))
                 .unwrap();
@@ -405,4 +429,118 @@ fn a_question_on_a_terminal_ends() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("nobody answered within 1 seconds"), "{said}");
     assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
+/// A worker may ask for more than the project does, and for nothing less; whoever it calls is asked
+/// about no less either.
+#[test]
+fn a_worker_asks_for_more_and_never_for_less() {
+    let read = r#"{"path":"/d/one"}"#;
+    let write = r#"{"path":"/d/new","content":"x"}"#;
+    for (approval, tool, arguments, code, says) in [
+        ("{}", "read_file", read, 0, ""),
+        ("{}", "write_file", write, 0, ""),
+        (
+            "{ require_user_permission: { read_file: true } }",
+            "read_file",
+            read,
+            3,
+            "",
+        ),
+        (
+            "{ require_user_permission: { read_file: true } }",
+            "write_file",
+            write,
+            0,
+            "",
+        ),
+        (
+            "{ require_user_permission_by_risk: { writes_workspace: true } }",
+            "write_file",
+            write,
+            3,
+            "",
+        ),
+        ("{ mode: tool }", "write_file", write, 0, ""),
+        ("{ mode: manual }", "write_file", write, 3, ""),
+        ("{ mode: manual }", "read_file", read, 0, ""),
+        (
+            "{ mode: deny, require_user_permission: { read_file: true } }",
+            "read_file",
+            read,
+            1,
+            "",
+        ),
+        // Less is a mistake of the file.
+        ("{ mode: auto }", "read_file", read, 2, "approval.mode"),
+        (
+            "{ require_user_permission: { read_file: false } }",
+            "read_file",
+            read,
+            2,
+            "can only ask for more",
+        ),
+        (
+            "{ require_user_permission_by_risk: { exec: false } }",
+            "read_file",
+            read,
+            2,
+            "can only ask for more",
+        ),
+        (
+            "{ timeout_s: 9 }",
+            "read_file",
+            read,
+            2,
+            "approval.timeout_s",
+        ),
+    ] {
+        let world = World::new(&[
+            (
+                FILE,
+                "sandbox: { mode: direct, zones: { d: { path: ./d, approval: { write: preApproved } } } }\n",
+            ),
+            ("d/one", "text"),
+            (
+                "workers/careful.worker",
+                &format!(
+                    "---\nname: careful\nsandbox: inherit\napproval: {approval}\n---\nWork.\n"
+                ),
+            ),
+        ]);
+        let args = ["tools", "call", "--worker", "careful", tool, arguments];
+        let ran = world.forge(&args);
+        let both = format!("{}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.code, code, "{approval} {tool}\n{both}");
+        assert!(both.contains(says), "{approval} {tool}\n{both}");
+        if code == 3 {
+            let explained = world.forge(&["explain", "--worker", "careful", tool]);
+            let text = &explained.code(0).stdout;
+            assert!(
+                text.contains("a worker's own file asks for this  (workers/careful.worker:4:"),
+                "{approval} {tool}\n{text}"
+            );
+        }
+    }
+}
+
+/// `log.dir` is `runs_dir` by another name.
+#[test]
+fn runs_are_kept_where_the_project_says() {
+    for (keys, kept) in [
+        ("", false),
+        ("log: { dir: ./records }", true),
+        ("runs_dir: ./records", true),
+    ] {
+        let world = World::new(&[
+            (FILE, &format!("model: scripted:p.yaml\n{keys}\n")),
+            ("p.yaml", "version: 1\nworkers: { main: [{ say: done }] }\n"),
+            ("workers/main.worker", "---\nname: main\n---\nTalk.\n"),
+        ]);
+        world.forge(&["run"]).code(0);
+        let runs = |dir: std::path::PathBuf| std::fs::read_dir(dir).map_or(0, Iterator::count);
+        let here = runs(world.project().join("records"));
+        let state = runs(world.outside().join("state/runs"));
+        assert_eq!((here, state), if kept { (1, 0) } else { (0, 1) }, "{keys}");
+    }
 }

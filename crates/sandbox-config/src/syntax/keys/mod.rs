@@ -15,7 +15,8 @@ pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL}
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{
-    ATTACHMENTS, NO_OPTIONS, TOOLSETS, WORKER, WORKER_SANDBOX, WORKER_TOOLSET, WORKER_ZONE,
+    ATTACHMENTS, NO_OPTIONS, TOOLSETS, WORKER, WORKER_APPROVAL, WORKER_SANDBOX, WORKER_TOOLSET,
+    WORKER_ZONE,
 };
 
 /// One key of a mapping.
@@ -36,6 +37,8 @@ pub(crate) struct Key {
     pub(crate) merge: Merge,
     /// When a project or worker file needs a person's yes for it; empty: never.
     pub(crate) trust: &'static str,
+    /// What a key that is refused by name waits for; empty: nothing in particular.
+    pub(crate) waits_for: &'static str,
 }
 
 /// What holds when several layers say something about a key.
@@ -75,6 +78,7 @@ const fn now(name: &'static str, shape: Shape, doc: &'static str) -> Key {
         required: false,
         merge: Merge::Meet,
         trust: "",
+        waits_for: "",
     }
 }
 
@@ -86,6 +90,12 @@ const fn later(name: &'static str, shape: Shape, doc: &'static str) -> Key {
 }
 
 impl Key {
+    /// What has to be there first, as "it comes with …" says it.
+    const fn waits_for(mut self, what: &'static str) -> Key {
+        self.waits_for = what;
+        self
+    }
+
     const fn aliases(mut self, aliases: &'static [&'static str]) -> Key {
         self.aliases = aliases;
         self
@@ -120,6 +130,9 @@ impl Key {
         self
     }
 }
+
+/// What several keys wait for.
+const MODEL_CLIENTS: &str = "the clients of model providers";
 
 /// Help that several tables give.
 const APPROVAL_HELP: &str = "forge spells it `approval:` with `require_user_permission` and `require_user_permission_by_risk`";

@@ -5,7 +5,7 @@ use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG, 
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
-use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, RULES_HELP, later, now};
+use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, MODEL_CLIENTS, RULES_HELP, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -118,6 +118,7 @@ const PROVIDERS_KEY: Key = later(
     PROVIDERS,
     "Model providers by name, beside those that forge knows.",
 )
+.waits_for(MODEL_CLIENTS)
 .trust("always");
 
 const MCP_KEY: Key = later("mcp", Shape::Free, "MCP servers whose tools are offered.");
@@ -356,7 +357,8 @@ pub(crate) static LIMITS: Keys = Keys {
             "max_cost_usd",
             Shape::OneOf(&[Shape::Number, Shape::Null]),
             "What a run may cost, in US dollars; needs prices.",
-        ),
+        )
+        .waits_for(MODEL_CLIENTS),
         now(
             "max_wall_s",
             COUNT_OR_NONE,

@@ -1,9 +1,7 @@
 //! Sections about where things run and what is kept of them.
 
-use crate::syntax::keys::shape::{ENGINE, IMAGE, Names, Shape};
+use crate::syntax::keys::shape::{ENGINE, IMAGE, Names, SECRET, Shape};
 use crate::syntax::keys::{Keys, later, now};
-
-const TEXTS: Shape = Shape::List(&Shape::Text);
 
 pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
     &[
@@ -123,7 +121,9 @@ pub(crate) static LOG: Keys = Keys {
     plural: "`log` has",
     may_be_blank: true,
     list: &[
-        later("dir", Shape::Text, "Where records are kept.").strongest(),
+        now("dir", Shape::Text, "Another spelling of `runs_dir`.")
+            .strongest()
+            .trust("when it leaves the project"),
         now(
             "transcripts",
             Shape::Bool,
@@ -131,7 +131,13 @@ pub(crate) static LOG: Keys = Keys {
         )
         .default("true")
         .strongest(),
-        later("redact", TEXTS, "Texts that are never written down.").unites(),
+        now(
+            "redact",
+            Shape::List(&Shape::Like(&SECRET)),
+            "Texts that become placeholders in what models see and in what is kept of a run; of eight bytes or more.",
+        )
+        .default("[]")
+        .unites(),
     ],
     foreign: &[],
 };

@@ -87,7 +87,8 @@ pub(crate) static SANDBOX: Keys = Keys {
             "root",
             Shape::Like(&BELOW_PROJECT),
             "With zones: the directory that holds them, `.sandbox` without a word. Without `zones` and `mode` it is the front-end of a root project: this directory of the project, which exists, is the whole tree.",
-        ),
+        )
+        .trust("when it is written in place"),
         now(
             "zones",
             Shape::Map(Names::Like(&MOUNT_NAME), &Shape::Section(&ZONE)),
@@ -121,7 +122,7 @@ pub(crate) static SANDBOX: Keys = Keys {
             TEXTS,
             "Front-end: directories that may be written; inside a readable one they keep their place there.",
         )
-        .trust("when one leads out of the project, or through a link"),
+        .trust("when one leads out of the project or through a link, or is written in place"),
         now(
             "default",
             Shape::Words(&["none", "inherit"], &[]),
@@ -205,7 +206,7 @@ pub(crate) static ZONE: Keys = Keys {
             "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
         )
         .required()
-        .trust("when it leads out of the project, or through a link"),
+        .trust("when it leads out of the project or through a link, or is written in place"),
         now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("rw"),
         SUFFIXES,
         MAX_FILE_BYTES,
@@ -256,7 +257,7 @@ pub(crate) static NAMED_PATH: Keys = Keys {
             "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
         )
         .required()
-        .trust("when it leads out of the project, or through a link"),
+        .trust("when it leads out of the project or through a link, or is written in place"),
         now("mode", MODE, "`ro`: read only. `rw`: read and write.").default("ro"),
         SUFFIXES,
         MAX_FILE_BYTES,
@@ -295,7 +296,7 @@ pub(crate) static MOUNT: Keys = Keys {
             "The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
         )
         .required()
-        .trust("when it leads out of the project, or through a link"),
+        .trust("when it leads out of the project or through a link, or is written in place"),
         now(
             "target",
             Shape::Like(&MOUNT_TARGET),

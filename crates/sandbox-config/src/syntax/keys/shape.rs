@@ -11,6 +11,8 @@ pub(crate) enum Shape {
     Like(&'static Like),
     /// `true` or `false`.
     Bool,
+    /// `true`: what can only be asked for.
+    True,
     /// A whole number above 0.
     Count,
     /// A number that is not negative.
@@ -137,6 +139,13 @@ pub(crate) static PROGRAM: Like = Like {
     bad: "git log",
 };
 
+pub(crate) static SECRET: Like = Like {
+    what: "a text of 8 to 4096 bytes, without control characters",
+    pattern: r"^[^\u0000-\u001f\u007f-\u009f]{8,4096}$",
+    good: "tr0ub4dor&3",
+    bad: "secret",
+};
+
 pub(crate) static BELOW_PROJECT: Like = Like {
     what: "a path below the project",
     pattern: "^[^/]",
@@ -165,6 +174,7 @@ impl Shape {
             Shape::Text
             | Shape::Like(_)
             | Shape::Bool
+            | Shape::True
             | Shape::Count
             | Shape::Number
             | Shape::Exactly(_)

@@ -7,7 +7,7 @@ use crate::syntax::keys::shape::{
     DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SUFFIX, Shape, WORKER_NAME,
 };
 use crate::syntax::keys::shell::WORKER_SHELL;
-use crate::syntax::keys::{Keys, MODE_HELP, RULES_HELP, later, now};
+use crate::syntax::keys::{Keys, MODE_HELP, MODEL_CLIENTS, RULES_HELP, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -66,6 +66,11 @@ pub(crate) static WORKER: Keys = Keys {
         )
         .default("[]"),
         now(
+            "approval",
+            Shape::Section(&WORKER_APPROVAL),
+            "What is asked of a person beyond what the project asks; nothing is asked less.",
+        ),
+        now(
             "limits",
             Shape::Section(&LIMITS),
             "Numbers that end its calls, commands and run; the smaller one holds.",
@@ -90,17 +95,19 @@ pub(crate) static WORKER: Keys = Keys {
             Shape::Section(&ATTACHMENTS),
             "What may be attached to its input.",
         ),
-        later("input_schema", Shape::Free, "JSON Schema of its input."),
+        later("input_schema", Shape::Free, "JSON Schema of its input.").waits_for(MODEL_CLIENTS),
         later(
             "output_schema",
             Shape::OneOf(&[Shape::Free, Shape::Text]),
             "JSON Schema of its answer, or the file that holds it.",
-        ),
+        )
+        .waits_for(MODEL_CLIENTS),
         later(
             "output_schema_ref",
             Shape::Text,
             "Another spelling of `output_schema` with a file.",
-        ),
+        )
+        .waits_for(MODEL_CLIENTS),
         now(
             "allow_empty_input",
             Shape::Bool,
@@ -303,3 +310,46 @@ pub(crate) static ATTACHMENTS: Keys = Keys {
     ],
     foreign: &[],
 };
+
+pub(crate) static WORKER_APPROVAL: Keys = Keys {
+    id: "worker_approval",
+    plural: "`approval` of a worker has",
+    may_be_blank: true,
+    list: &[
+        now(
+            "mode",
+            Shape::Words(&["tool", "manual", "deny"], &[]),
+            "`manual`: everything that is not read-only is asked. `deny`: every question is answered with no. `tool`: as the project has it.",
+        )
+        .default("tool"),
+        now(
+            "require_user_permission",
+            Shape::Map(Names::Any, &Shape::True),
+            "The tools that a person is asked about.",
+        )
+        .default("{}"),
+        now(
+            "require_user_permission_by_risk",
+            Shape::Map(Names::Words(&RISKS), &Shape::True),
+            "The risks that a person is asked about.",
+        )
+        .default("{}"),
+    ],
+    foreign: &[
+        ("allow", RULES_HELP),
+        ("deny", RULES_HELP),
+        ("tools", "forge spells it `require_user_permission:`"),
+        (
+            "timeout_s",
+            "how long a question waits is the project's: `approval.timeout_s` in the project file",
+        ),
+    ],
+};
+
+const RISKS: [&str; 5] = [
+    "read_only",
+    "writes_workspace",
+    "writes_fs",
+    "network",
+    "exec",
+];
