@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
-    JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
@@ -93,6 +93,9 @@ pub(super) struct Lines<R, W> {
     writer: Arc<tokio::sync::Mutex<Option<W>>>,
     in_flight: Arc<Mutex<InFlight>>,
     breakage: Arc<Breakage>,
+    /// Whether the conversation is in a revision in which every error names its request. What
+    /// cannot be matched to one is not answered there.
+    errors_have_ids: bool,
     /// Whether rmcp has left its opening phase, in which anything but a request makes
     /// it give up.
     open: bool,
@@ -108,6 +111,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
             in_flight: Arc::clone(&results.in_flight),
             breakage,
+            errors_have_ids: false,
             open: false,
             reply: None,
         }
@@ -145,6 +149,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
+        if refusal.id.is_none() && self.errors_have_ids {
+            return;
+        }
         let error = ErrorData::new(refusal.code, refusal.text, None);
         let message = ServerJsonRpcMessage::error(error, refusal.id);
         let write = self.write(&message);
@@ -220,6 +227,12 @@ where
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let write = self.write(&message);
         let in_flight = Arc::clone(&self.in_flight);
+        if let JsonRpcMessage::Response(response) = &message
+            && let ServerResult::InitializeResult(settled) = &response.result
+        {
+            let old = settled.protocol_version.as_str() < ProtocolVersion::V_2025_11_25.as_str();
+            self.errors_have_ids = old;
+        }
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(response.id),
             JsonRpcMessage::Error(error) => error.id,
