@@ -31,6 +31,13 @@ impl Client {
     }
 
     fn opening(world: &World, args: &[&str], capabilities: Value) -> Self {
+        let mut client = Client::start_silent(world, args);
+        client.open(capabilities);
+        client
+    }
+
+    /// Without a word of its own.
+    fn start_silent(world: &World, args: &[&str]) -> Self {
         let mut child = world
             .command(forge_program(), args)
             .stdin(Stdio::piped())
@@ -46,15 +53,18 @@ impl Client {
                 let _ = line.send(text);
             }
         });
-        let mut client = Client {
+        Client {
             said,
             input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
             next_id: 0,
             protocol: Protocol::default(),
-        };
-        let answer = client.ask(
+        }
+    }
+
+    fn open(&mut self, capabilities: Value) {
+        let answer = self.ask(
             "initialize",
             json!({
                 "protocolVersion": "2025-06-18",
@@ -63,8 +73,7 @@ impl Client {
             }),
         );
         assert_eq!(answer["result"]["serverInfo"]["name"], "forge");
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
     fn send(&mut self, message: &Value) {
@@ -79,6 +88,19 @@ impl Client {
         let answer = self.receive();
         assert_eq!(answer["id"], id);
         answer
+    }
+
+    /// Sends a line as it is; its answer is this error, or none where that is 0.
+    fn line(&mut self, line: &str, code: i64) {
+        if let Ok(message) = serde_json::from_str(line) {
+            self.protocol.sent(&message);
+        }
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        let answer = self.receive();
+        let shown = &line[..line.len().min(200)];
+        let given = answer["error"]["code"].as_i64().unwrap_or_default();
+        assert_eq!(given, code, "{shown} {answer}");
+        assert_ne!(answer["result"]["isError"], true, "{shown} {answer}");
     }
 
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
@@ -111,6 +133,68 @@ impl Client {
     fn end(mut self) -> i32 {
         drop(self.input.take());
         self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+/// One process, line by line, for a client of each era: what is no message, or none that can be
+/// taken, costs neither the process nor the next message anything.
+#[test]
+fn whatever_comes_the_next_line_is_answered() {
+    const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    let world = World::new(&[(FILE, PROJECT), ("data/a.md", "text")]);
+    let context = json!({
+        VERSION: "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let message = |id: &str, method: &str, mut params: Value, meta: &Value| {
+        if !meta.is_null() {
+            params["_meta"] = meta.clone();
+        }
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    let read = json!({"name": "read_file", "arguments": {"path": "/data/a.md"}});
+    let long = format!("\"{}\"", "a".repeat(10_000_000));
+    let mut unknown = context.clone();
+    unknown[VERSION] = json!("2999-01-01");
+    for (meta, bare) in [(&Value::Null, 0), (&context, -32602)] {
+        let mut client = Client::start_silent(&world, &["--trust", "mcp"]);
+        match meta.is_null() {
+            true => client.open(json!({})),
+            // Discovery decides nothing, so it may come first and need not.
+            false => client.line(&message("d", "server/discover", json!({}), meta), 0),
+        }
+        // An id is used once.
+        let mut count = 0;
+        let mut next = || {
+            count += 1;
+            message(&format!("next {count}"), "tools/call", read.clone(), meta)
+        };
+        client.line(&next(), 0);
+        for (line, code) in [
+            (message("1", "tools/list", json!({}), &Value::Null), bare),
+            (message("2", "tools/list", json!({}), &unknown), -32022),
+            (message("3", "tools/call", json!({"name": 7}), meta), -32602),
+            (message("4", "tools/of/ours", json!({}), meta), -32601),
+            (message("5", "prompts/list", json!({}), meta), -32601),
+        ] {
+            client.line(&line, code);
+            client.line(&next(), 0);
+        }
+        // What cannot be matched to a request is an error where errors may be without an id,
+        // which the revision of the handshake has not.
+        for line in ["[]", &long] {
+            match meta.is_null() {
+                true => writeln!(client.input.as_mut().unwrap(), "{line}").unwrap(),
+                false => client.line(line, -32600),
+            }
+            client.line(&next(), 0);
+        }
+        for noise in ["", "garbage", "{\"jsonrpc\":\"2.0\",", "\u{0}\u{feff}"] {
+            writeln!(client.input.as_mut().unwrap(), "{noise}").unwrap();
+            client.line(&next(), 0);
+        }
+        assert_eq!(client.end(), 0);
     }
 }
 
