@@ -54,6 +54,9 @@ pub struct Param {
     of_a_file: bool,
 }
 
+/// The first whole number that is no `i64`.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
 impl Param {
     fn new(name: &'static str, description: &'static str, kind: ParamKind) -> Self {
         Param {
@@ -144,6 +147,13 @@ impl Param {
             ParamKind::Integer { min, max } => match value.as_i64() {
                 Some(number) if (*min..=*max).contains(&number) => Ok(()),
                 Some(number) => Err(format!("must be between {min} and {max}, not {number}")),
+                // A whole number, and more than fits.
+                None if value
+                    .as_f64()
+                    .is_some_and(|number| number.abs() >= TOO_LARGE) =>
+                {
+                    Err(format!("must be between {min} and {max}, not {value}"))
+                }
                 None => Err(format!("must be a whole number, not {}", kind_of(value))),
             },
             ParamKind::Flag => match value {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -24,9 +24,10 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::entrance::{Entrance, Visitor};
 use super::handler::Handler;
 use super::lines::{MAX_LINE_BYTES, MAX_VALUES, values_at_most};
 use super::live::Live;
@@ -35,9 +36,6 @@ use super::{McpError, ServerInfo};
 
 /// Where it is served.
 const PATH: &str = "/mcp";
-
-/// Most connections at once; more wait to be accepted.
-const MAX_CONNECTIONS: usize = 64;
 
 /// How long a client may take over the head of a request, and over its body.
 const READ_TIME: Duration = Duration::from_secs(30);
@@ -181,13 +179,9 @@ pub async fn serve_http(
     listener: HttpListener,
 ) -> Result<(), McpError> {
     let server = Arc::new(Server::new(live.clone(), info));
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return Ok(());
-        };
         let server = Arc::clone(&server);
         match &listener.kind {
             Kind::Loopback(socket, token) => match socket.accept().await {
@@ -195,7 +189,6 @@ pub async fn serve_http(
                     let token = token.clone();
                     connections.spawn(async move {
                         server.converse(stream, Some(token)).await;
-                        drop(slot);
                     });
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -205,7 +198,6 @@ pub async fn serve_http(
                     if stream.peer_cred().is_ok_and(|peer| peer.uid() == *user) {
                         connections.spawn(async move {
                             server.converse(stream, None).await;
-                            drop(slot);
                         });
                     }
                 }
@@ -219,6 +211,7 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 struct Server {
     service: StreamableHttpService<Handler, NeverSessionManager>,
+    entrance: Entrance,
     /// Requests end with their connection, so nobody waits for this.
     _over: watch::Sender<bool>,
 }
@@ -249,6 +242,7 @@ impl Server {
                 Arc::new(NeverSessionManager::default()),
                 config,
             ),
+            entrance: Entrance::new(),
             _over: over,
         }
     }
@@ -257,25 +251,42 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let token = token.as_ref();
-        let answer =
-            service_fn(
-                |request| async move { Ok::<_, Infallible>(self.answer(request, token).await) },
-            );
-        // A connection that breaks is no news to anybody here.
-        let _ = http1::Builder::new()
+        let (token, visitor) = (token.as_ref(), &self.entrance.enter());
+        let answer = service_fn(|request| async move {
+            Ok::<_, Infallible>(self.answer(request, token, visitor).await)
+        });
+        let conversation = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(READ_TIME)
             .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), answer)
-            .await;
+            .serve_connection(TokioIo::new(stream), answer);
+        tokio::select! {
+            // A connection that breaks is no news to anybody here.
+            _ = conversation => {}
+            () = visitor.expires() => {}
+        }
     }
 
-    async fn answer(&self, request: Request<Incoming>, token: Option<&HttpToken>) -> Answer {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        token: Option<&HttpToken>,
+        visitor: &Visitor<'_>,
+    ) -> Answer {
         if token.is_some_and(|token| !token.is_in(request.headers().get(AUTHORIZATION))) {
             let mut refusal = refuse(StatusCode::UNAUTHORIZED, "The token is missing or wrong.");
             let scheme = HeaderValue::from_static("Bearer");
             refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return refusal;
+        }
+        if !visitor.admit() {
+            let mut refusal = refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many connections; close some, or come again.",
+            );
+            refusal
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from_static("1"));
             return refusal;
         }
         if request.uri().path() != PATH {

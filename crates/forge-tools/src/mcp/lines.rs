@@ -20,6 +20,8 @@ use rmcp::model::{
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, watch};
@@ -345,11 +347,29 @@ fn opens(request: &ClientRequest) -> bool {
     }
 }
 
+/// A request of which only the outline can be read: half a character in a text (what some
+/// clients make of a cut emoji), a number that is none, or too deep.
+#[derive(Deserialize)]
+struct Outline {
+    id: RequestId,
+    /// What has none is no request.
+    #[serde(rename = "method")]
+    _method: IgnoredAny,
+}
+
 /// What becomes of a line that is not a message. What is not even JSON is ignored, as
-/// in the official SDKs: an answer to noise begets noise.
+/// in the official SDKs: an answer to noise begets noise. But whoever can be told from
+/// others waits for an answer.
 fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
     if !error.is_data() {
-        return Verdict::Ignore;
+        return match serde_json::from_slice::<Outline>(line) {
+            Ok(Outline { id, .. }) => Verdict::Refuse(Refusal {
+                code: ErrorCode::PARSE_ERROR,
+                text: format!("The message cannot be read: {}.", reason(error)).into(),
+                id: Some(id),
+            }),
+            Err(_) => Verdict::Ignore,
+        };
     }
     let refuse = |text: &'static str, id| Verdict::Refuse(Refusal::invalid_request(text, id));
     let object = match serde_json::from_slice(line) {
@@ -384,6 +404,12 @@ fn unreadable(line: &[u8], error: &serde_json::Error) -> Verdict {
         }
         _ => refuse("Not a JSON-RPC 2.0 request.", Some(id)),
     }
+}
+
+/// The reason alone, and the column: a message is one line.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.replace(" at line 1 column ", " at column ")
 }
 
 /// An upper bound of the values that the JSON in `line` holds, without reading it:

@@ -15,6 +15,8 @@
 
 mod advertise;
 mod channel;
+#[cfg(feature = "mcp-http")]
+mod entrance;
 mod handler;
 #[cfg(feature = "mcp-http")]
 mod http;

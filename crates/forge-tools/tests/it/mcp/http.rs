@@ -242,6 +242,72 @@ fn noise_harms_nobody_else() {
     });
 }
 
+/// However many connections without a token there are, a client is heard, and they do not
+/// stay.
+#[test]
+fn strangers_take_nobodys_place() {
+    run(async {
+        let server = server(World::new().toolbox()).await;
+        let mut strangers = Vec::new();
+        for index in 0..400 {
+            let mut stranger = server.connect().await;
+            if index % 2 == 0 {
+                let wrong = with(head(&server), "Authorization", Some("Bearer guess"));
+                let wrong = with(wrong, "Connection", None);
+                let request = bytes("/mcp", &wrong, "{}");
+                // One that had to go already may find nobody there.
+                let _ = stranger.write_all(&request).await;
+            }
+            strangers.push(stranger);
+            if index % 100 == 99 {
+                let (status, text) = server.post("/mcp", &head(&server), "{}").await;
+                assert!((400..500).contains(&status), "{index} {status} {text}");
+            }
+        }
+        // The first had to go for the last.
+        let mut first = strangers.remove(1);
+        let mut said = Vec::new();
+        let _ = first.read_to_end(&mut said).await;
+        assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
+        // The last go by themselves.
+        let mut last = strangers.pop().unwrap();
+        let _ = last.read_to_end(&mut said).await;
+        assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    });
+}
+
+/// A client keeps its place as long as it likes to, up to a number; the next is told to come
+/// again, and finds a place when one has gone.
+#[test]
+fn clients_have_places() {
+    run(async {
+        let server = server(World::new().toolbox()).await;
+        let own = with(head(&server), "Connection", None);
+        let ping = bytes("/mcp", &own, &request(1, "ping", json!({})).to_string());
+        let mut clients = Vec::new();
+        let ask = async |client: &mut TcpStream| {
+            client.write_all(&ping).await.unwrap();
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).await.unwrap();
+            String::from_utf8_lossy(&answer).into_owned()
+        };
+        for _ in 0..64 {
+            let mut client = server.connect().await;
+            assert_eq!(ask(&mut client).await, "HTTP/1.1 200");
+            clients.push(client);
+        }
+        assert_eq!(ask(&mut server.connect().await).await, "HTTP/1.1 503");
+        drop(clients.pop());
+        loop {
+            match &*ask(&mut server.connect().await).await {
+                "HTTP/1.1 200" => break,
+                other => assert_eq!(other, "HTTP/1.1 503"),
+            }
+        }
+        drop(clients);
+    });
+}
+
 /// Without a session, older clients get what needs none.
 #[test]
 fn an_older_client_lists_and_calls() {

@@ -87,6 +87,48 @@ fn noise_harms_nobody() {
     });
 }
 
+/// A request that cannot be read is answered all the same, if it can be told from others.
+#[test]
+fn who_waits_for_an_answer_gets_one() {
+    let write = |content: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"name":"write_file","arguments":{{"path":"/x","content":{content}}}}}}}"#
+        )
+    };
+    let deep = format!("{}0{}", "[".repeat(130), "]".repeat(130));
+    let rows = [
+        // What JSON.stringify makes of a cut emoji.
+        (r#""cut \ud83d""#.to_owned(), "hex escape"),
+        ("1e400".to_owned(), "number out of range"),
+        (deep, "recursion limit"),
+    ];
+    run(async {
+        for opened in [false, true] {
+            let (_world, toolbox) = files();
+            let mut client = Client::of(toolbox);
+            if opened {
+                client.ask(&initialize("2025-11-25")).await;
+            }
+            for (content, reason) in &rows {
+                client.send(write(content)).await;
+                let answer = client.receive().await;
+                assert_eq!(answer["id"], "a", "{answer}");
+                assert_eq!(answer["error"]["code"], -32700, "{answer}");
+                let text = answer["error"]["message"].as_str().unwrap();
+                assert!(text.contains(reason), "{text}");
+                assert!(!text.contains("line 1"), "{text}");
+                // A notification, and what has no method: nobody waits.
+                for (part, other) in [(r#""id":"a","#, ""), (r#""method""#, r#""m""#)] {
+                    client.send(write(content).replacen(part, other, 1)).await;
+                }
+            }
+            let ping = client.ask(&request(5, "ping", json!({}))).await;
+            assert_eq!(ping["id"], 5, "{ping}");
+            client.hang_up().await;
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -1,0 +1,98 @@
+//! Who may stand in the way of whom: connections that have not shown the token yet are
+//! strangers, and strangers never take the places of clients.
+//!
+//! A stranger has a short time to say who it is, and when there are too many of them the
+//! one that has been there longest goes. So anybody on this machine may open as many
+//! connections as they like, and a client that says its token at once is still heard.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Most connections of clients at once; a request on one more is told to come again.
+const MAX_CLIENTS: usize = 64;
+
+/// Most connections that have not shown the token.
+const MAX_STRANGERS: usize = 256;
+
+/// How long a connection may stay without having shown it.
+const STRANGER_TIME: Duration = Duration::from_secs(5);
+
+/// All connections of a server.
+pub(super) struct Entrance {
+    places: Arc<Semaphore>,
+    /// Oldest first.
+    strangers: Mutex<VecDeque<Arc<Notify>>>,
+}
+
+/// One connection, from its first byte to its end.
+pub(super) struct Visitor<'a> {
+    entrance: &'a Entrance,
+    /// Told when it has to go.
+    go: Arc<Notify>,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Entrance {
+    pub(super) fn new() -> Self {
+        Entrance {
+            places: Arc::new(Semaphore::new(MAX_CLIENTS)),
+            strangers: Mutex::default(),
+        }
+    }
+
+    pub(super) fn enter(&self) -> Visitor<'_> {
+        let go = Arc::new(Notify::new());
+        let mut strangers = lock(&self.strangers);
+        strangers.push_back(Arc::clone(&go));
+        if strangers.len() > MAX_STRANGERS
+            && let Some(oldest) = strangers.pop_front()
+        {
+            oldest.notify_one();
+        }
+        drop(strangers);
+        Visitor {
+            entrance: self,
+            go,
+            place: Mutex::default(),
+        }
+    }
+}
+
+impl Visitor<'_> {
+    /// It has shown that it is a client. `false`: there are too many already.
+    pub(super) fn admit(&self) -> bool {
+        let mut place = lock(&self.place);
+        if place.is_none() {
+            *place = Arc::clone(&self.entrance.places).try_acquire_owned().ok();
+            if place.is_some() {
+                self.leave_strangers();
+            }
+        }
+        place.is_some()
+    }
+
+    /// Returns when a stranger has to go, and never for a client.
+    pub(super) async fn expires(&self) {
+        let _ = tokio::time::timeout(STRANGER_TIME, self.go.notified()).await;
+        if lock(&self.place).is_some() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn leave_strangers(&self) {
+        lock(&self.entrance.strangers).retain(|other| !Arc::ptr_eq(other, &self.go));
+    }
+}
+
+impl Drop for Visitor<'_> {
+    fn drop(&mut self) {
+        self.leave_strangers();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
