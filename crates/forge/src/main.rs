@@ -44,7 +44,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Doctor(args) => commands::doctor::run(&cli.global, args, &ambient),
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
         cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
-        cli::Command::Help(args) => commands::help::run(args),
+        cli::Command::Help(args) => commands::help::run(&cli.global, args),
         cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
         cli::Command::Log(args) => commands::log::run(&cli.global, args, &ambient),
         cli::Command::Man(args) => commands::pages::man(&cli.global, args),

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 40] = [
+const CODES: [(&str, &str); 41] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -87,6 +87,10 @@ const CODES: [(&str, &str); 40] = [
     (
         "trust.store",
         "what was agreed to cannot be believed or read",
+    ),
+    (
+        "tool.failed",
+        "a tool call failed; its own code is in the result",
     ),
     ("usage", "arguments that cannot be used"),
     ("worker.exists", "a worker file that is there already"),

@@ -4,17 +4,23 @@ use std::io::Write as _;
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, Help};
+use serde_json::json;
+
+use crate::cli::{Cli, Global, Help};
 use crate::exit::{Exit, Failure};
 use crate::topics;
 
-pub(crate) fn run(args: &Help) -> Result<Exit, Failure> {
+pub(crate) fn run(global: &Global, args: &Help) -> Result<Exit, Failure> {
     let text = match args.topic.as_slice() {
         [] => overview(),
         [word] if let Some(text) = topics::text(word) => text,
         words => of_command(words)?,
     };
-    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
+    let text = match global.json {
+        true => json!({ "text": text.trim_end() }).to_string(),
+        false => text.trim_end().to_owned(),
+    };
+    writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)?;
     Ok(Exit::Done)
 }
 

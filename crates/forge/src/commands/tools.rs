@@ -88,22 +88,25 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     };
     run_dir::seal(&audit, ending)?;
     let result = result?;
-    print(global, &result)?;
-    Ok(exit_of(&result))
-}
-
-fn print(global: &Global, result: &CallResult) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
-        writeln!(out, "{}", result.to_json())
+    if global.json {
+        writeln!(out, "{}", result.to_json()).map_err(Failure::stdout)?;
     } else if result.ok {
-        writeln!(out, "{}", result.content)
-    } else {
-        // A refusal is not the result that stdout promises.
-        say(&result.content);
-        Ok(())
-    };
-    written.map_err(Failure::stdout)
+        writeln!(out, "{}", result.content).map_err(Failure::stdout)?;
+    }
+    if result.ok {
+        return Ok(Exit::Done);
+    }
+    if global.json {
+        return Err(Failure::new(
+            exit_of(&result),
+            "tool.failed",
+            &result.content,
+        ));
+    }
+    // A refusal is not the result that stdout promises.
+    say(&result.content);
+    Ok(exit_of(&result))
 }
 
 fn exit_of(result: &CallResult) -> Exit {

@@ -1,8 +1,9 @@
 //! `forge trust`: agree to the keys of a project that widen what its workers may do.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, Write};
 
 use sandbox_config::{Project, Trust, WideningKey, WithoutFile};
+use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Trust as Args};
@@ -22,9 +23,16 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
-    show(&keys, |key| hashes.contains(key.hash()))?;
+    let before = |key: &WideningKey| hashes.contains(key.hash());
+    let asks = !(args.show || args.revoke || args.yes || keys.is_empty());
+    match global.json {
+        false => show(&mut std::io::stdout().lock(), &keys, before).map_err(Failure::stdout)?,
+        // Standard output is for the object; who is asked sees the keys all the same.
+        true if asks => show(&mut std::io::stderr().lock(), &keys, before).map_err(terminal)?,
+        true => {}
+    }
     if args.show || keys.is_empty() {
-        return Ok(Exit::Done);
+        return done(global, &keys, before);
     }
     if args.revoke {
         store.change(|hashes| {
@@ -32,12 +40,38 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
                 hashes.remove(key.hash());
             }
         })?;
-        return Ok(Exit::Done);
+        return done(global, &keys, |_| false);
     }
     if !args.yes && !agreed(global, ambient)? {
+        done(global, &keys, before)?;
         return Ok(Exit::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    done(global, &keys, |_| true)
+}
+
+/// With `--json`, the keys as they stand at the end.
+fn done(
+    global: &Global,
+    keys: &[WideningKey],
+    is_trusted: impl Fn(&WideningKey) -> bool,
+) -> Result<Exit, Failure> {
+    if global.json {
+        let keys: Vec<Value> = keys
+            .iter()
+            .map(|key| {
+                json!({
+                    "key": key.key(),
+                    "value": key.value(),
+                    "origin": key.origin().to_string(),
+                    "why": key.rule().why(),
+                    "agreed": is_trusted(key),
+                })
+            })
+            .collect();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", json!({ "widening": keys })).map_err(Failure::stdout)?;
+    }
     Ok(Exit::Done)
 }
 
@@ -49,28 +83,29 @@ fn widening(project: &Project) -> Result<Vec<WideningKey>, Failure> {
     Ok(keys)
 }
 
-fn show(keys: &[WideningKey], is_trusted: impl Fn(&WideningKey) -> bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let shown = if keys.is_empty() {
-        writeln!(out, "This project widens nothing.")
-    } else {
-        keys.iter().try_for_each(|key| {
-            let mark = if is_trusted(key) {
-                "agreed"
-            } else {
-                "not agreed"
-            };
-            writeln!(
-                out,
-                "{}: {}  ({}, {mark})\n  {}",
-                visible(key.key()),
-                visible(key.value()),
-                visible(&key.origin().to_string()),
-                key.rule().why()
-            )
-        })
-    };
-    shown.map_err(Failure::stdout)
+fn show(
+    out: &mut impl Write,
+    keys: &[WideningKey],
+    is_trusted: impl Fn(&WideningKey) -> bool,
+) -> std::io::Result<()> {
+    if keys.is_empty() {
+        return writeln!(out, "This project widens nothing.");
+    }
+    keys.iter().try_for_each(|key| {
+        let mark = if is_trusted(key) {
+            "agreed"
+        } else {
+            "not agreed"
+        };
+        writeln!(
+            out,
+            "{}: {}  ({}, {mark})\n  {}",
+            visible(key.key()),
+            visible(key.value()),
+            visible(&key.origin().to_string()),
+            key.rule().why()
+        )
+    })
 }
 
 fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {
@@ -90,7 +125,9 @@ fn agreed(global: &Global, ambient: &Ambient) -> Result<bool, Failure> {
         std::io::stdin().lock().read_line(&mut line)?;
         Ok(matches!(line.trim(), "y" | "Y" | "yes"))
     })();
-    asked.map_err(|error: std::io::Error| {
-        Failure::new(Exit::Negative, "terminal", error.to_string())
-    })
+    asked.map_err(terminal)
+}
+
+fn terminal(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Negative, "terminal", error.to_string())
 }

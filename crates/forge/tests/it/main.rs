@@ -14,6 +14,7 @@ mod explain;
 mod help;
 mod init;
 mod install;
+mod json;
 mod log;
 #[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
 mod protocol;
