@@ -147,11 +147,13 @@ impl CommandLine {
     }
 
     /// Whether what its programs start is more than [`starts`](Self::starts) says.
+    #[cfg(feature = "process")]
     pub(crate) fn has_unseen(&self) -> bool {
         self.unseen
     }
 
     /// Where it begins, in a session.
+    #[cfg(feature = "process")]
     pub(crate) fn in_session(mut self, state: Arc<State>) -> Self {
         self.session = Some(state);
         self
