@@ -144,6 +144,21 @@ impl GrantGate {
         judgement
     }
 
+    /// Whether rules that block cannot see all that a command line starts.
+    fn could_be_blocked(&self, request: &Request<'_>) -> bool {
+        let mut rules = self.grant.shell().into_iter().flat_map(ShellRules::rules);
+        let hides = |intent: &Intent| match intent {
+            Intent::Execute(line) => line.hides_commands(),
+            Intent::Read(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Delegate(_) => false,
+        };
+        request.intents.iter().any(hides)
+            && rules.any(|(_, verdict, _)| verdict == sandbox_config::Verdict::Block)
+    }
+
     fn mount_axis(&self, intent: &Intent) -> Option<Judgement> {
         let (path, operation) = match intent {
             Intent::Read(path) => (path, Operation::Read),
@@ -198,7 +213,12 @@ impl Gate for GrantGate {
         let mut judgement = axes;
         let verdict = config_verdict(judgement.verdict);
         let answered = approval.answer(request.tool, risk, verdict);
-        let answered = tools_verdict(answered);
+        // What a rule blocks could be among what is not seen: no mode speaks for that.
+        let answered = if self.could_be_blocked(request) {
+            tools_verdict(answered).max(judgement.verdict)
+        } else {
+            tools_verdict(answered)
+        };
         if answered != judgement.verdict {
             let by_mode = tools_verdict(mode.answer(verdict, risk)) == answered;
             let reason = if by_mode {

@@ -11,7 +11,9 @@
 //! What the words of a command start by themselves (`env`, `sh -c`, `find -exec`) is found apart
 //! from that, for rules that forbid.
 //!
-//! Where shells differ (`{a,b}`, `12>x`, `|&`), the reading that hides more holds.
+//! Where shells differ (`{a,b}`, `12>x`, `$'x'`), the reading that hides more holds, and what could
+//! start a command that is not seen is said to ([`CommandLine::hides_commands`]): lists of programs
+//! refuse it, and where a rule blocks something it is asked about whatever the approval mode.
 
 mod parser;
 mod started;
@@ -67,6 +69,17 @@ impl Segment {
     pub fn words(&self) -> &[String] {
         &self.words
     }
+
+    /// Whether a shell could make its program's name out of something else. `[`, `{` and `{}` are
+    /// words of their own.
+    fn is_expanded(&self) -> bool {
+        self.words.first().is_some_and(|word| is_expanded(word))
+    }
+}
+
+fn is_expanded(word: &str) -> bool {
+    word.contains(['$', '`', '*', '?', '~'])
+        || !["[", "[[", "{", "{}"].contains(&word) && word.contains(['[', '{'])
 }
 
 impl CommandLine {
@@ -78,6 +91,10 @@ impl CommandLine {
     pub fn parse(text: &str) -> Result<Self, LineError> {
         let mut started = Started::default();
         let mut line = CommandLine::parse_within(text, &mut started)?;
+        line.hides_commands |= line.opaque.is_some()
+            && (started.expanded
+                || line.segments.iter().any(Segment::is_expanded)
+                || started.commands.iter().any(Segment::is_expanded));
         line.unseen = started.unseen;
         line.starts = started.commands;
         Ok(line)
@@ -91,7 +108,7 @@ impl CommandLine {
         if let Some(position) = text.chars().position(|c| c == '\0') {
             return Err(LineError::at(position, Fault::Nul));
         }
-        let line = Parser::new(text).run(started)?;
+        let line = Parser::new(text).run(text)?;
         for segment in &line.segments {
             started.by(segment.words());
         }
@@ -140,16 +157,11 @@ impl CommandLine {
         if self.needs_shell { self.opaque } else { None }
     }
 
-    /// Whether a command may be run that is none of the [segments](Self::segments):
-    /// a substitution in quotes, a here-document.
+    /// Whether a command may be run that is none of the [segments](Self::segments) and none of
+    /// [`starts`](Self::starts): a here-document, a program's name out of a variable, a text that
+    /// shells read differently.
     pub fn hides_commands(&self) -> bool {
-        self.needs_shell && self.hides_commands
-    }
-
-    /// Whether what its programs start is more than [`starts`](Self::starts) says.
-    #[cfg(feature = "process")]
-    pub(crate) fn has_unseen(&self) -> bool {
-        self.unseen
+        self.unseen || self.needs_shell && self.hides_commands
     }
 
     /// Where it begins, in a session.
@@ -195,6 +207,8 @@ enum Fault {
     OpenQuote,
     EmptySegment,
     TrailingBackslash,
+    NoCommand,
+    TooDeep,
 }
 
 impl LineError {
@@ -216,6 +230,8 @@ impl fmt::Display for LineError {
             Fault::TooLong => write!(f, "the command is longer than {MAX_LINE_BYTES} bytes"),
             Fault::Nul => write!(f, "the command contains a NUL (character {place})"),
             Fault::OpenQuote => write!(f, "a quote is not closed (character {place})"),
+            Fault::NoCommand => f.write_str("there are redirections and no command; `:` is one"),
+            Fault::TooDeep => write!(f, "commands are nested too deeply (character {place})"),
             Fault::EmptySegment => write!(f, "an operator joins nothing (character {place})"),
             Fault::TrailingBackslash => {
                 write!(f, "a backslash ends the command (character {place})")
@@ -226,9 +242,15 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
+/// To any shell: `a+=b` and `a[0]=b` are programs to some.
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else {
         return false;
+    };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let name = match name.split_once('[') {
+        Some((name, index)) if index.ends_with(']') => name,
+        Some(_) | None => name,
     };
     let mut chars = name.chars();
     chars
@@ -250,10 +272,10 @@ mod tests {
         ("echo a''b", "echo,ab", true, false),
         ("echo \"a\\\"b\\$c\\d\"", "echo,a\"b$c\\d", true, false),
         ("echo $HOME", "echo,$HOME", true, false),
-        ("echo `id`", "echo / id", false, true),
-        ("echo $(id -u)", "echo,$ / id,-u", false, true),
-        ("echo \"`id`\"", "echo,`id`", false, true),
-        ("echo \"$(id)\"", "echo,$(id)", false, true),
+        ("echo `id`", "id / echo,`id`", false, true),
+        ("echo $(id -u)", "id,-u / echo,$(id -u)", false, true),
+        ("echo \"`id`\"", "id / echo,`id`", false, true),
+        ("echo \"$(id)\"", "id / echo,$(id)", false, true),
         ("echo \"$HOME\"", "echo,$HOME", true, false),
         ("echo *", "echo,*", true, false),
         ("a | b", "a / b", false, false),
@@ -265,14 +287,19 @@ mod tests {
         ("a 2>&1", "a", false, false),
         ("a >/dev/null 2>&1 | b", "a / b", false, false),
         ("a > /dev/null", "a", false, false),
-        ("a > /dev/nullx", "a,/dev/nullx", false, true),
-        ("a > out", "a,out", false, true),
-        ("a < in", "a,in", false, true),
-        ("a >> out", "a,out", false, true),
-        ("a $(b) | c", "a,$ / b / c", false, true),
+        ("a > /dev/nullx", "a", false, true),
+        ("a > out", "a", false, true),
+        ("a < in", "a", false, true),
+        ("a >> out", "a", false, true),
+        ("a $(b) | c", "b / a,$(b) / c", false, true),
         ("a \"$x\" | c", "a,$x / c", false, true),
         ("(a; b)", "a / b", false, true),
-        ("(a; b) | c && `d` || e", "a / b / c / d / e", false, true),
+        (
+            "(a; b) | c && `d` || e",
+            "a / b / c / d / `d` / e",
+            false,
+            true,
+        ),
         ("{ a; b; }", "{,a / a / b / }", false, true),
         (
             "if a; then b; fi",
@@ -301,12 +328,12 @@ mod tests {
         ("a 15>/dev/null", "a,15", false, true),
         ("a x2>/dev/null", "a,x2", false, false),
         // Blanks are what the shell takes for blanks.
-        ("a >/dev/null\u{a0}b", "a,/dev/null\u{a0}b", false, true),
+        ("a >/dev/null\u{a0}b", "a", false, true),
         ("a\u{a0}b\r", "a\u{a0}b\r", true, false),
         // The rest of a here-document is data, or it is not.
         (
             "a <</dev/null\na '\n/dev/null\nb\n#'",
-            "a,/dev/null / a,\n/dev/null\nb\n#",
+            "a / a,\n/dev/null\nb\n#",
             false,
             true,
         ),
@@ -344,17 +371,55 @@ mod tests {
         ),
         ("a\u{2028}b", "a\u{2028}b", true, false),
         // Everything that is read or written besides is out of sight.
-        ("a >|out", "a / out", false, true),
-        ("a <>x", "a,x", false, true),
-        ("a 2>>log", "a,log", false, true),
-        ("a &>out", "a / out", false, true),
-        ("a <<<x", "a,x", false, true),
-        ("a <(b) >(c)", "a / b / c", false, true),
+        ("a >|out", "a", false, true),
+        ("a <>x", "a", false, true),
+        ("a 2>>log", "a", false, true),
+        ("a &>out", "a", false, true),
+        ("a <<<x", "a", false, true),
+        ("a <(b) >(c)", "b / c / a,<(b),>(c)", false, true),
         ("a 3>&1", "a", false, false),
         ("f() { a; }", "f / {,a / a / }", false, true),
         ("A=b C=\"d e\" f", "A=b,C=d e,f / f", false, true),
         ("env -i f", "env,-i,f", true, false),
         ("coproc a", "coproc,a", true, false),
+        // Where a redirection leads is no word, wherever it stands.
+        (">cat rm x", "rm,x", false, true),
+        ("<x rm y", "rm,y", false, true),
+        ("2>&1 rm x", "rm,x", false, false),
+        (">>f rm x", "rm,x", false, true),
+        (">|f rm x", "rm,x", false, true),
+        ("<>f rm x", "rm,x", false, true),
+        ("&>f rm x", "rm,x", false, true),
+        (">f 2>\"g h\" rm <$(i) x", "i / rm,x", false, true),
+        ("rm >f x; >g; a", "rm,x / a", false, true),
+        (">\\\nf rm\\\n x", "rm,x", false, true),
+        ("2\\\n>f rm", "2,rm", false, true),
+        // Behind a part of a word, `#` is one too.
+        ("a $(b)#; c", "b / a,$(b)# / c", false, true),
+        ("a `b`#; c", "b / a,`b`# / c", false, true),
+        ("a \"$(b)\"#c; d", "b / a,$(b)#c / d", false, true),
+        ("(a)#b; c\nd", "a / d", false, true),
+        ("a `# b`; c", "a,`# b` / c", false, true),
+        ("a $# | b", "a,$# / b", false, true),
+        // A substitution ends where its own commands do.
+        (
+            "\"$(a \"'\")\"; b; c \"'\"",
+            "a,' / $(a \"'\") / b / c,'",
+            false,
+            true,
+        ),
+        ("a \"$$(\"; b; c \")\"", "a,$$( / b / c,)", false, true),
+        ("a \"${x}(\"; b \")\"", "a,${x}( / b,)", false, true),
+        ("a $((1 + 2))# | b", "a,$((1 + 2))# / b", false, true),
+        ("a \"$\\\n(b)\" | c", "b / a,$\\\n(b) / c", false, true),
+        (
+            "for x do a y; done",
+            "for,x,do,a,y / x,do,a,y / a,y / done",
+            false,
+            true,
+        ),
+        ("A+=1 a", "A+=1,a / a", false, true),
+        ("a[0]=1 b c", "a[0]=1,b,c / b,c", false, true),
     ];
 
     #[test]
@@ -369,6 +434,76 @@ mod tests {
             assert_eq!(shown.join(" / "), *segments, "{line}");
             assert_eq!(parsed.argv().is_some(), *plain, "{line}");
             assert_eq!(parsed.opaque().is_some(), *opaque, "{line}");
+        }
+    }
+
+    /// What may start a program that is among no words.
+    #[test]
+    fn what_is_concealed() {
+        for (line, hides) in [
+            ("a $(b \"$(c)\") `d` | e", false),
+            ("a \"$((1 + 2))\" ${x} ${x:-y} ${#x} ${x%.c} | b", false),
+            ("a *.c [x] ~/y {z,} | b", false),
+            ("[ a = b ] && { c; }", false),
+            ("xargs -I{} cp {} x | a", false),
+            ("find . -name '*.c' -exec cp {} \"$y\" \\; | a", false),
+            ("f() { a; }; f", false),
+            ("case x in a) b;; esac", false),
+            ("$'a'", false),
+            ("$x a", false),
+            ("$'a'; b", true),
+            ("$\"a\"; b", true),
+            ("$x a; b", true),
+            ("`a` b", true),
+            ("/bin/r? x; a", true),
+            ("{rm,x}; a", true),
+            ("~ x; a", true),
+            ("env $x rm; a", true),
+            ("timeout $x rm; a", true),
+            ("find $x; a", true),
+            ("a $[b]; c", true),
+            ("a $((b)); c", true),
+            ("a ${x:-$(b)}; c", true),
+            ("a ${x@P}; c", true),
+            ("a x(b); c", true),
+            ("a=(b c)", true),
+            ("((a))", true),
+            ("[[ a -eq b ]]; c", true),
+            ("function f { a; }", true),
+            ("select x in a; do b; done", true),
+            ("coproc a; b", true),
+            ("15>f a", true),
+            ("{x}>f a", true),
+            ("a &>f", true),
+            ("a <<E\nE", true),
+            ("a \"`b \\\"c\\\"`\"", true),
+            ("a $\\\n(b)", true),
+            ("a &\\\n& b", true),
+            ("a $(case x in a) b;; esac)", true),
+            ("test -v 'a[$(b)]'", true),
+            ("a='b[$(c)]'; d", true),
+            ("sh -c '$a b'", true),
+            ("sh -c 'a <<E'", true),
+            ("sh -c 'env $a b'", true),
+            ("sh", true),
+            ("sh -s a", true),
+            ("sh /dev/stdin", true),
+            ("sh a", false),
+            (". /dev/stdin", true),
+            ("alias a=b", true),
+            ("fish -c a", true),
+            ("xargs sh -c", true),
+            ("xargs env", true),
+            ("xargs -I{} sh -c {}", true),
+            ("xargs -I{} sh -c 'rm {}'", true),
+            ("xargs -I x x y", true),
+            ("find . -exec {} \\;", true),
+            ("env -S 'a\\_b'", true),
+            ("env -S '${A} b'", true),
+        ] {
+            let parsed = CommandLine::parse(line).unwrap();
+            assert_eq!(parsed.hides_commands(), hides, "{line}");
+            assert!(!hides || parsed.opaque().is_some(), "{line}");
         }
     }
 
@@ -409,8 +544,8 @@ mod tests {
         ("flock -n lock rm x", "rm,x", false),
         ("flock lock -c 'rm x'", "rm,x / -c,rm x", false),
         (
-            "find . -exec rm {} ';' -execdir mv {} y +",
-            "rm,{} / mv,{},y",
+            "find . -exec rm {} ';' -execdir mv y {} +",
+            "rm,{} / mv,y,{}",
             false,
         ),
         (
@@ -426,10 +561,46 @@ mod tests {
         ("sh script rm", "", false),
         ("eval rm 'x y'", "rm,x,y", false),
         ("trap 'rm x' EXIT; a", "rm,x / EXIT", false),
-        ("a \"$(rm x)\"", "rm,x", false),
-        ("a \"`rm x`\" 'y z'", "rm,x", false),
-        ("a \"$(b \"$(rm x)\") c\" d", "rm,x / b,$(rm x)", false),
-        ("a \"$(b (c) d)\" e", "b / c / d", false),
+        ("a \"$(/bin/rm x)\"", "rm,x", false),
+        ("a \"`env rm x`\" 'y z'", "rm,x", false),
+        ("a \"$(b \"$(env rm x)\") c\" d", "rm,x", false),
+        // In every spelling of its options.
+        ("env -vS 'rm x'", "rm,x / rm x", false),
+        ("env --split-string='rm x'", "rm,x", false),
+        ("env --split='rm x' y", "rm,x / y", false),
+        ("env - rm x", "rm,x", false),
+        ("env a-b=c = rm x", "rm,x", false),
+        ("timeout -k 5 10 rm x", "rm,x", false),
+        ("timeout --foreground 5 rm x", "5,rm,x / rm,x / x", false),
+        ("setsid -w rm x", "rm,x", false),
+        ("time -p rm x", "rm,x", false),
+        ("time ! rm x", "rm,x", false),
+        (
+            "builtin command -p exec rm",
+            "rm / exec,rm / command,-p,exec,rm",
+            false,
+        ),
+        ("sudo -u root A=b -n rm x", "rm,x", false),
+        ("runuser -u a rm", "-u,a,rm / a,rm / rm", false),
+        ("setarch x86_64 rm", "x86_64,rm / rm", false),
+        ("su -lc 'rm x'", "rm,x", false),
+        (
+            "script -qc 'rm x' y",
+            "rm,x / -qc,rm x,y / rm x,y / y",
+            false,
+        ),
+        ("fd -Hx rm", "rm", false),
+        ("fd --exec=rm x", "x / rm,x", false),
+        (
+            "xargs -I{} sh -c 'rm x' _ {}",
+            "rm,x / sh,-c,rm x,_,{}",
+            false,
+        ),
+        (
+            "find . -exec env -u + rm {} \\;",
+            "rm,{} / env,-u,+,rm,{}",
+            false,
+        ),
         ("echo '$(rm x)'", "", false),
         // What cannot be taken apart is not seen.
         ("sh -c \"echo 'x\"", "", true),
@@ -447,7 +618,7 @@ mod tests {
                 .map(|segment| segment.words().join(","))
                 .collect();
             assert_eq!(shown.join(" / "), *starts, "{line}");
-            assert_eq!(parsed.has_unseen(), *unseen, "{line}");
+            assert_eq!(parsed.unseen, *unseen, "{line}");
             assert!(!unseen || parsed.opaque().is_some(), "{line}");
         }
     }
@@ -480,7 +651,13 @@ mod tests {
             ("a \"b\\", "a quote is not closed (character 3)"),
             ("a \\", "a backslash ends the command (character 3)"),
             ("| a", "an operator joins nothing (character 1)"),
+            (">out", "there are redirections and no command; `:` is one"),
+            ("a `b", "a quote is not closed (character 3)"),
             ("a && && b", "an operator joins nothing (character 7)"),
+            (
+                &format!("{}a", "$(".repeat(30)),
+                "commands are nested too deeply (character 50)",
+            ),
             ("a\0b", "the command contains a NUL (character 2)"),
         ] {
             let shown = CommandLine::parse(line)

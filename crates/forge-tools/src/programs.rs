@@ -2,10 +2,16 @@
 //! the file that it leads to: `python` and `python3` are one program where one is a link to the
 //! other, and a file of the model's own that is called `git` is not git.
 //!
+//! A path is followed as the kernel follows it, link by link. One with `..` behind a name is in no
+//! list of what is allowed: where it leads can change with any directory on the way, and so is one
+//! through a link that a command may replace. A line that may start what is not seen at all
+//! ([`CommandLine::hides_commands`]) is refused as soon as there is a list.
+//!
 //! What an allowed program starts is looked at as far as the words of its command show it (`env rm`,
 //! `find -exec`, `sh -c 'rm x'`, the interpreter that a script names). What it does by itself, with a
 //! copy of a program under another name for example, is its own affair.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
@@ -61,6 +67,12 @@ struct Program<'w> {
     /// Where the word leads first, and the file in the end.
     first: Option<PathBuf>,
     real: Option<PathBuf>,
+    /// A link to a directory on the way there could be replaced by a command.
+    through_own: bool,
+    /// Links below `/proc` lead elsewhere for each process.
+    through_proc: bool,
+    /// `..` stands in the word.
+    climbs: bool,
     /// What the first line of a script says it is run by.
     interpreter: Vec<String>,
 }
@@ -81,7 +93,7 @@ impl ProgramList {
     pub fn refusal(lists: &[ProgramList], line: &CommandLine, policy: &Policy) -> Option<Reason> {
         let allow_at = |list: &ProgramList| list.allow_at.clone().or_else(|| list.deny_at.clone());
         let first = lists.first()?;
-        if line.hides_commands() || line.has_unseen() {
+        if line.hides_commands() {
             let why = "it starts programs out of sight";
             return Some(refused(line.as_str(), why, "programs", allow_at(first)));
         }
@@ -122,6 +134,10 @@ impl ProgramList {
                 return Some(refused(word, why, "programs", allow_at(first)));
             }
             let program = Program::find(word, policy);
+            if program.through_proc {
+                let why = "its program cannot be told beforehand";
+                return Some(refused(word, why, "programs", allow_at(first)));
+            }
             for list in lists {
                 if list.denies(&program, policy) {
                     let at = list.deny_at.clone();
@@ -193,34 +209,27 @@ impl ProgramList {
 
 impl<'w> Program<'w> {
     fn find(word: &'w str, policy: &Policy) -> Program<'w> {
-        let first = if word.contains('/') {
-            Some(host_path(Path::new(word), policy))
+        let way = if word.contains('/') {
+            Some(Way::to(Path::new(word), policy))
         } else {
             let path = policy.environment().search_path();
             std::env::split_paths(&path)
-                .map(|dir| host_path(&dir.join(word), policy))
-                .find(|path| path.is_file())
+                .map(|dir| Way::to(&dir.join(word), policy))
+                .find(|way| way.real.as_deref().is_some_and(Path::is_file))
         };
+        let way = way.unwrap_or_default();
         let mut names = vec![base_name(Path::new(word))];
-        let mut at = first.clone();
-        for _ in 0..MAX_LINKS {
-            let Some(link) = at.as_deref().and_then(|path| path.read_link().ok()) else {
-                break;
-            };
-            names.push(base_name(&link));
-            at = at
-                .as_deref()
-                .and_then(Path::parent)
-                .map(|dir| dir.join(&link));
-        }
-        let real = first.as_deref().and_then(|path| path.canonicalize().ok());
-        names.extend(real.as_deref().map(base_name));
-        let interpreter = real.as_deref().map(interpreter).unwrap_or_default();
+        names.extend(way.names);
+        let interpreter = way.real.as_deref().map(interpreter).unwrap_or_default();
+        let up = |part: Component<'_>| part == Component::ParentDir;
         Program {
             word,
             names,
-            first,
-            real,
+            first: way.first,
+            real: way.real,
+            through_own: way.through_own,
+            through_proc: way.through_proc,
+            climbs: Path::new(word).components().any(up),
             interpreter,
         }
     }
@@ -228,6 +237,11 @@ impl<'w> Program<'w> {
     /// Whether an entry of an allow list means this program.
     fn is(&self, entry: &str, in_shell: bool, policy: &Policy) -> bool {
         let meant = Program::find(entry, policy);
+        let from_start = |path: &str| Path::new("/work").join(path);
+        let by_another_way = self.through_own && from_start(self.word) != from_start(entry);
+        if self.climbs || by_another_way {
+            return false;
+        }
         if self.real.is_none() {
             // What no file has, only a shell has built in.
             return in_shell && meant.real.is_none() && self.word == entry;
@@ -235,7 +249,6 @@ impl<'w> Program<'w> {
         // What a command may replace could be another file a moment later.
         let replaceable = self.first.as_deref().is_some_and(|path| {
             path.parent()
-                .and_then(|dir| dir.canonicalize().ok())
                 .is_none_or(|dir| policy.allows(&dir.join("x"), Access::WRITE))
         });
         let same_name = entry.contains('/') || self.names.first() == meant.names.first();
@@ -252,29 +265,99 @@ impl<'w> Program<'w> {
     }
 }
 
-/// The path of the host behind one that a command uses; its working directory is `/work`.
-fn host_path(word: &Path, policy: &Policy) -> PathBuf {
-    let mut inside = PathBuf::from("/");
-    for component in Path::new("/work").join(word).components() {
-        match component {
-            Component::ParentDir => {
+/// How the kernel gets from a path that a command uses to a file.
+#[derive(Default)]
+struct Way {
+    /// The last name, in its directory.
+    first: Option<PathBuf>,
+    /// The file in the end, if there is one.
+    real: Option<PathBuf>,
+    /// The names of the links that the last name leads through, and of the file.
+    names: Vec<String>,
+    through_own: bool,
+    through_proc: bool,
+}
+
+impl Way {
+    /// The working directory of a command is `/work`.
+    fn to(word: &Path, policy: &Policy) -> Way {
+        let mut way = Way::default();
+        let mut inside = PathBuf::from("/");
+        let mut ahead = parts(&Path::new("/work").join(word));
+        let mut links = 0;
+        // What is followed now stands for the last name of the word.
+        let mut last = false;
+        while let Some(part) = ahead.pop() {
+            last |= ahead.is_empty();
+            let Some(name) = part else {
                 inside.pop();
+                continue;
+            };
+            let next = inside.join(&name);
+            way.through_proc |= next.starts_with("/proc");
+            let host = host_path(&next, policy);
+            if last && way.first.is_none() {
+                way.first = Some(host.clone());
             }
-            Component::Normal(name) => inside.push(name),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            let Ok(link) = host.read_link() else {
+                inside = next;
+                continue;
+            };
+            links += 1;
+            if links > MAX_LINKS {
+                return way;
+            }
+            if last {
+                way.names.push(base_name(&link));
+            } else {
+                let dir = host.parent().unwrap_or(&host);
+                way.through_own |= policy.allows(&dir.join("x"), Access::WRITE);
+            }
+            if link.is_absolute() {
+                inside = PathBuf::from("/");
+            }
+            ahead.extend(parts(&link));
         }
+        let real = host_path(&inside, policy);
+        if real.exists() {
+            way.names.push(base_name(&real));
+            way.real = Some(real);
+        }
+        way
     }
+}
+
+/// The names of a path, the last one first; none: one up.
+fn parts(path: &Path) -> Vec<Option<OsString>> {
+    let name = |part| match part {
+        Component::ParentDir => Some(None),
+        Component::Normal(name) => Some(Some(name.to_owned())),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    let mut parts: Vec<_> = path.components().filter_map(name).collect();
+    parts.reverse();
+    parts
+}
+
+/// The path of the host behind one that a command sees, without links and `..` in it.
+fn host_path(inside: &Path, policy: &Policy) -> PathBuf {
     let below = policy.mounts().iter().filter_map(|mount| {
         let shown = mount.shown_at().trim_start_matches('/');
         let rest = inside
             .strip_prefix(mount.inside())
             .or_else(|_| inside.strip_prefix(Path::new("/work").join(shown)))
             .ok()?;
-        Some((rest.as_os_str().len(), mount.host().join(rest)))
+        // Joined to nothing, a file would become a directory.
+        let host = if rest.as_os_str().is_empty() {
+            mount.host().to_owned()
+        } else {
+            mount.host().join(rest)
+        };
+        Some((rest.as_os_str().len(), host))
     });
     below
         .min_by_key(|(left, _)| *left)
-        .map_or(inside.clone(), |(_, host)| host)
+        .map_or_else(|| inside.to_owned(), |(_, host)| host)
 }
 
 /// The words behind `#!`, none if it is no script.
@@ -312,6 +395,14 @@ mod tests {
         let work = dir.path().canonicalize().unwrap();
         symlink("/bin/rm", work.join("harmless")).unwrap();
         symlink("/bin/cat", work.join("cat")).unwrap();
+        // By text `l/../../bin/rm` is `bin/rm` here, and to the kernel it is `a/bin/rm`.
+        std::fs::create_dir_all(work.join("a/b/c")).unwrap();
+        std::fs::create_dir_all(work.join("a/usr/bin")).unwrap();
+        symlink("a/b/c", work.join("l")).unwrap();
+        symlink("/usr/bin", work.join("system")).unwrap();
+        symlink("/bin/rm", work.join("a/tool")).unwrap();
+        std::fs::write(work.join("tool"), "").unwrap();
+        std::fs::write(work.join("a/usr/bin/cat"), "#!/bin/sh\n").unwrap();
         std::fs::write(work.join("git"), "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(work.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
         let policy = Policy::builder()
@@ -387,6 +478,35 @@ mod tests {
             (&no_sh, "./git", false),
             (&no_perl, "./script", false),
             (&no_rm, "./script", true),
+            // As the kernel follows it.
+            (&only_cat, "l/../../usr/bin/cat x", false),
+            (&only_cat, "l/../../../usr/bin/cat x", false),
+            (&only_cat, "/usr/../bin/cat x", false),
+            (&only_cat, "/usr/bin/../bin/cat x", false),
+            (&only_cat, "system/cat x", false),
+            (&no_rm, "l/../../tool x", false),
+            (&no_rm, "./tool x", true),
+            (&no_rm, "system/rm x", false),
+            (&no_rm, "system/cat x", true),
+            (&no_rm, "/proc/self/cwd/harmless x", false),
+            // Where a redirection leads is no program, and what it stands before is one.
+            (&no_rm, ">cat rm x", false),
+            (&no_rm, "</dev/zero rm x", false),
+            (&no_rm, "2>&1 rm x", false),
+            (&no_rm, "2>&1 cat x", true),
+            (&only_cat, ">rm cat x", true),
+            (&only_cat, ">cat rm x", false),
+            (&no_rm, "&>f rm x", false),
+            (&no_rm, "15>f rm x", false),
+            (&no_rm, "echo $(echo a)#; rm x", false),
+            (&no_rm, "echo `echo a`#; rm x", false),
+            (&no_rm, "echo \"$\\\n(rm x)\"; echo x", false),
+            (&no_rm, "A+=1 rm x", false),
+            (&no_rm, "a[0]=1 rm x", false),
+            (&no_rm, "function f { rm x; }; f", false),
+            (&no_rm, "{rm,x}; cat", false),
+            (&no_rm, "sh -c '$a x'", false),
+            (&no_rm, "echo rm x | sh", false),
             (&both, "cat x", true),
             (&both, "cd d && cat x", true),
             (&both, "rm x", false),

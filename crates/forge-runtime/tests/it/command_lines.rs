@@ -85,6 +85,24 @@ fn every_spelling_of_a_command() {
         ("if echo a; then rm x; fi", Verdict::Block),
         ("f() { rm x; }; f", Verdict::Block),
         ("cat <<E\n$(rm x)\nE", Verdict::Block),
+        (">cat rm x", Verdict::Block),
+        ("</dev/zero rm x", Verdict::Block),
+        ("2>&1 rm x", Verdict::Block),
+        (">|f rm x", Verdict::Block),
+        ("&>f rm x", Verdict::Block),
+        ("echo $(echo a)#; rm x", Verdict::Block),
+        ("echo `echo a`#; rm x", Verdict::Block),
+        ("echo \"$\\\n(rm x)\"; echo x", Verdict::Block),
+        ("echo \"$(echo \"'\")\"; rm x; echo \"'\"", Verdict::Block),
+        ("echo \"$$(\"; rm x; echo \")\"", Verdict::Block),
+        ("A+=1 rm x", Verdict::Block),
+        ("a[0]=1 rm x", Verdict::Block),
+        ("function f { rm x; }; f", Verdict::Block),
+        ("for x do rm y; done", Verdict::Block),
+        ("env -vS 'rm x'", Verdict::Block),
+        ("env --split='rm x'", Verdict::Block),
+        ("env - rm x", Verdict::Block),
+        ("find . -exec env -u + rm {} \\;", Verdict::Block),
         ("env curl x", Verdict::Ask),
         ("curl x | cat", Verdict::Ask),
         ("echo rm x", Verdict::Allow),
@@ -125,6 +143,29 @@ fn every_spelling_of_a_command() {
         assert_eq!(verdict(&narrow, line), Some(Verdict::Block), "{line}");
     }
     assert_eq!(verdict(&narrow, "git  'status'"), Some(Verdict::Allow));
+}
+
+/// Where a rule blocks something, an approval mode says nothing about what it cannot see.
+#[test]
+fn no_mode_answers_for_what_is_not_seen() {
+    let auto = "approval: { mode: auto }\n";
+    let blocks = gate(&format!("{auto}{RULES}"));
+    let asks = gate(&format!("{auto}shell: {{ default: ask }}\n"));
+    for (line, with_blocks) in [
+        ("curl x", Verdict::Allow),
+        ("echo $A | cat", Verdict::Allow),
+        (">f echo a", Verdict::Allow),
+        (">f rm a", Verdict::Block),
+        ("$A x; echo", Verdict::Ask),
+        ("echo rm x | sh", Verdict::Ask),
+        ("cat <<E\na\nE", Verdict::Ask),
+        ("$'rm' x; echo", Verdict::Ask),
+        ("alias a=rm\na x", Verdict::Ask),
+        ("sh -c \"echo 'a\"", Verdict::Ask),
+    ] {
+        assert_eq!(verdict(&blocks, line), Some(with_blocks), "{line}");
+        assert_eq!(verdict(&asks, line), Some(Verdict::Allow), "{line}");
+    }
 }
 
 /// Programs that only say that they ran, beside some that start others.
@@ -194,6 +235,11 @@ fn piece() -> impl Strategy<Value = &'static str> {
         "<",
         ">",
         "2>&1",
+        ">f",
+        "$(echo)",
+        "A+=1",
+        "a[0]=1",
+        "$'",
         "</dev/null",
         ">/dev/null",
         "<<E\n",

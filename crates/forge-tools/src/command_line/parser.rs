@@ -1,30 +1,57 @@
-//! The quoting part of the POSIX shell's grammar, character by character.
+//! The part of the shell's grammar that says which words and commands a text is made of, character
+//! by character.
+//!
+//! A text may be run by one shell or another (dash, bash). What they read differently, or what only
+//! one of them knows, is *concealed*: it may start commands that are not among the segments, so no
+//! rule may approve it and no list of programs lets it pass. Reading goes on behind it as well as
+//! it can, because a forbidden command that is found is still one.
 
-use super::started::Started;
 use super::{CommandLine, Fault, LineError, Segment, is_assignment};
 
 /// Words that start something else than a command (XCU 2.4).
-const RESERVED_WORDS: &[&str] = &[
+pub(super) const RESERVED_WORDS: &[&str] = &[
     "!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then",
     "until", "while",
 ];
 
-pub(super) struct Parser {
-    chars: Vec<char>,
-    at: usize,
-    text: String,
-    segments: Vec<Segment>,
-    current: Segment,
+/// Words that only some shells reserve, and what follows them is not always a command.
+const SOMETIMES_RESERVED: &[&str] = &["[[", "coproc", "function", "let", "select"];
+
+/// Substitutions and groups in each other, at most.
+const MAX_DEPTH: usize = 24;
+
+const DIFFERS: &str = "shells differ in how they read it";
+const EXPANDS: &str = "it expands a variable or a substitution";
+
+/// What follows a redirection's operator.
+#[derive(Clone, Copy)]
+enum Target {
+    File,
+    Descriptor,
+}
+
+/// The command that is being read.
+#[derive(Default)]
+struct Reading {
+    words: Vec<String>,
     word: Option<String>,
     /// A part of the word stood in quotes or behind a backslash.
     word_is_quoted: bool,
-    /// Nothing stood between here and the end of a group: an operator may follow.
-    group_ended: bool,
+    /// The next word is where a redirection leads, and none of the command.
+    redirects_to: Option<Target>,
+    /// It has a redirection, or a group ended: it may do without words.
+    may_be_empty: bool,
+}
+
+pub(super) struct Parser {
+    chars: Vec<char>,
+    at: usize,
+    segments: Vec<Segment>,
+    now: Reading,
     needs_shell: bool,
     opaque: Option<&'static str>,
     hides_commands: bool,
-    /// Inside a substitution: how many parentheses of its own are open.
-    enclosing: Option<usize>,
+    depth: usize,
 }
 
 impl Parser {
@@ -32,38 +59,32 @@ impl Parser {
         Parser {
             chars: text.chars().collect(),
             at: 0,
-            text: text.to_owned(),
             segments: Vec::new(),
-            current: Segment::default(),
-            word: None,
-            word_is_quoted: false,
-            group_ended: false,
+            now: Reading::default(),
             needs_shell: false,
             opaque: None,
             hides_commands: false,
-            enclosing: None,
+            depth: 0,
         }
     }
 
     /// Takes the whole text apart.
-    pub(super) fn run(mut self, started: &mut Started) -> Result<CommandLine, LineError> {
-        while let Some(c) = self.next() {
-            self.step(c, started)?;
-        }
-        self.end_word();
-        if self.current.words.is_empty() {
-            if self.segments.is_empty() {
-                return Err(LineError::at(0, Fault::Empty));
-            }
-        } else {
-            self.segments.push(std::mem::take(&mut self.current));
+    pub(super) fn run(mut self, text: &str) -> Result<CommandLine, LineError> {
+        self.commands(false)?;
+        if self.segments.is_empty() {
+            let fault = if self.now.may_be_empty {
+                Fault::NoCommand
+            } else {
+                Fault::Empty
+            };
+            return Err(LineError::at(0, fault));
         }
         self.look_behind_prefixes();
         if self.segments.len() > 1 {
             self.needs_shell = true;
         }
         Ok(CommandLine {
-            text: self.text,
+            text: text.to_owned(),
             segments: self.segments,
             needs_shell: self.needs_shell,
             opaque: self.opaque,
@@ -74,12 +95,25 @@ impl Parser {
         })
     }
 
+    /// Commands up to the end of the text, or of the parentheses that they stand in.
+    fn commands(&mut self, in_parentheses: bool) -> Result<(), LineError> {
+        while let Some(c) = self.next() {
+            if c == ')' && in_parentheses {
+                break;
+            }
+            self.step(c)?;
+        }
+        self.end_word();
+        self.end_command();
+        Ok(())
+    }
+
     /// Takes in one character, and what belongs to it.
-    fn step(&mut self, c: char, started: &mut Started) -> Result<(), LineError> {
+    fn step(&mut self, c: char) -> Result<(), LineError> {
         match c {
             ' ' | '\t' => self.end_word(),
             '\'' => self.single_quoted()?,
-            '"' => self.double_quoted(started)?,
+            '"' => self.double_quoted()?,
             '\\' => self.escaped()?,
             '|' => {
                 if !self.take('|') {
@@ -90,84 +124,187 @@ impl Parser {
             '&' if self.take('&') => self.end_segment()?,
             '&' => {
                 self.hide("it starts a background process");
-                self.end_segment_if_any()?;
-            }
-            ';' | '\n' => self.end_segment_if_any()?,
-            '<' | '>' => self.redirection(c),
-            // What stands inside is a command of its own, and rules that block
-            // it have to see it.
-            ')' if self.enclosing == Some(0) => self.at = self.chars.len(),
-            '(' | ')' => {
-                if let Some(open) = &mut self.enclosing {
-                    *open = if c == '(' { *open + 1 } else { *open - 1 };
+                // One operator to some shells.
+                if self.peek() == Some('>') {
+                    self.conceal(DIFFERS);
                 }
+                self.end_segment_if_any();
+            }
+            ';' | '\n' => self.end_segment_if_any(),
+            '<' | '>' => self.redirection(c)?,
+            '(' => self.group()?,
+            // The end of a pattern of `case`, or a mistake.
+            ')' => {
                 self.hide("it groups commands");
-                self.end_segment_if_any()?;
-                self.group_ended = c == ')';
+                self.end_segment_if_any();
+                self.now.may_be_empty = true;
             }
-            '$' => {
-                self.hide("it expands a variable or a substitution");
-                self.push('$');
-            }
-            '`' => {
-                self.hide("it contains a command substitution");
-                self.end_segment_if_any()?;
-                self.group_ended = true;
-            }
+            '$' => self.dollar(false)?,
+            '`' => self.backquoted(false)?,
             '*' | '?' | '[' => {
                 self.hide("it expands a pattern into file names; quote it to avoid that");
                 self.push(c);
             }
-            '~' if self.word.is_none() => {
+            '~' if self.now.word.is_none() => {
                 self.hide("it expands `~`");
                 self.push(c);
             }
             // `{}` is a word, `{a,b}` is several to some shells.
-            '{' if self.word.is_some() || !self.at_word_end() => {
-                if self.chars.get(self.at) != Some(&'}') {
+            '{' if self.now.word.is_some() || !self.at_word_end() => {
+                if self.peek() != Some('}') {
                     self.hide("it expands braces");
                 }
                 self.push(c);
             }
-            '#' if self.word.is_none() => self.comment(),
+            // Behind anything that is part of a word it is one too.
+            '#' if self.now.word.is_none() => self.comment(),
             c => self.push(c),
         }
         Ok(())
     }
 
-    /// The commands of a substitution in double quotes, which begin here. What follows its end is
-    /// left alone, and a mistake ends it: nothing is allowed by what is found.
-    fn look_into(&mut self, backquoted: bool, started: &mut Started) {
-        let behind = &self.chars[self.at..];
-        if !started.enter(behind.len()) {
-            return;
+    /// Behind `(`: commands of their own, which rules that forbid have to see.
+    fn group(&mut self) -> Result<(), LineError> {
+        let defines_function = self.peek_behind_blanks() == Some(')');
+        let inside_command = self.now.word.is_some() || !self.now.words.is_empty();
+        if self.peek() == Some('(') || inside_command && !defines_function {
+            self.conceal(DIFFERS);
         }
-        let text: String = if backquoted {
-            let mut escaped = false;
-            let inside = behind.iter().take_while(|c| {
-                let ends = **c == '`' && !escaped;
-                escaped = **c == '\\' && !escaped;
-                !ends
+        self.hide("it groups commands");
+        self.end_segment_if_any();
+        self.nested(|parser| parser.commands(true))?;
+        self.now.may_be_empty = true;
+        Ok(())
+    }
+
+    /// Reads what stands inside of the current command, which goes on behind it.
+    fn nested(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<(), LineError>,
+    ) -> Result<(), LineError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(LineError::at(self.at.saturating_sub(1), Fault::TooDeep));
+        }
+        let outer = std::mem::take(&mut self.now);
+        self.depth += 1;
+        read(self)?;
+        self.depth -= 1;
+        self.now = outer;
+        Ok(())
+    }
+
+    /// Behind `$`. What it is followed by decides how far it reaches, in quotes too.
+    fn dollar(&mut self, quoted: bool) -> Result<(), LineError> {
+        let start = self.at - 1;
+        self.hide(EXPANDS);
+        if self.skip_continuations() {
+            self.conceal(DIFFERS);
+        }
+        match self.peek() {
+            Some('(') => {
+                self.needs_shell = true;
+                self.at += 1;
+                if let Some(end) = self.end_of_sum() {
+                    self.at = end;
+                } else {
+                    // A sum of variables can run what their values say.
+                    if self.peek() == Some('(') {
+                        self.conceal(DIFFERS);
+                    }
+                    self.nested(|parser| parser.commands(true))?;
+                }
+                self.push_source(start);
+            }
+            Some('{') => match self.end_of_parameter() {
+                Some(end) => {
+                    self.at = end;
+                    self.push_source(start);
+                }
+                None => {
+                    self.conceal(DIFFERS);
+                    self.push('$');
+                }
+            },
+            Some('\'' | '"') if !quoted => {
+                self.conceal(DIFFERS);
+                self.push('$');
+            }
+            Some('[') => {
+                self.conceal(DIFFERS);
+                self.push('$');
+            }
+            // A parameter of one character: what follows is not its.
+            Some('$' | '#' | '?' | '!' | '@' | '*' | '-' | '0'..='9') => {
+                self.at += 1;
+                self.push_source(start);
+            }
+            _ => self.push('$'),
+        }
+        Ok(())
+    }
+
+    /// Where `((1 + 2))` ends, if it is made of numbers alone; here is its second character.
+    fn end_of_sum(&self) -> Option<usize> {
+        let inside = self.chars[self.at..].strip_prefix(&['('])?;
+        let length = inside
+            .iter()
+            .position(|c| !(c.is_ascii_digit() || " +-*/%".contains(*c)))?;
+        inside[length..]
+            .starts_with(&[')', ')'])
+            .then_some(self.at + 1 + length + 2)
+    }
+
+    /// Where `{name}` ends, also with an operator and plain text, as every shell reads it.
+    fn end_of_parameter(&self) -> Option<usize> {
+        let inside = self.chars[self.at..].strip_prefix(&['{'])?;
+        let length = inside.iter().position(|c| *c == '}')?;
+        let inside = &inside[..length];
+        let first = *inside.first()?;
+        let plain = (first.is_ascii_alphanumeric() || first == '_' || first == '#')
+            && inside.iter().enumerate().all(|(at, c)| match c {
+                ':' => matches!(inside.get(at + 1), Some('-' | '=' | '+' | '?')),
+                c => c.is_ascii_alphanumeric() || "_#%.,-=+?/".contains(*c),
             });
-            inside.collect::<String>().replace("\\`", "`")
-        } else {
-            behind.iter().skip(1).collect()
-        };
-        let mut inner = Parser::new(&text);
-        inner.enclosing = Some(0);
-        while let Some(c) = inner.next() {
-            if inner.step(c, started).is_err() {
-                break;
+        plain.then_some(self.at + 1 + length + 1)
+    }
+
+    /// Behind a backquote: a text of its own, once its backslashes are taken away.
+    fn backquoted(&mut self, quoted: bool) -> Result<(), LineError> {
+        let start = self.at - 1;
+        self.needs_shell = true;
+        self.hide("it contains a command substitution");
+        let mut text = String::new();
+        loop {
+            match self.next() {
+                Some('`') => break,
+                Some('\\') => match self.next() {
+                    Some(c @ ('\\' | '`' | '$')) => text.push(c),
+                    Some(c) => {
+                        if c == '\n' || c == '"' && quoted {
+                            self.conceal(DIFFERS);
+                        } else {
+                            text.push('\\');
+                        }
+                        text.push(c);
+                    }
+                    None => return Err(LineError::at(start, Fault::OpenQuote)),
+                },
+                Some(c) => text.push(c),
+                None => return Err(LineError::at(start, Fault::OpenQuote)),
             }
         }
-        inner.end_word();
-        inner.segments.push(std::mem::take(&mut inner.current));
-        inner.look_behind_prefixes();
-        for segment in inner.segments {
-            started.by(segment.words());
-            started.keep(segment);
+        // Where a comment or a quote in it ends is another matter to each shell.
+        if text.contains('#') || quoted && text.contains('"') {
+            self.conceal(DIFFERS);
         }
-        started.leave();
+        let outside = std::mem::replace(&mut self.chars, text.chars().collect());
+        let behind = std::mem::take(&mut self.at);
+        let read = self.nested(|parser| parser.commands(false));
+        self.chars = outside;
+        self.at = behind;
+        read.map_err(|error| LineError::at(start, error.fault))?;
+        self.push_source(start);
+        Ok(())
     }
 
     /// `X=1 rm y` and `then rm y` run `rm y`: rules are asked about both, so that
@@ -175,9 +312,10 @@ impl Parser {
     /// first word would be taken for a program's name.
     fn look_behind_prefixes(&mut self) {
         for segment in std::mem::take(&mut self.segments) {
-            let command = segment.words.iter().position(|word| {
-                let reserved = RESERVED_WORDS.contains(&word.as_str());
-                if reserved {
+            let words = &segment.words;
+            let mut behind = Vec::new();
+            let command = words.iter().position(|word| {
+                if RESERVED_WORDS.contains(&word.as_str()) {
                     self.hide("it uses a reserved word of the shell");
                 } else if is_assignment(word) {
                     self.hide("it sets a variable");
@@ -187,79 +325,156 @@ impl Parser {
                 self.needs_shell = true;
                 false
             });
-            let behind = command.filter(|&at| at > 0).map(|at| Segment {
-                words: segment.words[at..].to_vec(),
-            });
+            behind.extend(command.filter(|&at| at > 0));
+            let first = command.map_or("", |at| words[at].as_str());
+            if SOMETIMES_RESERVED.contains(&first) {
+                self.conceal("it uses a word that some shells reserve");
+            }
+            // `for x do rm y; done`
+            let head = words.first().map_or("", String::as_str);
+            if ["for", "case"].contains(&head) || SOMETIMES_RESERVED.contains(&first) {
+                let opens =
+                    |(_, word): &(usize, &String)| ["do", "{", "then"].contains(&word.as_str());
+                let places = words.iter().enumerate().filter(opens);
+                behind.extend(places.map(|(at, _)| at + 1));
+            }
+            let commands: Vec<Segment> = behind
+                .into_iter()
+                .filter(|&at| at < words.len())
+                .map(|at| Segment {
+                    words: words[at..].to_vec(),
+                })
+                .collect();
             self.segments.push(segment);
-            self.segments.extend(behind);
+            self.segments.extend(commands);
         }
     }
 
     fn next(&mut self) -> Option<char> {
-        let c = self.chars.get(self.at).copied()?;
+        let c = self.peek()?;
         self.at += 1;
         Some(c)
     }
 
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn peek_behind_blanks(&self) -> Option<char> {
+        let behind = self.chars[self.at..].iter();
+        behind.copied().find(|c| !matches!(c, ' ' | '\t'))
+    }
+
+    /// A backslash takes the end of a line away, before anything else is read.
+    fn skip_continuations(&mut self) -> bool {
+        let start = self.at;
+        while self.chars[self.at..].starts_with(&['\\', '\n']) {
+            self.at += 2;
+        }
+        self.at > start
+    }
+
+    /// The rest of an operator. In the middle of one, not every shell joins lines.
     fn take(&mut self, wanted: char) -> bool {
-        let found = self.chars.get(self.at) == Some(&wanted);
+        let start = self.at;
+        let joined = self.skip_continuations();
+        let found = self.peek() == Some(wanted);
         if found {
             self.at += 1;
+            if joined {
+                self.conceal(DIFFERS);
+            }
+        } else {
+            self.at = start;
         }
         found
     }
 
     fn push(&mut self, c: char) {
-        self.word.get_or_insert_with(String::new).push(c);
+        self.now.word.get_or_insert_with(String::new).push(c);
+    }
+
+    /// A substitution stands for itself in its word.
+    fn push_source(&mut self, start: usize) {
+        let source = &self.chars[start..self.at];
+        self.now
+            .word
+            .get_or_insert_with(String::new)
+            .extend(source.iter());
     }
 
     fn hide(&mut self, why: &'static str) {
         self.opaque.get_or_insert(why);
     }
 
+    /// Commands may be run that are none of the segments.
+    fn conceal(&mut self, why: &'static str) {
+        self.hide(why);
+        self.hides_commands = true;
+    }
+
     fn at_word_end(&self) -> bool {
-        self.chars
-            .get(self.at)
-            .is_none_or(|c| matches!(c, ' ' | '\t' | '\n'))
+        self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n'))
     }
 
     fn end_word(&mut self) {
-        self.word_is_quoted = false;
-        if let Some(word) = self.word.take() {
-            self.current.words.push(word);
+        let quoted = std::mem::take(&mut self.now.word_is_quoted);
+        let Some(word) = self.now.word.take() else {
+            return;
+        };
+        // `2>&1` and `>/dev/null` are harmless and common; every other redirection
+        // opens a file that no rule has seen.
+        match self.now.redirects_to.take() {
+            Some(Target::Descriptor) if !quoted && (word == "1" || word == "2") => {}
+            Some(Target::File) if !quoted && word == "/dev/null" => {}
+            Some(Target::File | Target::Descriptor) => self.hide("it redirects to or from a file"),
+            None => {
+                // The `)` of its patterns is not the end of what it stands in.
+                if word == "case" && self.depth > 0 {
+                    self.conceal(DIFFERS);
+                }
+                self.now.words.push(word);
+            }
         }
+    }
+
+    /// Ends the command; whether there was one.
+    fn end_command(&mut self) -> bool {
+        if self.now.redirects_to.take().is_some() {
+            self.conceal("a redirection leads nowhere");
+        }
+        let words = std::mem::take(&mut self.now.words);
+        if words.is_empty() {
+            return false;
+        }
+        self.segments.push(Segment { words });
+        true
     }
 
     fn end_segment(&mut self) -> Result<(), LineError> {
         self.needs_shell = true;
         self.end_word();
-        if std::mem::take(&mut self.group_ended) && self.current.words.is_empty() {
-            return Ok(());
+        let may_be_empty = std::mem::take(&mut self.now.may_be_empty);
+        if self.end_command() || may_be_empty {
+            Ok(())
+        } else {
+            let at = self.at.saturating_sub(1);
+            Err(LineError::at(at, Fault::EmptySegment))
         }
-        if self.current.words.is_empty() {
-            return Err(LineError::at(
-                self.at.saturating_sub(1),
-                Fault::EmptySegment,
-            ));
-        }
-        self.segments.push(std::mem::take(&mut self.current));
-        Ok(())
+    }
+
+    /// `;`, `&` and newlines may end the line or stand alone.
+    fn end_segment_if_any(&mut self) {
+        self.needs_shell = true;
+        self.end_word();
+        self.end_command();
+        self.now.may_be_empty = false;
     }
 
     /// Quotes make a word even around nothing, and a digit in them is no descriptor.
     fn start_quoted(&mut self) {
-        self.word.get_or_insert_with(String::new);
-        self.word_is_quoted = true;
-    }
-
-    /// `;`, `&` and newlines may end the line or stand alone.
-    fn end_segment_if_any(&mut self) -> Result<(), LineError> {
-        self.end_word();
-        if self.current.words.is_empty() {
-            self.needs_shell = true;
-            return Ok(());
-        }
-        self.end_segment()
+        self.now.word.get_or_insert_with(String::new);
+        self.now.word_is_quoted = true;
     }
 
     fn single_quoted(&mut self) -> Result<(), LineError> {
@@ -274,9 +489,8 @@ impl Parser {
         }
     }
 
-    fn double_quoted(&mut self, started: &mut Started) -> Result<(), LineError> {
+    fn double_quoted(&mut self) -> Result<(), LineError> {
         let start = self.at - 1;
-        let mut backquoted = false;
         self.start_quoted();
         loop {
             match self.next() {
@@ -290,22 +504,8 @@ impl Parser {
                     }
                     None => return Err(LineError::at(start, Fault::OpenQuote)),
                 },
-                Some(c @ ('$' | '`')) => {
-                    self.hide("it expands a variable or a substitution");
-                    if c == '`' || self.chars.get(self.at) == Some(&'(') {
-                        self.needs_shell = true;
-                        self.hides_commands = true;
-                        // The second of two backquotes ends what the first began.
-                        if c == '`' {
-                            backquoted = !backquoted;
-                        }
-                        // The second of two backquotes ends what the first began.
-                        if c == '$' || backquoted {
-                            self.look_into(c == '`', started);
-                        }
-                    }
-                    self.push(c);
-                }
+                Some('$') => self.dollar(true)?,
+                Some('`') => self.backquoted(true)?,
                 Some(c) => self.push(c),
                 None => return Err(LineError::at(start, Fault::OpenQuote)),
             }
@@ -324,54 +524,57 @@ impl Parser {
         }
     }
 
-    /// `2>&1` and `>/dev/null` are harmless and common; every other redirection
-    /// opens a file that no rule has seen.
-    fn redirection(&mut self, operator: char) {
+    /// Where a redirection leads is no word of the command, wherever it stands in it.
+    fn redirection(&mut self, operator: char) -> Result<(), LineError> {
         self.needs_shell = true;
-        // One plain digit is a descriptor to every shell, several to some. To the
-        // others they are an argument, so they stay in sight.
-        let is_descriptor = !self.word_is_quoted
-            && self.word.as_deref().is_some_and(|word| {
-                word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_digit())
-            });
-        if is_descriptor {
-            self.word = None;
-        } else if self.word.is_some() && !self.word_is_quoted {
-            let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-            if self.word.as_deref().is_some_and(digits) {
-                self.hide("it redirects a descriptor above 9");
+        // `<(a)`: a word to the shells that know it, with a command in it.
+        if self.peek() == Some('(') {
+            let start = self.at - 1;
+            self.hide("it groups commands");
+            if self.now.word.is_some() {
+                self.conceal(DIFFERS);
+            }
+            self.at += 1;
+            self.nested(|parser| parser.commands(true))?;
+            self.push_source(start);
+            return Ok(());
+        }
+        if let Some(word) = self.now.word.as_deref()
+            && !self.now.word_is_quoted
+        {
+            // One plain digit is a descriptor to every shell, several to some. To the
+            // others they are a word, so they stay in sight.
+            let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+            let joined = self.at > 1 && self.chars[self.at - 2] == '\n';
+            if joined || digits && word.len() > 1 || word.starts_with('{') {
+                self.conceal("it redirects a descriptor that is not one digit");
+            } else if digits {
+                self.now.word = None;
             }
         }
         self.end_word();
-        if self.take(operator) && operator == '<' {
+        if self.now.redirects_to.is_some() {
+            self.conceal(DIFFERS);
+        }
+        self.now.may_be_empty = true;
+        let target = if operator == '<' && self.take('<') {
             // What follows is data until a line of its choosing: where the commands
             // go on is no longer ours to say.
-            self.hide("it contains a here-document");
-            self.hides_commands = true;
-            return;
-        }
-        let rest: String = self.chars[self.at..].iter().take(64).collect();
-        let harmless = ["&1", "&2", "/dev/null", " /dev/null"]
-            .into_iter()
-            .find(|target| {
-                rest.strip_prefix(target).is_some_and(|after| {
-                    after
-                        .chars()
-                        .next()
-                        .is_none_or(|c| " \t\n|&;<>)".contains(c))
-                })
-            });
-        match harmless {
-            Some(target) => self.at += target.chars().count(),
-            None => self.hide("it redirects to or from a file"),
-        }
+            self.conceal("it contains a here-document");
+            self.take('-');
+            Target::File
+        } else if self.take('&') {
+            Target::Descriptor
+        } else {
+            let _known = self.take('>') || operator == '>' && self.take('|');
+            Target::File
+        };
+        self.now.redirects_to = Some(target);
+        Ok(())
     }
 
     fn comment(&mut self) {
-        while let Some(c) = self.chars.get(self.at) {
-            if *c == '\n' {
-                break;
-            }
+        while self.peek().is_some_and(|c| c != '\n') {
             self.at += 1;
         }
     }

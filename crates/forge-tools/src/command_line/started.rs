@@ -5,7 +5,8 @@
 //! It only ever tightens, so a doubt (an option that no table here knows) is read in every way it
 //! could be meant. What a program does by itself is not in its words, and not here.
 
-use super::{CommandLine, Segment};
+use super::parser::RESERVED_WORDS;
+use super::{CommandLine, Segment, is_assignment};
 
 /// Commands in commands, at most; what is nested deeper counts as unseen.
 const MAX_DEPTH: usize = 8;
@@ -66,13 +67,6 @@ const CARRIERS: &[Carrier] = &[
     ),
     carrier(&["doas"], "Lns", "aCu", &[], 0),
     carrier(&["chroot"], "", "", &["--userspec", "--groups"], 1),
-    carrier(
-        &["setpriv", "unshare", "nsenter", "prlimit"],
-        "",
-        "",
-        &[],
-        0,
-    ),
     carrier(&["flock"], "FeonsuxE", "wE", &["--timeout", "--wait"], 1),
     carrier(
         &["xargs"],
@@ -114,7 +108,57 @@ const fn carrier(
     }
 }
 
-const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "yash",
+];
+
+/// Shells with a grammar of their own.
+const OTHER_SHELLS: &[&str] = &["fish", "csh", "tcsh", "nu", "pwsh", "hush"];
+
+/// Programs whose arguments end in a command, and that have too many ways to say where it begins.
+const SOMEWHERE: &[&str] = &[
+    "setpriv",
+    "unshare",
+    "nsenter",
+    "prlimit",
+    "setarch",
+    "linux32",
+    "linux64",
+    "choom",
+    "fakeroot",
+    "systemd-run",
+    "dbus-run-session",
+    "ssh-agent",
+    "pkexec",
+    "runuser",
+    "script",
+    "parallel",
+    "valgrind",
+    "start-stop-daemon",
+];
+
+/// What a shell has built in that gives a name another meaning.
+const RENAMES: &[&str] = &["alias", "hash", "enable"];
+
+/// What bash has built in that runs the substitutions in the index of a variable, quoted or not.
+const TAKES_VARIABLES: &[&str] = &[
+    "test",
+    "[",
+    "[[",
+    "printf",
+    "read",
+    "unset",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "let",
+    "mapfile",
+    "readarray",
+    "wait",
+    "getopts",
+];
 
 /// Programs that run the text behind `-c`, and take other arguments too.
 const TAKES_TEXT: &[&str] = &["su", "runuser", "script", "flock", "watch", "parallel"];
@@ -124,6 +168,8 @@ const TAKES_TEXT: &[&str] = &["su", "runuser", "script", "flock", "watch", "para
 pub(super) struct Started {
     pub(super) commands: Vec<Segment>,
     pub(super) unseen: bool,
+    /// If a shell expands it: which program is started depends on that.
+    pub(super) expanded: bool,
     depth: usize,
     /// Bytes looked at so far: a line can name itself in itself many times.
     looked_at: usize,
@@ -142,23 +188,52 @@ impl Started {
             return;
         }
         let rest = &words[1..];
+        let runs_index = TAKES_VARIABLES.contains(&name) || is_assignment(name);
+        if RENAMES.contains(&name) || runs_index && words.iter().any(|word| has_index(word)) {
+            self.unseen = true;
+        }
         if SHELLS.contains(&name) {
             self.text_of_shell(rest);
         }
+        if OTHER_SHELLS.contains(&name) {
+            self.unseen = true;
+        }
         if TAKES_TEXT.contains(&name) {
-            self.text_behind(rest, &["-c", "--command"]);
+            self.text_behind(rest, 'c', "--command");
         }
         match name {
             "eval" => self.text(&rest.join(" ")),
             "trap" => rest.iter().for_each(|word| self.text(word)),
             "find" | "gfind" => self.behind_exec(rest),
-            "fd" | "fdfind" => self.suffixes_behind(rest, &["-x", "-X", "--exec", "--exec-batch"]),
-            "watch" => self.text(&rest.join(" ")),
-            "env" => self.text_behind(rest, &["-S", "--split-string"]),
+            "fd" | "fdfind" => self.behind_x(rest),
+            "watch" | "parallel" => self.text(&rest.join(" ")),
+            "mapfile" | "readarray" => self.text_behind(rest, 'C', "--callback"),
+            "env" => {
+                self.text_behind(rest, 'S', "--split-string");
+                // It has signs of its own for blanks and variables.
+                let split = |word: &String| word.starts_with('-') && word.contains(['S', 's']);
+                let at = rest.iter().position(split);
+                self.unseen |= at.is_some_and(|at| {
+                    rest[at..]
+                        .iter()
+                        .take(2)
+                        .any(|word| word.contains(['\\', '$', '#']))
+                });
+            }
+            "." | "source" => {
+                let given = |word: &&String| !word.starts_with('-');
+                self.unseen |= rest.iter().find(given).is_none_or(|file| is_input(file));
+            }
             _ => {}
+        }
+        if SOMEWHERE.contains(&name) {
+            self.any_suffix(rest);
         }
         if let Some(carrier) = CARRIERS.iter().find(|one| one.names.contains(&name)) {
             self.carried(carrier, rest);
+        }
+        if name == "xargs" {
+            self.put_together(rest);
         }
     }
 
@@ -168,10 +243,16 @@ impl Started {
         if text.trim().is_empty() || !self.enter(text.len()) {
             return;
         }
+        let outside = std::mem::take(&mut self.expanded);
         match CommandLine::parse_within(text, self) {
-            Ok(line) => line.segments.into_iter().for_each(|one| self.keep(one)),
+            Ok(line) => {
+                self.unseen |= line.hides_commands;
+                line.segments.into_iter().for_each(|one| self.keep(one));
+                self.unseen |= line.opaque.is_some() && self.expanded;
+            }
             Err(error) => self.unseen |= !error.is_empty_line(),
         }
+        self.expanded = outside;
         self.leave();
     }
 
@@ -195,6 +276,9 @@ impl Started {
 
     /// False: no more is looked at.
     fn add(&mut self, words: &[String]) -> bool {
+        // `time ! rm x`
+        let prefix = |word: &&String| RESERVED_WORDS.contains(&word.as_str());
+        let words = &words[words.iter().take_while(prefix).count()..];
         if words.is_empty() {
             return true;
         }
@@ -211,9 +295,12 @@ impl Started {
     }
 
     pub(super) fn keep(&mut self, segment: Segment) {
-        if segment.words.is_empty() {
+        let Some(program) = segment.words.first() else {
             return;
-        }
+        };
+        self.expanded |= segment.is_expanded();
+        // What another program puts there.
+        self.unseen |= program.contains("{}");
         if self.commands.len() >= MAX_FOUND {
             self.unseen = true;
         } else if !self.commands.contains(&segment) {
@@ -229,29 +316,79 @@ impl Started {
                 at += 1;
                 break;
             }
-            if !word.starts_with('-') || word == "-" {
+            if word == "-" || sets(word) {
+                at += 1;
+                continue;
+            }
+            if !word.starts_with('-') {
                 break;
             }
             match carrier.value_of(word) {
                 Some(Value::None | Value::Same) => at += 1,
                 Some(Value::Next) => at += 2,
-                // Everything behind it may be the command.
                 None => {
-                    for start in at + 1..words.len() {
-                        if !self.add(&words[start..]) {
-                            return;
-                        }
-                    }
-                    return;
+                    self.expanded |= words[..at].iter().any(|word| super::is_expanded(word));
+                    return self.any_suffix(&words[at + 1..]);
                 }
             }
         }
         at += carrier.operands;
-        while words.get(at).is_some_and(|word| super::is_assignment(word)) {
+        while words.get(at).is_some_and(|word| sets(word)) {
             at += 1;
         }
+        let before = &words[..at.min(words.len())];
+        self.expanded |= before.iter().any(|word| super::is_expanded(word));
         if let Some(command) = words.get(at..) {
             self.add(command);
+        }
+    }
+
+    /// Everything from some word on may be the command.
+    fn any_suffix(&mut self, words: &[String]) {
+        for start in 0..words.len() {
+            if !self.add(&words[start..]) {
+                return;
+            }
+        }
+    }
+
+    /// `xargs` adds words to its command, or puts them into it: out of sight where they say what
+    /// is run.
+    fn put_together(&mut self, words: &[String]) {
+        let runs = |word: &String| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            SHELLS.contains(&name)
+                || OTHER_SHELLS.contains(&name)
+                || TAKES_TEXT.contains(&name)
+                || SOMEWHERE.contains(&name)
+                || matches!(name, "eval" | "find" | "fd" | "fdfind")
+                || CARRIERS.iter().any(|one| one.names.contains(&name))
+        };
+        if let Some(at) = words.iter().rposition(runs) {
+            let behind = &words[at + 1..];
+            let given = |word: &String| word != "{}" && !word.starts_with('-');
+            let put = |word: &String| word.contains("{}") && given(word);
+            let shell = words[at].rsplit('/').next().unwrap_or_default();
+            let is_shell = SHELLS.contains(&shell);
+            self.unseen |= !behind.iter().any(given) || is_shell && behind.iter().any(put);
+        }
+        let mark = words.iter().enumerate().find_map(|(at, word)| {
+            let mark = word
+                .strip_prefix("-I")
+                .or(word.strip_prefix("--replace="))?;
+            let next = words.get(at + 1).map_or("", String::as_str);
+            Some(if mark.is_empty() {
+                (at + 2, next)
+            } else {
+                (at + 1, mark)
+            })
+        });
+        // Another mark than the usual one: wherever it stands could be the program.
+        if let Some((behind, mark)) = mark
+            && mark != "{}"
+        {
+            let mut behind = words.iter().skip(behind);
+            self.unseen |= mark.is_empty() || behind.any(|word| word.contains(mark));
         }
     }
 
@@ -260,28 +397,42 @@ impl Started {
         let given = words.iter().position(|word| {
             word.starts_with('-') && !word.starts_with("--") && word.contains('c')
         });
-        let Some(given) = given else { return };
-        let mut behind = words[given + 1..].iter();
+        let mut behind = words[given.map_or(0, |given| given + 1)..].iter();
+        let mut from_input = given.is_none();
         while let Some(word) = behind.next() {
             match word.as_str() {
-                "-o" | "+o" | "-O" | "+O" => drop(behind.next()),
+                "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" => drop(behind.next()),
                 "--" => {}
-                word if word.starts_with(['-', '+']) => {}
-                text => return self.text(text),
+                word if word.starts_with(['-', '+']) => {
+                    from_input |= !word.starts_with("--") && word.contains('s');
+                }
+                text if given.is_some() => return self.text(text),
+                script => {
+                    self.unseen |= from_input && words.iter().any(|word| word == "-s");
+                    self.unseen |= is_input(script);
+                    return;
+                }
             }
         }
+        // Commands come in at run time.
+        self.unseen |= from_input;
     }
 
-    fn text_behind(&mut self, words: &[String], options: &[&str]) {
+    /// `-c TEXT`, also as `-xc TEXT`, `-cTEXT`, `--command=TEXT` and shortened.
+    fn text_behind(&mut self, words: &[String], short: char, long: &str) {
         for (at, word) in words.iter().enumerate() {
-            for option in options {
-                if word == option {
-                    if let Some(text) = words.get(at + 1) {
-                        self.text(text);
-                    }
-                } else if let Some(text) = word.strip_prefix(option) {
-                    self.text(text.strip_prefix('=').unwrap_or(text));
+            let next = words.get(at + 1).map_or("", String::as_str);
+            if word.starts_with("--") {
+                let (name, text) = word.split_once('=').unwrap_or((word, next));
+                if name.len() > 2 && long.starts_with(name) {
+                    self.text(text);
                 }
+            } else if let Some((_, text)) = word
+                .strip_prefix('-')
+                .and_then(|letters| letters.split_once(short))
+            {
+                self.text(next);
+                self.text(text.strip_prefix('=').unwrap_or(text));
             }
         }
     }
@@ -289,26 +440,62 @@ impl Started {
     /// `find … -exec COMMAND ;`, any number of times.
     fn behind_exec(&mut self, words: &[String]) {
         let mut rest = words;
-        while let Some(at) = rest
-            .iter()
-            .position(|word| matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"))
-        {
+        loop {
+            let at = rest
+                .iter()
+                .position(|word| matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"));
+            let before = &rest[..at.unwrap_or(rest.len())];
+            self.expanded |= before.iter().any(|word| word.contains(['$', '`']));
+            let Some(at) = at else { return };
             rest = &rest[at + 1..];
-            let end = rest.iter().position(|word| word == ";" || word == "+");
+            let end = (0..rest.len())
+                .find(|&at| rest[at] == ";" || at > 0 && rest[at] == "+" && rest[at - 1] == "{}");
             let command = &rest[..end.unwrap_or(rest.len())];
             self.add(command);
             rest = &rest[command.len()..];
         }
     }
 
-    fn suffixes_behind(&mut self, words: &[String], options: &[&str]) {
-        if let Some(at) = words
-            .iter()
-            .position(|word| options.contains(&word.as_str()))
-        {
-            self.add(&words[at + 1..]);
+    /// `fd -x COMMAND`, also as `-Hx` and `--exec=COMMAND`.
+    fn behind_x(&mut self, words: &[String]) {
+        for (at, word) in words.iter().enumerate() {
+            let (given, own) = if let Some(name) = word.strip_prefix("--exec") {
+                (true, name.split_once('=').map_or("", |(_, own)| own))
+            } else {
+                let letters = word.strip_prefix('-').unwrap_or_default();
+                letters
+                    .split_once(['x', 'X'])
+                    .map_or((false, ""), |(_, own)| (true, own))
+            };
+            if given {
+                self.add(&words[at + 1..]);
+                if !own.is_empty() {
+                    let rest = words[at + 1..].iter().cloned();
+                    self.add(
+                        &std::iter::once(own.to_owned())
+                            .chain(rest)
+                            .collect::<Vec<_>>(),
+                    );
+                }
+            }
         }
     }
+}
+
+/// As `env` and `sudo` see it.
+fn sets(word: &str) -> bool {
+    word.contains('=') && !word.starts_with('-')
+}
+
+/// `a[$(rm x)]`, which some built-in commands look into.
+fn has_index(word: &str) -> bool {
+    word.split_once('[')
+        .is_some_and(|(_, index)| index.contains("$(") || index.contains(['`', '$']))
+}
+
+/// A file whose content comes in at run time.
+fn is_input(path: &str) -> bool {
+    path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/")
 }
 
 /// Where the value of an option is.

@@ -24,6 +24,8 @@ mod refusals;
 mod secrets;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod sessions;
+#[cfg(unix)]
+mod shell_readings;
 mod support;
 mod texts;
 mod waiting;
