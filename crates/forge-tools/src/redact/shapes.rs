@@ -117,9 +117,41 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
 
 type Key = (&'static str, Range<usize>);
 
-/// Whether a word begins here.
+/// Whether a key may begin here: no letter or digit stands before it, or one that is the end of an
+/// escape. A `_` joins words (`TOKEN_`), of which the key is one.
 fn begins(bytes: &[u8], at: usize) -> bool {
-    at == 0 || !is_word(bytes[at - 1])
+    let before = &bytes[..at];
+    before.last().is_none_or(|byte| !is_alnum(*byte)) || ends_in_escape(before)
+}
+
+/// Whether the last letters are no text but an escape of one: `\n` of JSON and of source code, `%0A`
+/// of an address, a colour of a terminal.
+fn ends_in_escape(before: &[u8]) -> bool {
+    let hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    match before {
+        [.., b'\\', b'n' | b't' | b'r' | b'b' | b'f' | b'v' | b'0'] => true,
+        _ => {
+            let tail = |count: usize| before.len().checked_sub(count).map(|at| &before[at..]);
+            let coded = |count, mark: &[u8]| {
+                tail(count).is_some_and(|tail| tail.starts_with(mark) && hex(&tail[mark.len()..]))
+            };
+            coded(3, b"%") || coded(4, b"\\x") || coded(6, b"\\u") || ends_in_colour(before)
+        }
+    }
+}
+
+/// `ESC [ 01;31 m`, and `ESC [ K` which some print after it.
+fn ends_in_colour(before: &[u8]) -> bool {
+    /// The longest that anything prints.
+    const MAX_COLOUR_BYTES: usize = 24;
+    let Some((b'm' | b'K', rest)) = before.split_last() else {
+        return false;
+    };
+    let codes = rest.iter().rev().take(MAX_COLOUR_BYTES);
+    let count = codes
+        .take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
+        .count();
+    rest[..rest.len() - count].ends_with(b"\x1b[")
 }
 
 fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
@@ -268,6 +300,25 @@ mod tests {
             ("private-key", pem("OPENSSH ")),
             ("private-key", format!("\"{}\"", pem("").replace('\n', "\\n"))),
             ("private-key", format!("~-----BEGIN PRIVATE KEY-----\n{}~\n[cut]", "MIIEvQIBADANBgkq".repeat(4))),
+            // Where one begins: behind what joins words, and behind what stands for another letter.
+            ("github-token", format!("TOKEN_~ghp_{}~", a(12))),
+            ("aws-key", format!("KEY_~AKIA{}~", "A1B2".repeat(4))),
+            ("github-token", format!(r#"{{"a": "x\n~ghp_{}~\n"}}"#, a(12))),
+            ("github-token", format!(r"x\\n~ghp_{}~ ", a(12))),
+            ("slack-token", format!(r"\t~xoxb-{}~ ", "12345-".repeat(4))),
+            ("anthropic-key", format!(r"\r~sk-ant-api03-{}~;", a(10))),
+            ("github-token", format!(r"\x0a~ghp_{}~ \u000a", a(12))),
+            ("github-token", format!(r"\u000a~ghp_{}~", a(12))),
+            ("github-token", format!("?token%3D~ghp_{}~", a(12))),
+            ("github-token", format!("\u{1b}[01;31m\u{1b}[K~ghp_{}~\u{1b}[m", a(12))),
+            ("github-token", format!("\u{1b}[01;31m~ghp_{}~\u{1b}[m", a(12))),
+            ("jwt", format!(r"\n~eyJ{}.eyJ{}.{}~", a(4), a(5), a(9))),
+            ("", format!("xghp_{}", a(12))),
+            ("", format!("nghp_{} 0ghp_{}", a(12), a(12))),
+            ("", format!("mghp_{} [31mghp_{} 20ghp_{}", a(12), a(12), a(12))),
+            ("", format!("u000aghp_{} x0aghp_{}", a(12), a(12))),
+            ("", format!("desk-{} ta_sk-{}", a(10), "circle-".repeat(4))),
+            ("", "FOO_AKIA_BAR my_sk-learn_test_of_pipelines".to_owned()),
             ("", format!("sk-{}", "circle-child-".repeat(3))),
             ("", format!("task-{}", a(10))),
             ("", format!("AKIA{}", "A1B2".repeat(5))),
