@@ -65,6 +65,13 @@ pub(crate) fn project_alone(
     Ok(Some(load(&sources)?))
 }
 
+/// Where the project is, whether or not it can be loaded.
+pub(crate) fn project_dir(global: &Global, ambient: &Ambient) -> Result<PathBuf, Failure> {
+    let trust = Trust::Store(BTreeSet::new());
+    let sources = sources(global, ambient, None, WithoutFile::DefaultZones, trust)?;
+    Ok(sandbox_config::project_dir(&sources)?)
+}
+
 fn trust(global: &Global, ambient: &Ambient) -> Result<Trust, Failure> {
     Ok(match (&ambient.state, global.trust) {
         (_, true) => Trust::Given,

@@ -74,7 +74,7 @@ pub use project::settings::{Setting, Settings, UnknownKey};
 pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;
 pub use project::widening::{Untrusted, WideningRule};
-pub use project::{Project, load};
+pub use project::{Project, load, project_dir};
 pub use review::Review;
 pub use review::tree::{Branch, Standing};
 pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};

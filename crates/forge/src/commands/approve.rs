@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use forge_tools::escape_controls;
-use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -24,10 +23,11 @@ use crate::stderr::say;
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
-    let project = gather::project_silently(global, ambient, WithoutFile::DefaultZones)?;
+    // A project that this terminal would not trust has requests all the same.
+    let project = gather::project_dir(global, ambient)?;
     let desk = Desk {
         global,
-        place: ambient.queue(project.dir()),
+        place: ambient.queue(&project),
         // Whoever cannot be asked is shown what there is.
         asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
         colour: ambient.colour,

@@ -363,6 +363,24 @@ pub(crate) fn show(start: &Path, path: &Path) -> String {
         .to_string()
 }
 
+/// The directory of the project, canonical: that of its file or, without one, where the search
+/// began. Whether the file can be loaded is not looked at.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # std::fs::create_dir(dir.path().join("src"))?;
+/// std::fs::write(dir.path().join("golem-forge.config.yaml"), "nonsense: {")?;
+/// let sources = sandbox_config::Sources::new(dir.path().join("src"));
+/// assert_eq!(sandbox_config::project_dir(&sources).unwrap(), dir.path().canonicalize()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// There are two project files in one directory, or a directory cannot be looked into.
+pub fn project_dir(sources: &Sources) -> Result<PathBuf, Diagnostics> {
+    Ok(locate(sources)?.dir)
+}
+
 fn locate(sources: &Sources) -> Result<Found, Diagnostics> {
     let unreadable = |path: &Path, error: std::io::Error| {
         let shown = path.display().to_string();

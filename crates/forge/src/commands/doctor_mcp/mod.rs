@@ -9,7 +9,6 @@ use std::io::{BufReader, Write as _};
 use clap::ValueEnum as _;
 use forge_tools::audit::{LineReader, RawLine};
 use forge_tools::mcp::REFUSED_AT_ONCE;
-use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -202,9 +201,7 @@ fn project(server: &Server, findings: &mut Findings) {
 
 /// Who answers what is asked.
 fn questions(global: &Global, ambient: &Ambient, findings: &mut Findings) {
-    let dir = gather::project_silently(global, ambient, WithoutFile::DefaultZones)
-        .map(|project| project.dir().to_owned())
-        .ok();
+    let dir = gather::project_dir(global, ambient).ok();
     let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {
         "somebody watches the queue now"
     } else {
