@@ -11,7 +11,7 @@ use crate::error::{Error, Reason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
-use crate::resolve::{Place, Spot, names_below};
+use crate::resolve::{Place, Spot, check_size, names_below};
 use crate::walk::{Found, Last, Nested};
 
 /// Files below some mounts, and nothing else.
@@ -258,6 +258,38 @@ impl FileSandbox {
         let spot = now(self.locate_for_change(path, Last::Follow, Verb::Write))?;
         self.check_suffix(path, &spot)?;
         self.check_writable_object(path, &spot)
+    }
+
+    /// Whether a file of `bytes` bytes would not be too large at a place, with the refusal that
+    /// writing would give. Whether the place can be written is not looked at.
+    ///
+    /// ```
+    /// # use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
+    /// let small = Mount::memory(SandboxPath::parse("/small")?, Mode::ReadWrite)
+    ///     .with_limits(Limits::new().max_file_bytes(10));
+    /// let files = FileSandbox::new(vec![small])?;
+    /// let path = files.path("/small/a")?;
+    /// assert!(files.check_file_size(&path, 10).is_ok());
+    /// assert!(files.check_file_size(&path, 11).is_err());
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `TOO_LARGE`.
+    pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Error> {
+        let too_small = |mount: &Mount| {
+            mount
+                .limits()
+                .file_byte_limit()
+                .is_some_and(|limit| bytes > limit)
+        };
+        if !self.table.mounts.iter().any(too_small) {
+            return Ok(());
+        }
+        match now(self.locate_for_change(path, Last::Follow, Verb::Write)) {
+            Ok(spot) => check_size(path, spot.mount, Verb::Write, bytes),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Whether deleting would be allowed, with the refusal that deleting would give. Whether the

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::call::Caller;
 use crate::change::Change;
+use crate::escape::{escape_controls, escape_exactly};
 use crate::gate::Reason;
 use crate::tool::BoxFuture;
 
@@ -70,6 +71,11 @@ impl ApprovalRequest {
             .then(|| format!("the question is too long to be shown whole ({bytes} bytes)"))
     }
 
+    /// Whether every file that it is about is as it would be afterwards already.
+    pub fn changes_nothing(&self) -> bool {
+        !self.changes.is_empty() && self.changes.iter().all(Change::is_nothing)
+    }
+
     /// What an answer for more than once would agree to: this tool, what it would touch, for whom.
     /// How long is a matter of who asks.
     ///
@@ -85,7 +91,7 @@ impl ApprovalRequest {
     /// );
     /// ```
     pub fn scope(&self) -> String {
-        let touched = escape_controls(&self.intents.join(", "));
+        let touched = escape_exactly(&self.intents.join(", "));
         // What is long is whole above, and twice would be too much to read.
         let touched = match touched.chars().count() {
             0 => String::new(),
@@ -94,10 +100,14 @@ impl ApprovalRequest {
         };
         let worker = match self.caller.worker() {
             "" => String::new(),
-            worker => format!(", for worker {}", escape_controls(worker)),
+            worker => format!(", for worker {}", escape_exactly(worker)),
         };
-        let tool = escape_controls(&self.tool);
-        format!("{tool} with exactly these arguments{touched}{worker}")
+        let tool = escape_exactly(&self.tool);
+        let difference = match self.changes.is_empty() {
+            true => "",
+            false => " and this difference",
+        };
+        format!("{tool} with exactly these arguments{difference}{touched}{worker}")
     }
 
     /// The question to somebody who may answer for the whole run: the [preview](Self::preview), and
@@ -108,11 +118,12 @@ impl ApprovalRequest {
         text
     }
 
-    /// The question as plain text: every value whole, control characters visible.
+    /// The question as plain text: every value whole, what is not seen made visible, and two
+    /// questions never alike (see [`escape_exactly`](crate::escape_exactly)).
     pub fn preview(&self) -> String {
         let mut text = String::new();
         let mut line = |label: &str, value: &str| {
-            text.push_str(&format!("{label:<10}{}\n", escape_controls(value)));
+            text.push_str(&format!("{label:<10}{}\n", escape_exactly(value)));
         };
         line("worker", &self.caller.to_string());
         line("tool", &self.tool);
@@ -141,7 +152,8 @@ impl ApprovalRequest {
             line("asked", &format!("{} ({place})", reason.text));
         }
         for change in &self.changes {
-            for row in change.diff().lines() {
+            // Not `lines`, which takes a carriage return for a part of the line's end.
+            for row in change.diff().split_terminator('\n') {
                 line("", row);
             }
         }
@@ -408,31 +420,6 @@ impl Approver for HostAnswers {
     }
 }
 
-/// `text` with every character that could repaint a terminal or hide in a line
-/// made visible: control characters, bidirectional overrides, zero-width ones.
-/// Newlines and tabs become `\n` and `\t`.
-///
-/// ```
-/// assert_eq!(forge_tools::escape_controls("a\u{1b}[2Jb\n"), "a\\x1b[2Jb\\n");
-/// ```
-pub fn escape_controls(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push_str("\\n"),
-            '\t' => shown.push_str("\\t"),
-            '\r' => shown.push_str("\\r"),
-            c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
-            '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' => shown.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -465,7 +452,7 @@ mod tests {
                   +++ /a
                   @@ -0,0 +1 @@
                   +x\x1b[0m
-        this run  shell with exactly these arguments (run ls\x07, write /a), for worker main
+        this run  shell with exactly these arguments and this difference (run ls\x07, write /a), for worker main
         ");
     }
 }

@@ -1,6 +1,7 @@
 //! What a call would change in a file, and what it did change: the one is shown to a person before
 //! it happens, the other is kept in the record.
 
+use file_sandbox::ContentHash;
 use serde::Serialize;
 
 /// A file as it would be after a call.
@@ -16,6 +17,18 @@ pub struct Change {
     path: String,
     diff: String,
     whole: bool,
+    /// Whether the file is as it would be already.
+    nothing: bool,
+    seen: Vec<(String, Seen)>,
+}
+
+/// A file as it was when somebody was shown what would become of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// There was none.
+    Missing,
+    /// It had these bytes.
+    Bytes(ContentHash),
 }
 
 impl Change {
@@ -36,6 +49,8 @@ impl Change {
             path,
             diff,
             whole: true,
+            nothing: before.is_some_and(|before| before == after),
+            seen: Vec::new(),
         }
     }
 
@@ -47,6 +62,8 @@ impl Change {
             path,
             diff,
             whole: true,
+            nothing: hunks.as_ref().is_empty(),
+            seen: Vec::new(),
         }
     }
 
@@ -58,7 +75,37 @@ impl Change {
             path,
             diff,
             whole: false,
+            nothing: false,
+            seen: Vec::new(),
         }
+    }
+
+    /// The same, of files that looked so.
+    pub(crate) fn of(mut self, path: &str, seen: Seen) -> Self {
+        self.seen.push((path.to_owned(), seen));
+        self
+    }
+
+    /// Whether it reads the same, whatever else the files are by now.
+    pub(crate) fn reads_as(&self, other: &Change) -> bool {
+        let Change {
+            path,
+            diff,
+            whole,
+            nothing,
+            seen: _,
+        } = self;
+        (path, diff, *whole, *nothing) == (&other.path, &other.diff, other.whole, other.nothing)
+    }
+
+    /// The files that were looked at for it.
+    pub(crate) fn seen(&self) -> &[(String, Seen)] {
+        &self.seen
+    }
+
+    /// Whether the file is as it would be already.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.nothing
     }
 
     /// Whether the diff shows all of it.

@@ -6,15 +6,32 @@
 
 use std::path::Path;
 
-use file_sandbox::{EditOptions, FileSandbox, ReadOptions, Replacement, SandboxPath};
+use file_sandbox::{
+    ContentHash, EditOptions, EntryKind, FileSandbox, ReadOptions, Replacement, SandboxPath,
+};
 
 use crate::call::{Code, Failure};
-use crate::change::Change;
+use crate::change::{Change, Seen};
 #[cfg(feature = "process")]
 use crate::processes::Processes;
 
 /// A file above this is not compared: nobody reads such a diff.
 const MAX_PREVIEW_CHARS: u64 = 200_000;
+
+/// A file above this is not hashed to be shown: the person waits for it.
+const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Somebody agreed to something else than this would be by now.
+pub(crate) fn changed_since_shown(path: &SandboxPath) -> Failure {
+    let shown = crate::escape_controls(path.asked());
+    let mut failure = Failure::new(
+        Code::File(file_sandbox::ErrorKind::Stale),
+        format!("'{shown}' changed while a person was asked about it; nothing was done."),
+    )
+    .hint("Look at it again before you repeat the call.");
+    failure.path = Some(path.asked().to_owned());
+    failure
+}
 
 /// What [`Tool::decide`](crate::Tool::decide) may look at.
 ///
@@ -51,14 +68,17 @@ impl View<'_> {
     ) -> Option<Change> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
+        // Before the look: what changes in between is then not what was seen.
+        let seen = Seen::Bytes(files.hash(&path).ok()?);
         let edited = files
             .edit(&path, replacements, options.preview(true))
             .ok()?;
-        Some(if edited.diff_cut {
+        let change = if edited.diff_cut {
             Change::unseen(path.as_str())
         } else {
             Change::of_diff(path.as_str(), edited.diff)
-        })
+        };
+        Some(change.of(path.as_str(), seen))
     }
 
     /// What a write of `after` would make of the file at `path`, for
@@ -67,19 +87,63 @@ impl View<'_> {
     pub fn change(&self, path: &str, after: impl FnOnce(&str) -> Option<String>) -> Option<Change> {
         let files = self.hands.files().ok()?;
         let path = self.hands.path(path).ok()?;
-        let before = match files.exists(&path) {
-            Ok(true) => {
-                let text = files.read(&path, ReadOptions::new().max_chars(MAX_PREVIEW_CHARS));
-                match text.ok().filter(|text| !text.truncated) {
-                    Some(text) => Some(text.content),
-                    None => return Some(Change::unseen(path.as_str())),
-                }
-            }
-            Ok(false) => None,
+        let (before, seen) = match files.exists(&path) {
+            Ok(true) => match self.text(&path) {
+                Some((text, hash)) => (Some(text), Seen::Bytes(hash)),
+                None => return Some(Change::unseen(path.as_str())),
+            },
+            Ok(false) => (None, Seen::Missing),
             Err(_) => return None,
         };
         let after = after(before.as_deref().unwrap_or_default())?;
-        Some(Change::new(path.as_str(), before, after))
+        Some(Change::new(path.as_str(), before, after).of(path.as_str(), seen))
+    }
+
+    /// What becomes of the file at `to` when that at `from` comes in its place; none where no file
+    /// is replaced. Of what is no text, or too long to be compared, sizes and hashes. Blocks.
+    pub(crate) fn replacement(&self, from: &SandboxPath, to: &SandboxPath) -> Option<Change> {
+        let files = self.hands.files().ok()?;
+        let is_file = |path| {
+            files
+                .stat(path)
+                .is_ok_and(|stat| stat.kind == EntryKind::File)
+        };
+        if !is_file(from) || !is_file(to) {
+            return None;
+        }
+        let unseen = || Change::unseen(to.as_str());
+        if let (Some((new, source)), Some((old, target))) = (self.text(from), self.text(to)) {
+            return Some(
+                Change::new(to.as_str(), Some(old), new)
+                    .of(from.as_str(), Seen::Bytes(source))
+                    .of(to.as_str(), Seen::Bytes(target)),
+            );
+        }
+        let told = |path| {
+            let bytes = files.stat(path).ok()?.size;
+            let hash = (bytes <= MAX_HASHED_BYTES).then(|| files.hash(path).ok())??;
+            Some((format!("({bytes} bytes, SHA-256 {hash})"), hash))
+        };
+        let (Some((old, target)), Some((new, source))) = (told(to), told(from)) else {
+            return Some(unseen());
+        };
+        let rows = match old == new {
+            true => String::new(),
+            false => format!("-{old}\n+{new}\n"),
+        };
+        Some(
+            Change::of_diff(to.as_str(), rows)
+                .of(from.as_str(), Seen::Bytes(source))
+                .of(to.as_str(), Seen::Bytes(target)),
+        )
+    }
+
+    /// A text that can be compared whole.
+    fn text(&self, path: &SandboxPath) -> Option<(String, ContentHash)> {
+        let options = ReadOptions::new().max_chars(MAX_PREVIEW_CHARS).hash(true);
+        let text = self.hands.files().ok()?.read(path, options).ok()?;
+        let hash = text.hash.filter(|_| !text.truncated)?;
+        Some((text.content, hash))
     }
 
     /// Checks the size of what a call would write to `path`.
@@ -101,6 +165,25 @@ impl View<'_> {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Checks the size of a file that would be at `path`, for
+    /// [`Tool::check`](crate::Tool::check). Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The mount takes no file of that size.
+    pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Failure> {
+        match self.hands.files.as_ref() {
+            Some(files) => Ok(files.check_file_size(path, bytes)?),
+            None => Ok(()),
+        }
+    }
+
+    /// How large the file at `path` is; none where there is no file, or it cannot be looked at.
+    pub(crate) fn file_size(&self, path: &SandboxPath) -> Option<u64> {
+        let stat = self.hands.files.as_ref()?.stat(path).ok()?;
+        (stat.kind == EntryKind::File).then_some(stat.size)
     }
 
     /// Whether the worker can run commands.
@@ -161,6 +244,8 @@ pub struct Hands {
     /// Set when nobody waits for the call any more.
     pub(crate) cancel: file_sandbox::Cancel,
     pub(crate) progress: Option<crate::progress::Progress>,
+    /// Files as they were when a person was shown what would become of them.
+    pub(crate) seen: Vec<(String, Seen)>,
 }
 
 impl Hands {
@@ -176,6 +261,30 @@ impl Hands {
                 "This worker has no file access. Work from the text you were given.",
             )
         })
+    }
+
+    /// The file at `path` as it was when a person agreed; none where nobody was shown it.
+    pub(crate) fn seen(&self, path: &SandboxPath) -> Option<Seen> {
+        let found = self.seen.iter().find(|(seen, _)| seen == path.as_str());
+        found.map(|(_, seen)| *seen)
+    }
+
+    /// Whether the file at `path` is as it was when a person agreed.
+    ///
+    /// # Errors
+    ///
+    /// It is not; then nothing may be done with it.
+    pub(crate) fn check_seen(&self, path: &SandboxPath) -> Result<(), Failure> {
+        let same = match self.seen(path) {
+            None => true,
+            Some(Seen::Missing) => !self.files()?.exists(path)?,
+            Some(Seen::Bytes(hash)) => self.files()?.hash(path).is_ok_and(|now| now == hash),
+        };
+        if same {
+            Ok(())
+        } else {
+            Err(changed_since_shown(path))
+        }
     }
 
     /// Parses a path of the call, as [`View::path`] does.

@@ -57,6 +57,7 @@ mod call;
 mod change;
 mod command_line;
 mod deadline;
+mod escape;
 #[cfg(feature = "process")]
 mod finished;
 mod gate;
@@ -92,7 +93,6 @@ mod writing;
 
 pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, OrElse,
-    escape_controls,
 };
 pub use audit::{
     Asked, AuditLog, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record,
@@ -102,6 +102,7 @@ pub use builder::{ToolboxBuilder, ToolboxError};
 pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Ran, Reply};
 pub use change::{Artifact, Change, Effect};
 pub use command_line::{CommandLine, LineError, Segment};
+pub use escape::{escape_controls, escape_exactly};
 pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
 pub use hands::{Hands, View};
 pub use output::{Field, FieldKind, Output};

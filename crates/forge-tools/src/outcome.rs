@@ -377,6 +377,20 @@ pub(crate) fn unanswered(spec: &Spec, judgement: &Judgement, why_nobody: &str) -
     .hint("Repeating the call does not help in this run; go on without it.")
 }
 
+/// Somebody agreed, and each time to what was different by then.
+pub(crate) fn keeps_changing(spec: &Spec, judgement: &Judgement) -> Failure {
+    let asked = asked_because(judgement);
+    Failure::new(
+        Code::ApprovalRequired,
+        format!(
+            "{} needs a person's approval ({asked}), and what it would change keeps changing while \
+             a person looks at it. Nothing was done.",
+            spec.name
+        ),
+    )
+    .hint("Repeat the call once nothing else changes the file.")
+}
+
 /// The question stays open; who gave that answer knows how it is closed.
 pub(crate) fn not_yet(spec: &Spec, judgement: &Judgement, why_not: &str) -> Failure {
     let asked = asked_because(judgement);

@@ -60,6 +60,16 @@ pub trait Tool: Send + Sync + 'static {
     /// nobody is asked.
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure>;
 
+    /// What else would be refused in any case. Called only before somebody would be asked, since
+    /// doing it finds out by itself; blocks.
+    ///
+    /// # Errors
+    ///
+    /// The call cannot be done: nobody is asked.
+    fn check(&self, _args: &Arguments, _view: &View<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// What the call would make of files, for the person who is asked. Called only when
     /// somebody is; may read the files that the call would change, and blocks.
     fn preview(&self, _args: &Arguments, _view: &View<'_>) -> Vec<Change> {

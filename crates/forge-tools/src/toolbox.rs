@@ -8,18 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::Cancel;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::audit::{DecisionRecord, Recorder};
 use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
+use crate::change::{Change, Seen};
 use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::outcome::{
-    OpenCall, READ_OUTPUT, Trail, blocked, denied, not_in_time, not_yet, placeholder_in_command,
-    placeholder_unknown, unanswered,
+    OpenCall, READ_OUTPUT, Trail, blocked, denied, keeps_changing, not_in_time, not_yet,
+    placeholder_in_command, placeholder_unknown, unanswered,
 };
 use crate::params::{Arguments, nearest};
 use crate::redact::Redactor;
@@ -51,8 +53,8 @@ pub(crate) struct Inner {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) redactor: Arc<Redactor>,
-    /// Answers "for this run", by tool, worker and canonical arguments.
-    pub(crate) allowed_for_run: Mutex<HashSet<String>>,
+    /// Answers "for this run".
+    pub(crate) allowed_for_run: Mutex<HashSet<Agreed>>,
     /// One question at a time.
     pub(crate) asking: tokio::sync::Mutex<()>,
     /// How long looking at files, and a call that is neither a command nor a worker, may take.
@@ -60,6 +62,18 @@ pub(crate) struct Inner {
     pub(crate) writing: Writing,
     pub(crate) turn: Turn,
 }
+
+/// What somebody agreed to for the rest of the run.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Agreed {
+    /// A call, by worker, tool and canonical arguments, with all that was shown of it.
+    Shown(String, String),
+    /// The same call where it changes nothing, since what it makes of files is made.
+    Done(String),
+}
+
+/// How often somebody is asked about one call, which is something else each time.
+const MAX_QUESTIONS: usize = 3;
 
 /// A call as it was understood.
 struct Wanted {
@@ -111,6 +125,21 @@ const MAX_COMMANDS: usize = 128;
 const QUEUE: Duration = Duration::from_secs(60);
 
 static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
+
+/// All that is shown of a call beside its arguments, which have more than one spelling; and of its
+/// changes also what is behind placeholders.
+fn digest(request: &ApprovalRequest, changes: &[Change]) -> String {
+    let mut shown = ApprovalRequest {
+        arguments: serde_json::Value::Null,
+        ..request.clone()
+    };
+    shown.changes = changes.to_vec();
+    crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
+}
+
+fn seen(changes: &[Change]) -> Vec<(String, Seen)> {
+    changes.iter().flat_map(Change::seen).cloned().collect()
+}
 
 /// Tells work that goes on by itself that nobody waits for it any more.
 struct CancelOnDrop(Cancel);
@@ -255,12 +284,17 @@ impl Toolbox {
         }
 
         let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        self.decide(&wanted, &**approver, trail).await?;
+        let seen = self.decide(&wanted, &**approver, trail).await?;
         open.decided()?;
-        self.run(wanted, call).await
+        self.run(wanted, seen, call).await
     }
 
-    async fn run(&self, wanted: Wanted, call: &Call) -> Result<Reply, Failure> {
+    async fn run(
+        &self,
+        wanted: Wanted,
+        seen: Vec<(String, Seen)>,
+        call: &Call,
+    ) -> Result<Reply, Failure> {
         let tool = self.inner.tool(wanted.index);
         // A command has a limit of its own, and a worker those of its run.
         let limit = match wanted.intents.iter().any(|intent| match intent {
@@ -285,6 +319,7 @@ impl Toolbox {
             hands.reads_outputs = self.inner.offers(READ_OUTPUT);
             hands.redactor = Arc::clone(&self.inner.redactor);
             hands.cancel = stop.0.clone();
+            hands.seen = seen;
             hands.writing = self.inner.writing.hold(&wanted.intents).await;
             tool.run(Arc::unwrap_or_clone(wanted.args), hands).await
         };
@@ -334,12 +369,13 @@ impl Toolbox {
         })
     }
 
+    /// The files as a person has seen them, where one was asked.
     async fn decide(
         &self,
         wanted: &Wanted,
         approver: &dyn Approver,
         trail: &mut Trail,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<(String, Seen)>, Failure> {
         let spec = self.inner.tool(wanted.index).spec();
         let confined = self.confined();
         let judgement = self.inner.gate.judge(&Request {
@@ -360,7 +396,7 @@ impl Toolbox {
         match judgement.verdict {
             // Nothing to be decided: doing it checks the capability by itself, in the
             // same step as the opening.
-            Verdict::Allow => Ok(()),
+            Verdict::Allow => Ok(Vec::new()),
             // Able first, then blocked, then asked: nobody is asked about what cannot
             // be done (F002-07, F002-08).
             Verdict::Block => {
@@ -375,10 +411,14 @@ impl Toolbox {
     }
 
     async fn check_capability(&self, wanted: &Wanted) -> Result<(), Failure> {
-        let intents = Arc::clone(&wanted.intents);
-        self.look(move |inner| inner.check_capability(&intents))
-            .await
-            .flatten()
+        let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
+        let index = wanted.index;
+        self.look(move |inner| {
+            inner.check_capability(&intents)?;
+            inner.tool(index).check(&args, &inner.view())
+        })
+        .await
+        .flatten()
     }
 
     async fn ask(
@@ -387,7 +427,7 @@ impl Toolbox {
         judgement: Judgement,
         approver: &dyn Approver,
         trail: &mut Trail,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<(String, Seen)>, Failure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
             "{}\n{}\n{}{}",
@@ -401,16 +441,82 @@ impl Toolbox {
                 .unwrap_or_default()
         );
         let _turn = self.inner.asking.lock().await;
-        if self.lock_allowed().contains(&key) {
+        let mut changes = self.preview(wanted).await?;
+        for _ in 0..MAX_QUESTIONS {
+            let request = self.question(wanted, &judgement, &changes, trail);
+            let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
+            if self.is_allowed(&shown)
+                || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
+            {
+                trail.decision.answer = Some("allowed");
+                trail.decision.by = Some("allowed for this run".to_owned());
+                return Ok(seen(&changes));
+            }
+            let answer = match request.not_whole().filter(|_| approver.shows()) {
+                Some(reason) => Answer::Unanswered { reason },
+                None => approver.ask(&request).await,
+            };
+            let (by, for_run) = match answer {
+                Answer::AllowOnce { by } => (by, false),
+                Answer::AllowForRun { by } => (by, true),
+                Answer::Deny { by, reason } => {
+                    trail.decision.answer = Some("denied");
+                    let failure = denied(spec, &by, reason);
+                    trail.decision.by = Some(by);
+                    return Err(failure);
+                }
+                Answer::Unanswered { reason } => {
+                    trail.decision.answer = Some("unanswered");
+                    trail.decision.by = Some(reason.clone());
+                    return Err(unanswered(spec, &judgement, &reason));
+                }
+                Answer::Later { reason, hint } => {
+                    trail.decision.answer = Some("unanswered");
+                    trail.decision.by = Some(reason.clone());
+                    return Err(not_yet(spec, &judgement, &reason).hint(hint));
+                }
+            };
+            // Whoever is not shown what it would change has agreed to whatever it is.
+            if approver.shows() {
+                let before = std::mem::replace(&mut changes, self.preview(wanted).await?);
+                let same = before.len() == changes.len()
+                    && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
+                if !same {
+                    continue;
+                }
+            }
+            if for_run {
+                let mut allowed = self.lock_allowed();
+                allowed.insert(shown);
+                allowed.insert(Agreed::Done(key));
+            }
             trail.decision.answer = Some("allowed");
-            trail.decision.by = Some("allowed for this run".to_owned());
-            return Ok(());
+            trail.decision.by = Some(by);
+            return Ok(match approver.shows() {
+                true => seen(&changes),
+                false => Vec::new(),
+            });
         }
+        trail.decision.answer = Some("unanswered");
+        trail.decision.by = Some("what it would change kept changing".to_owned());
+        Err(keeps_changing(spec, &judgement))
+    }
+
+    async fn preview(&self, wanted: &Wanted) -> Result<Vec<Change>, Failure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
-        let changes = self
-            .look(move |inner| inner.tool(index).preview(&args, &inner.view()))
-            .await?;
-        let request = ApprovalRequest {
+        self.look(move |inner| inner.tool(index).preview(&args, &inner.view()))
+            .await
+    }
+
+    fn question(
+        &self,
+        wanted: &Wanted,
+        judgement: &Judgement,
+        changes: &[Change],
+        trail: &Trail,
+    ) -> ApprovalRequest {
+        let spec = self.inner.tool(wanted.index).spec();
+        ApprovalRequest {
             caller: self.inner.hands.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
@@ -421,51 +527,22 @@ impl Toolbox {
                 .map(|intent| self.inner.redactor.redact(intent).into_owned())
                 .collect(),
             changes: changes
-                .into_iter()
-                .map(|change| change.redacted(&self.inner.redactor))
+                .iter()
+                .map(|change| change.clone().redacted(&self.inner.redactor))
                 .collect(),
             runner: self.runner(spec),
             network: self.network(spec),
             reasons: judgement.reasons.clone(),
             confined: self.confined(),
             only_a_person: judgement.only_a_person,
-        };
-        let answer = match request.not_whole().filter(|_| approver.shows()) {
-            Some(reason) => Answer::Unanswered { reason },
-            None => approver.ask(&request).await,
-        };
-        match answer {
-            Answer::AllowOnce { by } => {
-                trail.decision.answer = Some("allowed");
-                trail.decision.by = Some(by);
-                Ok(())
-            }
-            Answer::AllowForRun { by } => {
-                self.lock_allowed().insert(key);
-                trail.decision.answer = Some("allowed");
-                trail.decision.by = Some(by);
-                Ok(())
-            }
-            Answer::Deny { by, reason } => {
-                trail.decision.answer = Some("denied");
-                let failure = denied(spec, &by, reason);
-                trail.decision.by = Some(by);
-                Err(failure)
-            }
-            Answer::Unanswered { reason } => {
-                trail.decision.answer = Some("unanswered");
-                trail.decision.by = Some(reason.clone());
-                Err(unanswered(spec, &judgement, &reason))
-            }
-            Answer::Later { reason, hint } => {
-                trail.decision.answer = Some("unanswered");
-                trail.decision.by = Some(reason.clone());
-                Err(not_yet(spec, &judgement, &reason).hint(hint))
-            }
         }
     }
 
-    fn lock_allowed(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+    fn is_allowed(&self, agreed: &Agreed) -> bool {
+        self.lock_allowed().contains(agreed)
+    }
+
+    fn lock_allowed(&self) -> std::sync::MutexGuard<'_, HashSet<Agreed>> {
         self.inner
             .allowed_for_run
             .lock()

@@ -6,17 +6,8 @@ use std::path::Path;
 
 /// One line, in which everything is seen.
 pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in forge_tools::escape_controls(text).chars() {
-        match c {
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{206a}'..='\u{206f}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c => shown.push(c),
-        }
-    }
     // The older form of workflow commands counts anywhere in a line.
-    shown.replace("##[", "#\\x23[")
+    forge_tools::escape_controls(text).replace("##[", "#\\x23[")
 }
 
 /// The same for a name of the file system, which need not be text.
@@ -40,7 +31,10 @@ mod tests {
 
     #[test]
     fn nothing_is_hidden() {
-        assert_eq!(visible("a\u{1b}[2J\n\u{ad}é"), "a\\x1b[2J\\n\\u{ad}é");
+        assert_eq!(
+            visible("a\u{1b}[2J\n\u{ad}é\u{2800}\u{fe0f}"),
+            "a\\x1b[2J\\n\\u{ad}é\\u{2800}\\u{fe0f}"
+        );
         assert_eq!(visible("a ##[error]b # c"), "a #\\x23[error]b # c");
         assert_eq!(visible_lines("a\n\tb\r\u{7}"), "a\n\tb\\r\\x07");
     }

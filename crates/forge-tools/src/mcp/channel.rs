@@ -128,13 +128,19 @@ impl Channel {
     }
 
     async fn answer(&self, request: &ApprovalRequest) -> Answer {
-        let key = fingerprint(&json!([
+        let call = json!([
             self.policy,
             request.caller.chain(),
             request.tool,
             request.arguments,
-        ]));
-        if !request.only_a_person && self.questions.is_agreed(&key) {
+        ]);
+        let done = fingerprint(&json!([call, "done"]));
+        let key = fingerprint(&json!([call, "shown", request.preview()]));
+        let is_agreed = || {
+            self.questions.is_agreed(&key)
+                || request.changes_nothing() && self.questions.is_agreed(&done)
+        };
+        if !request.only_a_person && is_agreed() {
             return Answer::AllowOnce {
                 by: "a person at the client, for a while".to_owned(),
             };
@@ -147,7 +153,8 @@ impl Channel {
         } = &self.line
             && given.shown == question.shown()
         {
-            return self.take(request, key, given.decision, given.hasty).await;
+            let keys = [key, done];
+            return self.take(request, keys, given.decision, given.hasty).await;
         }
         if self.questions.client_is_hasty() {
             match self.next.ask(request).await {
@@ -184,7 +191,8 @@ impl Channel {
                 match answered {
                     Ok(ClientResult::ElicitResult(answer)) => {
                         let hasty = asked.elapsed() < NO_PERSON;
-                        self.take(request, key, Decision::of(&answer), hasty).await
+                        self.take(request, [key, done], Decision::of(&answer), hasty)
+                            .await
                     }
                     // It took too long, or cannot do what it said.
                     Ok(_) | Err(_) => self.next.ask(request).await,
@@ -196,7 +204,7 @@ impl Channel {
     async fn take(
         &self,
         request: &ApprovalRequest,
-        key: Fingerprint,
+        keys: [Fingerprint; 2],
         decision: Decision,
         hasty: bool,
     ) -> Answer {
@@ -207,7 +215,9 @@ impl Channel {
                 self.next.ask(request).await
             }
             Decision::AllowRun if !request.only_a_person => {
-                self.questions.agree(key);
+                for key in keys {
+                    self.questions.agree(key);
+                }
                 Answer::AllowOnce {
                     by: format!("{by}, for a while"),
                 }

@@ -61,6 +61,14 @@ impl Tool for AppendFile {
         Ok(vec![Intent::Write(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        let more = args.text("content").unwrap_or_default().len();
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        let there = view.file_size(&path).unwrap_or(0);
+        view.check_file_size(&path, there.saturating_add(more))
+    }
+
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
         let content = args.text("content").unwrap_or_default();
         let path = args.text("path").unwrap_or_default();
@@ -74,6 +82,7 @@ impl Tool for AppendFile {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
+            hands.check_seen(&path)?;
             let written = files.append(&path, content.as_bytes())?;
             let chars = content.chars().count();
             let shown = crate::escape_controls(path.asked());

@@ -2,6 +2,7 @@
 
 use super::relocate;
 use crate::call::{Failure, Reply};
+use crate::change::Change;
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::params::Arguments;
@@ -36,6 +37,15 @@ impl Tool for CopyFile {
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let (from, to) = relocate::places(args, view)?;
         Ok(vec![Intent::Read(from), Intent::Write(to)])
+    }
+
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        let (from, to) = relocate::places(args, view)?;
+        view.check_file_size(&to, view.file_size(&from).unwrap_or(0))
+    }
+
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        relocate::preview(args, view)
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

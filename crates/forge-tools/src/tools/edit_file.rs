@@ -1,6 +1,6 @@
 //! `edit_file`: replaces a text in a file, and leaves every other byte alone.
 
-use file_sandbox::{EditOptions, Replacement};
+use file_sandbox::{ContentHash, EditOptions, Replacement};
 use serde_json::json;
 
 use crate::call::{Code, Failure, Reply};
@@ -77,12 +77,12 @@ fn replacement(args: &Arguments) -> Replacement {
     }
 }
 
-fn options(args: &Arguments) -> Result<EditOptions, Failure> {
+fn options(args: &Arguments, if_match: Option<ContentHash>) -> EditOptions {
     let options = EditOptions::new().fuzzy(args.flag("fuzzy").unwrap_or(false));
-    Ok(match super::if_match(args)? {
+    match if_match {
         Some(hash) => options.if_match(hash),
         None => options,
-    })
+    }
 }
 
 impl Tool for EditFile {
@@ -111,11 +111,18 @@ impl Tool for EditFile {
         Ok(vec![Intent::Write(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        // The file has at least what comes into it.
+        let bytes = args.text("new_text").unwrap_or_default().len();
+        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
         view.edit(
             args.text("path").unwrap_or_default(),
             &[replacement(args)],
-            options(args).unwrap_or_default(),
+            options(args, super::if_match(args).unwrap_or_default()),
         )
         .into_iter()
         .collect()
@@ -125,7 +132,8 @@ impl Tool for EditFile {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
-            let edited = files.edit(&path, &[replacement(&args)], options(&args)?)?;
+            let if_match = super::must_match(&args, &hands, &path)?;
+            let edited = files.edit(&path, &[replacement(&args)], options(&args, if_match))?;
             let shown = crate::escape_controls(path.asked());
             let times = match edited.replaced {
                 1 => String::new(),

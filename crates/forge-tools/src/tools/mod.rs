@@ -36,9 +36,11 @@ pub use search_files::{SearchFiles, search_files};
 pub use shell::{Shell, shell};
 pub use write_file::{WriteFile, write_file};
 
-use file_sandbox::{ContentHash, ErrorKind};
+use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
 
 use crate::call::{Code, Failure};
+use crate::change::Seen;
+use crate::hands::Hands;
 use crate::params::Arguments;
 use crate::tool::Tool;
 
@@ -108,6 +110,24 @@ fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Fail
 }
 
 /// The hash that a file must have for the call to go ahead.
+/// The hash that a file must have for the call to go ahead: what the call says, and what the
+/// person saw who agreed to it.
+fn must_match(
+    args: &Arguments,
+    hands: &Hands,
+    path: &SandboxPath,
+) -> Result<Option<ContentHash>, Failure> {
+    match (if_match(args)?, hands.seen(path)) {
+        (None, Some(Seen::Bytes(seen))) => Ok(Some(seen)),
+        (Some(said), Some(Seen::Bytes(seen))) if said != seen => {
+            hands.check_seen(path)?;
+            Ok(Some(said))
+        }
+        (said, Some(Seen::Bytes(_) | Seen::Missing) | None) => Ok(said),
+    }
+}
+
+/// The hash that the call says a file must have.
 fn if_match(args: &Arguments) -> Result<Option<ContentHash>, Failure> {
     let Some(text) = args.text("if_match") else {
         return Ok(None);

@@ -2,7 +2,7 @@
 
 use super::relocate;
 use crate::call::{Failure, Reply};
-use crate::change::Artifact;
+use crate::change::{Artifact, Change};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::params::Arguments;
@@ -37,6 +37,10 @@ impl Tool for MoveFile {
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let (from, to) = relocate::places(args, view)?;
         Ok(vec![Intent::Delete(from), Intent::Write(to)])
+    }
+
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        relocate::preview(args, view)
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

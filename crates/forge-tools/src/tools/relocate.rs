@@ -4,7 +4,7 @@ use file_sandbox::{ErrorKind, MoveOptions, Moved, SandboxPath};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
-use crate::change::Artifact;
+use crate::change::{Artifact, Change};
 use crate::hands::{Hands, View};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
@@ -42,6 +42,16 @@ pub(super) fn places(
     Ok((from, to))
 }
 
+/// What becomes of the file that is replaced.
+pub(super) fn preview(args: &Arguments, view: &View<'_>) -> Vec<Change> {
+    match places(args, view) {
+        Ok((from, to)) if args.flag("overwrite") == Some(true) => {
+            view.replacement(&from, &to).into_iter().collect()
+        }
+        Ok(_) | Err(_) => Vec::new(),
+    }
+}
+
 /// Does it with `work`, and says so with `verb`. The place it came from is given back as well.
 pub(super) fn run(
     args: &Arguments,
@@ -58,6 +68,8 @@ pub(super) fn run(
     let from = hands.path(args.text("from").unwrap_or_default())?;
     let to = hands.path(args.text("to").unwrap_or_default())?;
     let overwrite = args.flag("overwrite").unwrap_or(false);
+    hands.check_seen(&from)?;
+    hands.check_seen(&to)?;
     let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))
         .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
     let bytes = files.stat(&moved.path).map_or(0, |stat| stat.size);

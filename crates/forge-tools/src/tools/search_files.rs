@@ -89,7 +89,7 @@ fn text(found: &Matches, notes: &[String]) -> String {
             format!(
                 "{path}:{}: {}{clipped}",
                 hit.line,
-                crate::escape_controls(&hit.text)
+                crate::escape::escape_line(&hit.text)
             )
         })
         .collect();
@@ -168,7 +168,7 @@ impl Tool for SearchFiles {
                     json!({
                         "path": hit.path.as_str(),
                         "line": hit.line,
-                        "text": crate::escape_controls(&hit.text),
+                        "text": crate::escape::escape_line(&hit.text),
                         "clipped": hit.clipped,
                     })
                 })

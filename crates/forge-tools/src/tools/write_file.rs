@@ -4,9 +4,9 @@ use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::change::{Artifact, Change, Seen};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{Hands, View, changed_since_shown};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -62,6 +62,12 @@ impl Tool for WriteFile {
         Ok(vec![Intent::Write(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        let bytes = args.text("content").unwrap_or_default().len();
+        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
         let content = args.text("content").unwrap_or_default();
         let path = args.text("path").unwrap_or_default();
@@ -77,12 +83,21 @@ impl Tool for WriteFile {
             let content = args.text("content").unwrap_or_default();
             let mut options =
                 WriteOptions::new().create_new(args.flag("create_new").unwrap_or(false));
-            if let Some(hash) = super::if_match(&args)? {
+            if let Some(hash) = super::must_match(&args, &hands, &path)? {
                 options = options.if_match(hash);
             }
-            let written = files
-                .write(&path, content, options)
-                .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
+            let is_new = hands.seen(&path) == Some(Seen::Missing);
+            if is_new {
+                hands.check_seen(&path)?;
+                options = options.create_new(true);
+            }
+            let written = files.write(&path, content, options).map_err(|error| {
+                if is_new && error.kind() == ErrorKind::Exists {
+                    changed_since_shown(&path)
+                } else {
+                    super::with_hint(error, ErrorKind::Exists, THERE)
+                }
+            })?;
             let hash = ContentHash::of(content.as_bytes()).to_string();
             let shown = crate::escape_controls(path.asked());
             let text = format!("Written {} characters to {shown}", written.chars);

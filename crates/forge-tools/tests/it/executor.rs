@@ -1,6 +1,7 @@
 //! The one road that every call walks, as a table: what each step refuses, in which
 //! order, and what is kept of it.
 
+use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{Answer, Approver as _, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
 use serde_json::json;
 
@@ -340,16 +341,23 @@ fn what_cannot_be_shown_whole_is_not_agreed_to() {
         ("/out/a.md", "b", false, None, 1),
         ("/out/picture.md", "b", false, Some("APPROVAL_REQUIRED"), 0),
         (
-            "/out/a.md",
+            "/free/a.md",
             long.as_str(),
             false,
             Some("APPROVAL_REQUIRED"),
             0,
         ),
+        // Nor would the mount take it, which is said first.
+        ("/out/a.md", long.as_str(), false, Some("TOO_LARGE"), 0),
         ("/out/picture.md", "b", true, None, 0),
     ] {
         let counting = Counting::new(yes_once());
-        let builder = world.builder().gate(Always(Verdict::Ask));
+        let mut builder = world.builder().gate(Always(Verdict::Ask));
+        if path.starts_with("/free/") {
+            let root = SandboxPath::parse("/free").unwrap();
+            let mount = Mount::memory(root, Mode::ReadWrite);
+            builder = builder.files(FileSandbox::new(vec![mount]).unwrap());
+        }
         let toolbox = if beforehand {
             builder.approver(AssumeYes::confined())
         } else {

@@ -1,6 +1,7 @@
 //! Behaviour from outside: calls in, results and records out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod agreed;
 mod audit;
 // Commands are confined on Linux only, so far.
 mod arbitrary;

@@ -180,7 +180,7 @@ impl Drop for Waiting<'_> {
 }
 
 fn question(request: &ApprovalRequest, text: String) -> Question {
-    let digest = digest(&text);
+    let digest = call_digest(request, &text);
     let at_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| {
@@ -193,7 +193,11 @@ fn question(request: &ApprovalRequest, text: String) -> Question {
     }
     Question {
         // Sorts by time; cannot be guessed; names exactly this text.
-        id: format!("{at_ms:011x}-{:016x}-{}", random(), short_digest(&digest)),
+        id: format!(
+            "{at_ms:011x}-{:016x}-{}",
+            random(),
+            short_digest(&text_digest(&text))
+        ),
         digest,
         at_ms,
         worker: request.caller.to_string(),
@@ -222,7 +226,7 @@ fn too_many() -> Answer {
 
 /// Whether `text` is what `id` names.
 pub(crate) fn is_text_of(id: &str, text: &str) -> bool {
-    id.rsplit('-').next() == Some(short_digest(&digest(text)))
+    id.rsplit('-').next() == Some(short_digest(&text_digest(text)))
 }
 
 /// Whether it has the form of an ID, whole.
@@ -232,8 +236,18 @@ pub(crate) fn is_id(text: &str) -> bool {
     parts.iter().map(|part| part.len()).eq([11, 16, 16]) && parts.iter().all(hex)
 }
 
-fn digest(text: &str) -> String {
+/// Of the text that a person agrees to, which whoever shows it can check.
+fn text_digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// Of the call with the text that was shown of it: an answer is for both or for nothing.
+fn call_digest(request: &ApprovalRequest, text: &str) -> String {
+    let (caller, arguments) = (request.caller.chain(), &request.arguments);
+    let mut call = serde_json::json!([caller, request.tool, arguments, text]);
+    // The order in which arguments were written means nothing.
+    call.sort_all_objects();
+    hex(&Sha256::digest(call.to_string().as_bytes()))
 }
 
 fn short_digest(digest: &str) -> &str {

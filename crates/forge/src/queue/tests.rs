@@ -233,6 +233,53 @@ async fn a_kept_answer_holds_once_and_for_exactly_that_call() {
     assert!(!queue.ask(&request("/a")).await.allows());
 }
 
+/// Of calls that read alike, and of calls that are the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_is_for_one_call_whatever_its_text_looks_like() {
+    let command = |command: &str| {
+        let mut request = request("/a");
+        request.arguments = json!({"command": command});
+        request.intents = vec![format!("run {command}")];
+        request
+    };
+    let typed = |value| {
+        let mut request = request("/a");
+        request.arguments = json!({"count": value, "path": "/a"});
+        request
+    };
+    let mut reordered = typed(json!(5));
+    reordered.arguments = json!({"path": "/a", "count": 5});
+    let rows = [
+        (
+            command("sh -c 'echo a #\\nrm b'"),
+            command("sh -c 'echo a #\nrm b'"),
+            false,
+        ),
+        (command("echo a\\u{ad}"), command("echo a\u{ad}"), false),
+        (typed(json!(5)), typed(json!("5")), false),
+        (typed(json!(5)), typed(json!(5)), true),
+    ];
+    for (agreed, other, same) in rows {
+        let world = World::new();
+        let queue = world.queue(Absent::Keep);
+        assert!(!queue.ask(&agreed).await.allows());
+        let found = world.open(1).await.remove(0);
+        client::answer(&found, &saying(&found, Said::AllowOnce))
+            .await
+            .unwrap();
+        assert_eq!(
+            queue.ask(&other).await.allows(),
+            same,
+            "{:?}",
+            other.arguments
+        );
+    }
+    assert_eq!(
+        call_digest(&reordered, "text"),
+        call_digest(&typed(json!(5)), "text")
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_too_late_is_told_so() {
     let world = World::new();

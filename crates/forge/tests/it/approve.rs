@@ -75,7 +75,7 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
         "path = /out/a.md",
         r"content = hello\n",
         "+hello",
-        "this run  write_file with exactly these arguments (write /out/a.md)",
+        "this run  write_file with exactly these arguments and this difference (write /out/a.md)",
         "write /out/a.md",
     ] {
         assert!(text.contains(part), "no {part:?}:\n{text}");
@@ -102,6 +102,38 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
         .map(|run| std::fs::read_to_string(run.unwrap().path().join("audit.jsonl")).unwrap())
         .collect();
     assert!(audit.contains("forge approve (uid "), "{audit}");
+}
+
+/// Whoever answers need not trust what whoever asks was told to trust, nor be able to load it.
+#[test]
+fn a_request_is_answered_in_a_project_that_does_not_load() {
+    for broken in [
+        "sandbox: { mode: direct, zones: { out: { path: ../out } } }\n",
+        "nonsense: {",
+    ] {
+        let world = asking();
+        let call = world.begin(&["--approver", "queue"]);
+        let request = world.pending();
+        world.write(FILE, broken);
+        world.forge(&["tools", "list"]).code(2);
+        let id = request["id"].as_str().unwrap();
+        let sub = world.project().join("sub/dir");
+        std::fs::create_dir_all(&sub).unwrap();
+        let from = sub.to_str().unwrap();
+        let listed = world.forge(&["-C", from, "approve"]);
+        assert!(
+            listed.stdout.contains(id),
+            "{}{}",
+            listed.stdout,
+            listed.stderr
+        );
+        world
+            .forge(&["-C", from, "approve", id, "--allow"])
+            .code(0)
+            .says(&["answered: allow_once"]);
+        end(call).code(0);
+        assert!(world.written());
+    }
 }
 
 #[test]
@@ -385,7 +417,7 @@ fn on_a_terminal_a_long_request_is_paged_and_answered_at_its_end_only() {
         let (ended, shown) = screen.end();
         check_screen(&shown);
         // What a yes for the whole run would be for, as far as it stands in the first row.
-        let scope = "this run  write_file with exactly these arguments (write";
+        let scope = "this run  write_file with exactly these arguments and";
         assert!(shown.contains(scope), "{shown}");
         assert_eq!(
             (ended, world.written()),

@@ -89,7 +89,7 @@ fn the_question_shows_everything_and_its_answer_counts_once() {
                   +hello\x1b[2J
 
         allow_once  this call, as it is shown
-        allow_run   also every further write_file with exactly these arguments (write /out/a.md), until this server ends, for 30 minutes at most
+        allow_run   also every further write_file with exactly these arguments and this difference (write /out/a.md), until this server ends, for 30 minutes at most
         deny        not at all
         "#);
         insta::assert_snapshot!(asked, @r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"mode":"form","message":null,"requestedSchema":{"type":"object","properties":{"decision":{"type":"string","enum":["allow_once","allow_run","deny"],"default":"deny"}},"required":["decision"]}}}},"requestState":null}}"#);
@@ -292,6 +292,12 @@ fn for_this_run_means_the_same_call_for_half_an_hour() {
 
             let more = client.ask(&request).await;
             assert_eq!(more["result"]["isError"], false, "{more}");
+            // What was shown is not what it would be now.
+            let host = world.host.path().join("out/a.md");
+            std::fs::write(&host, "of a person").unwrap();
+            let changed = client.ask(&request).await;
+            assert!(is_question(&changed), "{changed}");
+            std::fs::write(&host, "x").unwrap();
             // The same for a client that cannot be asked: it is the person's word.
             let more = client.ask(&modern(write(3, "x"))).await;
             assert_eq!(more["result"]["isError"], false, "{more}");

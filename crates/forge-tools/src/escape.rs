@@ -1,0 +1,158 @@
+//! Texts of models, files and other programs on their way to a person: whatever could repaint a
+//! terminal or is not seen at all is shown as an escape. One table for every surface.
+
+/// What is not seen, or looks like something else. Unicode 16.0: the general categories Cf, Zl, Zp
+/// and, of Zs, all but the space itself (`extracted/DerivedGeneralCategory.txt`), the property
+/// Default_Ignorable_Code_Point (`DerivedCoreProperties.txt`), and the braille pattern that is
+/// blank. In order.
+static HIDDEN: &[(char, char)] = &[
+    ('\u{a0}', '\u{a0}'),
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{1680}', '\u{1680}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{2000}', '\u{200f}'),
+    ('\u{2028}', '\u{202f}'),
+    ('\u{205f}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3000}', '\u{3000}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+fn is_hidden(c: char) -> bool {
+    let after = HIDDEN.partition_point(|(first, _)| *first <= c);
+    after > 0 && c <= HIDDEN[after - 1].1
+}
+
+/// `text` in one line, with every character that could repaint a terminal or that is not seen made
+/// visible: control characters, bidirectional overrides, zero-width ones, fillers, tags, and spaces
+/// that are not the space. Newlines and tabs become `\n` and `\t`. What was escaped stays as it is,
+/// so this does not tell a newline from a `\n` that was there; [`escape_exactly`] does.
+///
+/// ```
+/// assert_eq!(forge_tools::escape_controls("a\u{1b}[2Jb\n\u{ad}"), "a\\x1b[2Jb\\n\\u{ad}");
+/// ```
+pub fn escape_controls(text: &str) -> String {
+    escape(text, false, is_hidden)
+}
+
+/// The same for what somebody agrees to: two texts never read alike, since a backslash that is in
+/// the text is shown as two.
+///
+/// ```
+/// assert_eq!(forge_tools::escape_exactly("a\n"), "a\\n");
+/// assert_eq!(forge_tools::escape_exactly("a\\n"), "a\\\\n");
+/// ```
+pub fn escape_exactly(text: &str) -> String {
+    escape(text, true, is_hidden)
+}
+
+/// A line of a file for a model, which may write it back: what ordinary text holds (the selector
+/// behind an emoji, a space that does not break) stays.
+pub(crate) fn escape_line(text: &str) -> String {
+    escape(text, false, |c| match c {
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' => false,
+        '\u{3000}' | '\u{fe00}'..='\u{fe0f}' => false,
+        c => is_hidden(c),
+    })
+}
+
+fn escape(text: &str, exactly: bool, hidden: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            '\t' => shown.push_str("\\t"),
+            '\r' => shown.push_str("\\r"),
+            '\\' if exactly => shown.push_str("\\\\"),
+            ' '..='~' => shown.push(c),
+            c if c.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if hidden(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The text that an exact escape stands for.
+    fn read_back(shown: &str) -> String {
+        let (mut text, mut rest) = (String::new(), shown.chars());
+        let code = |digits: &str| char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap();
+        while let Some(c) = rest.next() {
+            if c != '\\' {
+                text.push(c);
+                continue;
+            }
+            text.push(match rest.next().unwrap() {
+                '\\' => '\\',
+                'n' => '\n',
+                't' => '\t',
+                'r' => '\r',
+                'x' => code(&rest.by_ref().take(2).collect::<String>()),
+                'u' => {
+                    assert_eq!(rest.next(), Some('{'));
+                    code(&rest.by_ref().take_while(|c| *c != '}').collect::<String>())
+                }
+                other => panic!("{other:?} in {shown:?}"),
+            });
+        }
+        text
+    }
+
+    proptest! {
+        #[test]
+        fn an_exact_escape_has_one_reading(text in r"([\\ntrxu{}0a]|\p{Cc}|\p{Cf}|\PC){0,40}") {
+            prop_assert_eq!(read_back(&escape_exactly(&text)), text);
+        }
+
+        /// By tables that are not ours.
+        #[test]
+        fn nothing_that_is_not_seen_stays(
+            text in r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u{2800}\u{a0}]{1,60}"
+        ) {
+            prop_assert!(escape_controls(&text).is_ascii(), "{:?}", escape_controls(&text));
+            prop_assert!(escape_exactly(&text).is_ascii());
+        }
+
+        #[test]
+        fn what_was_escaped_stays_as_it_is(text in r"(\\|\p{Cf}|\PC){0,20}") {
+            let shown = escape_exactly(&text);
+            prop_assert_eq!(escape_controls(&shown), shown);
+        }
+    }
+
+    #[test]
+    fn the_table_is_in_order_and_leaves_letters_alone() {
+        assert!(HIDDEN.is_sorted_by(|a, b| a.1 < b.0));
+        let text = "Grüße, 日本語 العربية 한국어 é ✓ → 👍";
+        assert_eq!(escape_exactly(text), text);
+        assert_eq!(
+            escape_line("⚠\u{fe0f}\u{a0}x\u{202e}"),
+            "⚠\u{fe0f}\u{a0}x\\u{202e}"
+        );
+    }
+}
