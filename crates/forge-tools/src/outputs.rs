@@ -2,8 +2,9 @@
 //! kept for a while behind a handle that nobody can guess.
 //!
 //! What is kept lives in this process's memory, never on a disk, and is what the model would have
-//! been shown (secrets already replaced). One store belongs to one toolbox, so a handle of another
-//! worker, or of another run, opens nothing.
+//! been shown (secrets already replaced). One store belongs to one toolbox, and to the one that takes
+//! its place when a configuration changes, so a handle of another worker, or of another run, opens
+//! nothing.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,12 +44,15 @@ pub struct Cut {
     pub output_id: Option<String>,
 }
 
-/// What is kept for one toolbox.
+/// What is kept for one toolbox, and for those that follow it.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     limit: usize,
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<Shelf>,
 }
+
+/// Shared by a toolbox and the one that takes its place.
+type Shelf = Arc<Mutex<VecDeque<Kept>>>;
 
 #[derive(Debug)]
 struct Kept {
@@ -73,6 +77,17 @@ impl Outputs {
         }
     }
 
+    /// Goes on with what `earlier` keeps: a handle that was given out stays good, and calls that
+    /// still end there keep for both.
+    pub(crate) fn follow(&self, earlier: &Outputs) {
+        let shelf = earlier.shelf();
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = shelf;
+    }
+
+    fn shelf(&self) -> Shelf {
+        Arc::clone(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Most characters of kept text that one reply can hold.
     pub(crate) fn page(&self) -> usize {
         self.limit - NOTE_CHARS
@@ -84,7 +99,8 @@ impl Outputs {
     }
 
     fn get_at(&self, id: &str, now: Instant) -> Option<Arc<str>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = self.shelf();
+        let mut kept = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         drop_old(&mut kept, now);
         kept.iter()
             .find(|kept| kept.id == id)
@@ -97,7 +113,8 @@ impl Outputs {
             return None;
         }
         let id = random_id()?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = self.shelf();
+        let mut kept = shelf.lock().unwrap_or_else(PoisonError::into_inner);
         drop_old(&mut kept, now);
         let mut bytes: usize = kept.iter().map(|kept| kept.text.len()).sum();
         while bytes + text.len() > MAX_KEPT_BYTES || kept.len() >= MAX_KEPT {
@@ -344,7 +361,7 @@ mod tests {
         for _ in 0..2 * MAX_KEPT {
             store.keep("x", now).unwrap();
         }
-        assert_eq!(store.kept.lock().unwrap().len(), MAX_KEPT);
+        assert_eq!(store.shelf().lock().unwrap().len(), MAX_KEPT);
     }
 
     proptest! {

@@ -201,6 +201,11 @@ impl Toolbox {
         ToolboxBuilder::default()
     }
 
+    /// Takes the place of `earlier`: the handles of long results that it gave out stay good.
+    pub(crate) fn follow(&self, earlier: &Toolbox) {
+        (self.inner.hands.outputs).follow(&earlier.inner.hands.outputs);
+    }
+
     /// What the worker may call, in a fixed order (files first, then commands, then
     /// workers; each group by name as built).
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {

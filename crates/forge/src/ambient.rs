@@ -3,10 +3,11 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use etcetera::BaseStrategy as _;
 use forge_tools::Redactor;
+use sandbox_config::OutOfReach;
 
 use crate::queue::Place;
 
@@ -29,6 +30,10 @@ pub(crate) struct Ambient {
     pub(crate) terminal: bool,
     /// Whether any of our three streams is a terminal.
     pub(crate) any_terminal: bool,
+    /// What os-sandbox keeps between runs, and the variables that say where.
+    sandbox_keeps: Vec<(PathBuf, &'static str)>,
+    /// The last one made, and the texts that it was made for.
+    redactor: Mutex<Option<(Vec<String>, Arc<Redactor>)>>,
 }
 
 impl Ambient {
@@ -74,6 +79,13 @@ impl Ambient {
                 || std::io::stdout().is_terminal()
                 || std::io::stderr().is_terminal(),
             terminal: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            sandbox_keeps: dirs.as_ref().map_or_else(Vec::new, |dirs| {
+                let cache = (dirs.cache_dir(), "XDG_CACHE_HOME");
+                let state = dirs.state_dir().map(|state| (state, "XDG_STATE_HOME"));
+                let below = |(dir, name): (PathBuf, _)| (dir.join("os-sandbox"), name);
+                [cache].into_iter().chain(state).map(below).collect()
+            }),
+            redactor: Mutex::default(),
             env,
         }
     }
@@ -91,18 +103,72 @@ impl Ambient {
         Place::of(project, self.runtime.as_deref(), self.state.as_deref())
     }
 
+    /// What no worker may reach, whatever a project shows it: who writes there could agree, answer
+    /// and forget in the person's name.
+    pub(crate) fn out_of_reach(&self) -> Vec<OutOfReach> {
+        let mut own = Vec::new();
+        if let Some(state) = &self.state {
+            own.push((state.clone(), "forge's state directory", "FORGE_STATE_DIR"));
+        }
+        if let Some(file) = &self.user_file {
+            let dir = file.parent().unwrap_or(file);
+            let dir = (
+                dir.to_owned(),
+                "forge's configuration directory",
+                "XDG_CONFIG_HOME",
+            );
+            own.push(dir);
+            // It may be a link to where the person keeps their settings.
+            own.push((
+                file.clone(),
+                "the person's own configuration",
+                "XDG_CONFIG_HOME",
+            ));
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        let usual = PathBuf::from(format!("/run/user/{uid}"));
+        for runtime in self.runtime.iter().chain([&usual]) {
+            let dir = runtime.join("forge");
+            own.push((
+                dir,
+                "the requests that wait for an answer",
+                "XDG_RUNTIME_DIR",
+            ));
+        }
+        for (dir, moved_by) in &self.sandbox_keeps {
+            own.push((
+                dir.clone(),
+                "what the OS sandbox keeps between runs,",
+                moved_by,
+            ));
+        }
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        own.into_iter()
+            .map(|(path, noun, moved_by)| OutOfReach::new(absolute(path), noun, moved_by))
+            .collect()
+    }
+
     /// Whether the person said that nothing is to be asked at all.
     pub(crate) fn no_questions(&self, no_input: bool) -> bool {
         no_input || self.var("FORGE_NO_INPUT").is_some()
     }
 
     /// What takes our surroundings' secrets, and these texts of a project, out of what models see
-    /// and what is kept.
+    /// and what is kept. The same one as long as the texts are: what was shown as a placeholder can
+    /// be written back whatever else has become of the configuration meanwhile.
     pub(crate) fn redactor(&self, texts: &[String]) -> Arc<Redactor> {
+        let mut last = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, redactor)) = last.as_ref()
+            && of == texts
+        {
+            return Arc::clone(redactor);
+        }
         let secrets = self.env.iter().filter(|(name, _)| holds_secret(name));
         let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
-        let texts = texts.iter().map(|text| ("text", text.as_str()));
-        Arc::new(Redactor::new(secrets.chain(texts)))
+        let named = texts.iter().map(|text| ("text", text.as_str()));
+        let made = Arc::new(Redactor::new(secrets.chain(named)));
+        *last = Some((texts.to_vec(), Arc::clone(&made)));
+        made
     }
 
     /// Why nobody can be asked, if nobody can.

@@ -151,6 +151,7 @@ fn sources(
     sources.without_file = without_file;
     sources.trust = trust;
     sources.known_tools = Some(forge_tools::tools::names());
+    sources.out_of_reach = ambient.out_of_reach();
     Ok(sources)
 }
 

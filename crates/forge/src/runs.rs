@@ -139,8 +139,23 @@ impl Run {
         }
     }
 
-    /// Whether a program is writing its log now.
-    pub(crate) fn is_running(&self) -> bool {
+    /// The first file of its log that stands after a gap, if there are `segments` before it.
+    pub(crate) fn stray_segment(&self, segments: u32) -> std::io::Result<Option<u32>> {
+        let mut stray = None;
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let number = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("audit.")?.strip_suffix(".jsonl"))
+                .and_then(|number| number.parse::<u32>().ok())
+                .filter(|number| *number >= segments && name == *segment_name(*number));
+            stray = stray.into_iter().chain(number).min();
+        }
+        Ok(stray)
+    }
+
+    /// Whether some program holds the lock of its log, as the one that writes it does.
+    pub(crate) fn is_locked(&self) -> bool {
         self.segment(0).ok().flatten().is_some_and(|file| {
             matches!(
                 file.try_lock_shared(),

@@ -55,6 +55,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
         | Code::TwoFiles
         | Code::FrontEnd
         | Code::Overlap
+        | Code::OwnDirectory
         | Code::UnknownZone
         | Code::Untrusted
         | Code::UnknownWorker

@@ -70,6 +70,7 @@ pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk,
 pub use grant::{Environment, Grant};
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
+pub use project::own_dirs::OutOfReach;
 pub use project::settings::{Setting, Settings, UnknownKey};
 pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;

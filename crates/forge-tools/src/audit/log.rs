@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use file_sandbox::cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+use file_sandbox::cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,6 +18,9 @@ use crate::change::Artifact;
 
 /// What a torn line is moved to.
 const TORN: &str = "audit.torn";
+
+/// Why nothing is recorded any more.
+const GONE: &str = "the audit log was removed or replaced while it was being written";
 
 /// Most files of one log.
 const MAX_SEGMENTS: u32 = 10_000;
@@ -453,10 +457,33 @@ impl State {
         self.write(line)
     }
 
+    /// Whether the files that are written are those that the directory shows: a line in a file
+    /// without a name would be kept for nobody.
+    fn still_there(&self) -> std::io::Result<()> {
+        let is_named = |file: &File, segment: u32| -> std::io::Result<bool> {
+            let ours = file.metadata()?;
+            let named = match self.dir.symlink_metadata(segment_name(segment)) {
+                Ok(named) => named,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            Ok((ours.dev(), ours.ino()) == (named.dev(), named.ino()))
+        };
+        // The first one holds the lock, and whoever reads the log begins there.
+        if is_named(&self.file, self.segment)? && is_named(&self.first, 0)? {
+            return Ok(());
+        }
+        Err(std::io::Error::new(std::io::ErrorKind::NotFound, GONE))
+    }
+
     /// One write, or nothing: of a line that did not fit, nothing stays.
     fn write(&mut self, line: Vec<u8>) -> std::io::Result<()> {
         if let Some(why) = self.ended {
             return Err(std::io::Error::other(why));
+        }
+        if let Err(error) = self.still_there() {
+            self.ended = Some(GONE);
+            return Err(error);
         }
         let written = match self.file.write(&line) {
             Ok(written) if written == line.len() => Ok(()),

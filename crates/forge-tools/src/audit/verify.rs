@@ -219,6 +219,12 @@ impl Verifier {
                 break;
             }
         }
+        // A file is begun with its first line. One that is empty is what a kill leaves, but of a
+        // log that had ended nobody began another file.
+        if at.line == 0 && self.sealed && at.segment > 0 {
+            at.line = 1;
+            self.foreign(at, "it comes after the seal");
+        }
         Ok(())
     }
 

@@ -59,12 +59,16 @@ impl Live {
         }
     }
 
-    /// Serves `service` from now on. What was agreed to under the old one is forgotten.
+    /// Serves `service` from now on. What was agreed to under the old one is forgotten; the handles
+    /// of long results that it gave out stay good.
     /// Clients that want to know are told if the list of tools is another one.
     pub fn replace(&self, service: impl Into<Service>) {
         let service = service.into();
         let advertised = Arc::new(advertised(&service));
         self.current.send_modify(|current| {
+            if let (Service::Tools(old), Service::Tools(new)) = (&current.service, &service) {
+                new.follow(old);
+            }
             let same_list = current.advertised == advertised;
             *current = Current {
                 service,

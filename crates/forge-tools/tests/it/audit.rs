@@ -446,6 +446,54 @@ fn a_log_that_is_broken_is_not_added_to() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), edited);
 }
 
+/// An empty file that nobody began after the end is none of the log's.
+#[test]
+fn an_empty_file_behind_the_seal_is_a_break() {
+    let dir = tempfile::tempdir().unwrap();
+    sealed(dir.path(), 1);
+    assert_eq!(all_segments(dir.path()).integrity, Integrity::Whole);
+    std::fs::write(dir.path().join(segment_name(1)), "").unwrap();
+    let found = all_segments(dir.path()).integrity;
+    assert!(
+        matches!(&found, Integrity::Broken(Break::Foreign { at, .. }) if at.segment == 1),
+        "{found}"
+    );
+}
+
+/// What is written to a file that nobody finds is recorded for nobody.
+#[test]
+fn a_log_that_is_removed_or_replaced_takes_no_more_lines() {
+    for (what, max_segment_bytes, harm) in [
+        ("removed", 1 << 20, "audit.jsonl"),
+        ("replaced", 1 << 20, "audit.jsonl"),
+        ("removed", 600, "audit.jsonl"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = open(dir.path(), small(max_segment_bytes)).unwrap();
+        for n in 0..3 {
+            write(&log, &record(json!({ "n": n })));
+        }
+        assert_eq!(
+            dir.path().join(segment_name(1)).exists(),
+            max_segment_bytes == 600
+        );
+        let path = dir.path().join(harm);
+        std::fs::remove_file(&path).unwrap();
+        if what == "replaced" {
+            std::fs::write(&path, "").unwrap();
+        }
+        let call = record(json!({ "n": 4 }));
+        let refused = log.decided(&call.asked()).unwrap_err();
+        assert!(
+            refused.to_string().contains("removed or replaced"),
+            "{what}: {refused}"
+        );
+        // Nobody can make it good again.
+        assert!(log.decided(&call.asked()).is_err(), "{what}");
+        assert!(log.seal("answered").is_err(), "{what}");
+    }
+}
+
 /// Starts this test program again as one that writes until it is ended.
 fn writer(dir: &Path, before: &str) -> Command {
     let program = std::env::current_exe().unwrap();

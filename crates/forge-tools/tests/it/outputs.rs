@@ -98,6 +98,22 @@ fn what_is_not_shown_is_read_by_its_handle() {
     }
 }
 
+#[cfg(feature = "mcp")]
+#[test]
+fn a_handle_outlives_a_change_of_the_configuration() {
+    use forge_tools::mcp::Live;
+    let (before, after) = (talks(), talks());
+    let cut = |toolbox: &Toolbox| call(toolbox, "talks", json!({})).cut.unwrap();
+    let early = cut(&before).output_id.unwrap();
+    let live = Live::new(before.clone());
+    live.replace(after.clone());
+    // Of a call that was under way meanwhile.
+    let late = cut(&before).output_id.unwrap();
+    for id in [early, late] {
+        assert_eq!(whole(&after, &id), Talks::said());
+    }
+}
+
 #[test]
 fn a_handle_that_is_unknown_says_what_to_do() {
     let result = call(&talks(), "read_output", json!({"output_id": "x\u{1b}[2J"}));

@@ -16,9 +16,11 @@ mod init;
 mod install;
 mod json;
 mod log;
+mod own_dirs;
 #[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
 mod protocol;
 mod published;
+mod reload;
 mod schema;
 mod settings;
 mod support;

@@ -8,6 +8,7 @@ use crate::grant::confinement::{
 };
 use crate::grant::mount::{Mode, Mount};
 use crate::project::expand::expand;
+use crate::project::own_dirs;
 use crate::project::walk::Walk;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -143,6 +144,11 @@ fn socket(walk: &Walk<'_>, text: &str, mounts: &[Mount]) -> Result<PathBuf, Box<
         return Err(Box::new(refuse(&why).help(
             "a command could put another socket in its place: have the daemon listen elsewhere",
         )));
+    }
+    if let Some(own) = own_dirs::lies_in(&path, &walk.sources.out_of_reach) {
+        let why = format!("it lies in {}, which no worker may reach", own.noun());
+        let message = format!("`{text}` cannot be a socket: {why}");
+        return Err(Box::new(Diagnostic::error(Code::OwnDirectory, message)));
     }
     Ok(path)
 }

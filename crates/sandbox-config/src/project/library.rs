@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::project::ceiling::OwnFiles;
+use crate::project::own_dirs;
 use crate::project::show;
 use crate::project::sources::Sources;
 use crate::project::walk::Walk;
@@ -22,8 +23,8 @@ pub(crate) struct Library {
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) show_from: PathBuf,
     pub(crate) project: PathBuf,
-    /// Workers read nothing but their own file: of what the project was loaded with, only trust
-    /// and tools.
+    /// Workers read nothing but their own file: of what the project was loaded with, only trust,
+    /// tools and what is out of reach.
     pub(crate) sources: Sources,
     pub(crate) own_files: OwnFiles,
 }
@@ -166,6 +167,12 @@ impl Library {
         if let Some(program) = worker.as_mut().and_then(Worker::program_mut) {
             let at = Span::start(&text);
             (self.own_files).protect(&mut walk.reports, FrontEnd::Paths, program, &at);
+            own_dirs::report(
+                &mut walk.reports,
+                program,
+                ceiling.front(),
+                &self.sources.out_of_reach,
+            );
         }
         let Walk {
             reports, widening, ..

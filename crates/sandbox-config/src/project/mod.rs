@@ -11,6 +11,7 @@ pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod network;
+pub(crate) mod own_dirs;
 pub(crate) mod places;
 pub(crate) mod preferences;
 pub(crate) mod sections;
@@ -32,6 +33,7 @@ use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
+use crate::project::own_dirs::OutOfReach;
 use crate::project::places::Kept;
 use crate::project::preferences::{Layers, Preferences};
 use crate::project::settings::Settings;
@@ -129,6 +131,16 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         user.meet_grant(&mut read.ceiling);
     }
     guards::report(&mut walk.reports, &read.ceiling);
+    let mut out_of_reach = sources.out_of_reach.clone();
+    if let Some(runs) = &read.kept.runs_dir {
+        out_of_reach.push(OutOfReach::new(runs, "the directory of runs", "runs_dir"));
+    }
+    own_dirs::report(
+        &mut walk.reports,
+        &read.ceiling.mounts,
+        read.ceiling.front(),
+        &out_of_reach,
+    );
     let Walk {
         reports,
         widening,
@@ -144,6 +156,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
             sources: Sources {
                 trust: sources.trust.clone(),
                 known_tools: sources.known_tools.clone(),
+                out_of_reach,
                 ..Sources::new(&found.start)
             },
             show_from: found.start,

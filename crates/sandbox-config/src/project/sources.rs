@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::project::own_dirs::OutOfReach;
+
 /// Everything that a load reads, besides the config files themselves.
 ///
 /// ```
@@ -33,6 +35,9 @@ pub struct Sources {
     pub without_file: WithoutFile,
     /// The tools that exist. Given: unknown names in the config are mistakes.
     pub known_tools: Option<Vec<String>>,
+    /// What no mount may hold or lie in, such as the program's own directories; `runs_dir` is
+    /// always out of reach.
+    pub out_of_reach: Vec<OutOfReach>,
 }
 
 impl Sources {
@@ -49,6 +54,7 @@ impl Sources {
             trust: Trust::Store(BTreeSet::new()),
             without_file: WithoutFile::DefaultZones,
             known_tools: None,
+            out_of_reach: Vec::new(),
         }
     }
 }

@@ -52,6 +52,8 @@ pub enum Code {
     HostPath,
     /// Two mounts that share host files.
     Overlap,
+    /// A mount that holds a directory of forge's own, or lies in one.
+    OwnDirectory,
     /// A worker names a zone that the project does not have.
     UnknownZone,
     /// A widening key that nobody has agreed to.
@@ -113,6 +115,7 @@ impl Code {
         Code::MountName,
         Code::HostPath,
         Code::Overlap,
+        Code::OwnDirectory,
         Code::UnknownZone,
         Code::Untrusted,
         Code::AboveUserFile,
@@ -156,6 +159,7 @@ impl Code {
             Code::MountName => "config.mount_name",
             Code::HostPath => "config.host_path",
             Code::Overlap => "config.overlap",
+            Code::OwnDirectory => "config.own_directory",
             Code::UnknownZone => "config.unknown_zone",
             Code::Untrusted => "config.untrusted",
             Code::AboveUserFile => "config.above_user_file",
@@ -205,6 +209,7 @@ impl Code {
             Code::MountName => "a mount name that cannot be used",
             Code::HostPath => "a host path that leaves where it must stay, or is a link",
             Code::Overlap => "two mounts share host files",
+            Code::OwnDirectory => "a mount holds a directory of forge's own, or lies in one",
             Code::UnknownZone => "a worker names a zone that the project does not have",
             Code::Untrusted => "a key that widens, and nobody has agreed to it",
             Code::AboveUserFile => "a key asks for more than the person's own file allows",

@@ -76,7 +76,7 @@ fn said(scratch: &Scratch, file: &Path) -> String {
 }
 
 /// What stands in no file: it is about files that cannot be checked in.
-const ELSEWHERE: [Code; 2] = [Code::Unreadable, Code::TooLarge];
+const ELSEWHERE: [Code; 3] = [Code::Unreadable, Code::TooLarge, Code::OwnDirectory];
 
 #[test]
 fn every_code_has_a_fixture() {

@@ -14,6 +14,7 @@ mod fronts;
 mod layers;
 mod lineage;
 mod migration;
+mod own_dirs;
 mod own_sandbox;
 mod pages;
 mod places;

@@ -80,7 +80,7 @@ fn came(run: &Run) -> Result<Came, Failure> {
         });
     }
     let mut came = Came {
-        outcome: if run.is_running() {
+        outcome: if run.is_locked() {
             "running"
         } else {
             "not finished"

@@ -36,7 +36,7 @@ pub(super) fn show(
     let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
     loop {
         // Asked first: what was written until then is read after it.
-        let running = follow && run.is_running();
+        let running = follow && run.is_locked();
         while let Some(item) = calls
             .next(running)
             .map_err(|error| unreadable(run, &error))?

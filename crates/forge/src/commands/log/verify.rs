@@ -2,7 +2,7 @@
 
 use std::io::BufReader;
 
-use forge_tools::audit::{Integrity, Verified, Verifier};
+use forge_tools::audit::{Break, Integrity, Place, Verified, Verifier};
 use serde_json::{Value, json};
 
 use super::{put, unreadable};
@@ -22,9 +22,9 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
     let mut hold = true;
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
-        let running = run.is_running();
+        let locked = run.is_locked();
         let verified = read(run).map_err(|error| unreadable(run, &error))?;
-        let finding = finding(run, running, &verified);
+        let finding = finding(run, locked, &verified);
         hold &= finding.holds;
         if global.json {
             rows.push(json!({
@@ -51,10 +51,17 @@ fn read(run: &Run) -> std::io::Result<Verified> {
         verifier.segment(BufReader::new(file))?;
         segment += 1;
     }
-    Ok(verifier.finish())
+    let mut verified = verifier.finish();
+    let broken = matches!(verified.integrity, Integrity::Broken(_));
+    if let (false, Some(segment)) = (broken, run.stray_segment(segment)?) {
+        let at = Place { segment, line: 1 };
+        let why = "the file before it is missing";
+        verified.integrity = Integrity::Broken(Break::Foreign { at, why });
+    }
+    Ok(verified)
 }
 
-fn finding(run: &Run, running: bool, verified: &Verified) -> Finding {
+fn finding(run: &Run, locked: bool, verified: &Verified) -> Finding {
     let lines = verified.lines;
     let noted = run.noted_head();
     let (word, text) = match (&verified.integrity, noted) {
@@ -69,14 +76,14 @@ fn finding(run: &Run, running: bool, verified: &Verified) -> Finding {
             "whole",
             format!("whole, {lines} lines, head {}", verified.head),
         ),
-        (Integrity::Unsealed | Integrity::Torn { .. }, None) if running => {
-            let text = format!("running, {lines} lines so far hold");
-            return Finding {
-                word: "running",
-                text,
-                holds: true,
-            };
-        }
+        // Anybody who can read the file can lock it, so a lock proves nothing about its end.
+        (Integrity::Unsealed | Integrity::Torn { .. }, None) if locked => (
+            "open",
+            format!(
+                "not sealed, and a program holds its lock, as while a run goes on: {lines} lines \
+                 hold, and nothing says that they are all"
+            ),
+        ),
         (Integrity::Unsealed, Some(_)) => (
             "unsealed",
             "the end was cut off: the run had sealed its log".to_owned(),

@@ -1,0 +1,249 @@
+//! Forge's own directories: what a person agreed to, their own file, the requests that wait for
+//! an answer, and what is kept of runs. Whoever could write there could agree in the person's
+//! name, so no mount may hold one of them, or lie in one. Directories are compared by what they
+//! are and not by how they are written, and what does not exist yet by where it would be made.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::front::FrontEnd;
+use crate::grant::mount::{Mode, Mount};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::Reports;
+
+/// A file or directory that no mount may hold or lie in. It need not exist.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{load, OutOfReach, Sources, WithoutFile};
+/// let mut sources = Sources::new(dir.path());
+/// sources.without_file = WithoutFile::RootAtStart;
+/// assert!(load(&sources).is_ok());
+/// let state = dir.path().join("state");
+/// sources.out_of_reach = vec![OutOfReach::new(state, "the state directory", "FORGE_STATE_DIR")];
+/// let refused = load(&sources).unwrap_err();
+/// assert_eq!(refused.iter().next().unwrap().code().as_str(), "config.own_directory");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfReach {
+    path: PathBuf,
+    noun: String,
+    moved_by: String,
+}
+
+impl OutOfReach {
+    /// `path` is absolute; `noun` says what it is, and `moved_by` names the variable or key that
+    /// puts it elsewhere.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        noun: impl Into<String>,
+        moved_by: impl Into<String>,
+    ) -> OutOfReach {
+        OutOfReach {
+            path: path.into(),
+            noun: noun.into(),
+            moved_by: moved_by.into(),
+        }
+    }
+
+    pub(crate) fn noun(&self) -> &str {
+        &self.noun
+    }
+}
+
+/// Most links that are followed on the way to one path; a kernel follows as many.
+const MAX_LINKS: usize = 40;
+
+/// Where a path leads.
+#[derive(Debug, Clone)]
+struct Spot {
+    /// What of it exists, without links.
+    dir: PathBuf,
+    /// What would have to be made.
+    rest: Vec<OsString>,
+}
+
+/// A path followed to its end.
+struct Followed {
+    end: Spot,
+    /// The directories of the links on the way: who writes there leads the way elsewhere.
+    links_in: Vec<PathBuf>,
+}
+
+/// Device and inode.
+type Id = (u64, u64);
+
+/// Compares places, each directory looked at once.
+#[derive(Default)]
+struct Places {
+    ids: HashMap<PathBuf, Option<Id>>,
+}
+
+/// Refuses every mount that holds one of `kept_out`, or lies in one.
+pub(crate) fn report(
+    reports: &mut Reports,
+    mounts: &[Mount],
+    front: FrontEnd,
+    kept_out: &[OutOfReach],
+) {
+    let own: Vec<(&OutOfReach, Followed)> = kept_out
+        .iter()
+        .map(|own| (own, follow(&own.path)))
+        .collect();
+    let mut places = Places::default();
+    for mount in mounts {
+        let at = Spot {
+            dir: mount.anchor.clone(),
+            rest: names(mount.host.strip_prefix(&mount.anchor).ok()),
+        };
+        let clashes: Vec<(&OutOfReach, &str)> = own
+            .iter()
+            .filter_map(|(own, followed)| Some((*own, places.clash(mount, &at, followed)?)))
+            .collect();
+        if let Some(problem) = refusal(mount, front, &clashes) {
+            reports.add(problem);
+        }
+    }
+}
+
+/// Whether the path is one of `kept_out`, or lies in one.
+pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o OutOfReach> {
+    let mut places = Places::default();
+    let end = follow(path).end;
+    kept_out
+        .iter()
+        .find(|own| places.holds(&follow(&own.path).end, &end))
+}
+
+fn refusal(mount: &Mount, front: FrontEnd, clashes: &[(&OutOfReach, &str)]) -> Option<Diagnostic> {
+    let ((first, verb), rest) = clashes.split_first()?;
+    let what = |own: &OutOfReach| format!("{} {}", own.noun, own.path.display());
+    let message = format!(
+        "{} `{}` {verb} {}, which no worker may reach",
+        front.noun(),
+        mount.name,
+        what(first)
+    );
+    let mut problem = Diagnostic::error(Code::OwnDirectory, message).at_origin(&mount.origin);
+    let mut elsewhere = vec![first.moved_by.as_str()];
+    for (own, verb) in rest {
+        problem = problem.note(format!("it also {verb} {}", what(own)));
+        if !elsewhere.contains(&own.moved_by.as_str()) {
+            elsewhere.push(&own.moved_by);
+        }
+    }
+    Some(problem.help(format!(
+        "show a narrower directory, such as one of its own for the project, or keep forge's own \
+         elsewhere: {}",
+        elsewhere.join(", ")
+    )))
+}
+
+impl Places {
+    fn clash(&mut self, mount: &Mount, at: &Spot, own: &Followed) -> Option<&'static str> {
+        if self.holds(at, &own.end) {
+            return Some("holds");
+        }
+        if self.holds(&own.end, at) {
+            return Some("lies in");
+        }
+        let leads_there = mount.mode == Mode::ReadWrite
+            && own.links_in.iter().any(|dir| {
+                let dir = Spot {
+                    dir: dir.clone(),
+                    rest: Vec::new(),
+                };
+                self.holds(at, &dir)
+            });
+        leads_there.then_some("holds a link that leads to")
+    }
+
+    /// Whether `inner` is `outer` or below it.
+    fn holds(&mut self, outer: &Spot, inner: &Spot) -> bool {
+        if outer.rest.is_empty() {
+            return inner.dir.starts_with(&outer.dir)
+                || self
+                    .id(&outer.dir)
+                    .is_some_and(|id| inner.dir.ancestors().any(|dir| self.id(dir) == Some(id)));
+        }
+        let same = inner.dir == outer.dir
+            || self
+                .id(&outer.dir)
+                .is_some_and(|id| self.id(&inner.dir) == Some(id));
+        // Two spellings that differ in case may turn out to be one directory.
+        let folded = |name: &OsString| name.to_string_lossy().to_lowercase();
+        same && inner.rest.len() >= outer.rest.len()
+            && outer
+                .rest
+                .iter()
+                .zip(&inner.rest)
+                .all(|(outer, inner)| folded(outer) == folded(inner))
+    }
+
+    fn id(&mut self, dir: &Path) -> Option<Id> {
+        if let Some(known) = self.ids.get(dir) {
+            return *known;
+        }
+        let id = std::fs::metadata(dir)
+            .ok()
+            .map(|found| (found.dev(), found.ino()));
+        self.ids.insert(dir.to_owned(), id);
+        id
+    }
+}
+
+/// Follows a path as the kernel would, also where it does not exist. What we may not look at, a
+/// worker, who is the same user, may not either: it counts as absent.
+fn follow(path: &Path) -> Followed {
+    let mut links_in = Vec::new();
+    let mut dir = PathBuf::from("/");
+    let mut rest: Vec<OsString> = Vec::new();
+    let mut ahead: Vec<PathBuf> = vec![path.to_owned()];
+    while let Some(path) = ahead.pop() {
+        let mut components = path.components();
+        let Some(first) = components.next() else {
+            continue;
+        };
+        ahead.push(components.as_path().to_owned());
+        match first {
+            Component::RootDir | Component::Prefix(_) => {
+                dir = PathBuf::from("/");
+                rest.clear();
+            }
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if rest.pop().is_none() {
+                    dir.pop();
+                }
+            }
+            Component::Normal(name) if !rest.is_empty() => rest.push(name.to_owned()),
+            Component::Normal(name) => {
+                let next = dir.join(name);
+                match std::fs::symlink_metadata(&next) {
+                    Ok(found) if found.is_symlink() && links_in.len() < MAX_LINKS => {
+                        links_in.push(dir.clone());
+                        match std::fs::read_link(&next) {
+                            Ok(target) => ahead.push(target),
+                            Err(_) => rest.push(name.to_owned()),
+                        }
+                    }
+                    Ok(found) if !found.is_symlink() => dir = next,
+                    Ok(_) | Err(_) => rest.push(name.to_owned()),
+                }
+            }
+        }
+    }
+    Followed {
+        end: Spot { dir, rest },
+        links_in,
+    }
+}
+
+fn names(path: Option<&Path>) -> Vec<OsString> {
+    let components = path.into_iter().flat_map(Path::components);
+    components
+        .map(|component| component.as_os_str().to_owned())
+        .collect()
+}
