@@ -1,7 +1,7 @@
 //! From what a worker holds to what it can do: the only place where a grant
 //! becomes files and processes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use forge_tools::{
@@ -23,8 +23,18 @@ use crate::gate::GrantGate;
 pub enum OsSandbox {
     /// By whatever this host can enforce.
     Detected(Arc<Support>),
+    /// The same, found out for the first worker that may run commands, or that must not work
+    /// without a sandbox: nobody else has to wait for it.
+    WhenNeeded(Arc<OnceLock<Support>>),
     /// Not at all, because a person typed `--no-os-sandbox`.
     Off,
+}
+
+impl OsSandbox {
+    /// By whatever this host can enforce, found out when it is needed.
+    pub fn when_needed() -> Self {
+        OsSandbox::WhenNeeded(Arc::default())
+    }
 }
 
 /// A toolbox, and what a person should know about it.
@@ -156,11 +166,10 @@ pub fn equip(
 
 fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {
     let policy = grant.policy()?;
-    let missing = match os {
-        OsSandbox::Detected(support) => match Plan::new(&policy, support, grant.requirement()) {
-            Ok(plan) => return Ok(plan),
-            Err(error) => error,
-        },
+    let planned = |support: &Support| Plan::new(&policy, support, grant.requirement());
+    let planned = match os {
+        OsSandbox::Detected(support) => planned(support),
+        OsSandbox::WhenNeeded(support) => planned(support.get_or_init(Support::detect)),
         OsSandbox::Off => {
             if grant.require_os_sandbox() {
                 return Err(EquipError::Isolation {
@@ -171,6 +180,10 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
             warnings.push("OS sandbox turned off, application-level only".to_owned());
             return unconfined(&policy);
         }
+    };
+    let missing = match planned {
+        Ok(plan) => return Ok(plan),
+        Err(error) => error,
     };
     // Without confinement a list of hosts would turn into every host.
     let list_of_hosts = hosts_not_kept(&policy, &missing);

@@ -10,7 +10,6 @@ use forge_runtime::{EquipError, OsSandbox, equip};
 use forge_tools::{
     Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
 };
-use os_sandbox::Support;
 use sandbox_config::{ConfigChoice, Grant, Project, Sources, Trust, WithoutFile, Worker, load};
 
 use serde_json::json;
@@ -244,7 +243,7 @@ pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
     if no_os_sandbox {
         OsSandbox::Off
     } else {
-        OsSandbox::Detected(Arc::new(Support::detect()))
+        OsSandbox::when_needed()
     }
 }
 
