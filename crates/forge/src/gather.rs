@@ -298,7 +298,12 @@ fn not_equipped(error: EquipError) -> Failure {
 
 /// Runs `work` until it ends or forge is told to stop.
 pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
-    block_on(async {
+    until_stopped_on(2, work)
+}
+
+/// The same with so many threads for what does not wait.
+pub(crate) fn until_stopped_on<F: Future>(threads: usize, work: F) -> Result<F::Output, Failure> {
+    block_on(threads, async {
         tokio::select! {
             output = work => Ok(output),
             failure = told_to_stop() => Err(failure),
@@ -307,9 +312,9 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
 }
 
 /// Runs one future to its end on a runtime of our own.
-fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
+fn block_on<F: Future>(threads: usize, work: F) -> Result<F::Output, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(threads)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;

@@ -26,6 +26,7 @@ mod topics;
 mod trust_store;
 mod visible;
 mod watch;
+mod wire;
 
 use clap::Parser as _;
 

@@ -1,6 +1,6 @@
 //! `forge mcp`: the tools, served to any MCP client on standard input and output, or over HTTP.
 
-use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +19,7 @@ use crate::queue::{Absent, Queue};
 use crate::run_dir::{self, RunDir};
 use crate::stderr::say;
 use crate::watch::{Look, Places};
+use crate::wire::Wire;
 
 /// How often the files of the project are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -47,11 +48,15 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
     let outcome = std::thread::scope(|scope| {
         let (served, until_served) = channel::<()>();
         scope.spawn(|| server.follow(&live, places, seen, until_served));
-        let outcome = gather::until_stopped(async {
+        // One client is one conversation, of which one thread reads and writes the messages; a
+        // second one would only be woken for nothing. Whatever waits or takes long is elsewhere.
+        let threads = if args.http.is_some() { 2 } else { 1 };
+        let outcome = gather::until_stopped_on(threads, async {
             match &args.http {
                 None => {
-                    let wire = tokio::fs::File::from_std(wire);
-                    serve_live(&live, info, tokio::io::stdin(), wire)
+                    let input = std::io::stdin().as_fd().try_clone_to_owned();
+                    let input = Wire::reader(input.map_err(|error| failed(McpError::Read(error)))?);
+                    serve_live(&live, info, input, Wire::writer(wire))
                         .await
                         .map_err(failed)
                 }
@@ -205,8 +210,8 @@ impl<'a> Server<'a> {
 
 /// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of
 /// any crate cannot get between two messages.
-fn take_standard_output() -> std::io::Result<File> {
+fn take_standard_output() -> std::io::Result<OwnedFd> {
     let wire = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr())?;
-    Ok(File::from(wire))
+    Ok(wire)
 }

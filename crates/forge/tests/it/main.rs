@@ -25,4 +25,5 @@ mod schema;
 mod settings;
 mod support;
 mod visible;
+mod wire;
 mod worker;

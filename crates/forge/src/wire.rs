@@ -1,0 +1,171 @@
+//! One end of a conversation as the process was given it, without a thread between it and the
+//! runtime where that can be done: handing each message to another thread and back costs more
+//! than many a call.
+//!
+//! Whoever else holds the same pipe or socket must not notice. So no flag of what we were given is
+//! changed: a pipe is opened once more, of our own, and a socket is asked not to wait each time.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// What is read from, or written to.
+pub(crate) enum Wire {
+    /// The runtime says when there is something to do.
+    Polled(AsyncFd<Channel>),
+    /// Anything else, such as a file or a terminal: on a thread that may wait.
+    Waited(tokio::fs::File),
+}
+
+/// A descriptor of ours that is never waited for.
+#[derive(Debug)]
+pub(crate) enum Channel {
+    Pipe(OwnedFd),
+    Socket(OwnedFd),
+}
+
+impl Wire {
+    /// To read from. Must be called on a runtime.
+    pub(crate) fn reader(given: OwnedFd) -> Self {
+        Wire::new(given, OFlags::RDONLY, Interest::READABLE)
+    }
+
+    /// To write to. Must be called on a runtime.
+    pub(crate) fn writer(given: OwnedFd) -> Self {
+        Wire::new(given, OFlags::WRONLY, Interest::WRITABLE)
+    }
+
+    fn new(given: OwnedFd, access: OFlags, interest: Interest) -> Self {
+        match Channel::of(&given, access).and_then(|channel| polled(channel, interest)) {
+            Ok(polled) => Wire::Polled(polled),
+            Err(_) => Wire::Waited(tokio::fs::File::from_std(File::from(given))),
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "what comes in its place is unsafe, for types that might exchange their descriptor; \
+              this one keeps it as long as it is there"
+)]
+fn polled(channel: Channel, interest: Interest) -> io::Result<AsyncFd<Channel>> {
+    AsyncFd::with_interest(channel, interest)
+}
+
+impl Channel {
+    fn of(given: &OwnedFd, access: OFlags) -> io::Result<Self> {
+        match FileType::from_raw_mode(rustix::fs::fstat(given)?.st_mode) {
+            FileType::Fifo => {
+                // Where there is no such directory, or the pipe is somebody else's, it is waited
+                // for.
+                let place = format!("/proc/self/fd/{}", given.as_raw_fd());
+                let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                Ok(Channel::Pipe(rustix::fs::open(
+                    place,
+                    flags,
+                    Mode::empty(),
+                )?))
+            }
+            FileType::Socket => Ok(Channel::Socket(given.try_clone()?)),
+            FileType::RegularFile
+            | FileType::Directory
+            | FileType::Symlink
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(match self {
+            Channel::Pipe(pipe) => rustix::io::read(pipe, into)?,
+            Channel::Socket(socket) => rustix::net::recv(socket, into, RecvFlags::DONTWAIT)?.0,
+        })
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(match self {
+            Channel::Pipe(pipe) => rustix::io::write(pipe, bytes)?,
+            Channel::Socket(socket) => {
+                // No signal comes of one that is closed: the standard library ignores it.
+                rustix::net::send(socket, bytes, SendFlags::DONTWAIT)?
+            }
+        })
+    }
+}
+
+impl std::os::fd::AsRawFd for Channel {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        match self {
+            Channel::Pipe(fd) | Channel::Socket(fd) => fd.as_fd().as_raw_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = match self.get_mut() {
+            Wire::Polled(polled) => polled,
+            Wire::Waited(file) => return Pin::new(file).poll_read(context, into),
+        };
+        loop {
+            let mut ready = ready!(polled.poll_read_ready(context))?;
+            match ready.try_io(|channel| channel.get_ref().read(into.initialize_unfilled())) {
+                Ok(Ok(read)) => {
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_not_ready_after_all) => {}
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = match self.get_mut() {
+            Wire::Polled(polled) => polled,
+            Wire::Waited(file) => return Pin::new(file).poll_write(context, bytes),
+        };
+        loop {
+            let mut ready = ready!(polled.poll_write_ready(context))?;
+            match ready.try_io(|channel| channel.get_ref().write(bytes)) {
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(outcome) => return Poll::Ready(outcome),
+                Err(_not_ready_after_all) => {}
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Wire::Polled(_) => Poll::Ready(Ok(())),
+            Wire::Waited(file) => Pin::new(file).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            // The end of the process closes it, as it closes what we were given.
+            Wire::Polled(_) => Poll::Ready(Ok(())),
+            Wire::Waited(file) => Pin::new(file).poll_shutdown(context),
+        }
+    }
+}
