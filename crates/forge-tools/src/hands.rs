@@ -5,6 +5,7 @@
 //! process without going through the executor does not compile.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::{
     ContentHash, EditOptions, EntryKind, FileSandbox, ReadOptions, Replacement, SandboxPath,
@@ -17,6 +18,9 @@ use crate::processes::Processes;
 
 /// A file above this is not compared: nobody reads such a diff.
 const MAX_PREVIEW_CHARS: u64 = 200_000;
+
+/// Most paths of one call that are remembered.
+const MAX_PATHS: usize = 64;
 
 /// A file above this is not hashed to be shown: the person waits for it.
 const MAX_HASHED_BYTES: u64 = 256 * 1024 * 1024;
@@ -246,9 +250,20 @@ pub struct Hands {
     pub(crate) progress: Option<crate::progress::Progress>,
     /// Files as they were when a person was shown what would become of them.
     pub(crate) seen: Vec<(String, Seen)>,
+    /// The paths of this call, as they were understood when it was judged.
+    paths: Arc<Mutex<Vec<(String, SandboxPath)>>>,
 }
 
 impl Hands {
+    /// The same for one call.
+    pub(crate) fn for_call(&self) -> Self {
+        Hands {
+            paths: Arc::default(),
+            cancel: file_sandbox::Cancel::new(),
+            ..self.clone()
+        }
+    }
+
     /// The worker's files.
     ///
     /// # Errors
@@ -287,12 +302,25 @@ impl Hands {
         }
     }
 
-    /// Parses a path of the call, as [`View::path`] does.
+    /// Parses a path of the call, as [`View::path`] does. What it means is found out once a call:
+    /// what was judged is what is done, whatever becomes of the files meanwhile.
     ///
     /// # Errors
     ///
     /// The worker holds no files, or the text is no path.
     pub fn path(&self, text: &str) -> Result<SandboxPath, Failure> {
+        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, path)) = paths.iter().find(|(known, _)| known == text) {
+            return Ok(path.clone());
+        }
+        let path = self.meaning(text)?;
+        if paths.len() < MAX_PATHS {
+            paths.push((text.to_owned(), path.clone()));
+        }
+        Ok(path)
+    }
+
+    fn meaning(&self, text: &str) -> Result<SandboxPath, Failure> {
         let files = self.files()?;
         let path = files.path(text)?;
         // What is written wins. Only where it leads nowhere, a path that a command printed is

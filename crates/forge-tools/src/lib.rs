@@ -52,6 +52,7 @@
 
 mod approval;
 pub mod audit;
+mod begin;
 mod builder;
 mod call;
 mod change;
@@ -65,6 +66,7 @@ mod hands;
 mod hex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod open;
 mod outcome;
 mod output;
 mod outputs;

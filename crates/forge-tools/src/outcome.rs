@@ -1,6 +1,7 @@
 //! How a call ends: its result cut to size, its record kept, and the words for the model when
 //! somebody or something said no.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -26,15 +27,16 @@ pub(crate) struct Trail {
     pub(crate) decision: DecisionRecord,
 }
 
-/// A call under way. Records itself when it is closed, and when it is dropped without
-/// that, because whoever called stopped waiting.
-pub(crate) struct OpenCall<'a> {
-    inner: &'a Inner,
+/// A call under way. Records itself when it is closed.
+pub(crate) struct OpenCall {
+    inner: Arc<Inner>,
     pub(crate) trail: Trail,
     at_ms: u64,
     started: Instant,
     /// What the recorder called the decision, once it has been told.
     recorded: Option<u64>,
+    /// It may be done.
+    is_decided: bool,
     /// It could not be told, so nothing was done and there is nothing to withhold.
     not_made: bool,
     /// No secret stands in the trail any more.
@@ -42,10 +44,10 @@ pub(crate) struct OpenCall<'a> {
     closed: bool,
 }
 
-impl<'a> OpenCall<'a> {
-    pub(crate) fn new(inner: &'a Inner, call: &Call) -> Self {
+impl OpenCall {
+    pub(crate) fn new(inner: &Arc<Inner>, call: &Call) -> Self {
         OpenCall {
-            inner,
+            inner: Arc::clone(inner),
             trail: Trail {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
@@ -59,6 +61,7 @@ impl<'a> OpenCall<'a> {
                 }),
             started: Instant::now(),
             recorded: None,
+            is_decided: false,
             not_made: false,
             clean: false,
             closed: false,
@@ -67,6 +70,10 @@ impl<'a> OpenCall<'a> {
 
     /// Kept before anything is done: a kill in the middle does not hide what was allowed.
     pub(crate) fn decided(&mut self) -> Result<(), Failure> {
+        if self.closed {
+            // Nobody waits for it any more, and its record says so.
+            return Err(cancelled());
+        }
         self.inner.redact_trail(&mut self.trail);
         self.clean = true;
         let asked = Asked {
@@ -80,6 +87,7 @@ impl<'a> OpenCall<'a> {
         match self.inner.recorder.decided(&asked) {
             Ok(recorded) => {
                 self.recorded = recorded;
+                self.is_decided = true;
                 Ok(())
             }
             Err(_) => {
@@ -90,6 +98,15 @@ impl<'a> OpenCall<'a> {
                 ))
             }
         }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether anything may have been done already.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.is_decided
     }
 
     pub(crate) fn close(&mut self, outcome: Result<Reply, Failure>) -> CallResult {
@@ -128,15 +145,6 @@ impl<'a> OpenCall<'a> {
             Ok(()) => result,
             Err(_) if self.not_made => result,
             Err(_) => unrecorded(result, self.inner.may_change(&self.trail.tool)),
-        }
-    }
-}
-
-impl Drop for OpenCall<'_> {
-    fn drop(&mut self) {
-        if !self.closed {
-            let failure = Failure::new(Code::Cancelled, "The call was cancelled.");
-            let _nobody_waits = self.close(Err(failure));
         }
     }
 }
@@ -298,6 +306,11 @@ fn unrecorded(result: CallResult, may_have_changed: bool) -> CallResult {
     let mut withheld = finish((Err(failure), None), result.tool, decision, Instant::now());
     withheld.duration = result.duration;
     withheld
+}
+
+/// Whoever called stopped waiting.
+pub(crate) fn cancelled() -> Failure {
+    Failure::new(Code::Cancelled, "The call was cancelled.")
 }
 
 pub(crate) fn not_in_time(spec: &Spec, limit: Option<Duration>) -> Failure {

@@ -54,6 +54,15 @@ pub struct Place {
 }
 
 impl Place {
+    /// Takes one if there is one now.
+    pub(crate) fn try_enter(&self) -> bool {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            return false;
+        };
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        true
+    }
+
     /// Waits until there is one.
     pub async fn enter(&self) {
         // An error: somebody has closed the room, and then nothing is bounded any more. Nobody does.

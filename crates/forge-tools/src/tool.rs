@@ -1,7 +1,10 @@
 //! The contract of a tool.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use crate::call::{Code, Failure, Reply};
 use crate::change::Change;
@@ -98,12 +101,44 @@ where
     F: FnOnce() -> Result<Reply, Failure> + Send + 'static,
 {
     Box::pin(async move {
-        match tokio::task::spawn_blocking(work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Failure::new(
+        let stopped = || {
+            Failure::new(
                 Code::Internal,
                 "The tool stopped unexpectedly; nothing else was affected.",
-            )),
+            )
+        };
+        if MAY_WAIT.get() {
+            return catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(stopped()));
+        }
+        match tokio::task::spawn_blocking(work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(stopped()),
         }
     })
+}
+
+thread_local! {
+    /// Whether this thread may wait for a file system, so that [`blocking`] need not look for
+    /// another one.
+    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` to its end on this thread, which is one of a runtime's that may wait.
+pub(crate) fn here<T>(work: impl Future<Output = T>) -> T {
+    struct Mark;
+    impl Drop for Mark {
+        fn drop(&mut self) {
+            MAY_WAIT.set(false);
+        }
+    }
+    let mut work = pin!(work);
+    let mark = Mark;
+    MAY_WAIT.set(true);
+    let first = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    drop(mark);
+    match first {
+        Poll::Ready(outcome) => outcome,
+        // It waits for something else than files, which only the runtime can wake it for.
+        Poll::Pending => tokio::runtime::Handle::current().block_on(work),
+    }
 }

@@ -13,19 +13,20 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::audit::{DecisionRecord, Recorder};
+use crate::begin::{Begin, Begun, Wanted, joined};
 use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
 use crate::change::{Change, Seen};
 use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
+use crate::open::Open;
 use crate::outcome::{
-    OpenCall, READ_OUTPUT, Trail, blocked, denied, keeps_changing, not_in_time, not_yet,
-    placeholder_in_command, placeholder_unknown, unanswered,
+    READ_OUTPUT, Trail, blocked, denied, keeps_changing, not_in_time, not_yet, placeholder_unknown,
+    unanswered,
 };
-use crate::params::{Arguments, nearest};
+use crate::params::nearest;
 use crate::redact::Redactor;
-use crate::session::State;
 use crate::spec::{Risk, Spec};
 use crate::tool::Tool;
 use crate::turn::Turn;
@@ -74,48 +75,6 @@ pub(crate) enum Agreed {
 
 /// How often somebody is asked about one call, which is something else each time.
 const MAX_QUESTIONS: usize = 3;
-
-/// A call as it was understood.
-struct Wanted {
-    index: usize,
-    /// The arguments as the model wrote them.
-    asked: Arc<Arguments>,
-    /// The same with the values behind placeholders.
-    args: Arc<Arguments>,
-    intents: Arc<[Intent]>,
-}
-
-impl Wanted {
-    fn executes(&self) -> bool {
-        let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
-        self.intents.iter().any(executes)
-    }
-
-    /// Where its command begins, in a session.
-    fn session(&self) -> Option<Arc<State>> {
-        self.intents.iter().find_map(|intent| match intent {
-            Intent::Execute(line) => line.session().cloned(),
-            Intent::Read(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Delegate(_) => None,
-        })
-    }
-
-    /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
-    fn canonical(&self) -> String {
-        self.asked.canonical_with(|text| {
-            self.intents.iter().find_map(|intent| match intent {
-                Intent::Read(path)
-                | Intent::Write(path)
-                | Intent::Delete(path)
-                | Intent::CreateDir(path) => (path.asked() == text).then(|| path.as_str()),
-                Intent::Execute(_) | Intent::Delegate(_) => None,
-            })
-        })
-    }
-}
 
 /// Most commands at once in this process. Each holds a thread, and of the same threads there are
 /// a few hundred for looking at files: commands that hang must not hold up every other call.
@@ -166,12 +125,19 @@ async fn command_slot(spec: &Spec) -> Result<SemaphorePermit<'static>, Failure> 
 }
 
 impl Inner {
-    fn tool(&self, index: usize) -> &dyn Tool {
+    pub(crate) fn tool(&self, index: usize) -> &dyn Tool {
         &*self.tools[index]
     }
 
-    fn view(&self) -> View<'_> {
-        View { hands: &self.hands }
+    pub(crate) fn judge(&self, spec: &Spec, intents: &[Intent]) -> Judgement {
+        self.gate.judge(&Request {
+            tool: &spec.name,
+            risk: spec.risk,
+            requires_permission: spec.requires_permission,
+            needs_network: spec.needs_network,
+            confined: self.confined(),
+            intents,
+        })
     }
 
     fn check_capability(&self, intents: &[Intent]) -> Result<(), Failure> {
@@ -187,6 +153,43 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Where a call of this tool runs.
+    fn runner(&self, spec: &Spec) -> &'static str {
+        match spec.risk {
+            Risk::Exec if self.confined() => "os",
+            Risk::Exec
+            | Risk::ReadOnly
+            | Risk::WritesWorkspace
+            | Risk::WritesFs
+            | Risk::Network => "local",
+        }
+    }
+
+    #[cfg(feature = "process")]
+    fn network(&self, spec: &Spec) -> bool {
+        let processes = self.hands.processes.as_ref();
+        spec.needs_network
+            || spec.risk == Risk::Exec && processes.is_some_and(crate::Processes::has_network)
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn network(&self, spec: &Spec) -> bool {
+        spec.needs_network
+    }
+
+    #[cfg(feature = "process")]
+    fn confined(&self) -> bool {
+        self.hands
+            .processes
+            .as_ref()
+            .is_none_or(crate::Processes::is_confined)
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn confined(&self) -> bool {
+        true
     }
 
     /// Whether the worker sees a tool of this name.
@@ -229,9 +232,11 @@ impl Toolbox {
     /// Makes one call, whatever comes of it. A call that is dropped half-way leaves a
     /// record as well.
     pub async fn call(&self, call: Call) -> CallResult {
-        let mut open = OpenCall::new(&self.inner, &call);
-        let outcome = self.walk(&call, &mut open).await;
-        open.close(outcome)
+        let open = Open::new(&self.inner, &call);
+        match self.walk(&call, &open).await {
+            Ok(result) => result,
+            Err(failure) => open.lock().close(Err(failure)),
+        }
     }
 
     /// A new turn of the model begins: what its calls may come to together is counted from here.
@@ -239,12 +244,42 @@ impl Toolbox {
         self.inner.turn.begin();
     }
 
-    async fn walk(&self, call: &Call, open: &mut OpenCall<'_>) -> Result<Reply, Failure> {
-        let trail = &mut open.trail;
+    /// The result, recorded; a failure is still to be.
+    async fn walk(&self, call: &Call, open: &Open) -> Result<CallResult, Failure> {
         self.inner.turn.take()?;
+        let begin = self.understand(call, open)?;
+        let (index, mut hands) = (begin.index, begin.hands.clone());
+        let spec = self.inner.tool(index).spec();
+        // Tells the work that nobody waits for it any more.
+        let stop = CancelOnDrop(hands.cancel.clone());
+        let mut working = tokio::task::spawn_blocking(move || begin.go());
+        let begun = match within(self.inner.timeout, &mut working).await {
+            Ok(begun) => joined(begun)?,
+            Err(Elapsed) => match open.give_up(not_in_time(spec, self.inner.timeout)) {
+                Some(result) => return Ok(result),
+                // It ended in this moment.
+                None => joined(working.await)?,
+            },
+        };
+        let (wanted, judgement) = match begun? {
+            Begun::Closed(result) => return Ok(*result),
+            Begun::Judged(wanted, judgement) => (wanted, judgement),
+        };
+        let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
+        hands.seen = self
+            .decide(&wanted, judgement, &hands, &**approver, open)
+            .await?;
+        open.lock().decided()?;
+        let reply = self.run(wanted, hands, call).await?;
+        drop(stop);
+        Ok(open.lock().close(Ok(reply)))
+    }
+
+    /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
+    fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
+        let trail = &mut open.lock().trail;
         let index = self.find(&call.tool, trail)?;
-        let tool = self.inner.tool(index);
-        let spec = tool.spec();
+        let spec = self.inner.tool(index).spec();
         trail.tool = spec.name.clone();
         let asked = spec.params.parse(&call.arguments).map_err(|complaints| {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
@@ -263,43 +298,22 @@ impl Toolbox {
             .restore(&asked, &self.inner.redactor)
             .map_err(|unknown| placeholder_unknown(spec, &unknown))?;
         let args = restored.map_or_else(|| Arc::clone(&asked), Arc::new);
-
-        let looks = Arc::clone(&args);
-        let intents = self
-            .look(move |inner| inner.tool(index).decide(&looks, &inner.view()))
-            .await
-            .flatten()
-            .inspect_err(|failure| {
-                trail.decision = DecisionRecord::not_reached(format!(
-                    "the worker is not able to: {}",
-                    failure.code.as_str()
-                ));
-            })?;
-        trail.intents = intents.iter().map(ToString::to_string).collect();
-        let wanted = Wanted {
+        let mut hands = self.inner.hands.for_call();
+        hands.progress = call.progress.clone();
+        hands.reads_outputs = self.inner.offers(READ_OUTPUT);
+        hands.redactor = Arc::clone(&self.inner.redactor);
+        Ok(Begin {
+            inner: Arc::clone(&self.inner),
             index,
             asked,
             args,
-            intents: intents.into(),
-        };
-        if wanted.executes()
-            && let Some(placeholder) = wanted.asked.placeholder()
-        {
-            return Err(placeholder_in_command(spec, placeholder));
-        }
-
-        let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
-        let seen = self.decide(&wanted, &**approver, trail).await?;
-        open.decided()?;
-        self.run(wanted, seen, call).await
+            hands,
+            open: open.share(),
+            place: call.place.clone(),
+        })
     }
 
-    async fn run(
-        &self,
-        wanted: Wanted,
-        seen: Vec<(String, Seen)>,
-        call: &Call,
-    ) -> Result<Reply, Failure> {
+    async fn run(&self, wanted: Wanted, mut hands: Hands, call: &Call) -> Result<Reply, Failure> {
         let tool = self.inner.tool(wanted.index);
         // A command has a limit of its own, and a worker those of its run.
         let limit = match wanted.intents.iter().any(|intent| match intent {
@@ -316,15 +330,8 @@ impl Toolbox {
         if let Some(place) = &call.place {
             place.enter().await;
         }
-        let stop = CancelOnDrop(Cancel::new());
         let work = async {
-            let mut hands = self.inner.hands.clone();
-            hands.progress = call.progress.clone();
             hands.session = wanted.session();
-            hands.reads_outputs = self.inner.offers(READ_OUTPUT);
-            hands.redactor = Arc::clone(&self.inner.redactor);
-            hands.cancel = stop.0.clone();
-            hands.seen = seen;
             hands.writing = self.inner.writing.hold(&wanted.intents).await;
             tool.run(Arc::unwrap_or_clone(wanted.args), hands).await
         };
@@ -341,11 +348,7 @@ impl Toolbox {
         let inner = Arc::clone(&self.inner);
         let looking = tokio::task::spawn_blocking(move || work(&inner));
         match within(self.inner.timeout, looking).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(stopped)) => match stopped.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Failure::new(Code::Cancelled, "The call was cancelled.")),
-            },
+            Ok(found) => joined(found),
             Err(Elapsed) => Err(Failure::new(
                 Code::TimeLimit,
                 "The files did not answer in time; nothing was done.",
@@ -374,30 +377,16 @@ impl Toolbox {
         })
     }
 
-    /// The files as a person has seen them, where one was asked.
+    /// What is asked of a person, or refused. The files as a person has seen them, where one was
+    /// asked.
     async fn decide(
         &self,
         wanted: &Wanted,
+        judgement: Judgement,
+        hands: &Hands,
         approver: &dyn Approver,
-        trail: &mut Trail,
+        open: &Open,
     ) -> Result<Vec<(String, Seen)>, Failure> {
-        let spec = self.inner.tool(wanted.index).spec();
-        let confined = self.confined();
-        let judgement = self.inner.gate.judge(&Request {
-            tool: &spec.name,
-            risk: spec.risk,
-            requires_permission: spec.requires_permission,
-            needs_network: spec.needs_network,
-            confined,
-            intents: &wanted.intents,
-        });
-        trail.decision = DecisionRecord {
-            verdict: Some(judgement.verdict),
-            reasons: judgement.reasons.clone(),
-            runner: judgement.runner.clone(),
-            answer: None,
-            by: None,
-        };
         match judgement.verdict {
             // Nothing to be decided: doing it checks the capability by itself, in the
             // same step as the opening.
@@ -405,22 +394,22 @@ impl Toolbox {
             // Able first, then blocked, then asked: nobody is asked about what cannot
             // be done (F002-07, F002-08).
             Verdict::Block => {
-                self.check_capability(wanted).await?;
-                Err(blocked(spec, &judgement))
+                self.check_capability(wanted, hands).await?;
+                Err(blocked(self.inner.tool(wanted.index).spec(), &judgement))
             }
             Verdict::Ask => {
-                self.check_capability(wanted).await?;
-                self.ask(wanted, judgement, approver, trail).await
+                self.check_capability(wanted, hands).await?;
+                self.ask(wanted, judgement, hands, approver, open).await
             }
         }
     }
 
-    async fn check_capability(&self, wanted: &Wanted) -> Result<(), Failure> {
+    async fn check_capability(&self, wanted: &Wanted, hands: &Hands) -> Result<(), Failure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
-        let index = wanted.index;
+        let (index, hands) = (wanted.index, hands.clone());
         self.look(move |inner| {
             inner.check_capability(&intents)?;
-            inner.tool(index).check(&args, &inner.view())
+            inner.tool(index).check(&args, &View { hands: &hands })
         })
         .await
         .flatten()
@@ -430,8 +419,9 @@ impl Toolbox {
         &self,
         wanted: &Wanted,
         judgement: Judgement,
+        hands: &Hands,
         approver: &dyn Approver,
-        trail: &mut Trail,
+        open: &Open,
     ) -> Result<Vec<(String, Seen)>, Failure> {
         let spec = self.inner.tool(wanted.index).spec();
         let key = format!(
@@ -446,15 +436,14 @@ impl Toolbox {
                 .unwrap_or_default()
         );
         let _turn = self.inner.asking.lock().await;
-        let mut changes = self.preview(wanted).await?;
+        let mut changes = self.preview(wanted, hands).await?;
         for _ in 0..MAX_QUESTIONS {
-            let request = self.question(wanted, &judgement, &changes, trail);
+            let request = self.question(wanted, &judgement, &changes);
             let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
             if self.is_allowed(&shown)
                 || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
             {
-                trail.decision.answer = Some("allowed");
-                trail.decision.by = Some("allowed for this run".to_owned());
+                open.answered("allowed", "allowed for this run".to_owned());
                 return Ok(seen(&changes));
             }
             let answer = match request.not_whole().filter(|_| approver.shows()) {
@@ -465,25 +454,24 @@ impl Toolbox {
                 Answer::AllowOnce { by } => (by, false),
                 Answer::AllowForRun { by } => (by, true),
                 Answer::Deny { by, reason } => {
-                    trail.decision.answer = Some("denied");
                     let failure = denied(spec, &by, reason);
-                    trail.decision.by = Some(by);
+                    open.answered("denied", by);
                     return Err(failure);
                 }
                 Answer::Unanswered { reason } => {
-                    trail.decision.answer = Some("unanswered");
-                    trail.decision.by = Some(reason.clone());
-                    return Err(unanswered(spec, &judgement, &reason));
+                    let failure = unanswered(spec, &judgement, &reason);
+                    open.answered("unanswered", reason);
+                    return Err(failure);
                 }
                 Answer::Later { reason, hint } => {
-                    trail.decision.answer = Some("unanswered");
-                    trail.decision.by = Some(reason.clone());
-                    return Err(not_yet(spec, &judgement, &reason).hint(hint));
+                    let failure = not_yet(spec, &judgement, &reason).hint(hint);
+                    open.answered("unanswered", reason);
+                    return Err(failure);
                 }
             };
             // Whoever is not shown what it would change has agreed to whatever it is.
             if approver.shows() {
-                let before = std::mem::replace(&mut changes, self.preview(wanted).await?);
+                let before = std::mem::replace(&mut changes, self.preview(wanted, hands).await?);
                 let same = before.len() == changes.len()
                     && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
                 if !same {
@@ -495,21 +483,23 @@ impl Toolbox {
                 allowed.insert(shown);
                 allowed.insert(Agreed::Done(key));
             }
-            trail.decision.answer = Some("allowed");
-            trail.decision.by = Some(by);
+            open.answered("allowed", by);
             return Ok(match approver.shows() {
                 true => seen(&changes),
                 false => Vec::new(),
             });
         }
-        trail.decision.answer = Some("unanswered");
-        trail.decision.by = Some("what it would change kept changing".to_owned());
+        open.answered(
+            "unanswered",
+            "what it would change kept changing".to_owned(),
+        );
         Err(keeps_changing(spec, &judgement))
     }
 
-    async fn preview(&self, wanted: &Wanted) -> Result<Vec<Change>, Failure> {
+    async fn preview(&self, wanted: &Wanted, hands: &Hands) -> Result<Vec<Change>, Failure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
-        self.look(move |inner| inner.tool(index).preview(&args, &inner.view()))
+        let hands = hands.clone();
+        self.look(move |inner| inner.tool(index).preview(&args, &View { hands: &hands }))
             .await
     }
 
@@ -518,7 +508,6 @@ impl Toolbox {
         wanted: &Wanted,
         judgement: &Judgement,
         changes: &[Change],
-        trail: &Trail,
     ) -> ApprovalRequest {
         let spec = self.inner.tool(wanted.index).spec();
         ApprovalRequest {
@@ -526,19 +515,19 @@ impl Toolbox {
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
             arguments: wanted.asked.to_json(),
-            intents: trail
+            intents: wanted
                 .intents
                 .iter()
-                .map(|intent| self.inner.redactor.redact(intent).into_owned())
+                .map(|intent| self.inner.redactor.redact(&intent.to_string()).into_owned())
                 .collect(),
             changes: changes
                 .iter()
                 .map(|change| change.clone().redacted(&self.inner.redactor))
                 .collect(),
-            runner: self.runner(spec),
-            network: self.network(spec),
+            runner: self.inner.runner(spec),
+            network: self.inner.network(spec),
             reasons: judgement.reasons.clone(),
-            confined: self.confined(),
+            confined: self.inner.confined(),
             only_a_person: judgement.only_a_person,
         }
     }
@@ -552,43 +541,5 @@ impl Toolbox {
             .allowed_for_run
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Where a call of this tool runs.
-    fn runner(&self, spec: &Spec) -> &'static str {
-        match spec.risk {
-            Risk::Exec if self.confined() => "os",
-            Risk::Exec
-            | Risk::ReadOnly
-            | Risk::WritesWorkspace
-            | Risk::WritesFs
-            | Risk::Network => "local",
-        }
-    }
-
-    #[cfg(feature = "process")]
-    fn network(&self, spec: &Spec) -> bool {
-        let processes = self.inner.hands.processes.as_ref();
-        spec.needs_network
-            || spec.risk == Risk::Exec && processes.is_some_and(crate::Processes::has_network)
-    }
-
-    #[cfg(not(feature = "process"))]
-    fn network(&self, spec: &Spec) -> bool {
-        spec.needs_network
-    }
-
-    #[cfg(feature = "process")]
-    fn confined(&self) -> bool {
-        self.inner
-            .hands
-            .processes
-            .as_ref()
-            .is_none_or(crate::Processes::is_confined)
-    }
-
-    #[cfg(not(feature = "process"))]
-    fn confined(&self) -> bool {
-        true
     }
 }

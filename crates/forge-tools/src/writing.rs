@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard, TryLockError};
 
 use crate::gate::Intent;
 
@@ -25,27 +25,32 @@ impl Writing {
     /// Waits until no other call changes any of the paths that these intents would change; none if
     /// they change nothing.
     pub(crate) async fn hold(&self, intents: &[Intent]) -> Option<Arc<Held>> {
-        let mut paths: Vec<&str> = intents
-            .iter()
-            .filter_map(|intent| match intent {
-                Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
-                    Some(path.as_str())
-                }
-                Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => None,
-            })
-            .collect();
+        let paths = changed(intents);
         if paths.is_empty() {
             return None;
         }
-        // In one order, so that no two calls wait for each other.
-        paths.sort_unstable();
-        paths.dedup();
         let mut held = Vec::with_capacity(paths.len());
         for path in paths {
             let turn = self.turn(path);
             held.push(turn.lock_owned().await);
         }
         Some(Arc::new(Held(held)))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Another call changes one of the paths.
+    pub(crate) fn try_hold(&self, intents: &[Intent]) -> Result<Option<Arc<Held>>, TryLockError> {
+        let paths = changed(intents);
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let held = paths
+            .into_iter()
+            .map(|path| self.turn(path).try_lock_owned());
+        Ok(Some(Arc::new(Held(held.collect::<Result<_, _>>()?))))
     }
 
     fn turn(&self, path: &str) -> Arc<Turn<()>> {
@@ -60,4 +65,21 @@ impl Writing {
         turns.insert(path.to_owned(), Arc::downgrade(&turn));
         turn
     }
+}
+
+/// The paths that these intents would change, in one order, so that no two calls wait for each
+/// other.
+fn changed(intents: &[Intent]) -> Vec<&str> {
+    let mut paths: Vec<&str> = intents
+        .iter()
+        .filter_map(|intent| match intent {
+            Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
+                Some(path.as_str())
+            }
+            Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => None,
+        })
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }

@@ -4,9 +4,10 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, Reply, Spec, Tool,
-    Toolbox, Verdict, View, blocking,
+    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, MemoryRecorder, Reply,
+    Spec, Tool, Toolbox, Verdict, View, blocking,
 };
 use serde_json::json;
 
@@ -39,6 +40,8 @@ impl Door {
 struct Slow {
     spec: Spec,
     decides: bool,
+    /// What it says that it touches.
+    reads: Option<&'static str>,
     door: Door,
 }
 
@@ -46,11 +49,12 @@ impl Tool for Slow {
     fn spec(&self) -> &Spec {
         &self.spec
     }
-    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         if self.decides && !self.door.wait() {
             return Err(Failure::new(Code::Internal, "nobody opened"));
         }
-        Ok(Vec::new())
+        let reads = self.reads.map(|path| view.path(path).map(Intent::Read));
+        reads.into_iter().collect()
     }
     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let door = self.door.clone();
@@ -65,6 +69,7 @@ fn slow(decides: bool, door: &Door) -> Slow {
     Slow {
         spec: Spec::looks("slow", "Waits."),
         decides,
+        reads: None,
         door: door.clone(),
     }
 }
@@ -113,6 +118,93 @@ fn a_call_that_does_not_end_is_given_up() {
         assert_eq!(result.code, Some(Code::TimeLimit), "{}", result.content);
         door.open();
     }
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_any_more_has_one_record() {
+    let world = World::new();
+    for (decides, reads, given_up) in [
+        (true, Some("/data/readme.md"), true),
+        (true, Some("/data/readme.md"), false),
+        (false, Some("/data/readme.md"), true),
+        (false, Some("/data/readme.md"), false),
+        (false, None, true),
+        (false, None, false),
+    ] {
+        let door = Door::default();
+        let recorder = Arc::new(MemoryRecorder::default());
+        let tool = Slow {
+            reads,
+            ..slow(decides, &door)
+        };
+        let limit = Duration::from_millis(if given_up { 20 } else { 600_000 });
+        let toolbox = world
+            .builder()
+            .tool(tool)
+            .timeout(limit)
+            .shared_recorder(Arc::clone(&recorder) as _)
+            .build()
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let call = toolbox.call(Call::new("slow", json!({})));
+            let ended = tokio::time::timeout(Duration::from_millis(200), call).await;
+            assert_eq!(ended.is_ok(), given_up);
+        });
+        door.open();
+        // Waits until the work has ended, too.
+        drop(runtime);
+        let codes: Vec<_> = recorder.records().into_iter().map(|one| one.code).collect();
+        let expected = if given_up { "TIME_LIMIT" } else { "CANCELLED" };
+        assert_eq!(codes, [Some(expected.to_owned())], "{decides} {reads:?}");
+    }
+}
+
+/// Has a file appear at the path that it was asked for, once it has said what it would touch.
+struct Late {
+    spec: Spec,
+    appears: std::path::PathBuf,
+}
+
+impl Tool for Late {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let path = view.path("/work/a.md")?;
+        std::fs::create_dir(self.appears.parent().unwrap()).unwrap();
+        std::fs::write(&self.appears, "").unwrap();
+        Ok(vec![Intent::Read(path)])
+    }
+    fn run<'a>(&'a self, _: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        blocking(move || Ok(Reply::text(hands.path("/work/a.md")?.as_str())))
+    }
+}
+
+#[test]
+fn a_path_is_what_it_was_when_the_call_was_judged() {
+    let host = tempfile::tempdir().unwrap();
+    let root = SandboxPath::parse("/").unwrap();
+    let mount = Mount::open_ambient(
+        root,
+        host.path(),
+        Mode::ReadOnly,
+        cap_std::ambient_authority(),
+    );
+    let tool = Late {
+        spec: Spec::looks("late", "Says what a path means."),
+        appears: host.path().join("work/a.md"),
+    };
+    let toolbox = Toolbox::builder()
+        .files(FileSandbox::new(vec![mount.unwrap()]).unwrap())
+        .tool(tool)
+        .build()
+        .unwrap();
+    let result = call(&toolbox, "late", json!({}));
+    assert_eq!(result.content, "/a.md");
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! The part of a call that is done on a thread that may wait: looking at what it would touch, and,
+//! where nobody has to be asked, doing it and keeping the record of it as well.
+
+use std::sync::Arc;
+
+use tokio::task::JoinError;
+
+use crate::audit::DecisionRecord;
+use crate::call::{CallResult, Failure};
+use crate::gate::{Intent, Judgement, Verdict};
+use crate::hands::{Hands, View};
+use crate::open::Open;
+use crate::outcome::{cancelled, placeholder_in_command};
+use crate::params::Arguments;
+use crate::room::Place;
+use crate::session::State;
+use crate::tool::here;
+use crate::toolbox::Inner;
+
+/// A call as it was understood.
+pub(crate) struct Wanted {
+    pub(crate) index: usize,
+    /// The arguments as the model wrote them.
+    pub(crate) asked: Arc<Arguments>,
+    /// The same with the values behind placeholders.
+    pub(crate) args: Arc<Arguments>,
+    pub(crate) intents: Arc<[Intent]>,
+}
+
+impl Wanted {
+    pub(crate) fn executes(&self) -> bool {
+        let executes = |intent: &Intent| matches!(intent, Intent::Execute(_));
+        self.intents.iter().any(executes)
+    }
+
+    /// Where its command begins, in a session.
+    pub(crate) fn session(&self) -> Option<Arc<State>> {
+        self.intents.iter().find_map(|intent| match intent {
+            Intent::Execute(line) => line.session().cloned(),
+            Intent::Read(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Delegate(_) => None,
+        })
+    }
+
+    /// Whether files are all that it touches, so that the time it takes is theirs.
+    fn is_about_files(&self) -> bool {
+        !self.intents.is_empty()
+            && self.intents.iter().all(|intent| match intent {
+                Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => {
+                    true
+                }
+                Intent::Execute(_) | Intent::Delegate(_) => false,
+            })
+    }
+
+    /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
+    pub(crate) fn canonical(&self) -> String {
+        self.asked.canonical_with(|text| {
+            self.intents.iter().find_map(|intent| match intent {
+                Intent::Read(path)
+                | Intent::Write(path)
+                | Intent::Delete(path)
+                | Intent::CreateDir(path) => (path.asked() == text).then(|| path.as_str()),
+                Intent::Execute(_) | Intent::Delegate(_) => None,
+            })
+        })
+    }
+}
+
+/// What came of the first look at the files.
+pub(crate) enum Begun {
+    /// Nobody had to be asked and nobody waited for, so it was done as well.
+    Closed(Box<CallResult>),
+    Judged(Wanted, Judgement),
+}
+
+/// A call that is understood, on its way to a thread that may wait for files.
+pub(crate) struct Begin {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) index: usize,
+    pub(crate) asked: Arc<Arguments>,
+    pub(crate) args: Arc<Arguments>,
+    pub(crate) hands: Hands,
+    pub(crate) open: Open,
+    /// Where the result may be until somebody has it.
+    pub(crate) place: Option<Place>,
+}
+
+impl Begin {
+    /// Looks at what the call would touch, and has it judged. Where that is all there is to it, the
+    /// call is made and recorded in the same go: handing it over again would cost more than many
+    /// a call.
+    pub(crate) fn go(mut self) -> Result<Begun, Failure> {
+        let tool = self.inner.tool(self.index);
+        let intents = tool
+            .decide(&self.args, &View { hands: &self.hands })
+            .inspect_err(|failure| {
+                self.open.lock().trail.decision = DecisionRecord::not_reached(format!(
+                    "the worker is not able to: {}",
+                    failure.code.as_str()
+                ));
+            })?;
+        self.open.lock().trail.intents = intents.iter().map(ToString::to_string).collect();
+        let wanted = Wanted {
+            index: self.index,
+            asked: self.asked,
+            args: self.args,
+            intents: intents.into(),
+        };
+        if wanted.executes()
+            && let Some(placeholder) = wanted.asked.placeholder()
+        {
+            return Err(placeholder_in_command(tool.spec(), placeholder));
+        }
+        let judgement = self.inner.judge(tool.spec(), &wanted.intents);
+        self.open.lock().trail.decision = DecisionRecord {
+            verdict: Some(judgement.verdict),
+            reasons: judgement.reasons.clone(),
+            runner: judgement.runner.clone(),
+            answer: None,
+            by: None,
+        };
+        match judgement.verdict {
+            Verdict::Allow if wanted.is_about_files() => {}
+            Verdict::Allow | Verdict::Ask | Verdict::Block => {
+                return Ok(Begun::Judged(wanted, judgement));
+            }
+        }
+        // Others that change the same path, and results that nobody has taken, are waited for where
+        // waiting costs no thread.
+        let Ok(held) = self.inner.writing.try_hold(&wanted.intents) else {
+            return Ok(Begun::Judged(wanted, judgement));
+        };
+        if self.place.is_some_and(|place| !place.try_enter()) {
+            return Ok(Begun::Judged(wanted, judgement));
+        }
+        self.hands.writing = held;
+        self.open.lock().decided()?;
+        // The same arguments, mostly; then they are not copied.
+        drop(wanted.asked);
+        let args = Arc::unwrap_or_clone(wanted.args);
+        let outcome = here(tool.run(args, self.hands));
+        let mut open = self.open.lock();
+        match open.is_closed() {
+            true => Err(cancelled()),
+            false => Ok(Begun::Closed(Box::new(open.close(outcome)))),
+        }
+    }
+}
+
+/// What another thread came to; a panic there is one here.
+pub(crate) fn joined<T>(found: Result<T, JoinError>) -> Result<T, Failure> {
+    found.map_err(|stopped| match stopped.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => cancelled(),
+    })
+}

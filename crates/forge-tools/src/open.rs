@@ -1,0 +1,71 @@
+//! A call under way, known to two: whoever waits for it, and the thread that looks at files for it.
+//! Whichever of them closes it first writes its record, and there is only one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::call::{Call, CallResult, Code, Failure};
+use crate::outcome::{OpenCall, cancelled};
+use crate::toolbox::Inner;
+
+pub(crate) struct Open {
+    call: Arc<Mutex<OpenCall>>,
+    /// Whoever waits closes it when the waiting ends, however it ends.
+    waits: bool,
+}
+
+impl Open {
+    pub(crate) fn new(inner: &Arc<Inner>, call: &Call) -> Self {
+        Open {
+            call: Arc::new(Mutex::new(OpenCall::new(inner, call))),
+            waits: true,
+        }
+    }
+
+    /// For the thread that works on it.
+    pub(crate) fn share(&self) -> Self {
+        Open {
+            call: Arc::clone(&self.call),
+            waits: false,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenCall> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What somebody said who was asked.
+    pub(crate) fn answered(&self, answer: &'static str, by: String) {
+        let decision = &mut self.lock().trail.decision;
+        decision.answer = Some(answer);
+        decision.by = Some(by);
+    }
+
+    /// Closes it since it takes too long, with `late` if something may have been done; none if it
+    /// was closed in time after all.
+    pub(crate) fn give_up(&self, late: Failure) -> Option<CallResult> {
+        let mut call = self.lock();
+        if call.is_closed() {
+            return None;
+        }
+        let failure = if call.is_decided() {
+            late
+        } else {
+            Failure::new(
+                Code::TimeLimit,
+                "The files did not answer in time; nothing was done.",
+            )
+        };
+        Some(call.close(Err(failure)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.waits {
+            let mut call = self.lock();
+            if !call.is_closed() {
+                let _nobody_waits = call.close(Err(cancelled()));
+            }
+        }
+    }
+}
