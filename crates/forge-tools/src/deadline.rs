@@ -50,9 +50,14 @@ impl Alarm {
         });
         let waker = context.waker().clone();
         waiting.by_time.insert((self.due, id), waker);
-        let first = waiting.by_time.keys().next() == Some(&(self.due, id));
+        // It looks again when it wakes. Mostly that is soon enough: limits are alike, so who comes
+        // later is due later, and waking another thread costs as much as a call.
+        let too_late = waiting.wakes.is_none_or(|wakes| self.due < wakes);
+        if too_late {
+            waiting.wakes = Some(self.due);
+        }
         drop(waiting);
-        if first {
+        if too_late {
             clock.changed.notify_one();
         }
         Poll::Pending
@@ -71,6 +76,8 @@ impl Drop for Alarm {
 struct Waiting {
     by_time: BTreeMap<(Instant, u64), Waker>,
     next: u64,
+    /// When the thread wakes by itself; none if it does not.
+    wakes: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -94,8 +101,9 @@ impl Clock {
                 }
                 first.remove().wake();
             }
-            waiting = match waiting.by_time.keys().next() {
-                Some((due, _)) => {
+            waiting.wakes = waiting.by_time.keys().next().map(|(due, _)| *due);
+            waiting = match waiting.wakes {
+                Some(due) => {
                     let sleep = due.saturating_duration_since(now);
                     let (waiting, _) = self
                         .changed
@@ -150,6 +158,25 @@ mod tests {
             assert_eq!(late.await.unwrap(), Err(Elapsed));
             assert_eq!(within(None, async { 1 }).await, Ok(1));
             assert_eq!(within(Some(Duration::MAX), async { 2 }).await, Ok(2));
+        });
+    }
+
+    #[test]
+    fn who_is_due_first_is_given_up_first_whoever_came_first() {
+        run(async {
+            let never = |ms| {
+                within(
+                    Some(Duration::from_millis(ms)),
+                    std::future::pending::<()>(),
+                )
+            };
+            let hour = tokio::spawn(never(3_600_000));
+            tokio::task::yield_now().await;
+            // Once with the thread asleep until then, and once more after it woke early.
+            for _ in 0..2 {
+                assert_eq!(never(10).await, Err(Elapsed));
+            }
+            hour.abort();
         });
     }
 
