@@ -1,7 +1,10 @@
 //! What is answered: the list of tools, the outcome of a call, and that the list changed.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -202,13 +205,9 @@ impl ServerHandler for Handler {
             Some(place) => call.within(place.clone()),
             None => call,
         };
-        // A task of its own: a tool that panics costs this call, not the answer to it.
-        // Dropping the set ends it.
-        let mut running = JoinSet::new();
-        running.spawn(async move { toolbox.call(call).await });
         let (done, until_done) = oneshot::channel();
         let work = async {
-            let outcome = running.join_next().await;
+            let outcome = caught(toolbox.call(call)).await;
             drop(done);
             outcome
         };
@@ -219,11 +218,11 @@ impl ServerHandler for Handler {
                     results.hold(&context.id, place);
                 }
                 match outcome {
-                Some(Ok(result)) => match channel.take_question() {
+                Some(result) => match channel.take_question() {
                     Some(question) => Ok(question.into()),
                     None => answer(result),
                 },
-                Some(Err(_)) | None => Err(ErrorData::internal_error(
+                None => Err(ErrorData::internal_error(
                     "The tool stopped unexpectedly; nothing else was affected.",
                     None,
                 )),
@@ -281,6 +280,17 @@ impl ServerHandler for Handler {
             }
         }
     }
+}
+
+/// What a call comes to; none if it panics, which costs this call and not the answer to it.
+async fn caught(call: impl Future<Output = CallResult>) -> Option<CallResult> {
+    let mut call = pin!(call);
+    poll_fn(|context| {
+        let poll = AssertUnwindSafe(|| call.as_mut().poll(context));
+        // Not polled again after a panic.
+        catch_unwind(poll).map_or(Poll::Ready(None), |poll| poll.map(Some))
+    })
+    .await
 }
 
 /// Waits until the client has hung up.
