@@ -128,6 +128,8 @@ struct State {
     line: Vec<u8>,
     tally: Tally,
     dirty: bool,
+    /// Nothing was to be brought to the disk, so the thread for it sleeps until it is told.
+    idle: bool,
     closing: bool,
     /// Why nothing can be written any more.
     ended: Option<&'static str>,
@@ -260,8 +262,7 @@ impl Recorder for AuditLog {
         state.tally.calls += 1;
         state.tally.failed += u64::from(!record.ok);
         state.tally.denied += u64::from(record.is_denied());
-        drop(state);
-        self.shared.wake.notify_one();
+        self.shared.written(state);
         Ok(())
     }
 }
@@ -285,9 +286,19 @@ impl Shared {
     }
 
     fn append(&self, body: &[u8]) -> std::io::Result<u64> {
-        let number = self.lock().append(body)?;
-        self.wake.notify_one();
+        let mut state = self.lock();
+        let number = state.append(body)?;
+        self.written(state);
         Ok(number)
+    }
+
+    /// Wakes the thread that syncs, if it does not know already that it has to.
+    fn written(&self, mut state: MutexGuard<'_, State>) {
+        let sleeps = std::mem::take(&mut state.idle);
+        drop(state);
+        if sleeps {
+            self.wake.notify_one();
+        }
     }
 
     /// Whoever writes goes on writing meanwhile.
@@ -305,6 +316,7 @@ impl Shared {
         loop {
             let mut state = self.lock();
             while !state.dirty && !state.closing {
+                state.idle = true;
                 state = self
                     .wake
                     .wait(state)
@@ -368,6 +380,7 @@ impl State {
             line: Vec::with_capacity(1024),
             tally: Tally::default(),
             dirty: false,
+            idle: false,
             closing: false,
             ended: None,
             sync_failed: None,
