@@ -1,12 +1,13 @@
-//! `cargo xtask bench [files] [os] [config]`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [os] [config] [mcp]`: runs `benches/ratios`, built for release.
 
 use crate::failure::Failure;
+use crate::peers;
 use crate::process;
 use crate::table::Table;
 
-pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config)";
+pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config, mcp)";
 
-const GROUPS: [&str; 3] = ["files", "os", "config"];
+const GROUPS: [&str; 4] = ["files", "os", "config", "mcp"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments
@@ -18,7 +19,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             GROUPS.join(", ")
         )));
     }
-    if arguments.is_empty() || arguments.iter().any(|group| group == "config") {
+    let asked = |name: &str| arguments.is_empty() || arguments.iter().any(|group| group == name);
+    if asked("config") || asked("mcp") {
         // From start to exit: what people install.
         let mut build = process::cargo();
         build.args([
@@ -43,6 +45,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "--",
     ]);
     cargo.args(arguments);
+    if asked("mcp") {
+        cargo.envs(peers::install());
+    }
     println!("{}", table(&process::output(&mut cargo)?));
     Ok(())
 }

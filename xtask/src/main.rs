@@ -24,6 +24,7 @@ mod checkout;
 mod container;
 mod failure;
 mod markdown;
+mod peers;
 mod process;
 mod report;
 mod scratch;

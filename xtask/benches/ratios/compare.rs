@@ -55,6 +55,14 @@ pub(crate) enum Outcome {
         of: &'static str,
         target: f64,
     },
+    /// The same, held against somebody else's.
+    Sizes {
+        ours: f64,
+        other: f64,
+        unit: &'static str,
+        other_name: &'static str,
+        target: f64,
+    },
     NotHere(String),
 }
 
@@ -82,6 +90,24 @@ impl Measure {
                 format!("<= {target} {unit}"),
                 (if got <= target { "ok" } else { "ABOVE" }).to_owned(),
             ],
+            Outcome::Sizes {
+                ours,
+                other,
+                unit,
+                other_name,
+                target,
+            } => {
+                let ratio = ours / other;
+                [
+                    self.name.to_owned(),
+                    format!("{ours:.1} {unit}"),
+                    (*other_name).to_owned(),
+                    format!("{other:.1} {unit}"),
+                    format!("{ratio:.2}"),
+                    format!("<= {target}"),
+                    (if ratio <= *target { "ok" } else { "ABOVE" }).to_owned(),
+                ]
+            }
             Outcome::Ratio {
                 ours,
                 other,

@@ -7,10 +7,12 @@
 use std::error::Error;
 
 mod amounts;
+mod calls;
 mod compare;
 mod config;
 mod files;
 mod inside;
+mod mcp;
 mod spawn;
 mod trees;
 
@@ -28,6 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     {
         return inside::operate(operation);
     }
+    if arguments.as_slice() == [mcp::echo::FLAG] {
+        return mcp::echo::serve();
+    }
     // Cargo adds a word of its own.
     let asked = |name: &str| {
         let mut words = arguments
@@ -36,13 +41,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             .peekable();
         words.peek().is_none() || words.any(|word| word == name)
     };
-    let groups: [(&str, &[Group]); 3] = [
+    let groups: [(&str, &[Group]); 4] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
         ("os", &[spawn::measures, inside::measures]),
         ("config", &[config::measures]),
+        ("mcp", &[calls::measures, mcp::measures]),
     ];
     for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
         for measures in *measures {
