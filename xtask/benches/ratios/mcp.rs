@@ -429,7 +429,7 @@ static ROWS: [Row; 8] = [
                 json!({ "path": names.at("large.log"), "tail": 20 }),
             )]
         },
-        // For it, nothing after the last line end is a line.
+        // For both, the nothing after the last line end is a line.
         npm: Some(|names| {
             vec![(
                 "read_text_file",
@@ -439,7 +439,7 @@ static ROWS: [Row; 8] = [
         cargo: Some(|names| {
             vec![(
                 "tail_file",
-                json!({ "path": names.at("large.log"), "lines": 20 }),
+                json!({ "path": names.at("large.log"), "lines": 21 }),
             )]
         }),
     },
