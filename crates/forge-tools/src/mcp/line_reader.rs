@@ -12,16 +12,37 @@ pub(super) struct LineReader<R> {
     input: BufReader<R>,
     max_bytes: usize,
     line: Vec<u8>,
-    /// Inside the rest of a line that was too long.
-    skipping: bool,
+    /// Both ends of a line that is too long, as far as it has come.
+    too_long: Option<Ends>,
+}
+
+/// How much is kept of either end of a line that is too long: enough for an id.
+const KEPT_BYTES: usize = 512;
+
+/// Both ends of a line that is too long for the whole of it to be kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) head: Vec<u8>,
+    pub(super) tail: Vec<u8>,
+}
+
+impl Ends {
+    fn push(&mut self, more: &[u8]) {
+        let room = KEPT_BYTES.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&more[..more.len().min(room)]);
+        let rest = &more[more.len().saturating_sub(KEPT_BYTES)..];
+        self.tail.extend_from_slice(rest);
+        self.tail
+            .drain(..self.tail.len().saturating_sub(KEPT_BYTES));
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// Without its end.
     Whole(Vec<u8>),
-    /// Dropped, its rest still to come.
-    TooLong,
+    /// Too long, and dropped but for its ends.
+    TooLong(Ends),
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -30,7 +51,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             input: BufReader::new(input),
             max_bytes,
             line: Vec::new(),
-            skipping: false,
+            too_long: None,
         }
     }
 
@@ -40,29 +61,38 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         loop {
             let available = self.input.fill_buf().await?;
             if available.is_empty() {
+                if let Some(ends) = self.too_long.take() {
+                    return Ok(Some(Line::TooLong(ends)));
+                }
                 let last = std::mem::take(&mut self.line);
                 return Ok((!is_blank(&last)).then_some(Line::Whole(last)));
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = &available[..end.unwrap_or(available.len())];
             let taken = part.len() + usize::from(end.is_some());
-            let fits = self.line.len() + part.len() <= self.max_bytes;
-            if !self.skipping && fits {
-                self.line.extend_from_slice(part);
+            match &mut self.too_long {
+                Some(ends) => ends.push(part),
+                None if self.line.len() + part.len() <= self.max_bytes => {
+                    self.line.extend_from_slice(part);
+                }
+                None => {
+                    let mut ends = Ends::default();
+                    ends.push(&std::mem::take(&mut self.line));
+                    ends.push(part);
+                    self.too_long = Some(ends);
+                }
             }
             self.input.consume(taken);
 
-            if self.skipping {
-                self.skipping = end.is_none();
-            } else if !fits {
-                self.line = Vec::new();
-                self.skipping = end.is_none();
-                return Ok(Some(Line::TooLong));
-            } else if end.is_some() {
-                let line = std::mem::take(&mut self.line);
-                if !is_blank(&line) {
-                    return Ok(Some(Line::Whole(line)));
-                }
+            if end.is_none() {
+                continue;
+            }
+            if let Some(ends) = self.too_long.take() {
+                return Ok(Some(Line::TooLong(ends)));
+            }
+            let line = std::mem::take(&mut self.line);
+            if !is_blank(&line) {
+                return Ok(Some(Line::Whole(line)));
             }
         }
     }
@@ -88,6 +118,13 @@ mod tests {
         Line::Whole(text.as_bytes().to_vec())
     }
 
+    /// Shorter than what is kept of an end.
+    fn too_long(text: &str) -> Line {
+        let tail = text.as_bytes().to_vec();
+        let head = tail.clone();
+        Line::TooLong(Ends { head, tail })
+    }
+
     #[test]
     fn rows() {
         let rows: &[(&str, &[Line])] = &[
@@ -96,11 +133,15 @@ mod tests {
             ("ab\ncd\n", &[whole("ab"), whole("cd")]),
             ("ab\r\ncd", &[whole("ab\r"), whole("cd")]),
             ("12345678\n", &[whole("12345678")]),
-            ("123456789\nab\n", &[Line::TooLong, whole("ab")]),
-            ("123456789", &[Line::TooLong]),
+            ("123456789\nab\n", &[too_long("123456789"), whole("ab")]),
+            ("123456789", &[too_long("123456789")]),
             (
                 "1234567890123456789012345\n\nab\n123456789\n",
-                &[Line::TooLong, whole("ab"), Line::TooLong],
+                &[
+                    too_long("1234567890123456789012345"),
+                    whole("ab"),
+                    too_long("123456789"),
+                ],
             ),
         ];
         run(async {
@@ -138,11 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_kept() {
+    fn of_a_line_that_is_too_long_the_ends_are_kept() {
         run(async {
-            let mut reader = LineReader::new(tokio::io::repeat(b'x'), 8);
-            assert_eq!(reader.next().await.unwrap(), Some(Line::TooLong));
-            assert_eq!(reader.line.capacity(), 0);
+            let input = [b"head", &[b'x'; 1_000_000][..], b"tail"].concat();
+            for chunk in [100, 1_000, 100_000] {
+                let mut reader = LineReader::new(&input[..], 5_000);
+                reader.input = BufReader::with_capacity(chunk, &input[..]);
+                let Some(Line::TooLong(ends)) = reader.next().await.unwrap() else {
+                    panic!("{chunk}");
+                };
+                assert!(ends.head.starts_with(b"head"), "{chunk}");
+                assert!(ends.tail.ends_with(b"xtail"), "{chunk}");
+                assert_eq!(ends.head.len(), KEPT_BYTES, "{chunk}");
+                assert_eq!(ends.tail.len(), KEPT_BYTES, "{chunk}");
+                assert_eq!(reader.line.capacity(), 0, "{chunk}");
+            }
         });
     }
 }

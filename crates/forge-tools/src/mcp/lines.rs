@@ -28,6 +28,7 @@ use tokio::sync::{Notify, watch};
 
 use super::McpError;
 use super::line_reader::{Line, LineReader};
+use super::outline::id_of;
 use crate::room::{Place, Room};
 use crate::tool::BoxFuture;
 
@@ -167,7 +168,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     fn sort(&mut self, line: &[u8]) -> Verdict {
         if values_at_most(line) > MAX_VALUES {
             let text = format!("A message may hold {MAX_VALUES} values at most.");
-            return Verdict::Refuse(Refusal::invalid_request(text, None));
+            return Verdict::Refuse(Refusal::invalid_request(text, id_of(line, line)));
         }
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
@@ -263,10 +264,10 @@ where
             };
             let line = match read {
                 Ok(Some(Line::Whole(line))) => line,
-                Ok(Some(Line::TooLong)) => {
+                Ok(Some(Line::TooLong(ends))) => {
                     self.refuse(Refusal::invalid_request(
                         format!("A message may have {MAX_LINE_BYTES} bytes at most."),
-                        None,
+                        id_of(&ends.head, &ends.tail),
                     ));
                     continue;
                 }

@@ -23,6 +23,7 @@ mod http;
 mod line_reader;
 mod lines;
 mod live;
+mod outline;
 mod questions;
 mod report;
 

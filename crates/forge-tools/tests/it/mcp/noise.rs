@@ -9,10 +9,7 @@ use super::*;
 /// answered; and noise that is no request is not answered at all.
 #[test]
 fn noise_harms_nobody() {
-    let long = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"read_file","arguments":{{"path":"{}"}}}}}}"#,
-        "a".repeat(10_000_000)
-    );
+    let long = "a".repeat(10_000_000);
     let deep = "[".repeat(10_000);
     let many = format!("[{}0]", "0,".repeat(1_000_000));
     let rows: &[(&[u8], Option<i64>)] = &[
@@ -81,6 +78,45 @@ fn noise_harms_nobody() {
                 let answer = client.ask(next).await;
                 assert_eq!(answer["id"], 5, "{opening:?} {shown}");
                 assert!(answer["result"].is_object(), "{opening:?} {shown}");
+            }
+            client.hang_up().await;
+        }
+    });
+}
+
+/// A message that is too long is not kept, and whoever sent it is told which one it was, if the
+/// id is where clients write it.
+#[test]
+fn what_is_too_long_is_refused_by_its_id() {
+    let params = format!(
+        r#"{{"name":"read_file","arguments":{{"path":"{}"}}}}"#,
+        "a".repeat(10_000_000)
+    );
+    let many = format!(
+        r#"{{"name":"read_file","arguments":[{}0]}}"#,
+        "0,".repeat(100_000)
+    );
+    run(async {
+        for opening in [None, Some("2025-11-25"), Some("2025-06-18")] {
+            let (_world, toolbox) = files();
+            let mut client = Client::of(toolbox);
+            if let Some(version) = opening {
+                client.ask(&initialize(version)).await;
+            }
+            for params in [&params, &many] {
+                for line in [
+                    format!(
+                        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#
+                    ),
+                    format!(
+                        r#"{{"method":"tools/call","params":{params},"jsonrpc":"2.0","id":1}}"#
+                    ),
+                ] {
+                    client.send(line).await;
+                    let answer = client.receive().await;
+                    assert_eq!(answer["error"]["code"], -32600, "{opening:?} {answer}");
+                    assert_eq!(answer["id"], 1, "{opening:?} {answer}");
+                }
             }
             client.hang_up().await;
         }
