@@ -20,7 +20,7 @@ struct Shape {
 const MANY: usize = 1024;
 
 /// The longer prefix first.
-static SHAPES: &[Shape] = &[
+const SHAPES: &[Shape] = &[
     shape("anthropic-key", "sk-ant-", is_dashed, 16, MANY),
     Shape {
         digits: true,
@@ -154,13 +154,26 @@ fn ends_in_colour(before: &[u8]) -> bool {
     rest[..rest.len() - count].ends_with(b"\x1b[")
 }
 
+/// Whether any prefix has this byte in its second place. Of the letters that begin one, most texts
+/// have many, and few with such a letter behind.
+static SECOND: [bool; 256] = {
+    let mut second = [false; 256];
+    let mut index = 0;
+    while index < SHAPES.len() {
+        second[SHAPES[index].prefix.as_bytes()[1] as usize] = true;
+        index += 1;
+    }
+    second
+};
+
 fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
-    if !begins(bytes, at) {
+    let second = bytes.get(at + 1)?;
+    if !SECOND[usize::from(*second)] {
         return None;
     }
     SHAPES.iter().find_map(|shape| {
         let body = at + shape.prefix.len();
-        if !bytes[at..].starts_with(shape.prefix.as_bytes()) {
+        if !bytes[at..].starts_with(shape.prefix.as_bytes()) || !begins(bytes, at) {
             return None;
         }
         let length = run(bytes, body, shape.body);
@@ -173,7 +186,7 @@ fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
 
 /// Three parts of base64url with dots between them, the first two of which begin with `{"`.
 fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
-    if !begins(bytes, at) {
+    if !bytes[at..].starts_with(b"eyJ") || !begins(bytes, at) {
         return None;
     }
     let mut end = at;
