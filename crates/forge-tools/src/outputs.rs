@@ -79,6 +79,7 @@ impl Outputs {
 
     /// Goes on with what `earlier` keeps: a handle that was given out stays good, and calls that
     /// still end there keep for both.
+    #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &Outputs) {
         let shelf = earlier.shelf();
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = shelf;

@@ -205,6 +205,7 @@ impl Toolbox {
     }
 
     /// Takes the place of `earlier`: the handles of long results that it gave out stay good.
+    #[cfg(feature = "mcp")]
     pub(crate) fn follow(&self, earlier: &Toolbox) {
         (self.inner.hands.outputs).follow(&earlier.inner.hands.outputs);
     }

@@ -134,7 +134,8 @@ fn servers(dir: &Path, data: &Path) -> Vec<Server> {
             let config = "sandbox:\n  mounts:\n    - { source: ./data, target: /data }\n";
             let mut command = Command::new(program);
             command
-                .arg("mcp")
+                // What the others are given is not asked about either.
+                .args(["--trust", "mcp"])
                 .current_dir(dir)
                 .env("HOME", dir)
                 .env("FORGE_STATE_DIR", dir.join("state"));
