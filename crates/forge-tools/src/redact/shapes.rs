@@ -1,7 +1,11 @@
-//! Keys that are known by their shape. One pass over the bytes, no regular expressions: this runs
-//! on every result.
+//! Keys that are known by their shape. This runs on every result, so what they begin with is looked
+//! for by vector instructions, and only what follows it is read byte by byte.
 
+use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A key that begins with fixed letters and goes on with letters of one alphabet.
 struct Shape {
@@ -18,6 +22,12 @@ struct Shape {
 }
 
 const MANY: usize = 1024;
+
+/// How `{"` begins in base64.
+const JWT: &str = "eyJ";
+const BLOCK: &str = "-----BEGIN ";
+/// In any case.
+const BEARER: &str = "bearer";
 
 /// The longer prefix first.
 const SHAPES: &[Shape] = &[
@@ -90,20 +100,58 @@ fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
         .map_or(0, |rest| rest.iter().take_while(|byte| of(**byte)).count())
 }
 
+/// What the keys that are found begin with, apart from headers, which are written in any case.
+static BEGINNINGS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let beginnings = SHAPES.iter().map(|shape| shape.prefix);
+    AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostFirst)
+        .build(beginnings.chain([JWT, BLOCK]))
+        .ok()
+});
+
+static HEADER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build([BEARER])
+        .ok()
+});
+
 /// Every key in `text`, in order, none within another.
 pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
-    let bytes = text.as_bytes();
+    let mut found = all(text, BEGINNINGS.as_ref(), key);
+    let headers = all(text, HEADER.as_ref(), |text, at| {
+        bearer(text.as_bytes(), at)
+    });
+    if headers.is_empty() {
+        return found;
+    }
+    found.extend(headers);
+    found.sort_by_key(|(_, at)| (at.start, Reverse(at.end)));
+    let mut end = 0;
+    found.retain(|(_, at)| {
+        let apart = at.end > end;
+        end = end.max(at.end);
+        apart
+    });
+    found
+}
+
+/// Every key that begins where `beginnings` says; without them, it may be anywhere.
+fn all(
+    text: &str,
+    beginnings: Option<&AhoCorasick>,
+    key: impl Fn(&str, usize) -> Option<Key>,
+) -> Vec<Key> {
     let mut found = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        let key = match bytes[at] {
-            b's' | b'g' | b'A' | b'x' => prefixed(bytes, at),
-            b'e' => jwt(bytes, at),
-            b'-' => private_key(text, at),
-            b'B' | b'b' => bearer(bytes, at),
-            _ => None,
-        };
-        at = match key {
+    while at < text.len() {
+        if let Some(beginnings) = beginnings {
+            match beginnings.find(&text.as_bytes()[at..]) {
+                Some(next) => at += next.start(),
+                None => break,
+            }
+        }
+        at = match key(text, at) {
             Some((kind, range)) => {
                 let end = range.end;
                 found.push((kind, range));
@@ -113,6 +161,16 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
         };
     }
     found
+}
+
+fn key(text: &str, at: usize) -> Option<Key> {
+    let bytes = text.as_bytes();
+    match bytes[at] {
+        b's' | b'g' | b'A' | b'x' => prefixed(bytes, at),
+        b'e' => jwt(bytes, at),
+        b'-' => private_key(text, at),
+        _ => None,
+    }
 }
 
 type Key = (&'static str, Range<usize>);
@@ -154,23 +212,7 @@ fn ends_in_colour(before: &[u8]) -> bool {
     rest[..rest.len() - count].ends_with(b"\x1b[")
 }
 
-/// Whether any prefix has this byte in its second place. Of the letters that begin one, most texts
-/// have many, and few with such a letter behind.
-static SECOND: [bool; 256] = {
-    let mut second = [false; 256];
-    let mut index = 0;
-    while index < SHAPES.len() {
-        second[SHAPES[index].prefix.as_bytes()[1] as usize] = true;
-        index += 1;
-    }
-    second
-};
-
 fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
-    let second = bytes.get(at + 1)?;
-    if !SECOND[usize::from(*second)] {
-        return None;
-    }
     SHAPES.iter().find_map(|shape| {
         let body = at + shape.prefix.len();
         if !bytes[at..].starts_with(shape.prefix.as_bytes()) || !begins(bytes, at) {
@@ -186,12 +228,12 @@ fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
 
 /// Three parts of base64url with dots between them, the first two of which begin with `{"`.
 fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
-    if !bytes[at..].starts_with(b"eyJ") || !begins(bytes, at) {
+    if !bytes[at..].starts_with(JWT.as_bytes()) || !begins(bytes, at) {
         return None;
     }
     let mut end = at;
     for part in 0..3 {
-        if part < 2 && !bytes[end..].starts_with(b"eyJ") {
+        if part < 2 && !bytes[end..].starts_with(JWT.as_bytes()) {
             return None;
         }
         let length = run(bytes, end, is_dashed);
@@ -211,8 +253,8 @@ fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
 
 /// What follows `Authorization: Bearer`, in any of the ways that headers are written.
 fn bearer(bytes: &[u8], at: usize) -> Option<Key> {
-    let word = bytes.get(at..at + 6)?;
-    if !word.eq_ignore_ascii_case(b"bearer") || !begins(bytes, at) {
+    let word = bytes.get(at..at + BEARER.len())?;
+    if !word.eq_ignore_ascii_case(BEARER.as_bytes()) || !begins(bytes, at) {
         return None;
     }
     let spaces = run(bytes, at + 6, |byte| byte == b' ');
@@ -231,14 +273,13 @@ const MAX_BLOCK: usize = 64 * 1024;
 /// A private key in PEM, from its first line to its last; without a last line, as far as it
 /// looks like one.
 fn private_key(text: &str, at: usize) -> Option<Key> {
-    const BEGIN: &str = "-----BEGIN ";
     const MARK: &str = "PRIVATE KEY";
-    let rest = text[at..].strip_prefix(BEGIN)?;
+    let rest = text[at..].strip_prefix(BLOCK)?;
     let label = rest.find("-----").filter(|end| *end <= 64)?;
     if !rest[..label].contains(MARK) {
         return None;
     }
-    let body = at + BEGIN.len() + label + 5;
+    let body = at + BLOCK.len() + label + 5;
     let bytes = text.as_bytes();
     let mut limit = (body + MAX_BLOCK).min(text.len());
     while !text.is_char_boundary(limit) {
@@ -282,7 +323,64 @@ fn private_key(text: &str, at: usize) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn piece() -> impl Strategy<Value = String> {
+        let beginning = prop::sample::select(vec![
+            "sk-ant-",
+            "sk-",
+            "github_pat_",
+            "ghp_",
+            "gho_",
+            "AKIA",
+            "ASIA",
+            "xoxb-",
+            "AIza",
+            "eyJ",
+            "-----BEGIN RSA PRIVATE KEY-----\n",
+            "-----END RSA PRIVATE KEY-----",
+            "-----BEGIN ",
+            "Authorization: Bearer ",
+            "authorization=bEaReR  ",
+            "bearer ",
+            "\\n",
+            "%3D",
+            "_",
+            ".",
+            "é",
+            " ",
+            "\n",
+            "\u{1b}[01;31m",
+        ]);
+        prop_oneof![
+            beginning.prop_map(str::to_owned),
+            "[a-zA-Z0-9]{0,50}",
+            "[A-Z0-9]{16}",
+            "[a-z ._é-]{0,12}",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Looking at every byte finds no more.
+        #[test]
+        fn no_beginning_is_passed(pieces in prop::collection::vec(piece(), 0..12)) {
+            let text = pieces.concat();
+            let covered = |found: &[Key]| {
+                let mut covered = vec![false; text.len()];
+                for (_, at) in found {
+                    covered[at.clone()].fill(true);
+                }
+                covered
+            };
+            let mut slowly = all(&text, None, key);
+            slowly.extend(all(&text, None, |text, at| bearer(text.as_bytes(), at)));
+            prop_assert_eq!(covered(&find(&text)), covered(&slowly), "{:?}", text);
+        }
+    }
 
     /// `~` marks where a key begins and ends; put together here, so that no scanner takes this
     /// file for a leak.
