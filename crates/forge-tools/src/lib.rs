@@ -51,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod approval;
+mod asking;
 pub mod audit;
 mod begin;
 mod builder;

@@ -4,27 +4,24 @@
 //! Whatever may wait for a file system is done off the threads that serve other calls.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use file_sandbox::Cancel;
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::approval::Approver;
+use crate::asking::Agreed;
 use crate::audit::{DecisionRecord, Recorder};
 use crate::begin::{Begin, Begun, Wanted, joined};
 use crate::builder::ToolboxBuilder;
 use crate::call::{Call, CallResult, Caller, Code, Failure, Reply};
-use crate::change::{Change, Seen};
+use crate::change::Seen;
 use crate::deadline::{Elapsed, within};
 use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::open::Open;
-use crate::outcome::{
-    READ_OUTPUT, Trail, blocked, denied, keeps_changing, not_in_time, not_yet, placeholder_unknown,
-    unanswered,
-};
+use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
 use crate::params::nearest;
 use crate::redact::Redactor;
 use crate::spec::{Risk, Spec};
@@ -64,18 +61,6 @@ pub(crate) struct Inner {
     pub(crate) turn: Turn,
 }
 
-/// What somebody agreed to for the rest of the run.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Agreed {
-    /// A call, by worker, tool and canonical arguments, with all that was shown of it.
-    Shown(String, String),
-    /// The same call where it changes nothing, since what it makes of files is made.
-    Done(String),
-}
-
-/// How often somebody is asked about one call, which is something else each time.
-const MAX_QUESTIONS: usize = 3;
-
 /// Most commands at once in this process. Each holds a thread, and of the same threads there are
 /// a few hundred for looking at files: commands that hang must not hold up every other call.
 const MAX_COMMANDS: usize = 128;
@@ -84,21 +69,6 @@ const MAX_COMMANDS: usize = 128;
 const QUEUE: Duration = Duration::from_secs(60);
 
 static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
-
-/// All that is shown of a call beside its arguments, which have more than one spelling; and of its
-/// changes also what is behind placeholders.
-fn digest(request: &ApprovalRequest, changes: &[Change]) -> String {
-    let mut shown = ApprovalRequest {
-        arguments: serde_json::Value::Null,
-        ..request.clone()
-    };
-    shown.changes = changes.to_vec();
-    crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
-}
-
-fn seen(changes: &[Change]) -> Vec<(String, Seen)> {
-    changes.iter().flat_map(Change::seen).cloned().collect()
-}
 
 /// Tells work that goes on by itself that nobody waits for it any more.
 struct CancelOnDrop(Cancel);
@@ -156,7 +126,7 @@ impl Inner {
     }
 
     /// Where a call of this tool runs.
-    fn runner(&self, spec: &Spec) -> &'static str {
+    pub(crate) fn runner(&self, spec: &Spec) -> &'static str {
         match spec.risk {
             Risk::Exec if self.confined() => "os",
             Risk::Exec
@@ -168,19 +138,19 @@ impl Inner {
     }
 
     #[cfg(feature = "process")]
-    fn network(&self, spec: &Spec) -> bool {
+    pub(crate) fn network(&self, spec: &Spec) -> bool {
         let processes = self.hands.processes.as_ref();
         spec.needs_network
             || spec.risk == Risk::Exec && processes.is_some_and(crate::Processes::has_network)
     }
 
     #[cfg(not(feature = "process"))]
-    fn network(&self, spec: &Spec) -> bool {
+    pub(crate) fn network(&self, spec: &Spec) -> bool {
         spec.needs_network
     }
 
     #[cfg(feature = "process")]
-    fn confined(&self) -> bool {
+    pub(crate) fn confined(&self) -> bool {
         self.hands
             .processes
             .as_ref()
@@ -188,7 +158,7 @@ impl Inner {
     }
 
     #[cfg(not(feature = "process"))]
-    fn confined(&self) -> bool {
+    pub(crate) fn confined(&self) -> bool {
         true
     }
 
@@ -342,7 +312,7 @@ impl Toolbox {
     }
 
     /// Looks at files for a call, off the threads that serve the others.
-    async fn look<T: Send + 'static>(
+    pub(crate) async fn look<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> T + Send + 'static,
     ) -> Result<T, Failure> {
@@ -414,133 +384,5 @@ impl Toolbox {
         })
         .await
         .flatten()
-    }
-
-    async fn ask(
-        &self,
-        wanted: &Wanted,
-        judgement: Judgement,
-        hands: &Hands,
-        approver: &dyn Approver,
-        open: &Open,
-    ) -> Result<Vec<(String, Seen)>, Failure> {
-        let spec = self.inner.tool(wanted.index).spec();
-        let key = format!(
-            "{}\n{}\n{}{}",
-            self.inner.hands.caller,
-            spec.name,
-            wanted.canonical(),
-            // The same command elsewhere is another one.
-            wanted
-                .session()
-                .map(|state| state.describe())
-                .unwrap_or_default()
-        );
-        let _turn = self.inner.asking.lock().await;
-        let mut changes = self.preview(wanted, hands).await?;
-        for _ in 0..MAX_QUESTIONS {
-            let request = self.question(wanted, &judgement, &changes);
-            let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
-            if self.is_allowed(&shown)
-                || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
-            {
-                open.answered("allowed", "allowed for this run".to_owned());
-                return Ok(seen(&changes));
-            }
-            let answer = match request.not_whole().filter(|_| approver.shows()) {
-                Some(reason) => Answer::Unanswered { reason },
-                None => approver.ask(&request).await,
-            };
-            let (by, for_run) = match answer {
-                Answer::AllowOnce { by } => (by, false),
-                Answer::AllowForRun { by } => (by, true),
-                Answer::Deny { by, reason } => {
-                    let failure = denied(spec, &by, reason);
-                    open.answered("denied", by);
-                    return Err(failure);
-                }
-                Answer::Unanswered { reason } => {
-                    let failure = unanswered(spec, &judgement, &reason);
-                    open.answered("unanswered", reason);
-                    return Err(failure);
-                }
-                Answer::Later { reason, hint } => {
-                    let failure = not_yet(spec, &judgement, &reason).hint(hint);
-                    open.answered("unanswered", reason);
-                    return Err(failure);
-                }
-            };
-            // Whoever is not shown what it would change has agreed to whatever it is.
-            if approver.shows() {
-                let before = std::mem::replace(&mut changes, self.preview(wanted, hands).await?);
-                let same = before.len() == changes.len()
-                    && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
-                if !same {
-                    continue;
-                }
-            }
-            if for_run {
-                let mut allowed = self.lock_allowed();
-                allowed.insert(shown);
-                allowed.insert(Agreed::Done(key));
-            }
-            open.answered("allowed", by);
-            return Ok(match approver.shows() {
-                true => seen(&changes),
-                false => Vec::new(),
-            });
-        }
-        open.answered(
-            "unanswered",
-            "what it would change kept changing".to_owned(),
-        );
-        Err(keeps_changing(spec, &judgement))
-    }
-
-    async fn preview(&self, wanted: &Wanted, hands: &Hands) -> Result<Vec<Change>, Failure> {
-        let (index, args) = (wanted.index, Arc::clone(&wanted.args));
-        let hands = hands.clone();
-        self.look(move |inner| inner.tool(index).preview(&args, &View { hands: &hands }))
-            .await
-    }
-
-    fn question(
-        &self,
-        wanted: &Wanted,
-        judgement: &Judgement,
-        changes: &[Change],
-    ) -> ApprovalRequest {
-        let spec = self.inner.tool(wanted.index).spec();
-        ApprovalRequest {
-            caller: self.inner.hands.caller.clone(),
-            tool: spec.name.clone(),
-            // As the model wrote them: what it knows is shown whole, what it does not know is not.
-            arguments: wanted.asked.to_json(),
-            intents: wanted
-                .intents
-                .iter()
-                .map(|intent| self.inner.redactor.redact(&intent.to_string()).into_owned())
-                .collect(),
-            changes: changes
-                .iter()
-                .map(|change| change.clone().redacted(&self.inner.redactor))
-                .collect(),
-            runner: self.inner.runner(spec),
-            network: self.inner.network(spec),
-            reasons: judgement.reasons.clone(),
-            confined: self.inner.confined(),
-            only_a_person: judgement.only_a_person,
-        }
-    }
-
-    fn is_allowed(&self, agreed: &Agreed) -> bool {
-        self.lock_allowed().contains(agreed)
-    }
-
-    fn lock_allowed(&self) -> std::sync::MutexGuard<'_, HashSet<Agreed>> {
-        self.inner
-            .allowed_for_run
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::channel::{Channel, Given, Line, answer_in};
-use super::lines::Results;
+use super::in_flight::Results;
 use super::live::{Current, Live};
 use super::questions::{Fingerprint, Questions, fingerprint};
 use super::report::report;

@@ -5,11 +5,10 @@
 //! line that is too long or not a request gets no answer that the client could match,
 //! and neither the calls in flight nor their size are bounded.
 //!
-//! Every read, line and queue has a bound here: [`MAX_LINE_BYTES`], [`MAX_VALUES`],
-//! [`MAX_IN_FLIGHT`], [`MAX_IN_FLIGHT_BYTES`], [`MAX_RESULTS`].
+//! Every read and line has a bound here ([`MAX_LINE_BYTES`], [`MAX_VALUES`]), and what is not answered
+//! yet one in `in_flight`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,9 +26,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, watch};
 
 use super::McpError;
+use super::in_flight::{InFlight, Results, lock};
 use super::line_reader::{Line, LineReader};
 use super::outline::id_of;
-use crate::room::{Place, Room};
 use crate::tool::BoxFuture;
 
 /// Longest message taken.
@@ -38,20 +37,6 @@ pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 /// Most values in a message. The shortest ones take a hundred times their length in
 /// memory while they are read, so the length alone is no bound.
 pub(super) const MAX_VALUES: usize = 16 * 1024;
-
-/// Most requests between question and answer; more are refused, not queued.
-const MAX_IN_FLIGHT: usize = 1024;
-
-/// Most results that wait for a client to take them. Further calls are taken, and wait before they do
-/// anything.
-const MAX_RESULTS: usize = 128;
-
-/// Most bytes of requests between question and answer.
-const MAX_IN_FLIGHT_BYTES: usize = 32 * 1024 * 1024;
-
-/// The refusal of a request that comes on top of too many; outside the range that
-/// JSON-RPC keeps for itself.
-const TOO_BUSY: ErrorCode = ErrorCode(-31_000);
 
 /// What this server answers; anything else is left to rmcp.
 const METHODS: [&str; 6] = [
@@ -112,7 +97,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
         Lines {
             reader: LineReader::new(reader, MAX_LINE_BYTES),
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
-            in_flight: Arc::clone(&results.in_flight),
+            in_flight: results.in_flight(),
             breakage,
             errors_have_ids: false,
             open: false,
@@ -305,15 +290,18 @@ enum Verdict {
     Ignore,
 }
 
-struct Refusal {
-    code: ErrorCode,
-    text: Cow<'static, str>,
-    id: Option<RequestId>,
+pub(super) struct Refusal {
+    pub(super) code: ErrorCode,
+    pub(super) text: Cow<'static, str>,
+    pub(super) id: Option<RequestId>,
 }
 
 impl Refusal {
     /// Of something that is not a request, or not one that can be told from others.
-    fn invalid_request(text: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
+    pub(super) fn invalid_request(
+        text: impl Into<Cow<'static, str>>,
+        id: Option<RequestId>,
+    ) -> Self {
         Refusal {
             code: ErrorCode::INVALID_REQUEST,
             text: text.into(),
@@ -431,85 +419,9 @@ pub(super) fn values_at_most(line: &[u8]) -> usize {
     values
 }
 
-/// The requests between question and answer, and the bytes they came in.
-#[derive(Default)]
-struct InFlight {
-    requests: HashMap<RequestId, Open>,
-    bytes: usize,
-}
-
-/// A request that is not answered yet.
-struct Open {
-    bytes: usize,
-    /// Where its result is until the client has it.
-    place: Option<Place>,
-}
-
-/// Where results are until the client has taken them.
-#[derive(Clone)]
-pub(super) struct Results {
-    room: Room,
-    in_flight: Arc<Mutex<InFlight>>,
-}
-
-impl Results {
-    pub(super) fn new() -> Self {
-        Results {
-            room: Room::of(MAX_RESULTS),
-            in_flight: Arc::default(),
-        }
-    }
-
-    pub(super) fn place(&self) -> Place {
-        self.room.place()
-    }
-
-    /// The place is free again when the answer to this request is out, or is not wanted any more.
-    pub(super) fn hold(&self, id: &RequestId, place: Place) {
-        if let Some(open) = lock(&self.in_flight).requests.get_mut(id) {
-            open.place = Some(place);
-        }
-    }
-}
-
-impl InFlight {
-    fn enter(&mut self, id: RequestId, bytes: usize) -> Result<(), Refusal> {
-        if self.requests.contains_key(&id) {
-            // rmcp would answer one of the two only.
-            let text = "This id is in use by a request that is not answered yet.";
-            return Err(Refusal::invalid_request(text, None));
-        }
-        if self.requests.len() >= MAX_IN_FLIGHT || self.bytes + bytes > MAX_IN_FLIGHT_BYTES {
-            return Err(Refusal {
-                code: TOO_BUSY,
-                text: "Too many requests at once; repeat this one after others are answered."
-                    .into(),
-                id: Some(id),
-            });
-        }
-        self.bytes += bytes;
-        self.requests.insert(id, Open { bytes, place: None });
-        Ok(())
-    }
-
-    fn leave(&mut self, id: &RequestId) {
-        if let Some(open) = self.requests.remove(id) {
-            self.bytes -= open.bytes;
-        }
-    }
-}
-
-fn lock(in_flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
-    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn number(id: i64) -> RequestId {
-        RequestId::Number(id)
-    }
 
     #[test]
     fn values_are_counted_outside_strings() {
@@ -522,40 +434,5 @@ mod tests {
         ] {
             assert_eq!(values_at_most(line.as_bytes()), values, "{line}");
         }
-    }
-
-    #[test]
-    fn requests_in_flight_are_bounded_in_number() {
-        let mut in_flight = InFlight::default();
-        for id in 0..MAX_IN_FLIGHT as i64 {
-            assert!(in_flight.enter(number(id), 1).is_ok());
-        }
-        let refusal = in_flight.enter(number(-1), 1).err();
-        assert_eq!(refusal.map(|refusal| refusal.code), Some(TOO_BUSY));
-        in_flight.leave(&number(7));
-        assert!(in_flight.enter(number(-1), 1).is_ok());
-    }
-
-    #[test]
-    fn requests_in_flight_are_bounded_in_bytes() {
-        let mut in_flight = InFlight::default();
-        assert!(in_flight.enter(number(1), MAX_IN_FLIGHT_BYTES).is_ok());
-        let refusal = in_flight.enter(number(2), 1).err();
-        assert_eq!(refusal.map(|refusal| refusal.code), Some(TOO_BUSY));
-        in_flight.leave(&number(2));
-        in_flight.leave(&number(1));
-        in_flight.leave(&number(1));
-        assert!(in_flight.enter(number(2), MAX_IN_FLIGHT_BYTES).is_ok());
-    }
-
-    #[test]
-    fn an_id_is_used_once_at_a_time() {
-        let mut in_flight = InFlight::default();
-        assert!(in_flight.enter(number(1), 1).is_ok());
-        let refusal = in_flight.enter(number(1), 1).err();
-        assert_eq!(
-            refusal.map(|refusal| refusal.code),
-            Some(ErrorCode::INVALID_REQUEST)
-        );
     }
 }

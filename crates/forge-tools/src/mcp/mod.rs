@@ -20,6 +20,7 @@ mod entrance;
 mod handler;
 #[cfg(feature = "mcp-http")]
 mod http;
+mod in_flight;
 mod line_reader;
 mod lines;
 mod live;
@@ -38,7 +39,8 @@ pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
 #[cfg(feature = "mcp-http")]
 pub use http::{HttpListener, HttpToken, serve_http};
-use lines::{Breakage, Lines, Results};
+use in_flight::Results;
+use lines::{Breakage, Lines};
 pub use live::Live;
 
 /// How the server introduces itself.

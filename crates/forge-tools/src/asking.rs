@@ -1,0 +1,176 @@
+//! Asking somebody: what is shown, what of it was agreed to, and that it is still the same when the
+//! answer is there.
+
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::begin::Wanted;
+use crate::call::Failure;
+use crate::change::{Change, Seen};
+use crate::gate::Judgement;
+use crate::hands::{Hands, View};
+use crate::open::Open;
+use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
+use crate::toolbox::Toolbox;
+
+/// What somebody agreed to for the rest of the run.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Agreed {
+    /// A call, by worker, tool and canonical arguments, with all that was shown of it.
+    Shown(String, String),
+    /// The same call where it changes nothing, since what it makes of files is made.
+    Done(String),
+}
+
+/// How often somebody is asked about one call, which is something else each time.
+const MAX_QUESTIONS: usize = 3;
+
+impl Toolbox {
+    /// The files as somebody has seen them who agreed; an answer that is kept counts where all that
+    /// would be shown is the same.
+    pub(crate) async fn ask(
+        &self,
+        wanted: &Wanted,
+        judgement: Judgement,
+        hands: &Hands,
+        approver: &dyn Approver,
+        open: &Open,
+    ) -> Result<Vec<(String, Seen)>, Failure> {
+        let spec = self.inner.tool(wanted.index).spec();
+        let key = format!(
+            "{}\n{}\n{}{}",
+            self.inner.hands.caller,
+            spec.name,
+            wanted.canonical(),
+            // The same command elsewhere is another one.
+            wanted
+                .session()
+                .map(|state| state.describe())
+                .unwrap_or_default()
+        );
+        let _turn = self.inner.asking.lock().await;
+        let mut changes = self.preview(wanted, hands).await?;
+        for _ in 0..MAX_QUESTIONS {
+            let request = self.question(wanted, &judgement, &changes);
+            let shown = Agreed::Shown(key.clone(), digest(&request, &changes));
+            if self.is_allowed(&shown)
+                || request.changes_nothing() && self.is_allowed(&Agreed::Done(key.clone()))
+            {
+                open.answered("allowed", "allowed for this run".to_owned());
+                return Ok(seen(&changes));
+            }
+            let answer = match request.not_whole().filter(|_| approver.shows()) {
+                Some(reason) => Answer::Unanswered { reason },
+                None => approver.ask(&request).await,
+            };
+            let (by, for_run) = match answer {
+                Answer::AllowOnce { by } => (by, false),
+                Answer::AllowForRun { by } => (by, true),
+                Answer::Deny { by, reason } => {
+                    let failure = denied(spec, &by, reason);
+                    open.answered("denied", by);
+                    return Err(failure);
+                }
+                Answer::Unanswered { reason } => {
+                    let failure = unanswered(spec, &judgement, &reason);
+                    open.answered("unanswered", reason);
+                    return Err(failure);
+                }
+                Answer::Later { reason, hint } => {
+                    let failure = not_yet(spec, &judgement, &reason).hint(hint);
+                    open.answered("unanswered", reason);
+                    return Err(failure);
+                }
+            };
+            // Whoever is not shown what it would change has agreed to whatever it is.
+            if approver.shows() {
+                let before = std::mem::replace(&mut changes, self.preview(wanted, hands).await?);
+                let same = before.len() == changes.len()
+                    && before.iter().zip(&changes).all(|(a, b)| a.reads_as(b));
+                if !same {
+                    continue;
+                }
+            }
+            if for_run {
+                let mut allowed = self.lock_allowed();
+                allowed.insert(shown);
+                allowed.insert(Agreed::Done(key));
+            }
+            open.answered("allowed", by);
+            return Ok(match approver.shows() {
+                true => seen(&changes),
+                false => Vec::new(),
+            });
+        }
+        open.answered(
+            "unanswered",
+            "what it would change kept changing".to_owned(),
+        );
+        Err(keeps_changing(spec, &judgement))
+    }
+
+    async fn preview(&self, wanted: &Wanted, hands: &Hands) -> Result<Vec<Change>, Failure> {
+        let (index, args) = (wanted.index, Arc::clone(&wanted.args));
+        let hands = hands.clone();
+        self.look(move |inner| inner.tool(index).preview(&args, &View { hands: &hands }))
+            .await
+    }
+
+    fn question(
+        &self,
+        wanted: &Wanted,
+        judgement: &Judgement,
+        changes: &[Change],
+    ) -> ApprovalRequest {
+        let spec = self.inner.tool(wanted.index).spec();
+        ApprovalRequest {
+            caller: self.inner.hands.caller.clone(),
+            tool: spec.name.clone(),
+            // As the model wrote them: what it knows is shown whole, what it does not know is not.
+            arguments: wanted.asked.to_json(),
+            intents: wanted
+                .intents
+                .iter()
+                .map(|intent| self.inner.redactor.redact(&intent.to_string()).into_owned())
+                .collect(),
+            changes: changes
+                .iter()
+                .map(|change| change.clone().redacted(&self.inner.redactor))
+                .collect(),
+            runner: self.inner.runner(spec),
+            network: self.inner.network(spec),
+            reasons: judgement.reasons.clone(),
+            confined: self.inner.confined(),
+            only_a_person: judgement.only_a_person,
+        }
+    }
+
+    fn is_allowed(&self, agreed: &Agreed) -> bool {
+        self.lock_allowed().contains(agreed)
+    }
+
+    fn lock_allowed(&self) -> MutexGuard<'_, HashSet<Agreed>> {
+        self.inner
+            .allowed_for_run
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All that is shown of a call beside its arguments, which have more than one spelling; and of its
+/// changes also what is behind placeholders.
+fn digest(request: &ApprovalRequest, changes: &[Change]) -> String {
+    let mut shown = ApprovalRequest {
+        arguments: serde_json::Value::Null,
+        ..request.clone()
+    };
+    shown.changes = changes.to_vec();
+    crate::hex::hex(&Sha256::digest(shown.preview().as_bytes()))
+}
+
+fn seen(changes: &[Change]) -> Vec<(String, Seen)> {
+    changes.iter().flat_map(Change::seen).cloned().collect()
+}
