@@ -121,7 +121,13 @@ impl CallWorker {
                 ),
             ));
         }
-        let model = self.session.model_name();
+        let model = self.session.model_of(worker).map_err(|error| {
+            Failure::new(
+                Code::WorkerFailed,
+                format!("Cannot call worker '{shown}': {error}"),
+            )
+        })?;
+        let model = model.name();
         if !worker.runs_on(&model) {
             return Err(Failure::new(
                 Code::WorkerFailed,

@@ -27,8 +27,9 @@ mod session;
 pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
 pub use model::{
-    Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolDescription, ToolResult, Usage,
+    Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,
+    ToolDescription, ToolResult, Usage,
 };
 pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
-pub use report::{End, NoObserver, Observer, RunEvent, RunReport};
+pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
 pub use session::{Session, SessionBuilder};

@@ -26,11 +26,30 @@ pub enum Message {
     Model {
         /// Its text; may be empty.
         text: String,
+        /// What it thought before, as far as its provider shows it and wants it back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        thinking: Vec<Thinking>,
         /// The calls it made.
         calls: Vec<ToolCall>,
     },
     /// What one call came to.
     ToolResult(ToolResult),
+}
+
+/// One block of a model's thinking. Providers that sign their blocks refuse a turn that
+/// comes back without them, so a block is kept as it came.
+///
+/// ```
+/// let block = forge_runtime::Thinking { text: "first the lock file".into(), signature: None };
+/// assert_eq!(serde_json::to_value(&block).unwrap()["text"], "first the lock file");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thinking {
+    /// What it thought; empty if the provider hides it.
+    pub text: String,
+    /// The provider's seal on the block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
 }
 
 /// A call that a model made.
@@ -131,8 +150,15 @@ impl Request {
 pub enum Event {
     /// More text.
     Text(String),
+    /// A whole block of thinking.
+    Thinking(Thinking),
     /// A whole call.
     Call(ToolCall),
+    /// The model is at work, with nothing to show yet: a heartbeat, or a part of
+    /// something that only counts when it is whole.
+    Alive,
+    /// The turn starts anew: what came of it so far is void.
+    Again(Retry),
     /// What the turn used; several add up. A limit on tokens counts what is reported.
     Usage(Usage),
     /// The turn is complete.
@@ -141,19 +167,50 @@ pub enum Event {
     Failed(ModelError),
 }
 
+/// A turn that failed in a way that passes, and is tried again.
+///
+/// ```
+/// let retry = forge_runtime::Retry { attempt: 2, wait_ms: 1_500, reason: "429".into() };
+/// assert_eq!(retry.attempt, 2);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Which attempt comes next; the first one was 1.
+    pub attempt: u32,
+    /// How long until then.
+    pub wait_ms: u64,
+    /// Why the one before failed.
+    pub reason: String,
+}
+
 /// Tokens that a turn used.
 ///
 /// ```
-/// let usage = forge_runtime::Usage { input_tokens: 900, output_tokens: 100 };
+/// use forge_runtime::Usage;
+/// let usage = Usage { input_tokens: 900, output_tokens: 100, ..Usage::default() };
 /// assert_eq!(usage.total(), 1_000);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Usage {
-    /// Read by the model.
+    /// Read by the model, those of a cache included.
     pub input_tokens: u64,
-    /// Written by it.
+    /// Written by it, thinking included.
     pub output_tokens: u64,
+    /// Of those it read: taken from the provider's cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_read_tokens: u64,
+    /// Of those it read: written into the provider's cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 impl Usage {
@@ -168,6 +225,12 @@ impl Usage {
         Usage {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cache_read_tokens: self
+                .cache_read_tokens
+                .saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_add(other.cache_write_tokens),
         }
     }
 }
@@ -184,8 +247,10 @@ pub enum Stop {
     Done,
     /// It ran out of output tokens; a call cut in half is not executed.
     OutOfTokens,
-    /// It refused.
+    /// It refused, or a filter of its provider stopped it.
     Refused,
+    /// A reason that we do not know; taken for `Done`, and said.
+    Unknown,
 }
 
 /// Why a turn failed.
@@ -193,6 +258,7 @@ pub enum Stop {
 /// ```
 /// let error = forge_runtime::ModelError::Expectation("no licence was found".into());
 /// assert_eq!(error.to_string(), "an expectation failed: no licence was found");
+/// assert!(!error.passes());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -206,6 +272,98 @@ pub enum ModelError {
     /// The stream ended in the middle of a turn.
     #[error("the model's answer broke off")]
     Cut,
+    /// The key is missing, or the provider does not take it.
+    #[error("{0}")]
+    Credentials(String),
+    /// The provider does not take the request; the same one again would not help.
+    #[error("the provider refused the request{}: {message}", shown(*.status))]
+    Rejected {
+        /// The HTTP status, if it came as one.
+        status: Option<u16>,
+        /// The provider's words.
+        message: String,
+    },
+    /// The provider cannot take the request now.
+    #[error("the provider is busy{}: {message}", shown(*.status))]
+    Busy {
+        /// The HTTP status, if it came as one.
+        status: Option<u16>,
+        /// The provider's words.
+        message: String,
+        /// How long it asked to be left alone.
+        retry_after_ms: Option<u64>,
+    },
+    /// No connection, or one that ended before an answer.
+    #[error("the provider cannot be reached: {0}")]
+    Unreachable(String),
+    /// An answer that is none: not of the protocol, or larger than any answer.
+    #[error("the provider's answer cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl ModelError {
+    /// Whether the same request may go well a little later.
+    pub fn passes(&self) -> bool {
+        match self {
+            ModelError::Cut | ModelError::Busy { .. } | ModelError::Unreachable(_) => true,
+            ModelError::Expectation(_)
+            | ModelError::Playbook(_)
+            | ModelError::Credentials(_)
+            | ModelError::Rejected { .. }
+            | ModelError::Malformed(_) => false,
+        }
+    }
+}
+
+fn shown(status: Option<u16>) -> String {
+    status.map_or_else(String::new, |status| format!(" ({status})"))
+}
+
+/// What a provider takes for tokens, in billionths of a US dollar for each.
+///
+/// ```
+/// use forge_runtime::{Prices, Usage};
+/// // 3 and 15 dollars for a million.
+/// let prices = Prices { input: 3_000, output: 15_000, ..Prices::default() };
+/// let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
+/// assert_eq!(prices.of(usage), 4_500_000);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// A token that it reads.
+    pub input: u64,
+    /// A token that it writes.
+    pub output: u64,
+    /// A token that it reads from its cache; none: as any other.
+    pub cache_read: Option<u64>,
+    /// A token that it writes into its cache; none: as any other.
+    pub cache_write: Option<u64>,
+}
+
+impl Prices {
+    /// What `usage` costs, in billionths of a US dollar.
+    pub fn of(self, usage: Usage) -> u64 {
+        let plain = usage
+            .input_tokens
+            .saturating_sub(usage.cache_read_tokens)
+            .saturating_sub(usage.cache_write_tokens);
+        [
+            (plain, self.input),
+            (
+                usage.cache_read_tokens,
+                self.cache_read.unwrap_or(self.input),
+            ),
+            (
+                usage.cache_write_tokens,
+                self.cache_write.unwrap_or(self.input),
+            ),
+            (usage.output_tokens, self.output),
+        ]
+        .into_iter()
+        .fold(0, |sum, (tokens, price)| {
+            u64::saturating_add(sum, tokens.saturating_mul(price))
+        })
+    }
 }
 
 /// A model.
@@ -234,30 +392,80 @@ pub trait Model: Send + Sync + 'static {
 
     /// Starts the next turn. Dropping the receiver cancels it.
     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event>;
+
+    /// What it costs; none: nobody said.
+    fn prices(&self) -> Option<Prices> {
+        None
+    }
+
+    /// How many tokens a conversation may have; none: nobody said.
+    fn context_tokens(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Finds the model that a worker names for itself.
+///
+/// ```
+/// use std::sync::Arc;
+/// use forge_runtime::{Model, ModelError, Models};
+///
+/// /// Knows none.
+/// struct Nowhere;
+/// impl Models for Nowhere {
+///     fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+///         Err(ModelError::Credentials(format!("nothing here speaks to `{name}`")))
+///     }
+/// }
+/// assert!(Nowhere.model("anthropic:some").is_err());
+/// ```
+pub trait Models: Send + Sync + 'static {
+    /// The model of this name, `provider:model`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such provider, or it has no key.
+    fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
 }
 
 /// A whole turn, collected.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) text: String,
+    pub(crate) thinking: Vec<Thinking>,
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) usage: Usage,
     pub(crate) stop: Stop,
 }
 
-/// Collects a turn to its end; nothing of a turn that was cut comes out.
-pub(crate) async fn collect(mut events: mpsc::Receiver<Event>) -> Result<Turn, ModelError> {
+/// Collects a turn to its end, telling `watch` of each piece as it comes; nothing of a
+/// turn that was cut comes out.
+pub(crate) async fn collect(
+    mut events: mpsc::Receiver<Event>,
+    mut watch: impl FnMut(&Event),
+) -> Result<Turn, ModelError> {
     let mut text = String::new();
+    let mut thinking = Vec::new();
     let mut calls = Vec::new();
     let mut usage = Usage::default();
     while let Some(event) = events.recv().await {
+        watch(&event);
         match event {
             Event::Text(more) => text.push_str(&more),
+            Event::Thinking(block) => thinking.push(block),
             Event::Call(call) => calls.push(call),
+            Event::Alive => {}
+            Event::Again(_) => {
+                // The tokens were used all the same.
+                text.clear();
+                thinking.clear();
+                calls.clear();
+            }
             Event::Usage(more) => usage = usage.plus(more),
             Event::End(stop) => {
                 return Ok(Turn {
                     text,
+                    thinking,
                     calls,
                     usage,
                     stop,

@@ -4,7 +4,7 @@ use forge_tools::Caller;
 use sandbox_config::DrawnFrom;
 use serde::Serialize;
 
-use crate::model::{Message, ModelError};
+use crate::model::{Event, Message, ModelError, ToolCall, Usage};
 
 /// Something that happened in a run.
 ///
@@ -12,6 +12,10 @@ use crate::model::{Message, ModelError};
 /// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
 ///     match event {
 ///         forge_runtime::RunEvent::Started { caller, .. }
+///         | forge_runtime::RunEvent::TurnStarted { caller, .. }
+///         | forge_runtime::RunEvent::Streamed { caller, .. }
+///         | forge_runtime::RunEvent::Used { caller, .. }
+///         | forge_runtime::RunEvent::CallStarted { caller, .. }
 ///         | forge_runtime::RunEvent::Said { caller, .. }
 ///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
 ///         forge_runtime::RunEvent::Warning { .. } => String::new(),
@@ -26,6 +30,38 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// What its declaration of directories was met with.
         drawn_from: DrawnFrom,
+    },
+    /// A model is asked for its next turn.
+    TurnStarted {
+        /// Whose.
+        caller: &'a Caller,
+        /// The worker's first turn is 1.
+        turn: u64,
+        /// `provider:model`.
+        model: &'a str,
+    },
+    /// A piece of a turn arrived. The whole turn follows as `Said`.
+    Streamed {
+        /// Whose turn.
+        caller: &'a Caller,
+        /// The piece.
+        event: &'a Event,
+    },
+    /// A turn is over, and used this.
+    Used {
+        /// Whose turn.
+        caller: &'a Caller,
+        /// The turn alone.
+        usage: Usage,
+        /// What the turn cost in billionths of a US dollar; none: no prices are known.
+        cost_nano_usd: Option<u64>,
+    },
+    /// A call begins; its result follows as `Said`.
+    CallStarted {
+        /// Who makes it.
+        caller: &'a Caller,
+        /// The call.
+        call: &'a ToolCall,
     },
     /// Another entry of a worker's conversation.
     Said {
@@ -118,6 +154,26 @@ pub enum End {
         /// The limit.
         seconds: u64,
     },
+    /// Too much money, of the worker and those it called or of a caller.
+    CostLimit {
+        /// The limit, in billionths of a US dollar.
+        nano_usd: u64,
+    },
+    /// The conversation does not fit into the model's context, even with old results
+    /// left out.
+    ContextFull {
+        /// What fits.
+        tokens: u64,
+    },
+    /// The answer does not fit the worker's `output_schema`, also after a second try.
+    UnfitAnswer {
+        /// What it said last.
+        answer: String,
+        /// What is wrong with it.
+        problems: Vec<String>,
+    },
+    /// A person stopped it.
+    Cancelled,
     /// The same call with the same result again and again.
     Repeated {
         /// How often in a row.
@@ -127,6 +183,8 @@ pub enum End {
     ModelFailed {
         /// Why.
         reason: String,
+        /// What kind of failure it is.
+        cause: ModelFailure,
     },
     /// The worker names the models it runs on, and this is none of them.
     WrongModel {
@@ -144,6 +202,38 @@ pub enum End {
     },
 }
 
+/// What kind of failure of a model ended a worker.
+///
+/// ```
+/// let cause = forge_runtime::ModelFailure::Unreachable;
+/// assert_eq!(serde_json::to_value(cause).unwrap(), "unreachable");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFailure {
+    /// The playbook's own.
+    Playbook,
+    /// No key, or a wrong one.
+    Credentials,
+    /// The provider does not take the request, or its answer cannot be read.
+    Rejected,
+    /// Not reached, busy, or cut off, after all retries.
+    Unreachable,
+}
+
+impl From<&ModelError> for ModelFailure {
+    fn from(error: &ModelError) -> Self {
+        match error {
+            ModelError::Expectation(_) | ModelError::Playbook(_) => ModelFailure::Playbook,
+            ModelError::Credentials(_) => ModelFailure::Credentials,
+            ModelError::Rejected { .. } | ModelError::Malformed(_) => ModelFailure::Rejected,
+            ModelError::Cut | ModelError::Busy { .. } | ModelError::Unreachable(_) => {
+                ModelFailure::Unreachable
+            }
+        }
+    }
+}
+
 impl End {
     /// Whether there is an answer.
     pub fn is_answer(&self) -> bool {
@@ -158,10 +248,14 @@ impl End {
             | End::TokenLimit { .. }
             | End::WallLimit { .. }
             | End::WorkingLimit { .. }
+            | End::CostLimit { .. }
+            | End::ContextFull { .. }
             | End::Repeated { .. } => true,
             End::Answered { .. }
             | End::Refused { .. }
             | End::OutOfTokens
+            | End::UnfitAnswer { .. }
+            | End::Cancelled
             | End::ModelFailed { .. }
             | End::WrongModel { .. }
             | End::NotEquipped { .. } => false,
@@ -175,8 +269,12 @@ impl End {
             End::TokenLimit { .. } => Some("limits.max_tokens"),
             End::WallLimit { .. } => Some("limits.max_wall_s"),
             End::WorkingLimit { .. } => Some("limits.max_working_s"),
+            End::CostLimit { .. } => Some("limits.max_cost_usd"),
             End::Repeated { .. } => Some("limits.repeat_calls"),
             End::CallLimit { .. }
+            | End::ContextFull { .. }
+            | End::UnfitAnswer { .. }
+            | End::Cancelled
             | End::Answered { .. }
             | End::Refused { .. }
             | End::OutOfTokens
@@ -190,6 +288,7 @@ impl End {
 impl From<ModelError> for End {
     fn from(error: ModelError) -> Self {
         End::ModelFailed {
+            cause: ModelFailure::from(&error),
             reason: error.to_string(),
         }
     }
@@ -208,14 +307,49 @@ impl std::fmt::Display for End {
             End::WorkingLimit { seconds } => {
                 write!(f, "the limit of {seconds} s of work was reached")
             }
+            End::CostLimit { nano_usd } => {
+                write!(f, "the limit of {} was reached", Dollars(*nano_usd))
+            }
+            End::ContextFull { tokens } => write!(
+                f,
+                "the conversation does not fit into the model's context of {tokens} tokens"
+            ),
+            End::UnfitAnswer { problems, .. } => write!(
+                f,
+                "the answer does not fit the output schema: {}",
+                problems.join("; ")
+            ),
+            End::Cancelled => f.write_str("it was stopped"),
             End::Repeated { calls } => write!(
                 f,
                 "the same call was made {calls} times in a row with the same result"
             ),
-            End::ModelFailed { reason } => f.write_str(reason),
+            End::ModelFailed { reason, .. } => f.write_str(reason),
             End::WrongModel { model } => write!(f, "it does not run on the model `{model}`"),
             End::NotEquipped { reason, .. } => f.write_str(reason),
         }
+    }
+}
+
+/// Money, as people read it.
+///
+/// ```
+/// assert_eq!(forge_runtime::Dollars(4_500_000).to_string(), "$0.0045");
+/// assert_eq!(forge_runtime::Dollars(2_000_000_000).to_string(), "$2.00");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dollars(
+    /// Billionths of a US dollar.
+    pub u64,
+);
+
+impl std::fmt::Display for Dollars {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, rest) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
+        // Cents at least, and as much below as there is.
+        let digits = format!("{rest:09}");
+        let (cents, below) = digits.split_at(2);
+        write!(f, "${whole}.{cents}{}", below.trim_end_matches('0'))
     }
 }
 
@@ -237,6 +371,8 @@ pub struct RunReport {
     pub calls: u64,
     /// Tokens used in the whole tree, as far as the model reports them.
     pub tokens: u64,
+    /// What they cost in billionths of a US dollar, as far as prices are known.
+    pub cost_nano_usd: u64,
     /// Calls that needed an approval nobody could give: `worker: tool`.
     pub unanswered: Vec<String>,
 }

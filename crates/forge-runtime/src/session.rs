@@ -15,7 +15,8 @@ use crate::budget::{Asking, Budget, Repeated, Repeats, Timed};
 use crate::delegate;
 use crate::equip::{EquipError, OsSandbox, equip};
 use crate::model::{
-    Message, Model, Request, Stop, ToolCall, ToolDescription, ToolResult, Usage, collect,
+    Event, Message, Model, ModelError, Models, Request, Stop, ToolCall, ToolDescription,
+    ToolResult, Usage, collect,
 };
 use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
 
@@ -50,6 +51,7 @@ pub struct Session {
 
 struct Shared {
     model: Arc<dyn Model>,
+    models: Option<Arc<dyn Models>>,
     workers: BTreeMap<String, Worker>,
     max_depth: u64,
     max_children: u64,
@@ -62,6 +64,7 @@ struct Shared {
     turns: AtomicU64,
     calls: AtomicU64,
     tokens: AtomicU64,
+    cost: AtomicU64,
     unanswered: Mutex<Vec<String>>,
     warned: Mutex<Vec<String>>,
 }
@@ -73,6 +76,7 @@ impl Session {
         SessionBuilder {
             shared: Shared {
                 model: Arc::new(model),
+                models: None,
                 workers: BTreeMap::new(),
                 max_depth: 5,
                 max_children: 16,
@@ -85,6 +89,7 @@ impl Session {
                 turns: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 tokens: AtomicU64::new(0),
+                cost: AtomicU64::new(0),
                 unanswered: Mutex::new(Vec::new()),
                 warned: Mutex::new(Vec::new()),
             },
@@ -103,6 +108,7 @@ impl Session {
             turns: self.shared.turns.load(Ordering::Relaxed),
             calls: self.shared.calls.load(Ordering::Relaxed),
             tokens: self.shared.tokens.load(Ordering::Relaxed),
+            cost_nano_usd: self.shared.cost.load(Ordering::Relaxed),
             unanswered: self
                 .shared
                 .unanswered
@@ -149,9 +155,13 @@ impl Session {
         input: String,
         budget: &Arc<Budget>,
     ) -> End {
-        let model = self.model_name();
-        if !worker.runs_on(&model) {
-            return End::WrongModel { model };
+        let model = match self.model_of(worker) {
+            Ok(model) => model,
+            Err(error) => return error.into(),
+        };
+        let name = model.name();
+        if !worker.runs_on(&name) {
+            return End::WrongModel { model: name };
         }
         let max_turns = grant.limits().max_turns();
         let mut repeats = Repeats::default();
@@ -166,27 +176,40 @@ impl Session {
             messages: Vec::new(),
         };
         self.say(caller, &mut request, Message::Input { text: input });
-        for _ in 0..max_turns {
+        for turn in 1..=max_turns {
             self.shared.turns.fetch_add(1, Ordering::Relaxed);
+            self.tell(RunEvent::TurnStarted {
+                caller,
+                turn,
+                model: &name,
+            });
             let asked = Arc::new(request.clone());
-            let turn = match collect(self.shared.model.turn(asked)).await {
+            let watch = |event: &Event| self.tell(RunEvent::Streamed { caller, event });
+            let turn = match collect(model.turn(asked), watch).await {
                 Ok(turn) => turn,
                 Err(error) => return error.into(),
             };
-            self.spend(budget, turn.usage);
+            let cost_nano_usd = model.prices().map(|prices| prices.of(turn.usage));
+            self.tell(RunEvent::Used {
+                caller,
+                usage: turn.usage,
+                cost_nano_usd,
+            });
+            self.spend(budget, turn.usage, cost_nano_usd.unwrap_or(0));
             self.say(
                 caller,
                 &mut request,
                 Message::Model {
                     text: turn.text.clone(),
+                    thinking: turn.thinking,
                     calls: turn.calls.clone(),
                 },
             );
             match (turn.stop, turn.calls.is_empty()) {
                 (Stop::Refused, _) => return End::Refused { text: turn.text },
-                (Stop::Done, true) => return End::Answered { answer: turn.text },
+                (Stop::Done | Stop::Unknown, true) => return End::Answered { answer: turn.text },
                 (Stop::OutOfTokens, true) => return End::OutOfTokens,
-                (Stop::Done | Stop::OutOfTokens, false) => {}
+                (Stop::Done | Stop::Unknown | Stop::OutOfTokens, false) => {}
             }
             // What the calls come to would need another turn.
             if let Some(end) = budget.out_of_tokens() {
@@ -283,6 +306,10 @@ impl Session {
     }
 
     async fn make_call(&self, toolbox: Toolbox, call: ToolCall) -> ToolResult {
+        self.tell(RunEvent::CallStarted {
+            caller: toolbox.caller(),
+            call: &call,
+        });
         let result = toolbox
             .call(Call::new(call.tool.clone(), call.arguments))
             .await;
@@ -304,9 +331,12 @@ impl Session {
         self.shared.workers.values()
     }
 
-    /// As `provider:model`.
-    pub(crate) fn model_name(&self) -> String {
-        self.shared.model.name()
+    /// The worker's own model if it names one that can be had here, else the session's.
+    pub(crate) fn model_of(&self, worker: &Worker) -> Result<Arc<dyn Model>, ModelError> {
+        match (worker.model(), &self.shared.models) {
+            (Some(name), Some(models)) => models.model(name),
+            (Some(_) | None, _) => Ok(Arc::clone(&self.shared.model)),
+        }
     }
 
     pub(crate) fn max_depth(&self) -> u64 {
@@ -317,8 +347,9 @@ impl Session {
         self.shared.max_children
     }
 
-    fn spend(&self, budget: &Budget, usage: Usage) {
+    fn spend(&self, budget: &Budget, usage: Usage, nano_usd: u64) {
         budget.spend(usage);
+        self.shared.cost.fetch_add(nano_usd, Ordering::Relaxed);
         self.shared
             .tokens
             .fetch_add(usage.total(), Ordering::Relaxed);
@@ -445,6 +476,13 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
+    /// Where workers find the model that they name for themselves; without it all run on
+    /// the session's.
+    pub fn models(mut self, models: Arc<dyn Models>) -> Self {
+        self.shared.models = Some(models);
+        self
+    }
+
     /// The workers that others may call.
     pub fn workers(mut self, workers: impl IntoIterator<Item = Worker>) -> Self {
         self.shared.workers = workers

@@ -52,7 +52,7 @@ impl Watcher {
             .unwrap_or_else(PoisonError::into_inner);
         match message {
             Message::Input { .. } => {}
-            Message::Model { text, calls } => {
+            Message::Model { text, calls, .. } => {
                 *shown = 0;
                 if !text.trim().is_empty() {
                     let first = text.trim().lines().next().unwrap_or_default();
@@ -102,6 +102,10 @@ impl Observer for Watcher {
                 };
                 self.line(depth, &format!("▸ {}{note}", caller.worker()));
             }
+            RunEvent::TurnStarted { .. }
+            | RunEvent::Streamed { .. }
+            | RunEvent::Used { .. }
+            | RunEvent::CallStarted { .. } => {}
             RunEvent::Said { caller, message } => {
                 self.said(caller.chain().len(), message);
                 if let Some(transcript) = &self.transcript {

@@ -405,13 +405,14 @@ mod tests {
 
     fn said(calls: Vec<ToolCall>) -> Message {
         Message::Model {
+            thinking: vec![],
             text: String::new(),
             calls,
         }
     }
 
     async fn next(model: &Scripted, messages: Vec<Message>) -> Result<String, String> {
-        match collect(model.turn(request(messages))).await {
+        match collect(model.turn(request(messages)), |_| {}).await {
             Ok(turn) => Ok(turn
                 .calls
                 .iter()

@@ -41,7 +41,13 @@ impl Observer for Log {
                     .unwrap()
                     .push(format!("{mark} {}: {}", result.tool, result.content));
             }
-            RunEvent::Said { .. } | RunEvent::Ended { .. } | RunEvent::Warning { .. } => {}
+            RunEvent::TurnStarted { .. }
+            | RunEvent::Streamed { .. }
+            | RunEvent::Used { .. }
+            | RunEvent::CallStarted { .. }
+            | RunEvent::Said { .. }
+            | RunEvent::Ended { .. }
+            | RunEvent::Warning { .. } => {}
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Arguments. What they mean is in the commands.
 
+mod run;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -8,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::exit;
 use crate::install::{Client, Scope};
 use crate::listen::Place;
+
+pub(crate) use run::Run;
 
 /// Tools for AI workers, fenced.
 #[derive(Debug, Parser)]
@@ -661,30 +665,6 @@ pub(crate) enum ApproverName {
     Host,
     /// Whoever runs `forge approve` in this project; a call waits for them.
     Queue,
-}
-
-/// `forge run`
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  forge run
-  forge run reviewer 'look at the last change'
-  forge run --trust examples/dep-audit
-
-WORKER is a name; a directory runs the entry worker of the project in it. A worker file that
-belongs to no project runs without files and commands.")]
-pub(crate) struct Run {
-    /// A worker's name, a worker file, or a project's directory.
-    #[arg(value_name = "WORKER")]
-    pub(crate) worker: Option<String>,
-    /// What the worker is to do.
-    #[arg(value_name = "INPUT")]
-    pub(crate) input: Vec<String>,
-    /// The model, as provider:model; `scripted:FILE` plays a playbook.
-    #[arg(short, long, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    #[command(flatten)]
-    pub(crate) approval: Approval,
 }
 
 /// A kind of file that has a schema.

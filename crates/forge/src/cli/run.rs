@@ -1,0 +1,29 @@
+//! What `forge run` takes.
+
+use clap::Args;
+
+use crate::cli::Approval;
+
+/// `forge run`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge run
+  forge run reviewer 'look at the last change'
+  forge run --trust examples/dep-audit
+
+WORKER is a name; a directory runs the entry worker of the project in it. A worker file that
+belongs to no project runs without files and commands.")]
+pub(crate) struct Run {
+    /// A worker's name, a worker file, or a project's directory.
+    #[arg(value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+    /// What the worker is to do.
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: Vec<String>,
+    /// The model, as provider:model; `scripted:FILE` plays a playbook.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) approval: Approval,
+}
