@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::report::End;
-use crate::session::Session;
+use crate::session::{Conversation, Session};
 
 /// The delegation tools of `worker`.
 pub(crate) fn tools(
@@ -192,7 +192,8 @@ impl Tool for CallWorker {
                 return Err(self.too_many(&name));
             }
             let above = Some(Arc::clone(&self.budget));
-            let run = self.session.run_worker(worker, grant, caller, input, above);
+            let asked = Conversation::asked(input);
+            let run = self.session.run_worker(worker, grant, caller, asked, above);
             match run.await {
                 End::Answered { answer } => Ok(Reply::text(answer.clone()).structured(json!({
                     "success": true,

@@ -32,4 +32,4 @@ pub use model::{
 };
 pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
-pub use session::{Session, SessionBuilder};
+pub use session::{Conversation, Session, SessionBuilder, Used};

@@ -1,0 +1,102 @@
+//! Puts a session together.
+
+use std::sync::Arc;
+
+use forge_tools::{Approver, Recorder, Redactor};
+use sandbox_config::Worker;
+
+use super::Session;
+use super::shared::Shared;
+use crate::budget::Timed;
+use crate::equip::OsSandbox;
+use crate::model::{Model, Models};
+use crate::report::Observer;
+
+/// Puts a [`Session`] together.
+///
+/// ```
+/// # use forge_runtime::{Playbook, Scripted, Session};
+/// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+/// let session = Session::builder(model).max_depth(2).build();
+/// # let _ = session;
+/// ```
+pub struct SessionBuilder {
+    shared: Shared,
+}
+
+impl SessionBuilder {
+    pub(super) fn new(model: impl Model) -> Self {
+        SessionBuilder {
+            shared: Shared::new(Arc::new(model)),
+        }
+    }
+
+    /// Where workers find the model that they name for themselves; without it all run on
+    /// the session's.
+    pub fn models(mut self, models: Arc<dyn Models>) -> Self {
+        self.shared.models = Some(models);
+        self
+    }
+
+    /// The workers that others may call.
+    pub fn workers(mut self, workers: impl IntoIterator<Item = Worker>) -> Self {
+        self.shared.workers = workers
+            .into_iter()
+            .map(|worker| (worker.name().to_owned(), worker))
+            .collect();
+        self
+    }
+
+    /// How deep calls may go below the entry worker; 5 if not said.
+    pub fn max_depth(mut self, depth: u64) -> Self {
+        self.shared.max_depth = depth;
+        self
+    }
+
+    /// How many workers one run of a worker may start; 16 if not said.
+    pub fn max_children(mut self, children: u64) -> Self {
+        self.shared.max_children = children;
+        self
+    }
+
+    /// How commands are confined.
+    pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
+        self.shared.os = os;
+        self
+    }
+
+    /// Who answers what has to be asked.
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.shared.approver = approver;
+        self
+    }
+
+    /// Who keeps the records.
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.shared.recorder = recorder;
+        self
+    }
+
+    /// What takes secrets out of results and records.
+    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.shared.redactor = redactor;
+        self
+    }
+
+    /// Who is told what happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.shared.observer = observer;
+        self
+    }
+
+    /// The finished session.
+    pub fn build(mut self) -> Session {
+        self.shared.approver = Arc::new(Timed {
+            inner: self.shared.approver,
+            asking: Arc::clone(&self.shared.asking),
+        });
+        Session {
+            shared: Arc::new(self.shared),
+        }
+    }
+}

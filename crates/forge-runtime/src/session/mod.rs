@@ -1,0 +1,174 @@
+//! One run of a worker tree: the loop that takes a model's turns, makes its calls,
+//! and gives the results back until it has nothing more to call.
+//!
+//! [`builder`] puts a session together, [`shared`] is what a whole tree has in common,
+//! [`conversation`] is the loop of one worker, [`calls`] makes the calls of one turn.
+
+mod builder;
+mod calls;
+mod conversation;
+mod shared;
+
+use std::sync::Arc;
+
+use forge_tools::{BoxFuture, Caller, Toolbox};
+use sandbox_config::{Grant, Worker};
+
+use crate::budget::Budget;
+use crate::delegate;
+use crate::equip::{EquipError, equip};
+use crate::model::{Model, ModelError};
+use crate::report::{End, RunEvent, RunReport};
+
+pub use builder::SessionBuilder;
+pub use conversation::{Conversation, Used};
+use shared::Shared;
+
+/// A run of a worker tree.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// use forge_runtime::{Playbook, Scripted, Session};
+/// use sandbox_config::{Grant, Sources, load};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// # let text = "---\nname: hello\n---\nSay hello.\n";
+/// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
+/// let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
+/// let playbook = Playbook::parse("version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}");
+/// let model = Scripted::new("example", playbook.unwrap());
+///
+/// let session = Session::builder(model).build();
+/// let report = rt.block_on(session.run(&worker, Grant::empty(), "you"));
+/// assert_eq!(report.end, forge_runtime::End::Answered { answer: "hi, you".into() });
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    shared: Arc<Shared>,
+}
+
+impl Session {
+    /// A session with its model; the rest has defaults that give nothing away:
+    /// nobody answers, commands are not run.
+    pub fn builder(model: impl Model) -> SessionBuilder {
+        SessionBuilder::new(model)
+    }
+
+    /// Runs `worker` on `input`, with what `grant` gives it. Needs a tokio runtime with
+    /// a timer, for the limits on time.
+    pub async fn run(&self, worker: &Worker, grant: Grant, input: &str) -> RunReport {
+        self.go_on(worker, grant, Conversation::asked(input)).await
+    }
+
+    /// Runs `worker` from where `conversation` stands; what was used up in it counts
+    /// towards the limits. What was said in it is not told again.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # use forge_runtime::{Conversation, Playbook, Scripted, Session};
+    /// # use sandbox_config::{Grant, Sources, load};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # let text = "---\nname: hello\n---\nSay hello.\n";
+    /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
+    /// # let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
+    /// # let playbook = Playbook::parse("version: 1\nworkers: {hello: [{say: 'hi, {{ input }}'}]}");
+    /// # let session = Session::builder(Scripted::new("example", playbook.unwrap())).build();
+    /// let earlier = Conversation::asked("you");
+    /// let report = rt.block_on(session.go_on(&worker, Grant::empty(), earlier));
+    /// assert!(report.end.is_answer());
+    /// ```
+    pub async fn go_on(
+        &self,
+        worker: &Worker,
+        grant: Grant,
+        conversation: Conversation,
+    ) -> RunReport {
+        self.shared.counts.start_from(&conversation);
+        let caller = Caller::new(worker.name());
+        let end = self
+            .run_worker(worker.clone(), grant, caller, conversation, None)
+            .await;
+        self.shared.report(end)
+    }
+
+    /// One worker, called by anybody; boxed because workers call workers.
+    pub(crate) fn run_worker(
+        &self,
+        worker: Worker,
+        grant: Grant,
+        caller: Caller,
+        conversation: Conversation,
+        above: Option<Arc<Budget>>,
+    ) -> BoxFuture<'_, End> {
+        Box::pin(async move {
+            self.tell(RunEvent::Started {
+                caller: &caller,
+                drawn_from: grant.drawn_from(),
+            });
+            let budget = Budget::new(above, *grant.limits());
+            let used = conversation.used();
+            budget.spend(used.usage);
+            // Dropping the conversation ends whatever it is waiting for.
+            let end = tokio::select! {
+                biased;
+                end = self.converse(&worker, grant, &caller, conversation, &budget) => end,
+                end = budget.time_up(&self.shared.asking) => end,
+            };
+            self.tell(RunEvent::Ended {
+                caller: &caller,
+                end: &end,
+            });
+            end
+        })
+    }
+
+    /// The worker's tools: its grant's, and one for each worker that it may call.
+    pub(crate) fn toolbox(
+        &self,
+        worker: &Worker,
+        grant: &Grant,
+        caller: &Caller,
+        budget: &Arc<Budget>,
+    ) -> Result<Toolbox, EquipError> {
+        let delegates = delegate::tools(self, worker, grant, caller, budget);
+        let equipped = equip(
+            grant,
+            caller.clone(),
+            &self.shared.os,
+            Arc::clone(&self.shared.approver),
+            Arc::clone(&self.shared.recorder),
+            Arc::clone(&self.shared.redactor),
+            delegates,
+        )?;
+        for text in &equipped.warnings {
+            self.shared.warn_once(text);
+        }
+        Ok(equipped.toolbox)
+    }
+
+    pub(crate) fn worker(&self, name: &str) -> Option<&Worker> {
+        self.shared.workers.get(name)
+    }
+
+    pub(crate) fn workers(&self) -> impl Iterator<Item = &Worker> {
+        self.shared.workers.values()
+    }
+
+    pub(crate) fn model_of(&self, worker: &Worker) -> Result<Arc<dyn Model>, ModelError> {
+        self.shared.model_of(worker)
+    }
+
+    pub(crate) fn max_depth(&self) -> u64 {
+        self.shared.max_depth
+    }
+
+    pub(crate) fn max_children(&self) -> u64 {
+        self.shared.max_children
+    }
+
+    fn tell(&self, event: RunEvent<'_>) {
+        self.shared.tell(event);
+    }
+}

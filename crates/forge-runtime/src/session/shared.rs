@@ -1,0 +1,130 @@
+//! What all workers of a run share: models, people, records, and what is counted.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor};
+use sandbox_config::Worker;
+
+use super::Conversation;
+use crate::budget::Asking;
+use crate::equip::OsSandbox;
+use crate::model::{Model, ModelError, Models, Usage};
+use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
+
+pub(super) struct Shared {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) models: Option<Arc<dyn Models>>,
+    pub(super) workers: BTreeMap<String, Worker>,
+    pub(super) max_depth: u64,
+    pub(super) max_children: u64,
+    pub(super) os: OsSandbox,
+    pub(super) approver: Arc<dyn Approver>,
+    pub(super) asking: Arc<Asking>,
+    pub(super) recorder: Arc<dyn Recorder>,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) counts: Counts,
+    warned: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    pub(super) fn new(model: Arc<dyn Model>) -> Shared {
+        Shared {
+            model,
+            models: None,
+            workers: BTreeMap::new(),
+            max_depth: 5,
+            max_children: 16,
+            os: OsSandbox::Off,
+            approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
+            asking: Arc::new(Asking::default()),
+            recorder: Arc::new(NoRecord),
+            redactor: Arc::default(),
+            observer: Arc::new(NoObserver),
+            counts: Counts::default(),
+            warned: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The worker's own model if it names one that can be had here, else the session's.
+    pub(super) fn model_of(&self, worker: &Worker) -> Result<Arc<dyn Model>, ModelError> {
+        match (worker.model(), &self.models) {
+            (Some(name), Some(models)) => models.model(name),
+            (Some(_) | None, _) => Ok(Arc::clone(&self.model)),
+        }
+    }
+
+    pub(super) fn tell(&self, event: RunEvent<'_>) {
+        self.observer.observe(event);
+    }
+
+    pub(super) fn warn_once(&self, text: &str) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warned.iter().any(|known| known == text) {
+            warned.push(text.to_owned());
+            self.tell(RunEvent::Warning { text });
+        }
+    }
+
+    pub(super) fn report(&self, end: End) -> RunReport {
+        let counts = &self.counts;
+        RunReport {
+            end,
+            turns: counts.turns.load(Ordering::Relaxed),
+            calls: counts.calls.load(Ordering::Relaxed),
+            tokens: counts.tokens.load(Ordering::Relaxed),
+            cost_nano_usd: counts.cost.load(Ordering::Relaxed),
+            unanswered: counts
+                .unanswered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        }
+    }
+}
+
+/// What the whole tree used up, for its report.
+#[derive(Default)]
+pub(super) struct Counts {
+    turns: AtomicU64,
+    calls: AtomicU64,
+    tokens: AtomicU64,
+    cost: AtomicU64,
+    unanswered: Mutex<Vec<String>>,
+}
+
+impl Counts {
+    /// What an earlier run used up counts as well.
+    pub(super) fn start_from(&self, earlier: &Conversation) {
+        let used = earlier.used();
+        self.turns.fetch_add(used.turns, Ordering::Relaxed);
+        self.calls.fetch_add(used.calls, Ordering::Relaxed);
+        self.spend(used.usage, used.cost_nano_usd);
+    }
+
+    pub(super) fn turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were with these.
+    pub(super) fn calls(&self, more: u64) -> u64 {
+        self.calls
+            .fetch_add(more, Ordering::Relaxed)
+            .saturating_add(more)
+    }
+
+    pub(super) fn spend(&self, usage: Usage, nano_usd: u64) {
+        self.cost.fetch_add(nano_usd, Ordering::Relaxed);
+        self.tokens.fetch_add(usage.total(), Ordering::Relaxed);
+    }
+
+    /// A call needed an approval that nobody could give.
+    pub(super) fn unanswered(&self, caller: &Caller, tool: &str) {
+        self.unanswered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(format!("{caller}: {tool}"));
+    }
+}
