@@ -7,6 +7,7 @@ pub(crate) mod declaration;
 mod difference;
 pub(crate) mod escalation;
 pub(crate) mod execution;
+mod facts;
 pub(crate) mod file_rules;
 pub(crate) mod limits;
 pub(crate) mod lineage;

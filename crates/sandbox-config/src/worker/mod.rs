@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::limits::Limits;
@@ -65,6 +67,7 @@ pub struct Worker {
     delegates_at: Vec<Origin>,
     at: Origin,
     file: PathBuf,
+    digest: String,
     shown: String,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
@@ -172,6 +175,23 @@ impl Worker {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// SHA-256 (hex) of what its file said when it was read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// let digest = |text: &str| {
+    ///     std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
+    ///     let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    ///     project.worker("w").unwrap().digest().to_owned()
+    /// };
+    /// assert_ne!(digest("---\n---\nWork.\n"), digest("---\n---\nRest.\n"));
+    /// ```
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// Its file as messages show it.
@@ -337,11 +357,18 @@ pub(crate) fn parse(
         facts,
         at: Span::start(text).origin(),
         file: file.to_path_buf(),
+        digest: sha256(&text.text),
         shown: text.name.clone(),
         warnings: Vec::new(),
         widening: Vec::new(),
         program,
     })
+}
+
+/// In hex, as `sha256sum` prints it.
+fn sha256(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Front matter from the opening `---` on (so that lines keep their numbers), and the body.

@@ -8,6 +8,7 @@ mod bad_input;
 mod bounds;
 mod discovery;
 mod execution;
+mod facts;
 mod fixtures;
 mod foreign;
 mod fronts;

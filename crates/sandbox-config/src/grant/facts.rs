@@ -1,0 +1,287 @@
+//! A grant as plain facts, name and value, whatever file and line they come from: so that one can
+//! be told from another after the files were edited, and what differs be named.
+//!
+//! Everything that decides is in it. Grants and their parts are taken apart without `..`, so a new
+//! field does not compile until it is a fact or said to be none.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
+
+use crate::grant::execution::Execution;
+use crate::grant::limits::Limits;
+use crate::grant::mount::Mount;
+use crate::grant::shell::{Programs, Rule, RuleList, ShellRules};
+use crate::grant::verdict::{Approval, MountApproval, Stated};
+use crate::grant::{Environment, Grant};
+
+type Facts = BTreeMap<String, String>;
+
+impl Grant {
+    /// Everything that this grant says, by name. Two grants with the same facts decide the same,
+    /// and differ at most in where their origins lie.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use sandbox_config::{load, Sources};
+    /// let file = dir.path().join("golem-forge.config.yaml");
+    /// let facts = |text: &str| {
+    ///     std::fs::write(&file, text).unwrap();
+    ///     load(&Sources::new(dir.path())).unwrap().ceiling().facts()
+    /// };
+    /// let before = facts("limits: { max_turns: 5 }\n");
+    /// assert_eq!(before["limits.max_turns"], "5");
+    /// assert_eq!(before, facts("# A remark.\nlimits:\n  max_turns: 5\n"));
+    /// assert_ne!(before, facts("limits: { max_turns: 6 }\n"));
+    /// ```
+    #[must_use]
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let Grant {
+            front,
+            mounts,
+            network,
+            shell,
+            environment,
+            limits,
+            approval,
+            require_os_sandbox,
+            execution,
+            tools,
+            protect,
+            hide,
+            undeclared,
+            pool,
+            drawn_from,
+            confinement,
+        } = self;
+        let mut facts = Facts::new();
+        say(&mut facts, "front end", format!("{front:?}"));
+        say(
+            &mut facts,
+            "callees that declare nothing",
+            format!("{undeclared:?}"),
+        );
+        say(&mut facts, "directories are drawn from", drawn_from);
+        for mount in mounts.iter() {
+            say(
+                &mut facts,
+                format!("mount {}", mount.target),
+                of_mount(mount),
+            );
+        }
+        for mount in pool.iter().flat_map(|pool| pool.iter()) {
+            say(
+                &mut facts,
+                format!("project's mount {}", mount.target),
+                of_mount(mount),
+            );
+        }
+        say(&mut facts, "network", format!("{network:?}"));
+        say(&mut facts, "confinement", format!("{confinement:?}"));
+        say(&mut facts, "require_os_sandbox", require_os_sandbox);
+        say(&mut facts, "tools", listed(tools.as_deref()));
+        say(&mut facts, "sandbox.protect", protect.join(" "));
+        say(&mut facts, "sandbox.hide", hide.join(" "));
+        of_shell(&mut facts, shell.as_ref());
+        of_environment(&mut facts, environment);
+        of_limits(&mut facts, limits);
+        of_approval(&mut facts, approval);
+        of_execution(&mut facts, execution);
+        facts
+    }
+}
+
+fn say(facts: &mut Facts, name: impl Into<String>, value: impl Display) {
+    facts.insert(name.into(), value.to_string());
+}
+
+/// What may be none, where none says something, too.
+fn or_none(value: Option<impl Debug>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"))
+}
+
+fn listed<'a>(list: Option<impl IntoIterator<Item = &'a String>>) -> String {
+    let Some(list) = list else {
+        return "any".to_owned();
+    };
+    let list: Vec<&str> = list.into_iter().map(String::as_str).collect();
+    list.join(" ")
+}
+
+fn of_mount(mount: &Mount) -> String {
+    let Mount {
+        name,
+        target: _,
+        host,
+        part,
+        anchor,
+        create,
+        mode,
+        suffixes,
+        max_file_bytes,
+        approval,
+        usable,
+        file_rules,
+        // Follows from the project's directory and `host`.
+        way: _,
+        own_files,
+        origin: _,
+        mode_origin: _,
+    } = mount;
+    let MountApproval {
+        read,
+        write,
+        delete,
+    } = *approval;
+    let part = part.as_ref().map_or(String::new(), |part| {
+        format!(" ({}, {})", part.below, part.host.display())
+    });
+    let made = if *create { ", made if missing" } else { "" };
+    let used = if *usable { "" } else { ", not used" };
+    format!(
+        "{name}: {}{part} on {}{made}{used}, {mode}, read {}, write {}, delete {}, files {}, largest {}, \
+         {file_rules:?}, own files {own_files:?}",
+        host.display(),
+        anchor.display(),
+        stated(read),
+        stated(write),
+        stated(delete),
+        listed(suffixes.as_ref()),
+        or_none(*max_file_bytes),
+    )
+}
+
+/// Whether somebody said it decides what a callee may still say.
+fn stated(verdict: Stated) -> String {
+    match verdict {
+        Stated::Default(verdict) => format!("{verdict} unless said"),
+        Stated::Said(verdict) => verdict.to_string(),
+    }
+}
+
+fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
+    let Some(ShellRules { lists }) = shell else {
+        say(facts, "shell", "not offered");
+        return;
+    };
+    say(facts, "shell", "offered");
+    for (n, list) in lists.iter().enumerate() {
+        let RuleList {
+            rules,
+            default,
+            programs,
+            origin: _,
+        } = list;
+        let Programs {
+            allow,
+            deny,
+            allow_at: _,
+            deny_at: _,
+        } = programs;
+        // The project's own list is the first.
+        let of = |key: &str| match n {
+            0 => format!("shell.{key}"),
+            _ => format!("shell.{key} (declaration {n})"),
+        };
+        say(facts, of("default"), or_none(default.as_ref()));
+        say(facts, of("allow"), listed(allow.as_ref()));
+        say(facts, of("deny"), deny.join(" "));
+        for (row, rule) in rules.iter().enumerate() {
+            let Rule {
+                pattern,
+                verdict,
+                why,
+                origin: _,
+            } = rule;
+            let why = why
+                .as_ref()
+                .map_or(String::new(), |why| format!(" ({why})"));
+            say(
+                facts,
+                of(&format!("rules[{row}]")),
+                format!("`{}` {verdict}{why}", pattern.text()),
+            );
+        }
+    }
+}
+
+fn of_environment(facts: &mut Facts, environment: &Environment) {
+    let Environment { pass, set, session } = environment;
+    say(facts, "shell.env.pass", pass.join(" "));
+    for (name, value) in set {
+        say(facts, format!("shell.env.set.{name}"), value);
+    }
+    say(facts, "shell.session", session);
+}
+
+fn of_limits(facts: &mut Facts, limits: &Limits) {
+    let Limits {
+        timeout_s_default,
+        max_stdout_kb,
+        max_stderr_kb,
+        max_file_write_mb,
+        max_turns,
+        processes,
+        memory_mb,
+        max_tokens,
+        max_wall_s,
+        max_working_s,
+        repeat_calls,
+    } = *limits;
+    for (name, value) in [
+        ("timeout_s_default", Some(timeout_s_default)),
+        ("max_stdout_kb", Some(max_stdout_kb)),
+        ("max_stderr_kb", Some(max_stderr_kb)),
+        ("max_file_write_mb", Some(max_file_write_mb)),
+        ("max_turns", Some(max_turns)),
+        ("processes", processes),
+        ("memory_mb", memory_mb),
+        ("max_tokens", max_tokens),
+        ("max_wall_s", max_wall_s),
+        ("max_working_s", max_working_s),
+        ("repeat_calls", repeat_calls),
+    ] {
+        say(facts, format!("limits.{name}"), or_none(value));
+    }
+}
+
+fn of_approval(facts: &mut Facts, approval: &Approval) {
+    let Approval {
+        mode,
+        mode_at: _,
+        by_risk,
+        by_tool,
+        timeout_s,
+        floor,
+    } = approval;
+    say(facts, "approval.mode", mode);
+    say(facts, "approval.timeout_s", timeout_s);
+    say(facts, "approval.floor", format!("{floor:?}"));
+    for (risk, said) in by_risk {
+        say(
+            facts,
+            format!("approval.require_user_permission_by_risk.{risk}"),
+            said.person,
+        );
+    }
+    for (tool, said) in by_tool {
+        say(
+            facts,
+            format!("approval.require_user_permission.{tool}"),
+            said.person,
+        );
+    }
+}
+
+fn of_execution(facts: &mut Facts, execution: &Execution) {
+    let Execution {
+        mode,
+        os,
+        containers,
+        docker,
+        origin: _,
+    } = execution;
+    say(facts, "execution.mode", mode);
+    say(facts, "execution.runners.os", os);
+    say(facts, "execution.runners.docker", containers);
+    say(facts, "docker", format!("{docker:?}"));
+}
