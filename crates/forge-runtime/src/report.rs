@@ -4,9 +4,10 @@ use forge_tools::Caller;
 use sandbox_config::DrawnFrom;
 use serde::Serialize;
 
-use crate::model::{Event, Message, ModelError, ToolCall, Usage};
+use crate::model::{Event, Message, ModelError, ToolCall, ToolResult, Usage};
 
-/// Something that happened in a run.
+/// Something that happened in a run. Which run of a worker it happened to is the
+/// [number](Caller::run) of its caller: the entry worker's is 1.
 ///
 /// ```
 /// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
@@ -16,6 +17,7 @@ use crate::model::{Event, Message, ModelError, ToolCall, Usage};
 ///         | forge_runtime::RunEvent::Streamed { caller, .. }
 ///         | forge_runtime::RunEvent::Used { caller, .. }
 ///         | forge_runtime::RunEvent::CallStarted { caller, .. }
+///         | forge_runtime::RunEvent::CallEnded { caller, .. }
 ///         | forge_runtime::RunEvent::Said { caller, .. }
 ///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
 ///         forge_runtime::RunEvent::Warning { .. } => String::new(),
@@ -56,12 +58,20 @@ pub enum RunEvent<'a> {
         /// What the turn cost in billionths of a US dollar; none: no prices are known.
         cost_nano_usd: Option<u64>,
     },
-    /// A call begins; its result follows as `Said`.
+    /// A call begins.
     CallStarted {
         /// Who makes it.
         caller: &'a Caller,
         /// The call.
         call: &'a ToolCall,
+    },
+    /// A call is over. What the model is told of it follows as `Said`, in the order in which the
+    /// calls were made.
+    CallEnded {
+        /// Who made it.
+        caller: &'a Caller,
+        /// What it came to.
+        result: &'a ToolResult,
     },
     /// Another entry of a worker's conversation.
     Said {

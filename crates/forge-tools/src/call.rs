@@ -23,6 +23,8 @@ use crate::room::Place;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     chain: Vec<String>,
+    /// A number for each of the chain.
+    runs: Vec<u64>,
 }
 
 impl Caller {
@@ -30,14 +32,41 @@ impl Caller {
     pub fn new(worker: impl Into<String>) -> Self {
         Caller {
             chain: vec![worker.into()],
+            runs: vec![0],
         }
     }
 
     /// A worker called by this one.
     pub fn child(&self, worker: impl Into<String>) -> Self {
-        let mut chain = self.chain.clone();
-        chain.push(worker.into());
-        Caller { chain }
+        let mut child = self.clone();
+        child.chain.push(worker.into());
+        child.runs.push(0);
+        child
+    }
+
+    /// The same with a number that no other run of a worker has in this tree: a worker may be
+    /// called twice at once.
+    ///
+    /// ```
+    /// let caller = forge_tools::Caller::new("main").numbered(1).child("report").numbered(4);
+    /// assert_eq!(caller.runs(), [1, 4]);
+    /// ```
+    #[must_use]
+    pub fn numbered(mut self, run: u64) -> Self {
+        if let Some(last) = self.runs.last_mut() {
+            *last = run;
+        }
+        self
+    }
+
+    /// The number of this run of the worker; 0 if it was given none.
+    pub fn run(&self) -> u64 {
+        self.runs.last().copied().unwrap_or(0)
+    }
+
+    /// The numbers of everybody from the entry worker down.
+    pub fn runs(&self) -> &[u64] {
+        &self.runs
     }
 
     /// The worker itself; empty where no worker is involved.

@@ -105,7 +105,8 @@ impl Observer for Watcher {
             RunEvent::TurnStarted { .. }
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
-            | RunEvent::CallStarted { .. } => {}
+            | RunEvent::CallStarted { .. }
+            | RunEvent::CallEnded { .. } => {}
             RunEvent::Said { caller, message } => {
                 self.said(caller.chain().len(), message);
                 if let Some(transcript) = &self.transcript {

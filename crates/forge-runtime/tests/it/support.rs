@@ -45,6 +45,7 @@ impl Observer for Log {
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::CallStarted { .. }
+            | RunEvent::CallEnded { .. }
             | RunEvent::Said { .. }
             | RunEvent::Ended { .. }
             | RunEvent::Warning { .. } => {}
