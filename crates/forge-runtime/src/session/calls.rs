@@ -60,7 +60,12 @@ impl Session {
         if result.code == Some(Code::ApprovalRequired) {
             (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
         }
-        to_message(call.id, &result)
+        let result = to_message(call.id, &result);
+        self.tell(RunEvent::CallEnded {
+            caller: toolbox.caller(),
+            result: &result,
+        });
+        result
     }
 }
 

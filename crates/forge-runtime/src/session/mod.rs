@@ -103,6 +103,7 @@ impl Session {
         above: Option<Arc<Budget>>,
     ) -> BoxFuture<'_, End> {
         Box::pin(async move {
+            let caller = caller.numbered(self.shared.counts.worker_run());
             self.tell(RunEvent::Started {
                 caller: &caller,
                 drawn_from: grant.drawn_from(),

@@ -88,6 +88,7 @@ impl Shared {
 /// What the whole tree used up, for its report.
 #[derive(Default)]
 pub(super) struct Counts {
+    worker_runs: AtomicU64,
     turns: AtomicU64,
     calls: AtomicU64,
     tokens: AtomicU64,
@@ -102,6 +103,12 @@ impl Counts {
         self.turns.fetch_add(used.turns, Ordering::Relaxed);
         self.calls.fetch_add(used.calls, Ordering::Relaxed);
         self.spend(used.usage, used.cost_nano_usd);
+    }
+
+    /// A number for another run of a worker; the first one is 1.
+    pub(super) fn worker_run(&self) -> u64 {
+        let before = self.worker_runs.fetch_add(1, Ordering::Relaxed);
+        before.saturating_add(1)
     }
 
     pub(super) fn turn(&self) {

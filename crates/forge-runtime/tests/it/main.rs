@@ -14,3 +14,4 @@ mod runners;
 #[cfg(target_os = "linux")]
 mod sessions;
 mod support;
+mod watched;
