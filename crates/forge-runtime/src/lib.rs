@@ -21,7 +21,10 @@ mod equip;
 mod gate;
 mod model;
 mod playbook;
+#[cfg(feature = "providers")]
+mod providers;
 mod report;
+mod retry;
 mod session;
 
 pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept, programs};
@@ -31,5 +34,11 @@ pub use model::{
     ToolDescription, ToolResult, Usage,
 };
 pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
+#[cfg(feature = "providers")]
+pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wire};
+#[cfg(feature = "providers")]
+#[doc(hidden)]
+pub use providers::{read_stream, read_whole};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
+pub use retry::Retrying;
 pub use session::{Conversation, Session, SessionBuilder, Used};

@@ -404,6 +404,24 @@ pub trait Model: Send + Sync + 'static {
     }
 }
 
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+        (**self).turn(request)
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        (**self).prices()
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        (**self).context_tokens()
+    }
+}
+
 /// Finds the model that a worker names for itself.
 ///
 /// ```

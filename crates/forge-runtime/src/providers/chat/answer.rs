@@ -1,0 +1,279 @@
+//! An answer as chunks, each with a piece of the one choice that was asked for, until `[DONE]`.
+//!
+//! Servers differ in the calls: all agree on pieces that are put together by `index`, but some
+//! leave the index out, some the id, and some give every call the index 0 and another id.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::providers::complaint;
+use crate::providers::turn::{Step, arguments, conclude, parse};
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Tokens>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    index: u64,
+    /// A piece of it, or all of it.
+    #[serde(alias = "message")]
+    delta: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta {
+    content: Option<Content>,
+    refusal: Option<String>,
+    /// Two names for one thing.
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
+    refusal: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CallPiece {
+    index: Option<u64>,
+    id: Option<String>,
+    function: Option<FunctionPiece>,
+}
+
+#[derive(Deserialize)]
+struct FunctionPiece {
+    name: Option<String>,
+    arguments: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+impl Tokens {
+    fn usage(&self) -> Usage {
+        let details = self.prompt_tokens_details.as_ref();
+        Usage {
+            input_tokens: self.prompt_tokens.unwrap_or(0),
+            output_tokens: self.completion_tokens.unwrap_or(0),
+            cache_read_tokens: details
+                .and_then(|details| details.cached_tokens)
+                .unwrap_or(0),
+            cache_write_tokens: 0,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    id: String,
+    tool: String,
+    arguments: String,
+}
+
+/// What came of a turn so far.
+#[derive(Debug, Default)]
+pub(in crate::providers) struct Answer {
+    thinking: String,
+    calls: Vec<PartialCall>,
+    /// The last call of each index.
+    by_index: BTreeMap<u64, usize>,
+    usage: Usage,
+    refused: bool,
+    stop: Option<Stop>,
+}
+
+impl Answer {
+    pub(in crate::providers) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub(in crate::providers) fn take(
+        &mut self,
+        data: &str,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, ModelError> {
+        if data.trim() == "[DONE]" {
+            self.end(events);
+            return Ok(Step::Over);
+        }
+        self.add(parse(data)?, events)?;
+        Ok(Step::More)
+    }
+
+    fn add(&mut self, chunk: Chunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            return Err(complaint::in_stream(&error));
+        }
+        // Some count after every piece; the last count is the whole.
+        if let Some(tokens) = chunk.usage {
+            self.usage = tokens.usage();
+        }
+        let before = events.len();
+        for choice in chunk.choices.into_iter().flatten() {
+            if choice.index != 0 {
+                continue;
+            }
+            if let Some(delta) = choice.delta {
+                self.piece(delta, events)?;
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.stop = Some(stop(&reason));
+            }
+        }
+        if events.len() == before {
+            events.push(Event::Alive);
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, delta: Delta, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        if let Some(thought) = delta.reasoning_content.or(delta.reasoning) {
+            self.thinking.push_str(&thought);
+        }
+        match delta.content {
+            None => {}
+            Some(Content::Text(text)) => say(text, events),
+            Some(Content::Parts(parts)) => {
+                for part in parts {
+                    self.refused |= part.refusal.is_some();
+                    for text in [part.text, part.refusal].into_iter().flatten() {
+                        say(text, events);
+                    }
+                }
+            }
+        }
+        if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.is_empty()) {
+            self.refused = true;
+            say(refusal, events);
+        }
+        for piece in delta.tool_calls.into_iter().flatten() {
+            self.call_piece(piece)?;
+        }
+        Ok(())
+    }
+
+    fn call_piece(&mut self, piece: CallPiece) -> Result<(), ModelError> {
+        let id = piece.id.unwrap_or_default();
+        // Without an index it belongs to the call that is being made.
+        let known = match piece.index {
+            Some(index) => self.by_index.get(&index).copied(),
+            None => self.calls.len().checked_sub(1),
+        };
+        // Another id is another call, whatever the index says.
+        let known = known.filter(|at| {
+            let of = &self.calls[*at].id;
+            id.is_empty() || of.is_empty() || *of == id
+        });
+        let at = known.unwrap_or(self.calls.len());
+        if known.is_none() {
+            self.calls.push(PartialCall::default());
+            if let Some(index) = piece.index {
+                self.by_index.insert(index, at);
+            }
+        }
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        let Some(function) = piece.function else {
+            return Ok(());
+        };
+        if let Some(name) = function.name
+            && call.tool.is_empty()
+        {
+            call.tool = name;
+        }
+        match function.arguments {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => call.arguments.push_str(&text),
+            // Against the protocol, and clear all the same.
+            Some(whole @ Value::Object(_)) => call.arguments = whole.to_string(),
+            Some(Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+                return Err(ModelError::Malformed(
+                    "the arguments of a call are not text".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, events: &mut Vec<Event>) {
+        let text = std::mem::take(&mut self.thinking);
+        let thinking = (!text.is_empty()).then_some(Thinking {
+            text,
+            signature: None,
+        });
+        let calls = std::mem::take(&mut self.calls);
+        let calls = calls.into_iter().enumerate().map(|(nth, call)| ToolCall {
+            id: match call.id.is_empty() {
+                true => format!("call_{nth}"),
+                false => call.id,
+            },
+            tool: call.tool,
+            arguments: arguments(&call.arguments),
+        });
+        let stop = match self.refused {
+            true => Stop::Refused,
+            false => self.stop.unwrap_or(Stop::Unknown),
+        };
+        conclude(thinking, calls, self.usage, stop, events);
+    }
+}
+
+fn say(text: String, events: &mut Vec<Event>) {
+    if !text.is_empty() {
+        events.push(Event::Text(text));
+    }
+}
+
+fn stop(reason: &str) -> Stop {
+    match reason {
+        "stop" | "tool_calls" | "function_call" => Stop::Done,
+        "length" => Stop::OutOfTokens,
+        "content_filter" => Stop::Refused,
+        _ => Stop::Unknown,
+    }
+}
+
+/// The same in one piece.
+pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    let chunk: Chunk = parse(body)?;
+    if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(Vec::is_empty) {
+        return Err(ModelError::Malformed("it has no choices".to_owned()));
+    }
+    let mut answer = Answer::default();
+    answer.add(chunk, events)?;
+    answer.end(events);
+    Ok(())
+}

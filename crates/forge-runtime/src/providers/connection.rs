@@ -1,0 +1,398 @@
+//! One model behind HTTP: a request for each turn, and its answer as events as they come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::chat::LimitName;
+use super::http::causes;
+use super::provider::{Provider, Wire};
+use super::responses::SealedThinking;
+use super::turn::{Reader, Step, too_long, whole};
+use super::{anthropic, chat, complaint, responses};
+use crate::model::{Event, Model, ModelError, Prices, Request, Usage};
+
+/// Events that wait for whoever reads them; a server is read no faster than that.
+const MAX_WAITING: usize = 64;
+/// Of an answer that is none, this much is looked at.
+const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
+/// The version of Anthropic's wire.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// A model of a [`Provider`].
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// use std::sync::Arc;
+/// use forge_runtime::{Event, Message, Model as _, ModelError, Provider, Request, Wire};
+///
+/// // Nobody listens there.
+/// let nowhere = Provider::new("local", Wire::OpenAiChat, "http://127.0.0.1:1/v1", 512).unwrap();
+/// let model = nowhere.model("any").unwrap();
+/// let request = Request {
+///     worker: "main".into(),
+///     instructions: "Be brief.".into(),
+///     tools: vec![],
+///     messages: vec![Message::Input { text: "Hello?".into() }],
+/// };
+/// let event = rt.block_on(async { model.turn(Arc::new(request)).recv().await });
+/// assert!(matches!(event, Some(Event::Failed(ModelError::Unreachable(_)))));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    provider: Provider,
+    model: String,
+    client: Client,
+    learned: Learned,
+}
+
+/// What the model has told of itself by refusing a request; said once, kept for all turns.
+#[derive(Debug, Default)]
+struct Learned {
+    newer_limit: AtomicBool,
+    no_sealed_thinking: AtomicBool,
+}
+
+impl Connection {
+    pub(super) fn new(provider: Provider, model: String, client: Client) -> Self {
+        Connection {
+            shared: Arc::new(Shared {
+                provider,
+                model,
+                client,
+                learned: Learned::default(),
+            }),
+        }
+    }
+}
+
+impl Model for Connection {
+    fn name(&self) -> String {
+        format!("{}:{}", self.shared.provider.name, self.shared.model)
+    }
+
+    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+        let (events, turn) = mpsc::channel(MAX_WAITING);
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                // Nobody wants it any more: the connection ends with the request.
+                () = events.closed() => {}
+                () = shared.speak(&request, &events) => {}
+            }
+        });
+        turn
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        self.shared.provider.prices
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        self.shared.provider.context_tokens
+    }
+}
+
+impl Shared {
+    async fn speak(&self, request: &Request, events: &mpsc::Sender<Event>) {
+        let total_ms = self.provider.bounds.total_ms;
+        let limit = Duration::from_millis(total_ms);
+        let outcome = match timeout(limit, self.exchange(request, events)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(silent(format!("no end of its answer within {total_ms} ms"))),
+        };
+        if let Err(error) = outcome {
+            let _gone = events.send(Event::Failed(self.hide_key(error))).await;
+        }
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(), ModelError> {
+        let response = loop {
+            match self.ask(request).await? {
+                Ok(response) => break response,
+                Err(error) if self.learn(&error) => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let content_type = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("")
+            .to_ascii_lowercase();
+        let kind = content_type.split(';').next().unwrap_or("").trim();
+        match kind {
+            "text/event-stream" => self.read_stream(response, events).await,
+            // Some do not know streams and answer in one piece.
+            "application/json" => self.read_whole(response, events).await,
+            // Some do not say.
+            "" if self.provider.stream => self.read_stream(response, events).await,
+            "" => self.read_whole(response, events).await,
+            other => {
+                let body = self.body(response, MAX_COMPLAINT_BYTES, Excess::Cut).await;
+                Err(complaint::other_type(other, &body.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// One request; the inner error is the server's.
+    async fn ask(&self, request: &Request) -> Result<Result<Response, ModelError>, ModelError> {
+        let provider = &self.provider;
+        let mut asked = self
+            .client
+            .post(provider.url.clone())
+            .header(
+                ACCEPT,
+                match provider.stream {
+                    true => "text/event-stream",
+                    false => "application/json",
+                },
+            )
+            .json(&self.body_of(request));
+        asked = self.with_key(asked)?;
+        // An answer in one piece begins when it is complete.
+        let limit_ms = match provider.stream {
+            true => provider.bounds.idle_ms,
+            false => provider.bounds.progress_ms,
+        };
+        let response = match timeout(Duration::from_millis(limit_ms), asked.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                let host = provider.url.host_str().unwrap_or_default();
+                let why = causes(&error);
+                return Err(ModelError::Unreachable(format!("{host}: {why}")));
+            }
+            Err(_) => return Err(silent(format!("no answer within {limit_ms} ms"))),
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Ok(response));
+        }
+        let headers = response.headers().clone();
+        let body = self.body(response, MAX_COMPLAINT_BYTES, Excess::Cut).await;
+        Ok(Err(complaint::refused(
+            status.as_u16(),
+            &headers,
+            // Its status says enough if its words do not come.
+            &body.unwrap_or_default(),
+            provider.key.is_some(),
+        )))
+    }
+
+    fn body_of(&self, request: &Request) -> Value {
+        let Provider {
+            wire,
+            max_tokens,
+            stream,
+            ..
+        } = self.provider;
+        let learned = |fact: &AtomicBool| fact.load(Ordering::Relaxed);
+        match wire {
+            Wire::Anthropic => anthropic::ask(&self.model, max_tokens, stream, request),
+            Wire::OpenAiChat => {
+                let limit = match learned(&self.learned.newer_limit) {
+                    true => LimitName::MaxCompletionTokens,
+                    false => LimitName::MaxTokens,
+                };
+                chat::ask(&self.model, max_tokens, limit, stream, request)
+            }
+            Wire::OpenAiResponses => {
+                let sealed = match learned(&self.learned.no_sealed_thinking) {
+                    true => SealedThinking::NotThere,
+                    false => SealedThinking::Wanted,
+                };
+                responses::ask(&self.model, max_tokens, sealed, stream, request)
+            }
+        }
+    }
+
+    fn with_key(&self, asked: RequestBuilder) -> Result<RequestBuilder, ModelError> {
+        let asked = match self.provider.wire {
+            Wire::Anthropic => asked.header("anthropic-version", ANTHROPIC_VERSION),
+            Wire::OpenAiChat | Wire::OpenAiResponses => asked,
+        };
+        let Some(key) = &self.provider.key else {
+            return Ok(asked);
+        };
+        let (name, value) = match self.provider.wire {
+            Wire::Anthropic => ("x-api-key", HeaderValue::from_str(key.reveal())),
+            Wire::OpenAiChat | Wire::OpenAiResponses => (
+                AUTHORIZATION.as_str(),
+                HeaderValue::from_str(&format!("Bearer {}", key.reveal())),
+            ),
+        };
+        let mut value = value.map_err(|_| {
+            ModelError::Credentials("the key holds characters that no key has".to_owned())
+        })?;
+        value.set_sensitive(true);
+        Ok(asked.header(name, value))
+    }
+
+    /// Whether a refusal says how to ask instead.
+    fn learn(&self, error: &ModelError) -> bool {
+        let ModelError::Rejected {
+            status: Some(400),
+            message,
+        } = error
+        else {
+            return false;
+        };
+        let fact = match self.provider.wire {
+            Wire::OpenAiChat if message.contains("max_completion_tokens") => {
+                &self.learned.newer_limit
+            }
+            Wire::OpenAiResponses if message.to_lowercase().contains("encrypted content") => {
+                &self.learned.no_sealed_thinking
+            }
+            Wire::Anthropic | Wire::OpenAiChat | Wire::OpenAiResponses => return false,
+        };
+        // Once: what is known already was not the reason.
+        !fact.swap(true, Ordering::Relaxed)
+    }
+
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(), ModelError> {
+        let bounds = &self.provider.bounds;
+        let mut reader = Reader::new(self.provider.wire, bounds);
+        let mut found = Vec::new();
+        let mut progress = Instant::now();
+        let outcome = loop {
+            let chunk = match self.chunk(&mut response).await {
+                Ok(chunk) => chunk,
+                Err(error) => break Err(error),
+            };
+            let step = match &chunk {
+                Some(bytes) => reader.feed(bytes, &mut found).map(Step::is_over),
+                None => reader.close(&mut found).map(|()| true),
+            };
+            if found.iter().any(|event| *event != Event::Alive) {
+                progress = Instant::now();
+            }
+            for event in found.drain(..) {
+                if events.send(event).await.is_err() {
+                    return Ok(());
+                }
+            }
+            match step {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+            if progress.elapsed() > Duration::from_millis(bounds.progress_ms) {
+                let ms = bounds.progress_ms;
+                break Err(silent(format!("nothing but signs of life for {ms} ms")));
+            }
+        };
+        // What it used before it failed is to be paid all the same.
+        let usage = reader.usage();
+        if usage != Usage::default() {
+            let _gone = events.send(Event::Usage(usage)).await;
+        }
+        outcome
+    }
+
+    async fn read_whole(
+        &self,
+        response: Response,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(), ModelError> {
+        let max_bytes = self.provider.bounds.answer_bytes;
+        let body = self.body(response, max_bytes, Excess::Fail).await?;
+        let mut found = Vec::new();
+        whole(self.provider.wire, &body, &mut found)?;
+        for event in found {
+            if events.send(event).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn body(
+        &self,
+        mut response: Response,
+        max_bytes: usize,
+        excess: Excess,
+    ) -> Result<Vec<u8>, ModelError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            let room = max_bytes.saturating_sub(body.len());
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                return match excess {
+                    Excess::Cut => Ok(body),
+                    Excess::Fail => Err(too_long(max_bytes)),
+                };
+            }
+        }
+        Ok(body)
+    }
+
+    async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, ModelError> {
+        let idle_ms = self.provider.bounds.idle_ms;
+        match timeout(Duration::from_millis(idle_ms), response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(_)) => Err(ModelError::Cut),
+            Err(_) => Err(silent(format!("nothing came for {idle_ms} ms"))),
+        }
+    }
+
+    /// Servers that refuse a key like to repeat it.
+    fn hide_key(&self, error: ModelError) -> ModelError {
+        let Some(key) = &self.provider.key else {
+            return error;
+        };
+        let hide = |text: String| key.hide(&text);
+        match error {
+            ModelError::Expectation(text) => ModelError::Expectation(hide(text)),
+            ModelError::Playbook(text) => ModelError::Playbook(hide(text)),
+            ModelError::Cut => ModelError::Cut,
+            ModelError::Credentials(text) => ModelError::Credentials(hide(text)),
+            ModelError::Rejected { status, message } => ModelError::Rejected {
+                status,
+                message: hide(message),
+            },
+            ModelError::Busy {
+                status,
+                message,
+                retry_after_ms,
+            } => ModelError::Busy {
+                status,
+                message: hide(message),
+                retry_after_ms,
+            },
+            ModelError::Unreachable(text) => ModelError::Unreachable(hide(text)),
+            ModelError::Malformed(text) => ModelError::Malformed(hide(text)),
+        }
+    }
+}
+
+/// What becomes of a body that is longer than it may be.
+enum Excess {
+    Cut,
+    Fail,
+}
+
+fn silent(why: String) -> ModelError {
+    ModelError::Unreachable(why)
+}

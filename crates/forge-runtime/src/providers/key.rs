@@ -1,0 +1,77 @@
+//! What a provider knows us by. It is in memory and in the header of a request, and nowhere else.
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// A longer one is something else by mistake, a file say.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// Stands for a key in what a provider says.
+const HIDDEN: &str = "[key]";
+
+/// An API key. `Debug` shows nothing of it, and its memory is overwritten when it is dropped.
+///
+/// ```
+/// use forge_runtime::Key;
+/// let key = Key::new("sk-not-a-real-one\n").unwrap();
+/// assert_eq!(format!("{key:?}"), "Key(…)");
+/// assert_eq!(key.hide("no such key: sk-not-a-real-one"), "no such key: [key]");
+/// ```
+#[derive(Clone)]
+pub struct Key(SecretString);
+
+/// What cannot be a key; it does not say what it was.
+///
+/// ```
+/// let error = forge_runtime::Key::new(" ").unwrap_err();
+/// assert_eq!(error.to_string(), "the key is empty");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    /// Nothing, or only blanks.
+    #[error("the key is empty")]
+    Empty,
+    /// Letters that no header can carry: line breaks inside of it, or not ASCII.
+    #[error("the key holds characters that no key has")]
+    Characters,
+    /// Longer than any key.
+    #[error("the key is longer than any key")]
+    TooLong,
+}
+
+impl Key {
+    /// A key; blanks and line breaks around it are not part of it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be one.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadKey> {
+        // Made a secret first, so that the whole text is overwritten afterwards.
+        let text = SecretString::from(text.into());
+        let key = text.expose_secret().trim();
+        if key.is_empty() {
+            Err(BadKey::Empty)
+        } else if key.len() > MAX_BYTES {
+            Err(BadKey::TooLong)
+        } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Err(BadKey::Characters)
+        } else {
+            Ok(Key(SecretString::from(key)))
+        }
+    }
+
+    /// The key itself: for a header, or for what takes secrets out of texts.
+    pub fn reveal(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// `text` without the key.
+    pub fn hide(&self, text: &str) -> String {
+        text.replace(self.reveal(), HIDDEN)
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(…)")
+    }
+}

@@ -1,0 +1,59 @@
+//! Models behind HTTP, on three wires: Anthropic Messages, OpenAI-compatible Chat Completions
+//! and OpenAI Responses.
+//!
+//! The wire, the endpoint, the key and the length of an answer are always said by whoever
+//! configures a [`Provider`]; nothing is guessed from a model's name. What comes over a wire is
+//! turned into our own [`Event`](crate::Event)s while it comes; each wire is a pure pair, a
+//! request made from a conversation (`ask`) and events read from an answer (`answer`), and the
+//! transport around them ([`Connection`]) is one.
+//!
+//! Everything that comes from a server is bounded ([`Bounds`]), and no call is handed on before
+//! the server has said that the turn is over.
+
+mod anthropic;
+mod chat;
+mod complaint;
+mod connection;
+mod http;
+mod key;
+mod provider;
+mod responses;
+mod sse;
+mod turn;
+
+pub use connection::Connection;
+pub use key::{BadKey, Key};
+pub use provider::{Bounds, Provider, ProviderError, Wire};
+
+/// Reads `bytes` as the streamed body of an answer on `wire`, in pieces of these lengths (the
+/// last one again and again): for fuzzing, and for tests of recorded answers without a server.
+#[doc(hidden)]
+pub fn read_stream(
+    wire: Wire,
+    bytes: &[u8],
+    pieces: &[usize],
+) -> Result<Vec<crate::Event>, crate::ModelError> {
+    let mut reader = turn::Reader::new(wire, &Bounds::default());
+    let mut events = Vec::new();
+    let mut rest = bytes;
+    let mut pieces = pieces.iter().copied();
+    let mut length = usize::MAX;
+    while !rest.is_empty() {
+        length = pieces.next().unwrap_or(length).max(1);
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        if reader.feed(piece, &mut events)?.is_over() {
+            return Ok(events);
+        }
+        rest = after;
+    }
+    reader.close(&mut events)?;
+    Ok(events)
+}
+
+/// Reads `bytes` as an answer that came in one piece.
+#[doc(hidden)]
+pub fn read_whole(wire: Wire, bytes: &[u8]) -> Result<Vec<crate::Event>, crate::ModelError> {
+    let mut events = Vec::new();
+    turn::whole(wire, bytes, &mut events)?;
+    Ok(events)
+}

@@ -1,0 +1,301 @@
+//! A provider as somebody configured it: plain values, checked once.
+
+use std::sync::{Arc, OnceLock};
+
+use reqwest::Url;
+
+use super::connection::Connection;
+use super::http;
+use super::key::Key;
+use crate::model::Prices;
+
+/// The format that a provider speaks.
+///
+/// ```
+/// assert_eq!(forge_runtime::Wire::OpenAiChat.to_string(), "openai-chat");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions, which most local servers speak.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Wire; 3] = [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses];
+
+    /// Its name in configuration files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Wire::Anthropic => "anthropic",
+            Wire::OpenAiChat => "openai-chat",
+            Wire::OpenAiResponses => "openai-responses",
+        }
+    }
+}
+
+impl std::fmt::Display for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How much of an answer is taken, and how long it may take.
+///
+/// ```
+/// let bounds = forge_runtime::Bounds { total_ms: 60_000, ..Default::default() };
+/// assert!(bounds.idle_ms >= bounds.connect_ms);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Until there is a connection.
+    pub connect_ms: u64,
+    /// Without a single byte.
+    pub idle_ms: u64,
+    /// With signs of life, but nothing of an answer.
+    pub progress_ms: u64,
+    /// Of a whole turn.
+    pub total_ms: u64,
+    /// Of a whole answer, as it comes over the wire.
+    pub answer_bytes: usize,
+    /// Of one event in it.
+    pub event_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            connect_ms: 30_000,
+            // Models that think for themselves send nothing for minutes.
+            idle_ms: 300_000,
+            progress_ms: 600_000,
+            total_ms: 3_600_000,
+            answer_bytes: 64 * 1024 * 1024,
+            // The last event of Responses holds the whole answer once more.
+            event_bytes: 16 * 1024 * 1024,
+        }
+    }
+}
+
+/// Why a provider cannot be used as it was configured.
+///
+/// ```
+/// use forge_runtime::{Provider, ProviderError, Wire};
+/// let error = Provider::new("mine", Wire::OpenAiChat, "ftp://example.com", 4_096).unwrap_err();
+/// assert!(matches!(error, ProviderError::NotHttp(_)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// No URL.
+    #[error("the base URL cannot be read: {0}")]
+    NotAUrl(String),
+    /// A URL of another kind.
+    #[error("the base URL is neither http nor https, but {0}")]
+    NotHttp(String),
+    /// A password in the URL; keys have a place of their own, where nothing shows them.
+    #[error("the base URL holds a user or a password")]
+    HoldsPassword,
+    /// The client could not be made, for want of the system's certificates say.
+    #[error("no connection can be made: {0}")]
+    Client(String),
+}
+
+/// Where models are, and what is known of them.
+///
+/// ```
+/// use forge_runtime::{Model as _, Prices, Provider, Wire};
+/// let local = Provider::new("local", Wire::OpenAiChat, "http://127.0.0.1:8080/v1", 4_096)
+///     .unwrap()
+///     .context_tokens(32_768)
+///     .stream(false);
+/// let model = local.model("qwen3").unwrap();
+/// assert_eq!(model.name(), "local:qwen3");
+/// assert_eq!(model.context_tokens(), Some(32_768));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Provider {
+    pub(super) name: String,
+    pub(super) wire: Wire,
+    pub(super) url: Url,
+    pub(super) key: Option<Key>,
+    pub(super) max_tokens: u64,
+    pub(super) context_tokens: Option<u64>,
+    pub(super) prices: Option<Prices>,
+    pub(super) stream: bool,
+    pub(super) bounds: Bounds,
+    /// One for all models of the provider: its connections are used again.
+    client: Arc<OnceLock<reqwest::Client>>,
+}
+
+impl Provider {
+    /// A provider of this name that speaks `wire` below `base_url`, and writes no more than
+    /// `max_tokens` in one turn.
+    ///
+    /// # Errors
+    ///
+    /// `base_url` is not one of http or https, or holds a password.
+    pub fn new(
+        name: impl Into<String>,
+        wire: Wire,
+        base_url: &str,
+        max_tokens: u64,
+    ) -> Result<Self, ProviderError> {
+        Ok(Provider {
+            name: name.into(),
+            wire,
+            url: address(wire, base_url)?,
+            key: None,
+            max_tokens,
+            context_tokens: None,
+            prices: None,
+            stream: true,
+            bounds: Bounds::default(),
+            client: Arc::default(),
+        })
+    }
+
+    /// The key that goes with every request.
+    #[must_use]
+    pub fn key(mut self, key: Key) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// How many tokens a conversation may have.
+    #[must_use]
+    pub fn context_tokens(mut self, tokens: u64) -> Self {
+        self.context_tokens = Some(tokens);
+        self
+    }
+
+    /// What it takes for tokens.
+    #[must_use]
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = Some(prices);
+        self
+    }
+
+    /// Whether answers come piece by piece, which they do unless told otherwise. Some local
+    /// servers only make proper calls in one piece.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.stream = stream;
+        self
+    }
+
+    /// Other bounds.
+    #[must_use]
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// One of its models. Turns of it need a tokio runtime with network and time.
+    ///
+    /// # Errors
+    ///
+    /// No client can be made on this machine.
+    pub fn model(&self, model: impl Into<String>) -> Result<Connection, ProviderError> {
+        let client = match self.client.get() {
+            Some(client) => client.clone(),
+            None => {
+                let made = http::client(&self.url, &self.bounds)?;
+                self.client.get_or_init(|| made).clone()
+            }
+        };
+        Ok(Connection::new(self.clone(), model.into(), client))
+    }
+}
+
+/// Where requests go.
+fn address(wire: Wire, base_url: &str) -> Result<Url, ProviderError> {
+    let mut url =
+        Url::parse(base_url).map_err(|error| ProviderError::NotAUrl(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(ProviderError::NotHttp(url.scheme().to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(ProviderError::HoldsPassword);
+    }
+    let base = url.path().trim_end_matches('/').to_owned();
+    // Anthropic's own base URL is written both ways, with the version and without.
+    let version = if wire == Wire::Anthropic && !base.ends_with("/v1") {
+        "/v1"
+    } else {
+        ""
+    };
+    let call = match wire {
+        Wire::Anthropic => "messages",
+        Wire::OpenAiChat => "chat/completions",
+        Wire::OpenAiResponses => "responses",
+    };
+    url.set_path(&format!("{base}{version}/{call}"));
+    url.set_fragment(None);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let rows = [
+            (
+                Wire::Anthropic,
+                "https://api.anthropic.com",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                Wire::Anthropic,
+                "https://api.anthropic.com/v1/",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                Wire::Anthropic,
+                "http://127.0.0.1:1/proxy",
+                "http://127.0.0.1:1/proxy/v1/messages",
+            ),
+            (
+                Wire::OpenAiChat,
+                "https://api.openai.com/v1",
+                "https://api.openai.com/v1/chat/completions",
+            ),
+            (
+                Wire::OpenAiChat,
+                "http://[::1]:8080/v1?version=2#x",
+                "http://[::1]:8080/v1/chat/completions?version=2",
+            ),
+            (
+                Wire::OpenAiResponses,
+                "https://api.openai.com/v1//",
+                "https://api.openai.com/v1/responses",
+            ),
+        ];
+        for (wire, base, url) in rows {
+            assert_eq!(
+                address(wire, base).as_ref().map(Url::as_str),
+                Ok(url),
+                "{base}"
+            );
+        }
+        let refused = |base| address(Wire::OpenAiChat, base);
+        assert!(matches!(
+            refused("localhost:8080"),
+            Err(ProviderError::NotHttp(_))
+        ));
+        assert!(matches!(refused("//host"), Err(ProviderError::NotAUrl(_))));
+        assert_eq!(
+            refused("https://a:b@host/"),
+            Err(ProviderError::HoldsPassword)
+        );
+        assert_eq!(
+            refused("https://a@host/"),
+            Err(ProviderError::HoldsPassword)
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! An answer as events about a list of items: each is added, grows, and is done; then the whole
+//! response is told once more. Servers leave out one or the other, so that every way is taken
+//! by which a text or a call can come, and none is counted twice.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::providers::complaint;
+use crate::providers::turn::{Step, arguments, conclude, parse};
+
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum Frame {
+    #[serde(rename = "response.output_item.added")]
+    Added {
+        #[serde(default)]
+        output_index: u64,
+        item: Item,
+    },
+    #[serde(rename = "response.output_item.done")]
+    Done {
+        #[serde(default)]
+        output_index: u64,
+        item: Item,
+    },
+    #[serde(rename = "response.output_text.delta")]
+    Text {
+        #[serde(default)]
+        output_index: u64,
+        delta: String,
+    },
+    #[serde(rename = "response.refusal.delta")]
+    Refusal {
+        #[serde(default)]
+        output_index: u64,
+        delta: String,
+    },
+    #[serde(rename = "response.function_call_arguments.delta")]
+    Arguments {
+        #[serde(default)]
+        output_index: u64,
+        delta: String,
+    },
+    #[serde(rename = "response.function_call_arguments.done")]
+    WholeArguments {
+        #[serde(default)]
+        output_index: u64,
+        arguments: String,
+    },
+    #[serde(rename = "response.completed")]
+    Completed { response: Whole },
+    #[serde(rename = "response.incomplete")]
+    Incomplete { response: Whole },
+    #[serde(rename = "response.failed")]
+    Failed { response: Whole },
+    #[serde(rename = "error")]
+    Error {
+        code: Option<String>,
+        message: Option<String>,
+        error: Option<Value>,
+    },
+    /// Everything that is said once more elsewhere, and what is added later.
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item {
+    Message {
+        #[serde(default)]
+        content: Vec<Part>,
+    },
+    FunctionCall {
+        #[serde(default)]
+        call_id: String,
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        arguments: String,
+    },
+    Reasoning {
+        #[serde(default)]
+        summary: Vec<Part>,
+        content: Option<Vec<Part>>,
+        encrypted_content: Option<String>,
+    },
+    /// Tools of the provider's own, which are never asked for.
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    OutputText {
+        text: String,
+    },
+    SummaryText {
+        text: String,
+    },
+    ReasoningText {
+        text: String,
+    },
+    Refusal {
+        refusal: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl Part {
+    fn into_text(self) -> String {
+        match self {
+            Part::OutputText { text }
+            | Part::SummaryText { text }
+            | Part::ReasoningText { text } => text,
+            Part::Refusal { refusal } => refusal,
+            Part::Other => String::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    output: Vec<Item>,
+    status: Option<String>,
+    incomplete_details: Option<Incomplete>,
+    error: Option<Value>,
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Incomplete {
+    reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    input_tokens_details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+impl Tokens {
+    fn usage(&self) -> Usage {
+        let details = self.input_tokens_details.as_ref();
+        Usage {
+            input_tokens: self.input_tokens.unwrap_or(0),
+            output_tokens: self.output_tokens.unwrap_or(0),
+            cache_read_tokens: details
+                .and_then(|details| details.cached_tokens)
+                .unwrap_or(0),
+            cache_write_tokens: 0,
+        }
+    }
+}
+
+/// What is known of one item.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Text of it that was handed on.
+    told: String,
+    call: Option<PartialCall>,
+    is_done: bool,
+}
+
+#[derive(Debug)]
+struct PartialCall {
+    id: String,
+    tool: String,
+    arguments: String,
+}
+
+/// What came of a turn so far.
+#[derive(Debug, Default)]
+pub(in crate::providers) struct Answer {
+    items: BTreeMap<u64, Kept>,
+    usage: Usage,
+    refused: bool,
+}
+
+impl Answer {
+    pub(in crate::providers) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub(in crate::providers) fn take(
+        &mut self,
+        data: &str,
+        events: &mut Vec<Event>,
+    ) -> Result<Step, ModelError> {
+        // Some end as the older wire does, after the last event.
+        if data.trim() == "[DONE]" {
+            return Err(ModelError::Cut);
+        }
+        let before = events.len();
+        match parse(data)? {
+            Frame::Added { output_index, item } => self.add(output_index, item),
+            Frame::Done { output_index, item } => self.done(output_index, item, events),
+            Frame::Text {
+                output_index,
+                delta,
+            } => self.say(output_index, delta, events),
+            Frame::Refusal {
+                output_index,
+                delta,
+            } => {
+                self.refused = true;
+                self.say(output_index, delta, events);
+            }
+            Frame::Arguments {
+                output_index,
+                delta,
+            } => self.call(output_index)?.arguments.push_str(&delta),
+            Frame::WholeArguments {
+                output_index,
+                arguments,
+            } => self.call(output_index)?.arguments = arguments,
+            Frame::Completed { response }
+            | Frame::Incomplete { response }
+            | Frame::Failed { response } => {
+                self.end(response, events)?;
+                return Ok(Step::Over);
+            }
+            Frame::Error {
+                code,
+                message,
+                error,
+            } => {
+                let error =
+                    error.unwrap_or_else(|| serde_json::json!({"code": code, "message": message}));
+                return Err(complaint::in_stream(&error));
+            }
+            Frame::Other => {}
+        }
+        if events.len() == before {
+            events.push(Event::Alive);
+        }
+        Ok(Step::More)
+    }
+
+    fn say(&mut self, index: u64, text: String, events: &mut Vec<Event>) {
+        if !text.is_empty() {
+            let kept = self.items.entry(index).or_default();
+            kept.told.push_str(&text);
+            events.push(Event::Text(text));
+        }
+    }
+
+    fn call(&mut self, index: u64) -> Result<&mut PartialCall, ModelError> {
+        let kept = self.items.get_mut(&index);
+        kept.and_then(|kept| kept.call.as_mut()).ok_or_else(|| {
+            ModelError::Malformed(format!("arguments came of item {index}, which is no call"))
+        })
+    }
+
+    fn add(&mut self, index: u64, item: Item) {
+        match item {
+            Item::FunctionCall {
+                call_id,
+                name,
+                arguments,
+            } => {
+                self.items.entry(index).or_default().call = Some(PartialCall {
+                    id: call_id,
+                    tool: name,
+                    arguments,
+                });
+            }
+            Item::Message { .. } | Item::Reasoning { .. } | Item::Other => {}
+        }
+    }
+
+    fn done(&mut self, index: u64, item: Item, events: &mut Vec<Event>) {
+        let kept = self.items.entry(index).or_default();
+        if std::mem::replace(&mut kept.is_done, true) {
+            return;
+        }
+        match item {
+            Item::Message { content } => {
+                let is_refusal = |part: &Part| matches!(part, Part::Refusal { .. });
+                self.refused |= content.iter().any(is_refusal);
+                let text: String = content.into_iter().map(Part::into_text).collect();
+                // What was not told piece by piece; a text that differs has been told already.
+                if let Some(rest) = text.strip_prefix(kept.told.as_str())
+                    && !rest.is_empty()
+                {
+                    events.push(Event::Text(rest.to_owned()));
+                }
+            }
+            Item::FunctionCall {
+                call_id,
+                name,
+                arguments,
+            } => match &mut kept.call {
+                Some(call) => {
+                    if !arguments.is_empty() {
+                        call.arguments = arguments;
+                    }
+                    if call.id.is_empty() {
+                        call.id = call_id;
+                    }
+                    if call.tool.is_empty() {
+                        call.tool = name;
+                    }
+                }
+                None => {
+                    kept.call = Some(PartialCall {
+                        id: call_id,
+                        tool: name,
+                        arguments,
+                    });
+                }
+            },
+            Item::Reasoning {
+                summary,
+                content,
+                encrypted_content,
+            } => {
+                let mut parts: Vec<String> = summary.into_iter().map(Part::into_text).collect();
+                if parts.is_empty() {
+                    // Open models show what they think itself.
+                    let content = content.into_iter().flatten();
+                    parts.extend(content.map(Part::into_text));
+                }
+                let block = Thinking {
+                    text: parts.join("\n\n"),
+                    signature: encrypted_content.filter(|sealed| !sealed.is_empty()),
+                };
+                if !block.text.is_empty() || block.signature.is_some() {
+                    events.push(Event::Thinking(block));
+                }
+            }
+            Item::Other => {}
+        }
+    }
+
+    fn end(&mut self, response: Whole, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        if let Some(tokens) = &response.usage {
+            self.usage = tokens.usage();
+        }
+        if let Some(error) = response.error.filter(|error| !error.is_null()) {
+            return Err(complaint::in_stream(&error));
+        }
+        let reason = response.incomplete_details.and_then(|why| why.reason);
+        let stop = match (response.status.as_deref(), reason.as_deref()) {
+            (Some("failed"), _) => return Err(complaint::in_stream(&Value::Null)),
+            (Some("completed"), _) => Stop::Done,
+            (Some("incomplete"), Some("max_output_tokens")) => Stop::OutOfTokens,
+            (Some("incomplete"), Some("content_filter")) => Stop::Refused,
+            (Some(_) | None, _) => Stop::Unknown,
+        };
+        // Calls that came as events are not made again when they are told at another place.
+        let known: HashSet<String> = self
+            .items
+            .values()
+            .filter(|kept| kept.is_done)
+            .filter_map(|kept| Some(kept.call.as_ref()?.id.clone()))
+            .collect();
+        for (index, item) in (0..).zip(response.output) {
+            match &item {
+                Item::FunctionCall { call_id, .. } if known.contains(call_id) => {}
+                _ => self.done(index, item, events),
+            }
+        }
+        let stop = match self.refused {
+            true => Stop::Refused,
+            false => stop,
+        };
+        let calls = std::mem::take(&mut self.items).into_values();
+        let calls = calls.filter_map(|kept| kept.call);
+        let calls = calls.enumerate().map(|(nth, call)| ToolCall {
+            id: match call.id.is_empty() {
+                true => format!("call_{nth}"),
+                false => call.id,
+            },
+            tool: call.tool,
+            arguments: arguments(&call.arguments),
+        });
+        conclude(None, calls, self.usage, stop, events);
+        Ok(())
+    }
+}
+
+/// The same in one piece.
+pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    let response: Whole = parse(body)?;
+    if response.status.is_none() && response.error.is_none() {
+        return Err(ModelError::Malformed("it has no status".to_owned()));
+    }
+    Answer::default().end(response, events)
+}

@@ -1,0 +1,99 @@
+//! A conversation as a request: a flat list of items. There is no place for "this result is an
+//! error": the text of a result says so itself.
+
+use serde_json::{Value, json};
+
+use crate::model::{Message, Request, Thinking};
+use crate::providers::turn::arguments_back;
+
+/// Whether thinking is asked for in its sealed form. Models that do not think refuse that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::providers) enum SealedThinking {
+    Wanted,
+    NotThere,
+}
+
+/// The body of a request for the next turn.
+pub(in crate::providers) fn ask(
+    model: &str,
+    max_tokens: u64,
+    sealed: SealedThinking,
+    stream: bool,
+    request: &Request,
+) -> Value {
+    let mut input = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        items(message, &mut input);
+    }
+    let mut body = json!({
+        "model": model,
+        "max_output_tokens": max_tokens,
+        "stream": stream,
+        "store": false,
+        "input": input,
+    });
+    if sealed == SealedThinking::Wanted {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
+    if !request.instructions.trim().is_empty() {
+        body["instructions"] = Value::String(request.instructions.clone());
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request
+            .tools
+            .iter()
+            .map(|tool| {
+                json!({
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.input_schema,
+                    // Otherwise schemas are held to a subset that ours are not written in.
+                    "strict": false,
+                })
+            })
+            .collect();
+    }
+    body
+}
+
+fn items(message: &Message, input: &mut Vec<Value>) {
+    match message {
+        Message::Input { text } => {
+            input.push(json!({"type": "message", "role": "user", "content": text}));
+        }
+        Message::ToolResult(result) => input.push(json!({
+            "type": "function_call_output",
+            "call_id": result.id,
+            "output": result.content,
+        })),
+        Message::Model {
+            text,
+            thinking,
+            calls,
+        } => {
+            input.extend(thinking.iter().filter_map(thought));
+            if !text.is_empty() {
+                input.push(json!({"type": "message", "role": "assistant", "content": text}));
+            }
+            input.extend(calls.iter().map(|call| {
+                json!({
+                    "type": "function_call",
+                    "call_id": call.id,
+                    "name": call.tool,
+                    "arguments": arguments_back(&call.arguments).to_string(),
+                })
+            }));
+        }
+    }
+}
+
+/// What is not sealed is of no use: the provider keeps nothing that it could look up.
+fn thought(block: &Thinking) -> Option<Value> {
+    let sealed = block.signature.as_deref()?;
+    let summary = match block.text.as_str() {
+        "" => json!([]),
+        text => json!([{"type": "summary_text", "text": text}]),
+    };
+    Some(json!({"type": "reasoning", "summary": summary, "encrypted_content": sealed}))
+}

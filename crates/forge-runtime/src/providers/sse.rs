@@ -1,0 +1,188 @@
+//! Server-sent events, out of bytes that come in pieces of any size.
+//!
+//! Every line end of the specification is known, also one that is cut in two; each byte is
+//! looked at once; and an event without an end is an error before it is a problem.
+
+/// What a stream of events holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// An event's data. Its name is not kept: on every wire the data say what they are.
+    Data(String),
+    /// A comment, or an event without data: somebody is there.
+    Comment,
+}
+
+/// Why there are no more events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// An event is longer than this.
+    TooLong(usize),
+    /// Data that are not UTF-8.
+    NotText,
+}
+
+/// A reader of events.
+#[derive(Debug)]
+pub(super) struct Frames {
+    max_bytes: usize,
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    has_name: bool,
+    /// The last byte ended a line and was a carriage return: a line feed belongs to it.
+    after_return: bool,
+    first_line: bool,
+}
+
+impl Frames {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Frames {
+            max_bytes,
+            line: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            has_name: false,
+            after_return: false,
+            first_line: true,
+        }
+    }
+
+    /// Takes the next bytes, and adds what they complete to `frames`.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), Broken> {
+        while let Some(first) = bytes.first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let line = &bytes[..end.unwrap_or(bytes.len())];
+            if self.line.len() + self.data.len() + line.len() > self.max_bytes {
+                return Err(Broken::TooLong(self.max_bytes));
+            }
+            self.line.extend_from_slice(line);
+            let Some(end) = end else {
+                return Ok(());
+            };
+            self.after_return = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            let mut line = std::mem::take(&mut self.line);
+            self.take(&line, frames)?;
+            line.clear();
+            self.line = line;
+        }
+        Ok(())
+    }
+
+    /// There are no more bytes. Some servers leave out the empty line after the last event; a
+    /// line that was not finished says nothing, unless it is the short word for the end.
+    pub(super) fn close(&mut self, frames: &mut Vec<Frame>) -> Result<(), Broken> {
+        let line = std::mem::take(&mut self.line);
+        if matches!(line.as_slice(), b"data: [DONE]" | b"data:[DONE]") {
+            self.take(&line, frames)?;
+        }
+        if self.has_data {
+            self.take(b"", frames)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: &[u8], frames: &mut Vec<Frame>) -> Result<(), Broken> {
+        let line = match std::mem::take(&mut self.first_line) {
+            true => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
+            false => line,
+        };
+        if line.is_empty() {
+            let named = std::mem::take(&mut self.has_name);
+            if std::mem::take(&mut self.has_data) {
+                let data = std::mem::take(&mut self.data);
+                let data = String::from_utf8(data).map_err(|_| Broken::NotText)?;
+                frames.push(Frame::Data(data));
+            } else if named {
+                frames.push(Frame::Comment);
+            }
+            return Ok(());
+        }
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &b""[..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"" => frames.push(Frame::Comment),
+            b"data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.has_name = true,
+            // `id`, `retry`, and what is not known.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> Result<Vec<Frame>, Broken> {
+        let mut frames = Vec::new();
+        let mut reader = Frames::new(64);
+        for piece in pieces {
+            reader.feed(piece, &mut frames)?;
+        }
+        reader.close(&mut frames)?;
+        Ok(frames)
+    }
+
+    fn data(text: &str) -> Frame {
+        Frame::Data(text.to_owned())
+    }
+
+    #[test]
+    fn what_bytes_hold() {
+        let rows: &[(&[u8], Vec<Frame>)] = &[
+            (b"data: a\n\ndata: b\n\n", vec![data("a"), data("b")]),
+            (b"event: x\r\ndata: a\r\n\r\n", vec![data("a")]),
+            (
+                b"event: x\rdata: a\r\rdata:b\r\r",
+                vec![data("a"), data("b")],
+            ),
+            (b"data: a\ndata:  b\n\n", vec![data("a\n b")]),
+            (
+                b": still here\n\nevent: ping\n\ndata\n\n",
+                vec![Frame::Comment, Frame::Comment, data("")],
+            ),
+            (b"\xef\xbb\xbfdata: a\n\n", vec![data("a")]),
+            (b"id: 1\nretry: 2\nnonsense\n\n\n\n", vec![]),
+            // Without the last empty line, or without the last line end.
+            (b"data: a\n", vec![data("a")]),
+            (b"data: {\"a\":", vec![]),
+            (b"data: [DONE]", vec![data("[DONE]")]),
+            ("data: ü🦀\n\n".as_bytes(), vec![data("ü🦀")]),
+        ];
+        for (bytes, frames) in rows {
+            assert_eq!(read(&[bytes]).as_ref(), Ok(frames), "{bytes:?}");
+            let each: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(read(&each).as_ref(), Ok(frames), "{bytes:?} byte by byte");
+            for at in 0..bytes.len() {
+                let (one, two) = bytes.split_at(at);
+                assert_eq!(
+                    read(&[one, two]).as_ref(),
+                    Ok(frames),
+                    "{bytes:?} cut at {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_stream() {
+        assert_eq!(read(&[b"data: \xff\n\n"]), Err(Broken::NotText));
+        assert_eq!(read(&[&[b'x'; 65]]), Err(Broken::TooLong(64)));
+        let lines: Vec<&[u8]> = vec![b"data: 0123456789\n"; 7];
+        assert_eq!(read(&lines), Err(Broken::TooLong(64)));
+    }
+}

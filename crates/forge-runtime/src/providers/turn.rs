@@ -1,0 +1,182 @@
+//! A turn on its way from a server: bytes, events of the wire, events of ours. Pure; the
+//! connection around it waits and counts.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::provider::{Bounds, Wire};
+use super::sse::{Broken, Frame, Frames};
+use super::{anthropic, chat, responses};
+use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+
+/// Whether there is more to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    Over,
+}
+
+impl Step {
+    pub(super) fn is_over(self) -> bool {
+        self == Step::Over
+    }
+}
+
+/// What came of a turn so far, on one of the wires.
+#[derive(Debug)]
+enum Answer {
+    Anthropic(anthropic::Answer),
+    Chat(chat::Answer),
+    Responses(responses::Answer),
+}
+
+/// Reads the streamed body of an answer.
+#[derive(Debug)]
+pub(super) struct Reader {
+    frames: Frames,
+    complete: Vec<Frame>,
+    answer: Answer,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Reader {
+    pub(super) fn new(wire: Wire, bounds: &Bounds) -> Self {
+        Reader {
+            frames: Frames::new(bounds.event_bytes),
+            complete: Vec::new(),
+            answer: match wire {
+                Wire::Anthropic => Answer::Anthropic(anthropic::Answer::default()),
+                Wire::OpenAiChat => Answer::Chat(chat::Answer::default()),
+                Wire::OpenAiResponses => Answer::Responses(responses::Answer::default()),
+            },
+            bytes: 0,
+            max_bytes: bounds.answer_bytes,
+        }
+    }
+
+    /// Takes the next bytes, and adds what they complete to `events`.
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<Step, ModelError> {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        if self.bytes > self.max_bytes {
+            return Err(too_long(self.max_bytes));
+        }
+        let read = self.frames.feed(bytes, &mut self.complete);
+        let step = self.take(events)?;
+        // What was whole before it counts.
+        read.map_err(broken)?;
+        Ok(step)
+    }
+
+    /// There are no more bytes.
+    pub(super) fn close(&mut self, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        self.frames.close(&mut self.complete).map_err(broken)?;
+        match self.take(events)? {
+            Step::Over => Ok(()),
+            Step::More => Err(ModelError::Cut),
+        }
+    }
+
+    /// What the turn has used, as far as the server said before it broke off.
+    pub(super) fn usage(&self) -> Usage {
+        match &self.answer {
+            Answer::Anthropic(answer) => answer.usage(),
+            Answer::Chat(answer) => answer.usage(),
+            Answer::Responses(answer) => answer.usage(),
+        }
+    }
+
+    fn take(&mut self, events: &mut Vec<Event>) -> Result<Step, ModelError> {
+        for frame in self.complete.drain(..) {
+            let step = match frame {
+                Frame::Comment => {
+                    events.push(Event::Alive);
+                    Step::More
+                }
+                Frame::Data(data) => match &mut self.answer {
+                    Answer::Anthropic(answer) => answer.take(&data, events)?,
+                    Answer::Chat(answer) => answer.take(&data, events)?,
+                    Answer::Responses(answer) => answer.take(&data, events)?,
+                },
+            };
+            if step.is_over() {
+                return Ok(Step::Over);
+            }
+        }
+        Ok(Step::More)
+    }
+}
+
+/// Reads an answer that came in one piece.
+pub(super) fn whole(wire: Wire, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), ModelError> {
+    let body = std::str::from_utf8(bytes)
+        .map_err(|_| ModelError::Malformed("it is not UTF-8".to_owned()))?;
+    match wire {
+        Wire::Anthropic => anthropic::whole(body, events),
+        Wire::OpenAiChat => chat::whole(body, events),
+        Wire::OpenAiResponses => responses::whole(body, events),
+    }
+}
+
+pub(super) fn too_long(max_bytes: usize) -> ModelError {
+    ModelError::Malformed(format!("it is longer than {max_bytes} bytes"))
+}
+
+fn broken(broken: Broken) -> ModelError {
+    ModelError::Malformed(match broken {
+        Broken::TooLong(bytes) => format!("an event in it is longer than {bytes} bytes"),
+        Broken::NotText => "an event in it is not UTF-8".to_owned(),
+    })
+}
+
+/// JSON of a server.
+pub(super) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ModelError> {
+    serde_json::from_str(data)
+        .map_err(|error| ModelError::Malformed(format!("it is not of the protocol: {error}")))
+}
+
+/// The end of a turn: what was held back until now, what it used, and why it stopped.
+pub(super) fn conclude(
+    thinking: impl IntoIterator<Item = Thinking>,
+    calls: impl IntoIterator<Item = ToolCall>,
+    usage: Usage,
+    stop: Stop,
+    events: &mut Vec<Event>,
+) {
+    events.extend(thinking.into_iter().map(Event::Thinking));
+    events.extend(calls.into_iter().map(Event::Call));
+    if usage != Usage::default() {
+        events.push(Event::Usage(usage));
+    }
+    events.push(Event::End(stop));
+}
+
+/// The arguments of a call as a model wrote them. What is no object comes out as the text it
+/// is: whoever makes the call answers that these are no arguments, and the model can mend them.
+pub(super) fn arguments(text: &str) -> Value {
+    // Both are how servers write that there are none.
+    if matches!(text.trim(), "" | "null") {
+        return Value::Object(Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Value::Object(fields),
+        Ok(_) | Err(_) => Value::String(text.to_owned()),
+    }
+}
+
+/// Arguments as they go back to a server. All of them parse what they get, and some fail on what
+/// they wrote themselves, so that what was no object goes back inside of one.
+pub(super) fn arguments_back(arguments: &Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        Value::Null => Value::Object(Map::new()),
+        Value::String(text) => serde_json::json!({ "not_an_object": text }),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            serde_json::json!({ "not_an_object": arguments })
+        }
+    }
+}

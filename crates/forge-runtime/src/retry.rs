@@ -1,0 +1,179 @@
+//! Turns that failed in a way that passes, tried again: with a pause that grows and is random,
+//! or the one that the provider asks for, until a limit of all pauses together.
+//!
+//! A turn is sent again whole. Nothing of it has been executed, since calls only count when
+//! their turn is over.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::model::{Event, Model, ModelError, Prices, Request, Retry};
+
+/// The longest pause that we choose ourselves.
+const LONGEST_MS: u64 = 30_000;
+/// Events that wait for whoever reads them.
+const MAX_WAITING: usize = 64;
+
+/// A model whose failures are tried again if they pass: busy, unreachable or cut off.
+///
+/// Each attempt is announced by [`Event::Again`], which voids what came of the one before.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # use std::sync::Arc;
+/// # use forge_runtime::{Event, Model, ModelError, Request, Retrying};
+/// # use tokio::sync::mpsc;
+/// /// Always breaks off.
+/// struct Broken;
+/// impl Model for Broken {
+///     fn name(&self) -> String {
+///         "broken".into()
+///     }
+///     fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+///         mpsc::channel(1).1
+///     }
+/// }
+/// // Pauses of 20 ms together, then it gives up.
+/// let model = Retrying::new(Arc::new(Broken), 20).first_pause_ms(5);
+/// # let request = Arc::new(Request {
+/// #     worker: String::new(), instructions: String::new(), tools: vec![], messages: vec![],
+/// # });
+/// # let last = rt.block_on(async {
+/// let mut turn = model.turn(request);
+/// let mut last = None;
+/// while let Some(event) = turn.recv().await {
+///     last = Some(event);
+/// }
+/// # last
+/// # });
+/// assert_eq!(last, Some(Event::Failed(ModelError::Cut)));
+/// ```
+#[derive(Clone)]
+pub struct Retrying {
+    model: Arc<dyn Model>,
+    total_ms: u64,
+    first_ms: u64,
+}
+
+impl Retrying {
+    /// `model`, tried again for at most `total_ms` after the first failure of a turn.
+    pub fn new(model: Arc<dyn Model>, total_ms: u64) -> Self {
+        Retrying {
+            model,
+            total_ms,
+            first_ms: 1_000,
+        }
+    }
+
+    /// How long the first pause is at most; each next one may be twice as long.
+    #[must_use]
+    pub fn first_pause_ms(mut self, first_ms: u64) -> Self {
+        self.first_ms = first_ms;
+        self
+    }
+
+    async fn speak(&self, request: Arc<Request>, events: &mpsc::Sender<Event>) {
+        let mut failed_first: Option<Instant> = None;
+        let mut attempt = 1;
+        loop {
+            let Err(error) = self.attempt(Arc::clone(&request), events).await else {
+                return;
+            };
+            let since = failed_first.get_or_insert_with(Instant::now).elapsed();
+            let left_ms = self
+                .total_ms
+                .saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+            let wait_ms = self.pause_ms(attempt, &error);
+            if !error.passes() || wait_ms > left_ms || left_ms == 0 {
+                let _gone = events.send(Event::Failed(error)).await;
+                return;
+            }
+            attempt += 1;
+            let retry = Retry {
+                attempt,
+                wait_ms,
+                reason: error.to_string(),
+            };
+            if events.send(Event::Again(retry)).await.is_err() {
+                return;
+            }
+            sleep(Duration::from_millis(wait_ms)).await;
+        }
+    }
+
+    /// Hands on what comes; an error if the turn failed.
+    async fn attempt(
+        &self,
+        request: Arc<Request>,
+        events: &mpsc::Sender<Event>,
+    ) -> Result<(), ModelError> {
+        let mut turn = self.model.turn(request);
+        while let Some(event) = turn.recv().await {
+            let is_over = matches!(event, Event::End(_));
+            if let Event::Failed(error) = event {
+                return Err(error);
+            }
+            if events.send(event).await.is_err() || is_over {
+                return Ok(());
+            }
+        }
+        Err(ModelError::Cut)
+    }
+
+    /// What the provider asks for, else anything up to a second, two, four and so on: whoever
+    /// was refused together does not come back together.
+    fn pause_ms(&self, attempt: u32, error: &ModelError) -> u64 {
+        if let ModelError::Busy {
+            retry_after_ms: Some(ms),
+            ..
+        } = error
+        {
+            return *ms;
+        }
+        let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
+        let most = self.first_ms.saturating_mul(doubled).min(LONGEST_MS);
+        // Seeded by the system; good enough to spread.
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        random % most.saturating_add(1)
+    }
+}
+
+impl std::fmt::Debug for Retrying {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Retrying")
+            .field("model", &self.model.name())
+            .field("total_ms", &self.total_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Model for Retrying {
+    fn name(&self) -> String {
+        self.model.name()
+    }
+
+    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+        let (events, turn) = mpsc::channel(MAX_WAITING);
+        let model = self.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = events.closed() => {}
+                () = model.speak(request, &events) => {}
+            }
+        });
+        turn
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        self.model.prices()
+    }
+
+    fn context_tokens(&self) -> Option<u64> {
+        self.model.context_tokens()
+    }
+}
