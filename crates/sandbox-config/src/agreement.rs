@@ -113,6 +113,19 @@ pub(crate) fn mistakes(kind: Kind, text: &[u8]) -> Vec<Diagnostic> {
     }
 }
 
+/// What the parser finds wrong with a user file.
+fn of_user_file(text: &[u8]) -> Vec<Diagnostic> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("user.yaml"), text).unwrap();
+    let sources = Sources {
+        user_file: Some(dir.path().join("user.yaml")),
+        ..Sources::new(dir.path())
+    };
+    load(&sources)
+        .err()
+        .map_or_else(Vec::new, |found| found.into_list())
+}
+
 /// The mistakes of a project and of a worker in it; without a project file it is a root project.
 fn found(project: Option<&[u8]>, worker: Option<&[u8]>) -> Vec<Diagnostic> {
     let dir = tempfile::tempdir().unwrap();
@@ -344,6 +357,8 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
                 } else {
                     found(None, Some(text))
                 }
+            } else if table.id == "user_provider" {
+                of_user_file(text)
             } else {
                 mistakes(Kind::Project, text)
             };

@@ -68,6 +68,21 @@ fn shown(project: &Project) -> String {
         project.keeps_transcripts(),
         project.redacted(),
     );
+    for name in ["ollama", "x"] {
+        let provider = project.provider(name).ok().map(|provider| {
+            let models = ["m", "other"].map(|model| {
+                let tokens = (provider.max_tokens(model), provider.context_tokens(model));
+                (provider.prices(model), tokens)
+            });
+            let (wire, url, key) = (provider.wire(), provider.base_url(), provider.key());
+            format!(
+                "{wire} {url} {key} {} {} {models:?}",
+                provider.streams(),
+                provider.retry_s()
+            )
+        });
+        writeln!(out, "{provider:?}").unwrap();
+    }
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
     writeln!(out, "undeclared={}", undeclared.mounts().count()).unwrap();
@@ -82,7 +97,9 @@ fn shown(project: &Project) -> String {
 
 fn shown_worker(project: &Project, worker: &Worker) -> String {
     let mut out = format!(
-        "{:?} {:?} {} {:?} {:?}\n{} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+        "{:?} {:?} {:?} {:?} {} {:?} {:?}\n{} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+        worker.input_schema(),
+        worker.output_schema(),
         worker.compatible_models(),
         worker.attachment_policy(),
         worker.allows_empty_input(),
@@ -476,6 +493,13 @@ fn project_rows() -> Vec<Row> {
             P,
             "sandbox: { paths: { d: { root: ./d } } }\ndelegation: { child_sandbox_policy: own }",
         ),
+        (
+            &LIMITS,
+            "max_tool_calls",
+            "",
+            "limits: { max_tool_calls: 1 }",
+        ),
+        (&LIMITS, "max_cost_usd", "", "limits: { max_cost_usd: 0.5 }"),
         (&DELEGATION, "max_depth", "", "delegation: { maxDepth: 2 }"),
         (
             &DELEGATION,
@@ -483,6 +507,37 @@ fn project_rows() -> Vec<Row> {
             "",
             "delegation: { max_children: 2 }",
         ),
+    ]
+}
+
+/// Of a provider that forge knows, and of one that it does not.
+#[rustfmt::skip]
+fn provider_rows() -> Vec<Row> {
+    use keys::{MODEL_FACTS, PRICE, PROJECT, PROVIDER};
+    const X: &str = "providers: { x: { wire: openai-chat, base_url: 'https://a.com' } }";
+    const PRICED: &str = "providers: { ollama: { prices: { input: 1, output: 2 } } }";
+    vec![
+        (&PROJECT, "providers", "", X),
+        (&PROVIDER, "wire", "", "providers: { ollama: { wire: anthropic } }"),
+        (&PROVIDER, "base_url", "", "providers: { ollama: { base_url: 'http://127.0.0.1:1' } }"),
+        (&PROVIDER, "api_key_env", "", "providers: { ollama: { api_key_env: K } }"),
+        (&PROVIDER, "plain_http",
+            "providers: { x: { wire: openai-chat, base_url: 'http://a.com' } }",
+            "providers: { x: { wire: openai-chat, base_url: 'http://a.com', plain_http: true } }"),
+        (&PROVIDER, "prices", "", PRICED),
+        (&PROVIDER, "max_tokens", "", "providers: { ollama: { max_tokens: 9 } }"),
+        (&PROVIDER, "context_tokens", "", "providers: { ollama: { context_tokens: 9 } }"),
+        (&PROVIDER, "stream", "", "providers: { ollama: { stream: false } }"),
+        (&PROVIDER, "retry_s", "", "providers: { ollama: { retry_s: 9 } }"),
+        (&PROVIDER, "models", "", "providers: { ollama: { models: { m: { max_tokens: 9 } } } }"),
+        (&MODEL_FACTS, "max_tokens", "", "providers: { ollama: { models: { m: { max_tokens: 9 } } } }"),
+        (&MODEL_FACTS, "context_tokens", "", "providers: { ollama: { models: { m: { context_tokens: 9 } } } }"),
+        (&MODEL_FACTS, "prices", PRICED,
+            "providers: { ollama: { prices: { input: 1, output: 2 }, models: { m: { prices: { input: 2, output: 2 } } } } }"),
+        (&PRICE, "input", PRICED, "providers: { ollama: { prices: { input: 3, output: 2 } } }"),
+        (&PRICE, "output", PRICED, "providers: { ollama: { prices: { input: 1, output: 3 } } }"),
+        (&PRICE, "cache_read", PRICED, "providers: { ollama: { prices: { input: 1, output: 2, cache_read: 0 } } }"),
+        (&PRICE, "cache_write", PRICED, "providers: { ollama: { prices: { input: 1, output: 2, cache_write: 0 } } }"),
     ]
 }
 
@@ -667,6 +722,18 @@ fn worker_rows() -> Vec<Row> {
             "",
             "approval: { require_user_permission_by_risk: { read_only: true } }",
         ),
+        (
+            &WORKER,
+            "input_schema",
+            "",
+            "input_schema: { type: object }",
+        ),
+        (
+            &WORKER,
+            "output_schema",
+            "",
+            "output_schema: { type: string }",
+        ),
         (&WORKER, "license", "", "license: MIT"),
         (&WORKER, "metadata", "", "metadata: { a: 1 }"),
         (&WORKER_SANDBOX, "zones", "sandbox: {}", zone),
@@ -778,7 +845,11 @@ fn worker_rows() -> Vec<Row> {
 
 #[test]
 fn every_project_key_flips_something() {
-    for (_, key, without, with) in project_rows().into_iter().chain(front_rows()) {
+    for (_, key, without, with) in project_rows()
+        .into_iter()
+        .chain(provider_rows())
+        .chain(front_rows())
+    {
         // These three speak by refusing; every other text is valid.
         let refuses = matches!(key, "version" | "examples" | "match" | "no_match");
         assert_eq!(
@@ -803,6 +874,7 @@ fn every_worker_key_flips_something() {
 fn every_key_that_is_read_has_a_row() {
     let rows: Vec<Row> = project_rows()
         .into_iter()
+        .chain(provider_rows())
         .chain(front_rows())
         .chain(worker_rows())
         .collect();

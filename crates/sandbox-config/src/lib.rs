@@ -41,6 +41,7 @@
 mod front;
 mod grant;
 mod project;
+mod provider;
 mod review;
 mod worker;
 
@@ -76,11 +77,13 @@ pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;
 pub use project::widening::{Untrusted, WideningRule};
 pub use project::{Project, load, project_dir};
+pub use provider::{ApiKey, Provider, TokenPrices, UnknownProvider, Wire};
 pub use review::Review;
 pub use review::tree::{Branch, Standing};
 pub use syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 pub use syntax::text::{Layer, Origin};
 pub use worker::attachments::AttachmentPolicy;
+pub use worker::schemas::{SchemaCheck, SchemaMistake};
 pub use worker::{Delegates, Worker, is_worker_name};
 
 #[cfg(test)]

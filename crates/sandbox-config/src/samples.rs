@@ -95,7 +95,8 @@ fn sections(shape: &Shape, path: &str, put: &dyn Fn(Value) -> Value, list: &mut 
         | Shape::Exactly(_)
         | Shape::Words(..)
         | Shape::Null
-        | Shape::Free => {}
+        | Shape::Free
+        | Shape::Schema => {}
     }
 }
 
@@ -132,6 +133,7 @@ fn good(shape: &Shape) -> Value {
         Shape::OneOf(shapes) => good(&shapes[0]),
         Shape::Null => Value::Null,
         Shape::Free => json!({ "a": 1 }),
+        Shape::Schema => json!({ "type": "object" }),
     }
 }
 
@@ -182,7 +184,7 @@ fn bad(shape: &Shape) -> Vec<Value> {
             .filter(|value| shapes[1..].iter().all(|shape| bad(shape).contains(value)))
             .collect(),
         Shape::Null => vec![json!(1)],
-        Shape::Free => vec![json!("demo"), json!([])],
+        Shape::Free | Shape::Schema => vec![json!("demo"), json!([])],
     };
     list.push(json!([[["nothing takes this"]]]));
     list

@@ -1,5 +1,5 @@
 //! Numbers that end things: each call's time and output, a tree's processes and memory, a worker's
-//! turns, tokens and time. The meet of two limits is the smaller one.
+//! turns, calls, tokens, money and time. The meet of two limits is the smaller one.
 
 /// Limits of a grant. Units last in names.
 ///
@@ -16,11 +16,13 @@ pub struct Limits {
     pub(crate) max_stderr_kb: u64,
     pub(crate) max_file_write_mb: u64,
     pub(crate) max_turns: u64,
+    pub(crate) max_tool_calls: u64,
     /// `None`: what os-sandbox gives every command.
     pub(crate) processes: Option<u64>,
     pub(crate) memory_mb: Option<u64>,
     /// `None` for these: no limit.
     pub(crate) max_tokens: Option<u64>,
+    pub(crate) max_cost_nano_usd: Option<u64>,
     pub(crate) max_wall_s: Option<u64>,
     pub(crate) max_working_s: Option<u64>,
     pub(crate) repeat_calls: Option<u64>,
@@ -34,9 +36,11 @@ impl Default for Limits {
             max_stderr_kb: 64,
             max_file_write_mb: 10,
             max_turns: 50,
+            max_tool_calls: 20_000,
             processes: None,
             memory_mb: None,
             max_tokens: Some(500_000),
+            max_cost_nano_usd: None,
             max_wall_s: Some(1_800),
             max_working_s: None,
             repeat_calls: Some(3),
@@ -75,6 +79,12 @@ impl Limits {
         self.max_turns
     }
 
+    /// Tool calls of a worker and everybody it calls.
+    #[must_use]
+    pub fn max_tool_calls(&self) -> u64 {
+        self.max_tool_calls
+    }
+
     /// Processes of one command at a time; none: as many as the OS sandbox gives by itself.
     #[must_use]
     pub fn processes(&self) -> Option<u64> {
@@ -91,6 +101,13 @@ impl Limits {
     #[must_use]
     pub fn max_tokens(&self) -> Option<u64> {
         self.max_tokens
+    }
+
+    /// What a worker and everybody it calls may cost, in billionths of a US dollar; none: no
+    /// limit. It can only be kept where prices are known.
+    #[must_use]
+    pub fn max_cost_nano_usd(&self) -> Option<u64> {
+        self.max_cost_nano_usd
     }
 
     /// Seconds from a worker's start to its end; none: no limit.
@@ -121,9 +138,11 @@ impl Limits {
             max_stderr_kb: self.max_stderr_kb.min(other.max_stderr_kb),
             max_file_write_mb: self.max_file_write_mb.min(other.max_file_write_mb),
             max_turns: self.max_turns.min(other.max_turns),
+            max_tool_calls: self.max_tool_calls.min(other.max_tool_calls),
             processes: smaller(self.processes, other.processes),
             memory_mb: smaller(self.memory_mb, other.memory_mb),
             max_tokens: smaller(self.max_tokens, other.max_tokens),
+            max_cost_nano_usd: smaller(self.max_cost_nano_usd, other.max_cost_nano_usd),
             max_wall_s: smaller(self.max_wall_s, other.max_wall_s),
             max_working_s: smaller(self.max_working_s, other.max_working_s),
             repeat_calls: smaller(self.repeat_calls, other.repeat_calls),
@@ -137,9 +156,11 @@ impl Limits {
         max_stderr_kb: u64::MAX,
         max_file_write_mb: u64::MAX,
         max_turns: u64::MAX,
+        max_tool_calls: u64::MAX,
         processes: None,
         memory_mb: None,
         max_tokens: None,
+        max_cost_nano_usd: None,
         max_wall_s: None,
         max_working_s: None,
         repeat_calls: None,
@@ -153,6 +174,7 @@ impl Limits {
             "max_stderr_kb" => self.max_stderr_kb = value,
             "max_file_write_mb" => self.max_file_write_mb = value,
             "max_turns" => self.max_turns = value,
+            "max_tool_calls" => self.max_tool_calls = value,
             "processes" => self.processes = Some(value),
             "memory_mb" => self.memory_mb = Some(value),
             "max_tokens" => self.max_tokens = Some(value),
@@ -167,6 +189,7 @@ impl Limits {
     pub(crate) fn lift(&mut self, key: &str) -> bool {
         let limit = match key {
             "max_tokens" => &mut self.max_tokens,
+            "max_cost_usd" => &mut self.max_cost_nano_usd,
             "max_wall_s" => &mut self.max_wall_s,
             "max_working_s" => &mut self.max_working_s,
             "repeat_calls" => &mut self.repeat_calls,

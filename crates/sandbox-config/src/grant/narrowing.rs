@@ -67,15 +67,17 @@ fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
 
 fn limits() -> impl Strategy<Value = Limits> {
     (
-        proptest::array::uniform5(1..100u64),
-        proptest::array::uniform6(proptest::option::of(1..100u64)),
+        proptest::array::uniform6(1..100u64),
+        proptest::array::uniform7(proptest::option::of(1..100u64)),
     )
-        .prop_map(|([a, b, c, d, e], [p, m, t, w, x, r])| Limits {
+        .prop_map(|([a, b, c, d, e, k], [p, m, t, w, x, r, usd])| Limits {
             timeout_s_default: a,
             max_stdout_kb: b,
             max_stderr_kb: c,
             max_file_write_mb: d,
             max_turns: e,
+            max_tool_calls: k,
+            max_cost_nano_usd: usd,
             processes: p,
             memory_mb: m,
             max_tokens: t,

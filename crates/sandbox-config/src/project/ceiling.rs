@@ -18,6 +18,7 @@ use crate::project::network;
 use crate::project::places::{self, Kept};
 use crate::project::sections;
 use crate::project::walk::Walk;
+use crate::provider::{Providers, read};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
@@ -28,6 +29,7 @@ use crate::syntax::yaml::{Node, Value};
 pub(crate) struct ReadProject {
     pub(crate) ceiling: Grant,
     pub(crate) delegation: Delegation,
+    pub(crate) providers: Providers,
     pub(crate) kept: Kept,
     pub(crate) worker_dirs: Vec<PathBuf>,
     pub(crate) own_files: OwnFiles,
@@ -59,6 +61,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         return ReadProject {
             ceiling: Grant::empty(),
             delegation: Delegation::default(),
+            providers: Providers::default(),
             kept: Kept::default(),
             worker_dirs: Vec::new(),
             own_files: OwnFiles::default(),
@@ -101,9 +104,11 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
     ceiling.execution = execution::execution(walk, &top).into();
     let delegation = delegation(&mut walk.reports, &top, ceiling.front);
+    let providers = read::providers(walk, &top);
     ReadProject {
         ceiling,
         delegation,
+        providers,
         kept,
         worker_dirs,
         own_files,

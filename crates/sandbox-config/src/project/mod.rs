@@ -41,6 +41,7 @@ use crate::project::sources::{ConfigChoice, Sources};
 use crate::project::trust::WideningKey;
 use crate::project::user::{UserFile, user_file};
 use crate::project::walk::Walk;
+use crate::provider::Providers;
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::syntax::keys;
 use crate::syntax::read::read;
@@ -70,6 +71,7 @@ pub struct Project {
     origins: BTreeMap<String, Origin>,
     ceiling: Grant,
     delegation: Delegation,
+    pub(crate) providers: Providers,
     ephemeral_root: Option<PathBuf>,
     network_at: Option<Origin>,
     kept: Kept,
@@ -156,6 +158,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
             sources: Sources {
                 trust: sources.trust.clone(),
                 known_tools: sources.known_tools.clone(),
+                schema_check: sources.schema_check,
                 out_of_reach,
                 ..Sources::new(&found.start)
             },
@@ -173,6 +176,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
             read.ceiling
         },
         delegation: read.delegation,
+        providers: read.providers,
         ephemeral_root,
         network_at,
         kept: read.kept,

@@ -31,11 +31,35 @@ pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits)
         if says_none && limits.lift(key.name) {
             continue;
         }
-        if let Some(value) = section.count(reports, key.name) {
+        if key.name == "max_cost_usd" {
+            let cost = section
+                .get(key.name)
+                .and_then(|entry| nano_usd(reports, &entry.node, "limits.max_cost_usd"));
+            limits.max_cost_nano_usd = cost.or(limits.max_cost_nano_usd);
+        } else if let Some(value) = section.count(reports, key.name) {
             limits.set(key.name, value);
         }
     }
     limits
+}
+
+/// Dollars as billionths of one. Up to the most each is exact; a limit of nothing would end every
+/// run before it begins.
+fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+    const MOST: f64 = 1_000_000.0;
+    let dollars = fields::number(reports, node, path)?;
+    let nano = (dollars * 1e9).round() as u64;
+    if nano == 0 || dollars > MOST {
+        let message = format!("`{path}` must be an amount of US dollars above 0, such as 2.50");
+        let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
+        reports.add(if nano == 0 {
+            bad.help("to have no limit write `null`, or leave it out")
+        } else {
+            bad.help(format!("at most {MOST}"))
+        });
+        return None;
+    }
+    Some(nano)
 }
 
 pub(crate) const APPROVAL_MODES: [(&str, ApprovalMode); 8] = [
@@ -286,7 +310,7 @@ fn around(section: &Fields<'_>, rules: &[(Rule, &Node)], own: usize) -> String {
 }
 
 /// A value, without what other layers say; none: another layer says it.
-fn said(node: &Node) -> Option<serde_json::Value> {
+pub(crate) fn said(node: &Node) -> Option<serde_json::Value> {
     match &node.value {
         Value::Map(entries) => {
             let said = |entry: &Entry| Some((entry.key.clone(), said(&entry.node)?));

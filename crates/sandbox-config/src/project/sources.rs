@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::project::own_dirs::OutOfReach;
+use crate::worker::schemas::SchemaCheck;
 
 /// Everything that a load reads, besides the config files themselves.
 ///
@@ -35,6 +36,8 @@ pub struct Sources {
     pub without_file: WithoutFile,
     /// The tools that exist. Given: unknown names in the config are mistakes.
     pub known_tools: Option<Vec<String>>,
+    /// What makes a JSON Schema valid. Given: a schema of a worker that is not is a mistake.
+    pub schema_check: Option<SchemaCheck>,
     /// What no mount may hold or lie in, such as the program's own directories; `runs_dir` is
     /// always out of reach.
     pub out_of_reach: Vec<OutOfReach>,
@@ -54,6 +57,7 @@ impl Sources {
             trust: Trust::Store(BTreeSet::new()),
             without_file: WithoutFile::DefaultZones,
             known_tools: None,
+            schema_check: None,
             out_of_reach: Vec::new(),
         }
     }

@@ -15,6 +15,7 @@ use crate::project::sections::APPROVAL_MODES;
 use crate::project::sources::{Sources, Trust};
 use crate::project::user_keys::{Meet, OF_MOUNTS, Role, role};
 use crate::project::walk::Walk;
+use crate::provider::read::project_part;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys::{self, canonical};
@@ -131,7 +132,7 @@ impl Leaf<'_> {
     fn check(&self, reports: &mut Reports) {
         match self.role {
             Some(Role::Limit(meet)) => self.check_limit(reports, meet),
-            Some(Role::Preference | Role::Own) => {}
+            Some(Role::Preference | Role::Whole | Role::Own) => {}
             Some(Role::No(why)) => self.refuse(reports, why),
             None => self.refuse(
                 reports,
@@ -202,12 +203,57 @@ impl UserFile {
                 Some(Role::Preference) if find(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
+                Some(Role::Whole) => whole(reports, root, &leaf),
                 Some(Role::Preference | Role::Own | Role::No(_)) | None => {}
                 Some(Role::Limit(meet)) => limit(reports, root, &leaf, meet),
             }
         }
         drop_second_spelling(root);
     }
+}
+
+/// What the person names is theirs whole: of what is there only flags and variables stay.
+fn whole(reports: &mut Reports, root: &mut Node, leaf: &Leaf<'_>) {
+    let Some(there) = find(root, &leaf.names()) else {
+        return insert(root, leaf);
+    };
+    if let Some(asked) = project_part(there) {
+        let key = leaf.dotted();
+        let message = format!("`{key}` is named in your own file, too: your own file holds");
+        reports.add(
+            Diagnostic::warning(Code::AboveUserFile, message)
+                .at(asked)
+                .related(&leaf.node.span, "your own file"),
+        );
+    }
+    let rest = without_project(there);
+    *there = leaf.node.clone();
+    if let Some(node) = rest {
+        let names = leaf.names().into_iter().map(str::to_owned);
+        let spans = leaf.keys.iter().map(|entry| entry.key_span.clone());
+        let keys = names.zip(spans).collect();
+        lay(root, Overlay { keys, node });
+    }
+}
+
+/// What a person says of it for this run.
+fn without_project(node: &Node) -> Option<Node> {
+    let Value::Map(entries) = &node.value else {
+        return project_part(node).is_none().then(|| node.clone());
+    };
+    let kept = |entry: &Entry| {
+        Some(Entry {
+            node: without_project(&entry.node)?,
+            ..entry.clone()
+        })
+    };
+    let entries: Vec<Entry> = entries.iter().filter_map(kept).collect();
+    // The mapping itself may be the project's; what is left of it is not.
+    let span = entries.first()?.node.span.clone();
+    Some(Node {
+        value: Value::Map(entries),
+        span,
+    })
 }
 
 /// What a project may say in another way, and there is one value of.

@@ -11,6 +11,8 @@ pub(crate) enum Role {
     Limit(Meet),
     /// Its value gives way to every stronger layer.
     Preference,
+    /// One thing: a project's of the same name has no part in it.
+    Whole,
     /// About this text alone.
     Own,
     /// Refused, because.
@@ -137,6 +139,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ),
     ("log.redact", Role::Limit(Meet::Unite)),
     ("limits.*", least(&keys::LIMITS)),
+    ("providers.*", Role::Whole),
     ("execution_mode", Role::No("write `execution: { mode: … }`")),
     (
         "execution.mode",

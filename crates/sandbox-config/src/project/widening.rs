@@ -101,6 +101,12 @@ const fn ignored(
     }
 }
 
+/// The message shows what the key amounts to.
+const fn with_value(mut rule: WideningRule) -> WideningRule {
+    rule.shows_value = true;
+    rule
+}
+
 /// Like [`ignored`], with the value that holds instead.
 const fn becomes(mut rule: WideningRule, value: &'static str) -> WideningRule {
     rule.becomes = Some(value);
@@ -337,6 +343,22 @@ pub(crate) static RUNS_DIR: WideningRule = ignored(
     "they are kept in the state directory",
 );
 
+/// Everything that workers read goes there, and a key with it.
+pub(crate) static PROVIDER: WideningRule = with_value(ignored(
+    &[
+        (
+            "providers.*",
+            "providers: { local: { wire: openai-chat, base_url: 'https://example.com/v1', api_key_env: OPENAI_API_KEY } }",
+        ),
+        (
+            "providers.*",
+            "providers: { anthropic: { prices: { input: 0, output: 0 } } }",
+        ),
+    ],
+    "says where what workers read is sent, and a key of yours with it",
+    "no model of it is used",
+));
+
 static ALL: &[&WideningRule] = &[
     &OUTSIDE,
     &THROUGH_LINK,
@@ -356,4 +378,5 @@ static ALL: &[&WideningRule] = &[
     &SURVIVORS,
     &GIT_COMMIT,
     &HARD_LINKS,
+    &PROVIDER,
 ];

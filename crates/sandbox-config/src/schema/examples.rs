@@ -32,6 +32,7 @@ execution: { mode: prefer_local }
 docker: { enabled: false }
 git: { mode: read_only }
 require: boundaries
+providers: { ollama: { context_tokens: 32000 } }
 ",
     ),
     (
@@ -277,11 +278,87 @@ limits:
   max_file_write_mb: 10
   max_turns: 20
   max_tokens: 200000
+  max_tool_calls: 500
+  max_cost_usd: 2.50
   max_wall_s: 900
   max_working_s: 600
   repeat_calls: 3
   processes: 64
   memory_mb: 1024
+",
+    ),
+    (
+        "provider",
+        "\
+# Somebody else's endpoint in a project file: `forge trust` shows where it is, and whose key it gets.
+providers:
+  work:
+    wire: openai-responses
+    base_url: https://models.example.com/v1
+    api_key_env: WORK_API_KEY
+    prices: { input: 1.25, output: 10, cache_read: 0.125 }
+    max_tokens: 16000
+    context_tokens: 200000
+    retry_s: 60
+",
+    ),
+    (
+        "provider",
+        "\
+# A server of one's own; some send tool calls only in whole answers.
+providers:
+  local:
+    wire: openai-chat
+    base_url: http://10.0.0.7:8000/v1
+    plain_http: true
+    api_key_env: null
+    stream: false
+    prices: { input: 0, output: 0 }
+    models:
+      small: { context_tokens: 32000 }
+",
+    ),
+    (
+        "user_provider",
+        "\
+# Your own file: the key comes from a program, and prices make `limits.max_cost_usd` possible.
+providers:
+  anthropic:
+    api_key_command: [pass, show, anthropic]
+    models:
+      claude-haiku-4-5:
+        prices: { input: 1, output: 5, cache_read: 0.1, cache_write: 1.25 }
+        context_tokens: 200000
+  gateway:
+    wire: anthropic
+    base_url: https://gateway.example.com/v1
+    api_key_env: GATEWAY_KEY
+    plain_http: false
+    prices: { input: 1, output: 5 }
+    max_tokens: 16000
+    context_tokens: 200000
+    stream: true
+    retry_s: 60
+",
+    ),
+    (
+        "model_facts",
+        "\
+providers:
+  openai:
+    models:
+      gpt-5-mini:
+        prices: { input: 0.25, output: 2, cache_read: 0.025 }
+        max_tokens: 16000
+        context_tokens: 400000
+",
+    ),
+    (
+        "prices",
+        "\
+providers:
+  anthropic:
+    prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 }
 ",
     ),
     (
@@ -322,6 +399,8 @@ instructions: Format what you are given.
         "\
 ---
 compatible_models: [\"anthropic:*\"]
+input_schema: { type: object, properties: { path: { type: string } }, required: [path] }
+output_schema: { type: object, properties: { ok: { type: boolean } }, required: [ok] }
 attachment_policy: { max_attachments: 2 }
 allow_empty_input: true
 license: MIT

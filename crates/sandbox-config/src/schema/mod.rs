@@ -186,7 +186,7 @@ fn of_shape(shape: &Shape) -> Map<String, Value> {
         Shape::Section(keys) => json!({ "$ref": format!("#/$defs/{}", keys.id) }),
         Shape::OneOf(shapes) => return one_of(shapes),
         Shape::Null => json!({ "type": "null" }),
-        Shape::Free => json!({ "type": "object" }),
+        Shape::Free | Shape::Schema => json!({ "type": "object" }),
     };
     match schema {
         Value::Object(map) => map,

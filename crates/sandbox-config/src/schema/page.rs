@@ -76,7 +76,12 @@ pub(super) fn user_file() -> String {
     let limits = keys(|role| matches!(role, Role::Limit(_)));
     line(&mut out, format_args!("- Limits: {limits}."));
     let preferences = keys(|role| matches!(role, Role::Preference));
-    line(&mut out, format_args!("- Preferences: {preferences}.\n"));
+    line(&mut out, format_args!("- Preferences: {preferences}."));
+    let whole = keys(|role| matches!(role, Role::Whole));
+    line(
+        &mut out,
+        format_args!("- Yours alone where your own file names it: {whole}.\n"),
+    );
     line(
         &mut out,
         format_args!("| not for your own file | because |\n|---|---|"),
@@ -149,7 +154,8 @@ impl Sections {
             | Shape::Exactly(_)
             | Shape::Words(..)
             | Shape::Null
-            | Shape::Free => {}
+            | Shape::Free
+            | Shape::Schema => {}
         }
     }
 
@@ -254,6 +260,7 @@ impl Sections {
             }
             Shape::Null => "`null`".to_owned(),
             Shape::Free => "a mapping".to_owned(),
+            Shape::Schema => "a JSON Schema".to_owned(),
         }
     }
 

@@ -129,13 +129,9 @@ impl<'n> Fields<'n> {
             }
             return;
         }
-        if let Some(known) = known {
+        if known.is_some() {
             let dotted = self.dotted(key);
-            let remove = "remove it: a key that does nothing would promise what is not kept";
-            let help = match known.waits_for {
-                "" => remove.to_owned(),
-                what => format!("it comes with {what}, which this forge does not have; {remove}"),
-            };
+            let help = "remove it: a key that does nothing would promise what is not kept";
             reports.add(
                 Diagnostic::error(Code::NotYet, format!("`{dotted}` has no effect yet"))
                     .at(&entry.key_span)
@@ -380,6 +376,24 @@ pub(crate) fn count(reports: &mut Reports, node: &Node, path: &str) -> Option<u6
         );
     }
     positive
+}
+
+/// A number that is not negative.
+pub(crate) fn number(reports: &mut Reports, node: &Node, path: &str) -> Option<f64> {
+    let number = match &node.value {
+        Value::Int(number) => *number as f64,
+        Value::Float(number) => *number,
+        Value::Null | Value::Bool(_) | Value::Str(_) | Value::List(_) | Value::Map(_) => {
+            reports.add(wrong_type(node, path, "a number"));
+            return None;
+        }
+    };
+    let fits = number.is_finite() && number >= 0.0;
+    if !fits {
+        let message = format!("`{path}` must be a number that is not negative");
+        reports.add(Diagnostic::error(Code::BadValue, message).at(&node.span));
+    }
+    fits.then_some(number)
 }
 
 pub(crate) fn word<T: Copy>(

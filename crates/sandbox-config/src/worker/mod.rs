@@ -4,6 +4,7 @@ pub(crate) mod attachments;
 mod facts;
 mod old;
 mod sandbox;
+pub(crate) mod schemas;
 mod tools;
 
 use std::borrow::Cow;
@@ -63,6 +64,7 @@ pub struct Worker {
     tools: Option<Vec<String>>,
     delegates: Delegates,
     facts: facts::Facts,
+    schemas: schemas::Schemas,
     /// Where each listed name stands.
     delegates_at: Vec<Origin>,
     at: Origin,
@@ -220,6 +222,10 @@ impl Worker {
         }
     }
 
+    pub(crate) fn schemas(&self) -> &schemas::Schemas {
+        &self.schemas
+    }
+
     pub(crate) fn program_mut(&mut self) -> Option<&mut [Mount]> {
         self.program.as_mut().map(Arc::make_mut)
     }
@@ -345,6 +351,7 @@ pub(crate) fn parse(
         .and_then(|entry| sections::worker_approval(walk, entry));
     declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
     let facts = facts::facts(walk, &top);
+    let schemas = schemas::schemas(walk, &top);
     Some(Worker {
         name,
         description,
@@ -355,6 +362,7 @@ pub(crate) fn parse(
         delegates: wanted.delegates,
         delegates_at: wanted.delegates_at,
         facts,
+        schemas,
         at: Span::start(text).origin(),
         file: file.to_path_buf(),
         digest: sha256(&text.text),

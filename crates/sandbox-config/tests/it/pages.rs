@@ -93,6 +93,12 @@ fn problem(block: &str) -> Option<String> {
         above.lines().all(|line| line.starts_with('#'))
     });
     let Some(start) = start else {
+        if block.starts_with("# Your own file") {
+            let scratch = Scratch::new().file("user.yaml", block);
+            let mut sources = scratch.sources();
+            sources.user_file = Some(scratch.path().join("user.yaml"));
+            return load(&sources).err().map(|mistakes| mistakes.to_string());
+        }
         return mistakes(&Scratch::with_config(block), WithoutFile::DefaultZones);
     };
     let worker = "workers/w.worker";

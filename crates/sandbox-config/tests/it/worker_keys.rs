@@ -52,9 +52,34 @@ fn mistakes_have_codes() {
             "toolsets: { workers: { allowed_workers: [A] } }",
             "config.bad_value",
         ),
-        ("input_schema: {}", "config.not_yet"),
-        ("output_schema: {}", "config.not_yet"),
-        ("output_schema_ref: a.json", "config.not_yet"),
+        ("input_schema:", "config.wrong_type"),
+        ("input_schema: { type: string }", "config.bad_value"),
+        ("input_schema: { properties: {} }", "config.bad_value"),
+        ("output_schema: [a]", "config.wrong_type"),
+        ("output_schema: { a: 1, a: 2 }", "config.duplicate_key"),
+        (
+            "output_schema: { items: { a: 1, a: 2 } }",
+            "config.duplicate_key",
+        ),
+        (
+            "output_schema: { items: { $ref: 'https://a.com' } }",
+            "config.bad_value",
+        ),
+        ("output_schema: { $ref: 'a.json#/b' }", "config.bad_value"),
+        (
+            "output_schema: { $schema: 'http://json-schema.org/draft-07/schema#' }",
+            "config.bad_value",
+        ),
+        ("output_schema: absent.json", "config.unreadable"),
+        ("output_schema: ../a.json", "config.host_path"),
+        ("output_schema: /etc/passwd", "config.host_path"),
+        ("output_schema: workers", "config.unreadable"),
+        ("output_schema: workers/w.worker", "config.syntax"),
+        (
+            "output_schema: {}
+output_schema_ref: a.json",
+            "config.duplicate_key",
+        ),
     ] {
         let said = read(front).unwrap_err();
         assert!(said.iter().any(|one| one == code), "{front}: {said:?}");

@@ -3,6 +3,7 @@
 //! rows, so none of them can say something else. A key that has no row is a mistake.
 
 mod project;
+mod provider;
 mod runtime;
 mod sandbox;
 mod shape;
@@ -10,6 +11,7 @@ mod shell;
 mod worker;
 
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
+pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{DOCKER, EXECUTION, GIT, LOG};
 pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
@@ -37,8 +39,6 @@ pub(crate) struct Key {
     pub(crate) merge: Merge,
     /// When a project or worker file needs a person's yes for it; empty: never.
     pub(crate) trust: &'static str,
-    /// What a key that is refused by name waits for; empty: nothing in particular.
-    pub(crate) waits_for: &'static str,
 }
 
 /// What holds when several layers say something about a key.
@@ -78,7 +78,6 @@ const fn now(name: &'static str, shape: Shape, doc: &'static str) -> Key {
         required: false,
         merge: Merge::Meet,
         trust: "",
-        waits_for: "",
     }
 }
 
@@ -90,12 +89,6 @@ const fn later(name: &'static str, shape: Shape, doc: &'static str) -> Key {
 }
 
 impl Key {
-    /// What has to be there first, as "it comes with …" says it.
-    const fn waits_for(mut self, what: &'static str) -> Key {
-        self.waits_for = what;
-        self
-    }
-
     const fn aliases(mut self, aliases: &'static [&'static str]) -> Key {
         self.aliases = aliases;
         self
@@ -130,9 +123,6 @@ impl Key {
         self
     }
 }
-
-/// What several keys wait for.
-const MODEL_CLIENTS: &str = "the clients of model providers";
 
 /// Help that several tables give.
 const APPROVAL_HELP: &str = "forge spells it `approval:` with `require_user_permission` and `require_user_permission_by_risk`";

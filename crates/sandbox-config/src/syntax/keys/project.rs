@@ -1,11 +1,12 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
-use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG, PROVIDER};
+use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
+use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG};
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
-use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, MODEL_CLIENTS, RULES_HELP, later, now};
+use crate::syntax::keys::{APPROVAL_HELP, Key, Keys, RULES_HELP, later, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -111,15 +112,11 @@ const REQUIRE: Key = now(
 
 const LOG_KEY: Key = now("log", Shape::Section(&LOG), "What is kept of a run.");
 
-const PROVIDERS: Shape = Shape::Map(Names::Any, &Shape::Section(&PROVIDER));
+const PROVIDERS_DOC: &str = "Model providers by name, beside `anthropic`, `openai` and `ollama`, which forge knows; one that your own file names is yours alone.";
 
-const PROVIDERS_KEY: Key = later(
-    "providers",
-    PROVIDERS,
-    "Model providers by name, beside those that forge knows.",
-)
-.waits_for(MODEL_CLIENTS)
-.trust("always");
+const PROVIDERS_KEY: Key = now("providers", PROVIDERS, PROVIDERS_DOC)
+    .strongest()
+    .trust("always");
 
 const MCP_KEY: Key = later("mcp", Shape::Free, "MCP servers whose tools are offered.");
 
@@ -219,7 +216,7 @@ pub(crate) static USER: Keys = Keys {
         GIT_KEY,
         REQUIRE,
         LOG_KEY,
-        PROVIDERS_KEY,
+        now("providers", USER_PROVIDERS, PROVIDERS_DOC).strongest(),
         MCP_KEY,
     ],
     foreign: &[],
@@ -353,12 +350,17 @@ pub(crate) static LIMITS: Keys = Keys {
             "Tokens that a worker and everybody it calls may use; `null`: no limit.",
         )
         .default("500000"),
-        later(
+        now(
+            "max_tool_calls",
+            Shape::Count,
+            "Tool calls that a worker and everybody it calls may make.",
+        )
+        .default("20000"),
+        now(
             "max_cost_usd",
             Shape::OneOf(&[Shape::Number, Shape::Null]),
-            "What a run may cost, in US dollars; needs prices.",
-        )
-        .waits_for(MODEL_CLIENTS),
+            "US dollars that a worker and everybody it calls may cost; every model needs `prices` then; `null`: no limit.",
+        ),
         now(
             "max_wall_s",
             COUNT_OR_NONE,
@@ -383,6 +385,13 @@ pub(crate) static LIMITS: Keys = Keys {
             "forge spells it `timeout_s_default:`, in seconds",
         ),
         ("maxTurns", "forge spells it `max_turns:`"),
+        ("max_calls", "forge spells it `max_tool_calls:`"),
+        ("max_cost", "forge spells it `max_cost_usd:`"),
+        ("max_budget_usd", "forge spells it `max_cost_usd:`"),
+        (
+            "context_tokens",
+            "how much fits is the model's: `providers.NAME.context_tokens`",
+        ),
         ("max_processes", "forge spells it `processes:`"),
         ("memory", "forge spells it `memory_mb:`"),
     ],

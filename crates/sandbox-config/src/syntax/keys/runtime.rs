@@ -1,6 +1,6 @@
 //! Sections about where things run and what is kept of them.
 
-use crate::syntax::keys::shape::{ENGINE, IMAGE, Names, SECRET, Shape};
+use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, Shape};
 use crate::syntax::keys::{Keys, later, now};
 
 pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
@@ -138,27 +138,6 @@ pub(crate) static LOG: Keys = Keys {
         )
         .default("[]")
         .unites(),
-    ],
-    foreign: &[],
-};
-
-pub(crate) static PROVIDER: Keys = Keys {
-    id: "provider",
-    plural: "providers have",
-    may_be_blank: false,
-    list: &[
-        later("wire", Shape::Text, "The protocol it speaks."),
-        later("base_url", Shape::Text, "Where it is reached."),
-        later(
-            "api_key_env",
-            Shape::Text,
-            "The variable that holds the key.",
-        ),
-        later(
-            "prices",
-            Shape::Map(Names::Any, &Shape::Number),
-            "US dollars for a million tokens.",
-        ),
     ],
     foreign: &[],
 };

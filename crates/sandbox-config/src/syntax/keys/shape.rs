@@ -35,6 +35,8 @@ pub(crate) enum Shape {
     Null,
     /// A mapping that forge hands on without looking into it.
     Free,
+    /// A JSON Schema of a mapping.
+    Schema,
 }
 
 /// The keys of a mapping that are not known beforehand.
@@ -139,6 +141,34 @@ pub(crate) static PROGRAM: Like = Like {
     bad: "git log",
 };
 
+pub(crate) static PROVIDER_NAME: Like = Like {
+    what: "a provider's name; `scripted` is forge's own",
+    pattern: "^(?!scripted$)[a-z][a-z0-9_-]{0,63}$",
+    good: "ollama",
+    bad: "scripted",
+};
+
+pub(crate) static BASE_URL: Like = Like {
+    what: "a URL with a host, without a password, `?` and `#`",
+    pattern: r"^https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~%/+:=@-]*)?$",
+    good: "https://api.example.com/v1",
+    bad: "api.example.com",
+};
+
+pub(crate) static KEY_VARIABLE: Like = Like {
+    what: "a variable's name",
+    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
+    good: "EXAMPLE_API_KEY",
+    bad: "sk-123",
+};
+
+pub(crate) static SCHEMA_FILE: Like = Like {
+    what: "a file of JSON below the project",
+    pattern: "^[^/]",
+    good: "schemas/answer.json",
+    bad: "/tmp/answer.json",
+};
+
 pub(crate) static SECRET: Like = Like {
     what: "a text of 8 to 4096 bytes, without control characters",
     pattern: r"^[^\u0000-\u001f\u007f-\u009f]{8,4096}$",
@@ -180,7 +210,8 @@ impl Shape {
             | Shape::Exactly(_)
             | Shape::Words(..)
             | Shape::Null
-            | Shape::Free => {}
+            | Shape::Free
+            | Shape::Schema => {}
         }
     }
 }

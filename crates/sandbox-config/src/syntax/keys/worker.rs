@@ -4,12 +4,14 @@ use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
 use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES};
 use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
 use crate::syntax::keys::shape::{
-    DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SUFFIX, Shape, WORKER_NAME,
+    DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, Shape, WORKER_NAME,
 };
 use crate::syntax::keys::shell::WORKER_SHELL;
-use crate::syntax::keys::{Keys, MODE_HELP, MODEL_CLIENTS, RULES_HELP, later, now};
+use crate::syntax::keys::{Keys, MODE_HELP, RULES_HELP, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const SCHEMA: Shape = Shape::OneOf(&[Shape::Schema, Shape::Like(&SCHEMA_FILE)]);
 
 const TOOLS_HELP: &str =
     "forge spells it `tools:`. As written this worker would get every tool its grants allow.";
@@ -95,19 +97,19 @@ pub(crate) static WORKER: Keys = Keys {
             Shape::Section(&ATTACHMENTS),
             "What may be attached to its input.",
         ),
-        later("input_schema", Shape::Free, "JSON Schema of its input.").waits_for(MODEL_CLIENTS),
-        later(
+        now(
+            "input_schema",
+            SCHEMA,
+            "JSON Schema (draft 2020-12) of what it is called with, or a file of the project that holds it; `{}`: a text.",
+        )
+        .default("{}"),
+        now(
             "output_schema",
-            Shape::OneOf(&[Shape::Free, Shape::Text]),
-            "JSON Schema of its answer, or the file that holds it.",
+            SCHEMA,
+            "JSON Schema (draft 2020-12) of its answer, or a file of the project that holds it; `{}`: any text.",
         )
-        .waits_for(MODEL_CLIENTS),
-        later(
-            "output_schema_ref",
-            Shape::Text,
-            "Another spelling of `output_schema` with a file.",
-        )
-        .waits_for(MODEL_CLIENTS),
+        .default("{}")
+        .aliases(&["output_schema_ref"]),
         now(
             "allow_empty_input",
             Shape::Bool,

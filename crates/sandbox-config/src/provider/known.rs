@@ -1,0 +1,48 @@
+//! The providers that need no key in any file. Their prices are not built in: a price that has
+//! changed since would make a limit on money a promise that is not kept.
+
+use std::collections::BTreeMap;
+
+use crate::provider::{ApiKey, Facts, Provider, Wire};
+use crate::syntax::text::Origin;
+
+/// Seconds of trying again, if nobody says.
+pub(super) const RETRY_S: u64 = 120;
+
+/// All of them.
+pub(super) fn all() -> [Provider; 3] {
+    [
+        provider(
+            "anthropic",
+            Wire::Anthropic,
+            "https://api.anthropic.com/v1",
+            ApiKey::Variable("ANTHROPIC_API_KEY".to_owned()),
+        ),
+        provider(
+            "openai",
+            Wire::OpenAiResponses,
+            "https://api.openai.com/v1",
+            ApiKey::Variable("OPENAI_API_KEY".to_owned()),
+        ),
+        provider(
+            "ollama",
+            Wire::OpenAiChat,
+            "http://127.0.0.1:11434/v1",
+            ApiKey::None,
+        ),
+    ]
+}
+
+fn provider(name: &str, wire: Wire, base_url: &str, key: ApiKey) -> Provider {
+    Provider {
+        name: name.to_owned(),
+        wire,
+        base_url: base_url.to_owned(),
+        key,
+        stream: true,
+        retry_s: RETRY_S,
+        facts: Facts::default(),
+        models: BTreeMap::new(),
+        origin: Origin::built_in(),
+    }
+}

@@ -1,0 +1,353 @@
+//! Model providers: whom forge speaks to, where, with whose key, and what it costs. Who may say
+//! that is the point: a file that came with a repository must not send a person's key, or what
+//! workers read, to a place of its own choosing. So a provider is one thing: the person's own file
+//! names it whole, or the project does and a person has agreed to exactly that, and never a part
+//! of each.
+
+pub(crate) mod address;
+mod known;
+pub(crate) mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::project::Project;
+use crate::syntax::diagnostic::nearest;
+use crate::syntax::text::Origin;
+
+/// A provider of models.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "name: demo\n").unwrap();
+/// use sandbox_config::{ApiKey, Sources, Wire, load};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let provider = project.provider("anthropic").unwrap();
+/// assert_eq!(provider.wire(), Wire::Anthropic);
+/// assert_eq!(provider.base_url(), "https://api.anthropic.com/v1");
+/// assert_eq!(provider.key(), &ApiKey::Variable("ANTHROPIC_API_KEY".into()));
+/// assert_eq!(provider.retry_s(), 120);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    name: String,
+    wire: Wire,
+    base_url: String,
+    key: ApiKey,
+    stream: bool,
+    retry_s: u64,
+    /// For the models without facts of their own.
+    facts: Facts,
+    models: BTreeMap<String, Facts>,
+    origin: Origin,
+}
+
+/// What is known of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Facts {
+    prices: Option<TokenPrices>,
+    max_tokens: Option<u64>,
+    context_tokens: Option<u64>,
+}
+
+/// The protocol that a provider speaks.
+///
+/// ```
+/// assert_eq!(sandbox_config::Wire::OpenAiChat.to_string(), "openai-chat");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// `anthropic`: Anthropic Messages.
+    Anthropic,
+    /// `openai-chat`: Chat Completions, which most local servers speak.
+    OpenAiChat,
+    /// `openai-responses`: Responses.
+    OpenAiResponses,
+}
+
+impl Wire {
+    pub(crate) const WORDS: [(&'static str, Wire); 3] = [
+        ("anthropic", Wire::Anthropic),
+        ("openai-chat", Wire::OpenAiChat),
+        ("openai-responses", Wire::OpenAiResponses),
+    ];
+}
+
+impl std::fmt::Display for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Wire::Anthropic => "anthropic",
+            Wire::OpenAiChat => "openai-chat",
+            Wire::OpenAiResponses => "openai-responses",
+        })
+    }
+}
+
+/// Where a provider's key comes from; never the key itself.
+///
+/// ```
+/// let key = sandbox_config::ApiKey::Command(vec!["pass".into(), "show".into(), "work".into()]);
+/// assert_eq!(key.to_string(), "what `pass show work` prints");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiKey {
+    /// It wants none.
+    None,
+    /// This variable holds it.
+    Variable(String),
+    /// This program prints it, run with these arguments and without a shell. Only the person's
+    /// own file can say that.
+    Command(Vec<String>),
+}
+
+impl std::fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ApiKey::None => f.write_str("no key"),
+            ApiKey::Variable(name) => write!(f, "the key in {name}"),
+            ApiKey::Command(words) => write!(f, "what `{}` prints", words.join(" ")),
+        }
+    }
+}
+
+/// What a token costs, in billionths of a US dollar. What is less than one of those is rounded up,
+/// so that a limit on money is never kept too late.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("user.yaml"), "
+/// # providers: { work: { wire: openai-chat, base_url: 'https://x.example/v1',
+/// #   prices: { input: 3, output: 15, cache_read: 0.3 } } }
+/// # ").unwrap();
+/// use sandbox_config::{Sources, load};
+/// // prices: { input: 3, output: 15, cache_read: 0.3 }
+/// let mut sources = Sources::new(dir.path());
+/// sources.user_file = Some(dir.path().join("user.yaml"));
+/// let prices = load(&sources).unwrap().provider("work").unwrap().prices("any").unwrap();
+/// assert_eq!((prices.input_nano_usd(), prices.output_nano_usd()), (3_000, 15_000));
+/// assert_eq!((prices.cache_read_nano_usd(), prices.cache_write_nano_usd()), (Some(300), None));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenPrices {
+    input: u64,
+    output: u64,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+}
+
+impl TokenPrices {
+    /// A token that the model reads.
+    #[must_use]
+    pub fn input_nano_usd(&self) -> u64 {
+        self.input
+    }
+
+    /// A token that it writes.
+    #[must_use]
+    pub fn output_nano_usd(&self) -> u64 {
+        self.output
+    }
+
+    /// A token that it reads from its provider's cache; none: as any other.
+    #[must_use]
+    pub fn cache_read_nano_usd(&self) -> Option<u64> {
+        self.cache_read
+    }
+
+    /// A token that it writes into that cache; none: as any other.
+    #[must_use]
+    pub fn cache_write_nano_usd(&self) -> Option<u64> {
+        self.cache_write
+    }
+}
+
+impl Provider {
+    /// Its name, the part of `provider:model` before the colon.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The protocol it speaks.
+    #[must_use]
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// Where it is reached, without a slash at the end: `/messages`, `/chat/completions` or
+    /// `/responses` is appended to it. It is `https`, or on this host, or somebody has asked for
+    /// `plain_http`.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Where its key comes from.
+    #[must_use]
+    pub fn key(&self) -> &ApiKey {
+        &self.key
+    }
+
+    /// What a model of it costs; none: nobody said.
+    #[must_use]
+    pub fn prices(&self, model: &str) -> Option<TokenPrices> {
+        self.fact(model, |facts| facts.prices)
+    }
+
+    /// Tokens that one answer of a model may have.
+    #[must_use]
+    pub fn max_tokens(&self, model: &str) -> u64 {
+        const UNSAID: u64 = 8_192;
+        self.fact(model, |facts| facts.max_tokens).unwrap_or(UNSAID)
+    }
+
+    /// Tokens that a conversation with a model may have; none: nobody said.
+    #[must_use]
+    pub fn context_tokens(&self, model: &str) -> Option<u64> {
+        self.fact(model, |facts| facts.context_tokens)
+    }
+
+    /// Whether answers are taken piece by piece.
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        self.stream
+    }
+
+    /// Seconds for which a turn that failed in a way that passes is tried again, in all.
+    #[must_use]
+    pub fn retry_s(&self) -> u64 {
+        self.retry_s
+    }
+
+    /// Where it is named; built in for those that forge knows.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The model's own word, else the provider's.
+    fn fact<T>(&self, model: &str, of: impl Fn(&Facts) -> Option<T>) -> Option<T> {
+        let own = self.models.get(model).and_then(&of);
+        own.or_else(|| of(&self.facts))
+    }
+}
+
+/// A provider that cannot be used here.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use sandbox_config::{Sources, load};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let unknown = project.provider("antropic").unwrap_err();
+/// assert_eq!(unknown.to_string(), "there is no provider `antropic`");
+/// assert_eq!(unknown.help(), "did you mean `anthropic`?");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct UnknownProvider {
+    message: String,
+    help: String,
+    is_untrusted: bool,
+}
+
+impl UnknownProvider {
+    /// What to try.
+    #[must_use]
+    pub fn help(&self) -> &str {
+        &self.help
+    }
+
+    /// Whether the project names it, and nobody has agreed to that.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+}
+
+/// Every provider of a project.
+#[derive(Clone, Debug)]
+pub(crate) struct Providers {
+    by_name: BTreeMap<String, Provider>,
+    /// The project names these, and nobody has agreed.
+    untrusted: BTreeSet<String>,
+}
+
+impl Default for Providers {
+    fn default() -> Providers {
+        Providers {
+            by_name: known::all()
+                .map(|one| (one.name.clone(), one))
+                .into_iter()
+                .collect(),
+            untrusted: BTreeSet::new(),
+        }
+    }
+}
+
+impl Project {
+    /// The provider of a name: one that forge knows, the person's own, or the project's.
+    ///
+    /// # Errors
+    /// There is none, or the project names it and nobody has agreed to that.
+    pub fn provider(&self, name: &str) -> Result<&Provider, UnknownProvider> {
+        self.providers.get(name)
+    }
+
+    /// Every provider that can be used, by name.
+    pub fn providers(&self) -> impl Iterator<Item = &Provider> {
+        self.providers.by_name.values()
+    }
+
+    /// The provider of `provider:model`, and the model's own name, which may hold colons itself.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// let (provider, model) = project.provider_of("ollama:qwen3:8b").unwrap();
+    /// assert_eq!((provider.name(), model), ("ollama", "qwen3:8b"));
+    /// assert!(project.provider_of("qwen3").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Project::provider`]; or it is not of that form.
+    pub fn provider_of<'m>(&self, model: &'m str) -> Result<(&Provider, &'m str), UnknownProvider> {
+        let parts = model.split_once(':').filter(|(_, model)| !model.is_empty());
+        let Some((provider, model)) = parts else {
+            return Err(UnknownProvider {
+                message: format!("the model `{model}` names no provider"),
+                help: "write `provider:model`, such as `anthropic:claude-haiku-4-5`".to_owned(),
+                is_untrusted: false,
+            });
+        };
+        Ok((self.provider(provider)?, model))
+    }
+}
+
+impl Providers {
+    fn get(&self, name: &str) -> Result<&Provider, UnknownProvider> {
+        if let Some(provider) = self.by_name.get(name) {
+            return Ok(provider);
+        }
+        if self.untrusted.contains(name) {
+            return Err(UnknownProvider {
+                message: format!(
+                    "the provider `{name}` is the project's own, and nobody has agreed to it"
+                ),
+                help: "`forge trust --show` shows where it is; if you trust this project: `forge trust`, or `--trust` for one run".to_owned(),
+                is_untrusted: true,
+            });
+        }
+        let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        let help = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "providers are: {}; others are named under `providers` in your own file",
+                names.join(", ")
+            ),
+        };
+        Err(UnknownProvider {
+            message: format!("there is no provider `{name}`"),
+            help,
+            is_untrusted: false,
+        })
+    }
+}

@@ -1,0 +1,330 @@
+//! `providers`, walked: over what forge knows of a name comes what is said of it. Whose word it is
+//! was settled before (`project/user.rs`), so here a provider that holds a value of the project's
+//! file is the project's.
+
+use std::collections::BTreeMap;
+
+use crate::project::sections::said;
+use crate::project::walk::Walk;
+use crate::project::widening::PROVIDER;
+use crate::provider::{ApiKey, Facts, Provider, Providers, TokenPrices, Wire, address, known};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys::{self, Keys};
+use crate::syntax::text::{Layer, Span};
+use crate::syntax::yaml::{Entry, Node, Value};
+
+/// Every provider: the known ones, and what the merged tree says.
+pub(crate) fn providers(walk: &mut Walk<'_>, top: &Fields<'_>) -> Providers {
+    let mut all = Providers::default();
+    let Some(entry) = top.get("providers") else {
+        return all;
+    };
+    let named = fields::free_mapping(&mut walk.reports, &entry.node, "providers");
+    for entry in named.unwrap_or_default() {
+        if !is_name(&entry.key) {
+            walk.reports.add(bad_name(entry));
+            continue;
+        }
+        let before = walk.reports.errors();
+        let Some(provider) = provider(&mut walk.reports, entry) else {
+            continue;
+        };
+        let name = entry.key.clone();
+        let agreed = match project_part(&entry.node) {
+            None => true,
+            // What is wrong with it comes first.
+            Some(_) if walk.reports.errors() > before => true,
+            Some(span) => {
+                let around = said(&entry.node).unwrap_or_default().to_string();
+                let value = amounts_to(&provider, top);
+                let key = format!("providers.{name}");
+                walk.agreed_with(&PROVIDER, &key, &value, &around, span)
+            }
+        };
+        if agreed {
+            all.by_name.insert(name, provider);
+        } else {
+            all.by_name.remove(&name);
+            all.untrusted.insert(name);
+        }
+    }
+    all
+}
+
+/// Lower case, so that variables find it (`FORGE__PROVIDERS__WORK__STREAM`).
+fn is_name(name: &str) -> bool {
+    crate::worker::is_name(name) && name != "scripted"
+}
+
+fn bad_name(entry: &Entry) -> Diagnostic {
+    let bad = |message: String| Diagnostic::error(Code::BadValue, message).at(&entry.key_span);
+    if entry.key == "scripted" {
+        bad("`scripted` is forge's own: `scripted:FILE` plays a playbook".to_owned())
+    } else {
+        bad(format!("`{}` cannot be a provider's name", entry.key))
+            .help("lower-case letters, digits, `_` and `-`, a letter first, at most 64 of them")
+    }
+}
+
+/// Where the project's file says something of it, if it does.
+pub(crate) fn project_part(node: &Node) -> Option<&Span> {
+    if node.span.layer() == Layer::Project {
+        return Some(&node.span);
+    }
+    match &node.value {
+        Value::Map(entries) => entries.iter().find_map(|entry| project_part(&entry.node)),
+        Value::List(items) => items.iter().find_map(project_part),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => None,
+    }
+}
+
+/// What a person says yes to.
+fn amounts_to(provider: &Provider, top: &Fields<'_>) -> String {
+    let mut text = format!(
+        "{} at {} with {}",
+        provider.wire, provider.base_url, provider.key
+    );
+    if let Some(prices) = provider.facts.prices {
+        let dollars = |nano: u64| nano as f64 / 1_000.0;
+        text += &format!(
+            ", ${} and ${} for a million tokens",
+            dollars(prices.input),
+            dollars(prices.output)
+        );
+    }
+    let names_it = |model: &str| {
+        let of = model.split_once(':').map(|(provider, _)| provider);
+        of == Some(provider.name.as_str())
+    };
+    if let Some(Value::Str(model)) = top.get("model").map(|entry| &entry.node.value)
+        && names_it(model)
+    {
+        text += &format!(", for `model: {model}`");
+    }
+    text
+}
+
+fn provider(reports: &mut Reports, entry: &Entry) -> Option<Provider> {
+    let name = entry.key.as_str();
+    let path = format!("providers.{name}");
+    let fields = Fields::open(reports, &entry.node, &path, table(&entry.node))?;
+    let base = known::all().into_iter().find(|known| known.name == name);
+    let wire = fields.word(reports, "wire", &Wire::WORDS);
+    let base_url = base_url(reports, &fields);
+    for key in ["wire", "base_url"] {
+        if base.is_none() && fields.get(key).is_none() {
+            let message = format!("`{path}` needs `{key}`: forge knows no provider `{name}`");
+            reports.add(Diagnostic::error(Code::BadValue, message).at(&entry.key_span));
+        }
+    }
+    let known_key = base.as_ref().map(|base| base.key.clone());
+    let key = key(reports, &fields).or_else(|| {
+        // A key of the person's does not follow to where a project points.
+        let moved = fields.get("base_url").is_some_and(of_project);
+        known_key.filter(|_| !moved)
+    });
+    let provider = Provider {
+        name: name.to_owned(),
+        wire: wire.or(base.as_ref().map(|base| base.wire))?,
+        base_url: base_url.or(base.map(|base| base.base_url))?,
+        key: key.unwrap_or(ApiKey::None),
+        stream: fields.boolean(reports, "stream").unwrap_or(true),
+        retry_s: fields.count(reports, "retry_s").unwrap_or(known::RETRY_S),
+        facts: facts(reports, &fields),
+        models: models(reports, &fields),
+        origin: entry.key_span.origin(),
+    };
+    Some(provider)
+}
+
+/// A program that prints a key runs outside of every sandbox: only the person's own file names it.
+fn table(node: &Node) -> &'static Keys {
+    let command = match &node.value {
+        Value::Map(entries) => entries.iter().find(|entry| entry.key == "api_key_command"),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::List(_) => None,
+    };
+    match command.map(|entry| entry.node.span.layer()) {
+        Some(Layer::User) => &keys::USER_PROVIDER,
+        Some(Layer::Default | Layer::Project | Layer::Environment | Layer::CommandLine) | None => {
+            &keys::PROVIDER
+        }
+    }
+}
+
+fn of_project(entry: &Entry) -> bool {
+    entry.node.span.layer() == Layer::Project
+}
+
+fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
+    let open_is_fine = fields.boolean(reports, "plain_http").unwrap_or(false);
+    let text = fields.string(reports, "base_url")?;
+    let span = &fields.get("base_url")?.node.span;
+    let path = fields.dotted("base_url");
+    let address = match address::parse(text) {
+        Ok(address) => address,
+        Err(problem) => {
+            let message = format!("`{path}` is not an endpoint: {problem}");
+            reports.add(
+                Diagnostic::error(Code::BadValue, message)
+                    .at(span)
+                    .help("for example https://api.example.com/v1"),
+            );
+            return None;
+        }
+    };
+    if address.is_open && !open_is_fine {
+        let message = format!("`{path}` would send everything, the key too, in the open");
+        reports.add(
+            Diagnostic::error(Code::BadValue, message).at(span).help(
+                "write `https://…`; in a network that you trust: `plain_http: true` beside it",
+            ),
+        );
+    }
+    Some(address.text)
+}
+
+/// Where the key comes from, if that is said.
+fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
+    let variable = fields.get("api_key_env");
+    let command = fields.get("api_key_command");
+    if let (Some(variable), Some(command)) = (variable, command) {
+        reports.add(
+            Diagnostic::error(
+                Code::BadValue,
+                "there is one key: `api_key_env` and `api_key_command` do not go together",
+            )
+            .at(&command.key_span)
+            .related(&variable.key_span, "the other one"),
+        );
+    }
+    if let Some(command) = command {
+        let path = fields.dotted("api_key_command");
+        return words(reports, &command.node, &path).map(ApiKey::Command);
+    }
+    let variable = variable?;
+    if let Value::Null = variable.node.value {
+        return Some(ApiKey::None);
+    }
+    let name = fields.string(reports, "api_key_env")?;
+    let begins = |c: char| c == '_' || c.is_ascii_alphabetic();
+    let fits = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    if !name.starts_with(begins) || !name.chars().all(fits) || name.len() > 256 {
+        // Not quoted: who mistook the key for its variable's name has written a key.
+        let message = format!(
+            "`{}` is not a variable's name",
+            fields.dotted("api_key_env")
+        );
+        reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&variable.node.span)
+                .help("it names the variable that holds the key, such as ANTHROPIC_API_KEY; a key itself stands in no file of forge's"),
+        );
+        return None;
+    }
+    Some(ApiKey::Variable(name.to_owned()))
+}
+
+fn words(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
+    /// A program with its arguments; more is a script that belongs into a file.
+    const MOST: usize = 32;
+    let words = fields::strings(reports, node, path)?;
+    let mut bad = |message: String| {
+        let help = "for example [pass, show, anthropic]";
+        reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&node.span)
+                .help(help),
+        );
+        None
+    };
+    let Some((program, _)) = words.first() else {
+        return bad(format!("`{path}` names no program"));
+    };
+    if words.len() > MOST || words.iter().any(|(word, _)| word.contains('\0')) {
+        return bad(format!(
+            "`{path}` is not a program with at most {MOST} words"
+        ));
+    }
+    let is_name = !program.contains('/');
+    if program.trim().is_empty() || !(is_name || program.starts_with('/')) {
+        return bad(format!(
+            "`{path}` begins with a program's name or absolute path"
+        ));
+    }
+    Some(words.into_iter().map(|(word, _)| word.to_owned()).collect())
+}
+
+fn facts(reports: &mut Reports, fields: &Fields<'_>) -> Facts {
+    Facts {
+        prices: prices(reports, fields),
+        max_tokens: fields.count(reports, "max_tokens"),
+        context_tokens: fields.count(reports, "context_tokens"),
+    }
+}
+
+fn models(reports: &mut Reports, fields: &Fields<'_>) -> BTreeMap<String, Facts> {
+    /// More than any provider offers.
+    const MOST: usize = 1_000;
+    let Some(entry) = fields.get("models") else {
+        return BTreeMap::new();
+    };
+    let path = fields.dotted("models");
+    let models = fields::free_mapping(reports, &entry.node, &path).unwrap_or_default();
+    let models = fields::at_most(reports, &entry.node, &path, &models, MOST);
+    let mut all = BTreeMap::new();
+    for model in models {
+        let path = fields::join(&path, &model.key);
+        let of_it = Fields::open(reports, &model.node, &path, &keys::MODEL_FACTS);
+        if let Some(of_it) = of_it {
+            all.insert(model.key.clone(), facts(reports, &of_it));
+        }
+    }
+    all
+}
+
+fn prices(reports: &mut Reports, fields: &Fields<'_>) -> Option<TokenPrices> {
+    let entry = fields.get("prices")?;
+    let path = fields.dotted("prices");
+    let prices = Fields::open(reports, &entry.node, &path, &keys::PRICE)?;
+    for key in ["input", "output"] {
+        if prices.get(key).is_none() {
+            prices.missing(reports, key, "both are needed; `0` is a price, too");
+        }
+    }
+    let mut price = |key: &'static str| {
+        let node = &prices.get(key)?.node;
+        nano_usd(reports, node, &prices.dotted(key))
+    };
+    let (input, output) = (price("input"), price("output"));
+    let (cache_read, cache_write) = (price("cache_read"), price("cache_write"));
+    Some(TokenPrices {
+        input: input?,
+        output: output?,
+        cache_read,
+        cache_write,
+    })
+}
+
+/// Dollars for a million tokens as billionths of one for a token, rounded up.
+fn nano_usd(reports: &mut Reports, node: &Node, path: &str) -> Option<u64> {
+    /// A cent a token: a slip of the comma.
+    const MOST: f64 = 10_000.0;
+    let dollars = fields::number(reports, node, path)?;
+    if dollars > MOST {
+        let message = format!("`{path}` is more than any model costs");
+        reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&node.span)
+                .help("prices are US dollars for a million tokens"),
+        );
+        return None;
+    }
+    // By thousandths first, so that 0.07 is 70 and not 71.
+    Some(((dollars * 1e6).round() as u64).div_ceil(1_000))
+}

@@ -1,0 +1,186 @@
+//! `providers`: who is asked for turns, where, with whose key, and what that costs.
+
+use crate::syntax::keys::shape::{BASE_URL, KEY_VARIABLE, Names, PROVIDER_NAME, Shape};
+use crate::syntax::keys::{Key, Keys, now};
+
+/// In a project file.
+pub(crate) const PROVIDERS: Shape =
+    Shape::Map(Names::Like(&PROVIDER_NAME), &Shape::Section(&PROVIDER));
+
+/// In the person's own file.
+pub(crate) const USER_PROVIDERS: Shape =
+    Shape::Map(Names::Like(&PROVIDER_NAME), &Shape::Section(&USER_PROVIDER));
+
+const WIRE: Key = now(
+    "wire",
+    Shape::Words(&["anthropic", "openai-chat", "openai-responses"], &[]),
+    "The protocol it speaks; never guessed from a model's name.",
+);
+
+const BASE: Key = now(
+    "base_url",
+    Shape::Like(&BASE_URL),
+    "Where it is reached: what `/messages`, `/chat/completions` or `/responses` is appended to.",
+);
+
+const VARIABLE_OR_NONE: Shape = Shape::OneOf(&[Shape::Like(&KEY_VARIABLE), Shape::Null]);
+
+const API_KEY_ENV: Key = now(
+    "api_key_env",
+    VARIABLE_OR_NONE,
+    "The variable that holds the key; `null`: it wants none.",
+);
+
+const PLAIN_HTTP: Key = now(
+    "plain_http",
+    Shape::Bool,
+    "Whether a `base_url` that is neither `https` nor on this host is used all the same: anybody between reads everything, the key too.",
+)
+.default("false");
+
+const PRICES: Key = now(
+    "prices",
+    Shape::Section(&PRICE),
+    "What its tokens cost, for `limits.max_cost_usd` and for what a run says at its end.",
+);
+
+const MAX_TOKENS: Key = now(
+    "max_tokens",
+    Shape::Count,
+    "Tokens that one answer may have.",
+);
+
+const CONTEXT_TOKENS: Key = now(
+    "context_tokens",
+    Shape::Count,
+    "Tokens that a conversation may have; near it the oldest results are left out.",
+);
+
+const STREAM: Key = now(
+    "stream",
+    Shape::Bool,
+    "Whether answers are taken piece by piece.",
+)
+.default("true");
+
+const RETRY_S: Key = now(
+    "retry_s",
+    Shape::Count,
+    "Seconds for which a turn that failed in a way that passes is tried again, in all.",
+)
+.default("120");
+
+const BY_MODEL: Shape = Shape::Map(Names::Any, &Shape::Section(&MODEL_FACTS));
+
+const MODELS: Key = now(
+    "models",
+    BY_MODEL,
+    "By model, what is otherwise than for the rest of the provider's.",
+);
+
+pub(crate) static PROVIDER: Keys = Keys {
+    id: "provider",
+    plural: "providers have",
+    may_be_blank: true,
+    list: &[
+        WIRE,
+        BASE,
+        API_KEY_ENV,
+        PLAIN_HTTP,
+        PRICES,
+        MAX_TOKENS.default("8192"),
+        CONTEXT_TOKENS,
+        STREAM,
+        RETRY_S,
+        MODELS,
+    ],
+    foreign: &[
+        (
+            "api_key_command",
+            "a program that prints a key is named in your own file only: a file that came with a repository must not choose what runs",
+        ),
+        ("api_key", KEY_HELP),
+        ("apiKey", KEY_HELP),
+        ("key", KEY_HELP),
+        ("token", KEY_HELP),
+        ("url", "forge spells it `base_url:`"),
+        ("baseURL", "forge spells it `base_url:`"),
+        ("baseUrl", "forge spells it `base_url:`"),
+        ("endpoint", "forge spells it `base_url:`"),
+        ("type", "forge spells it `wire:`"),
+        ("protocol", "forge spells it `wire:`"),
+        ("max_output_tokens", "forge spells it `max_tokens:`"),
+        ("context_window", "forge spells it `context_tokens:`"),
+        ("pricing", "forge spells it `prices:`"),
+        ("timeout", "forge spells it `retry_s:`"),
+    ],
+};
+
+const KEY_HELP: &str =
+    "keys stand in no file of forge's: name the variable that holds it, `api_key_env:`";
+
+pub(crate) static USER_PROVIDER: Keys = Keys {
+    id: "user_provider",
+    plural: "providers have",
+    may_be_blank: true,
+    list: &[
+        WIRE,
+        BASE,
+        API_KEY_ENV,
+        now(
+            "api_key_command",
+            Shape::Some(&Shape::Text),
+            "A program and its arguments, run without a shell, that prints the key; only in your own file.",
+        ),
+        PLAIN_HTTP,
+        PRICES,
+        MAX_TOKENS.default("8192"),
+        CONTEXT_TOKENS,
+        STREAM,
+        RETRY_S,
+        MODELS,
+    ],
+    foreign: PROVIDER.foreign,
+};
+
+pub(crate) static MODEL_FACTS: Keys = Keys {
+    id: "model_facts",
+    plural: "models of a provider have",
+    may_be_blank: true,
+    list: &[PRICES, MAX_TOKENS, CONTEXT_TOKENS],
+    foreign: &[],
+};
+
+pub(crate) static PRICE: Keys = Keys {
+    id: "prices",
+    plural: "`prices` has",
+    may_be_blank: false,
+    list: &[
+        now(
+            "input",
+            Shape::Number,
+            "US dollars for a million tokens that it reads.",
+        )
+        .required(),
+        now(
+            "output",
+            Shape::Number,
+            "US dollars for a million tokens that it writes.",
+        )
+        .required(),
+        now(
+            "cache_read",
+            Shape::Number,
+            "US dollars for a million tokens that it reads from its cache; without it, as `input`.",
+        ),
+        now(
+            "cache_write",
+            Shape::Number,
+            "US dollars for a million tokens that it writes into its cache; without it, as `input`.",
+        ),
+    ],
+    foreign: &[
+        ("prompt", "forge spells it `input:`"),
+        ("completion", "forge spells it `output:`"),
+    ],
+};

@@ -1,0 +1,317 @@
+//! `input_schema` and `output_schema`: a JSON Schema in the front matter, or a file of the project
+//! that holds one. What makes a schema valid is for a validator to say, and that is a library of
+//! its own with forty others behind it; so it is handed in ([`SchemaCheck`]), as the names of tools
+//! are. Here is what no validator looks at: how large a schema is, how deep, and that it fetches
+//! nothing.
+
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::project::walk::Walk;
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields};
+use crate::syntax::read::read;
+use crate::syntax::text::{Layer, Span, Text};
+use crate::syntax::yaml::{Entry, Node, Value};
+use crate::worker::Worker;
+
+/// Says what is wrong with a JSON Schema (draft 2020-12); nothing: it is one.
+///
+/// ```
+/// use sandbox_config::{SchemaCheck, SchemaMistake, Sources};
+/// let only_mappings: SchemaCheck = |schema| match schema.get("type") {
+///     Some(kind) if kind == "object" => Vec::new(),
+///     _ => vec![SchemaMistake { at: "/type".into(), problem: "not a mapping".into() }],
+/// };
+/// let mut sources = Sources::new("/some/project");
+/// sources.schema_check = Some(only_mappings);
+/// ```
+pub type SchemaCheck = fn(&Json) -> Vec<SchemaMistake>;
+
+/// One thing that is wrong with a schema.
+///
+/// ```
+/// let mistake = sandbox_config::SchemaMistake { at: String::new(), problem: "it is a list".into() };
+/// assert!(mistake.at.is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaMistake {
+    /// Where, as a JSON pointer; empty: the whole.
+    pub at: String,
+    /// What.
+    pub problem: String,
+}
+
+/// Both schemas of a worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schemas {
+    input: Option<Arc<Json>>,
+    output: Option<Arc<Json>>,
+}
+
+impl Worker {
+    /// JSON Schema (draft 2020-12) of what it is called with, always one of a mapping; none: a
+    /// text.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # std::fs::write(dir.path().join("workers/w.worker"),
+    /// #     "---\ninput_schema: { type: object, required: [path] }\n---\nWork.\n").unwrap();
+    /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// let worker = project.worker("w").unwrap();
+    /// assert_eq!(worker.input_schema().unwrap()["required"][0], "path");
+    /// assert!(worker.output_schema().is_none());
+    /// ```
+    #[must_use]
+    pub fn input_schema(&self) -> Option<&Json> {
+        self.schemas().input.as_deref()
+    }
+
+    /// JSON Schema (draft 2020-12) that its answer fits; none: any text is an answer.
+    #[must_use]
+    pub fn output_schema(&self) -> Option<&Json> {
+        self.schemas().output.as_deref()
+    }
+}
+
+/// Read both.
+pub(crate) fn schemas(walk: &mut Walk<'_>, top: &Fields<'_>) -> Schemas {
+    let input = top.get("input_schema").and_then(|entry| {
+        let schema = schema(walk, entry, "input_schema")?;
+        if schema.get("type").is_none_or(|kind| kind != "object") {
+            walk.reports.add(
+                Diagnostic::error(
+                    Code::BadValue,
+                    "`input_schema` must be one of a mapping: `type: object`",
+                )
+                .at(&entry.key_span)
+                .help("it becomes the parameters of the worker's tool, which have names"),
+            );
+            return None;
+        }
+        Some(schema)
+    });
+    let output = top
+        .get("output_schema")
+        .and_then(|entry| schema(walk, entry, "output_schema"));
+    Schemas {
+        input: input.map(Arc::new),
+        output: output.map(Arc::new),
+    }
+}
+
+/// `None`: nothing is asked (`{}`), or what is wrong has been noted.
+fn schema(walk: &mut Walk<'_>, entry: &Entry, key: &str) -> Option<Json> {
+    let node = &entry.node;
+    let (schema, place) = match &node.value {
+        Value::Map(_) => (inline(walk, node)?, Place::Inline(node)),
+        Value::Str(file) => {
+            let (schema, text) = from_file(walk, file, node, key)?;
+            (schema, Place::File(text))
+        }
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => {
+            let expected = "a JSON Schema, or a file that holds one";
+            walk.reports.add(fields::wrong_type(node, key, expected));
+            return None;
+        }
+    };
+    if schema.as_object().is_some_and(serde_json::Map::is_empty) {
+        return None;
+    }
+    let mut mistakes = limits(&schema);
+    if mistakes.is_empty()
+        && let Some(check) = walk.sources.schema_check
+    {
+        mistakes = check(&schema);
+    }
+    let is_valid = mistakes.is_empty();
+    /// A schema that is none at all is wrong everywhere.
+    const MOST: usize = 8;
+    for SchemaMistake { at, problem } in mistakes.into_iter().take(MOST) {
+        let message = match at.as_str() {
+            "" => format!("`{key}` is not a JSON Schema: {problem}"),
+            at => format!("`{key}` is not a JSON Schema at {at}: {problem}"),
+        };
+        let bad = Diagnostic::error(Code::BadValue, message);
+        walk.reports.add(match &place {
+            Place::Inline(node) => bad.at(find(node, &at)),
+            Place::File(text) => bad.at(&Span::start(text)).related(&node.span, "named here"),
+        });
+    }
+    is_valid.then_some(schema)
+}
+
+enum Place<'n> {
+    Inline(&'n Node),
+    File(Arc<Text>),
+}
+
+/// Each key once: which of two holds must not depend on who reads it.
+fn inline(walk: &mut Walk<'_>, node: &Node) -> Option<Json> {
+    let before = walk.reports.errors();
+    once(walk, node);
+    (walk.reports.errors() == before).then(|| node.to_json())
+}
+
+fn once(walk: &mut Walk<'_>, node: &Node) {
+    match &node.value {
+        Value::Map(_) => {
+            let entries = fields::free_mapping(&mut walk.reports, node, "");
+            for entry in entries.unwrap_or_default() {
+                once(walk, &entry.node);
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| once(walk, item)),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => {}
+    }
+}
+
+/// A file below the project, by a path from there, as everything that a project names.
+fn from_file(walk: &mut Walk<'_>, file: &str, node: &Node, key: &str) -> Option<(Json, Arc<Text>)> {
+    let path = Path::new(file);
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let below = walk.dir.join(path);
+    let refuse = |why: &str| {
+        Diagnostic::error(Code::HostPath, format!("`{key}: {file}`: {why}"))
+            .at(&node.span)
+            .help("write the schema itself, or the path of a JSON file from the project's directory on")
+    };
+    if file.is_empty() || file.contains('\0') || !plain {
+        walk.reports.add(refuse("not a file below the project"));
+        return None;
+    }
+    // What it holds is shown to models: a link does not lead to somebody else's file.
+    match below.canonicalize() {
+        Ok(real) if !real.starts_with(walk.dir) => {
+            walk.reports.add(refuse("it leads out of the project"));
+            return None;
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let message = format!("cannot read `{file}`: {error}");
+            walk.reports
+                .add(Diagnostic::error(Code::Unreadable, message).at(&node.span));
+            return None;
+        }
+    }
+    let text = match read(&below, file, Layer::Project) {
+        Ok(text) => text,
+        Err(problem) => {
+            walk.reports.add(*problem);
+            return None;
+        }
+    };
+    match serde_json::from_str(&text.text) {
+        Ok(Json::Object(map)) => Some((Json::Object(map), text)),
+        Ok(_) => {
+            walk.reports.add(
+                Diagnostic::error(Code::WrongType, format!("`{file}` must hold a mapping"))
+                    .at(&Span::start(&text))
+                    .related(&node.span, "named here"),
+            );
+            None
+        }
+        Err(error) => {
+            let clamp = |number| u32::try_from(number).unwrap_or(u32::MAX);
+            let at = text.inside(clamp(error.line()), clamp(error.column()));
+            let message = format!("`{file}` is not JSON: {error}");
+            walk.reports.add(
+                Diagnostic::error(Code::Syntax, message)
+                    .at(&at)
+                    .related(&node.span, "named here"),
+            );
+            None
+        }
+    }
+}
+
+/// More than a model reads before every answer.
+const MAX_BYTES: usize = 64 * 1024;
+const MAX_DEPTH: usize = 32;
+
+/// What holds for every schema, whoever checks the rest.
+fn limits(schema: &Json) -> Vec<SchemaMistake> {
+    let mut mistakes = Vec::new();
+    if schema.to_string().len() > MAX_BYTES {
+        mistakes.push(SchemaMistake {
+            at: String::new(),
+            problem: format!("it is longer than {} KiB", MAX_BYTES / 1024),
+        });
+        return mistakes;
+    }
+    below(schema, &mut String::new(), 0, &mut mistakes);
+    mistakes
+}
+
+fn below(value: &Json, at: &mut String, depth: usize, mistakes: &mut Vec<SchemaMistake>) {
+    if depth > MAX_DEPTH {
+        return mistakes.push(wrong(at, "it is nested more than 32 deep"));
+    }
+    let here = at.len();
+    match value {
+        Json::Object(map) => {
+            for (key, value) in map {
+                at.push('/');
+                at.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                match (key.as_str(), value) {
+                    ("$ref" | "$dynamicRef", Json::String(to)) if !to.starts_with('#') => {
+                        mistakes.push(wrong(
+                            at,
+                            "it refers to another document, and none is fetched: write `#/$defs/…`",
+                        ));
+                    }
+                    ("$schema", Json::String(dialect)) if !is_dialect(dialect) => {
+                        mistakes.push(wrong(at, "only draft 2020-12 is read"));
+                    }
+                    _ => below(value, at, depth + 1, mistakes),
+                }
+                at.truncate(here);
+            }
+        }
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                at.push_str(&format!("/{index}"));
+                below(item, at, depth + 1, mistakes);
+                at.truncate(here);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
+}
+
+fn wrong(at: &str, problem: &str) -> SchemaMistake {
+    SchemaMistake {
+        at: at.to_owned(),
+        problem: problem.to_owned(),
+    }
+}
+
+fn is_dialect(uri: &str) -> bool {
+    uri.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema"
+}
+
+/// The place of a JSON pointer, as near as there is one.
+fn find<'n>(node: &'n Node, pointer: &str) -> &'n Span {
+    let mut at = node;
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let next = match &at.value {
+            Value::Map(entries) => entries
+                .iter()
+                .find(|entry| entry.key == part)
+                .map(|entry| &entry.node),
+            Value::List(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) => None,
+        };
+        match next {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    &at.span
+}
