@@ -220,9 +220,11 @@ fn of_limits(facts: &mut Facts, limits: &Limits) {
         max_stderr_kb,
         max_file_write_mb,
         max_turns,
+        max_tool_calls,
         processes,
         memory_mb,
         max_tokens,
+        max_cost_nano_usd,
         max_wall_s,
         max_working_s,
         repeat_calls,
@@ -233,6 +235,7 @@ fn of_limits(facts: &mut Facts, limits: &Limits) {
         ("max_stderr_kb", Some(max_stderr_kb)),
         ("max_file_write_mb", Some(max_file_write_mb)),
         ("max_turns", Some(max_turns)),
+        ("max_tool_calls", Some(max_tool_calls)),
         ("processes", processes),
         ("memory_mb", memory_mb),
         ("max_tokens", max_tokens),
@@ -242,6 +245,8 @@ fn of_limits(facts: &mut Facts, limits: &Limits) {
     ] {
         say(facts, format!("limits.{name}"), or_none(value));
     }
+    let dollars = max_cost_nano_usd.map(|nano| nano as f64 / 1e9);
+    say(facts, "limits.max_cost_usd", or_none(dollars));
 }
 
 fn of_approval(facts: &mut Facts, approval: &Approval) {
