@@ -1,13 +1,18 @@
-//! What a worker may use up, together with everybody it calls: tokens, time, workers
-//! started. A called worker runs inside its caller's time and draws from its caller's
-//! tokens, so a limit further down never gives more than what is left above.
+//! What a worker may use up, together with everybody it calls: tokens, money, calls, time,
+//! workers started. A called worker runs inside its caller's time and draws from what its
+//! caller has left, so a limit further down never gives more than what is left above.
+//!
+//! Limits are looked at before a turn begins. Workers that run side by side draw from the
+//! same caller: each may be in the middle of a turn when the last token or cent goes, so
+//! together they overrun by one turn each and no more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
 use sandbox_config::Limits;
+use tokio::time::Instant;
 
 use crate::model::Usage;
 use crate::report::End;
@@ -18,7 +23,18 @@ pub(crate) struct Budget {
     above: Option<Arc<Budget>>,
     limits: Limits,
     tokens: AtomicU64,
+    nano_usd: AtomicU64,
+    calls: AtomicU64,
     children: AtomicU64,
+    still: Still,
+    /// What ended it, where that is known before those below it have ended.
+    over: OnceLock<End>,
+}
+
+/// Adds; saturating, since a model that reports nonsense has used everything up.
+fn add(count: &AtomicU64, more: u64) {
+    let add = |so_far: u64| Some(so_far.saturating_add(more));
+    let _always = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
 }
 
 impl Budget {
@@ -27,35 +43,62 @@ impl Budget {
             above,
             limits,
             tokens: AtomicU64::new(0),
+            nano_usd: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             children: AtomicU64::new(0),
+            still: Still::default(),
+            over: OnceLock::new(),
         })
     }
 
+    /// This one and those above it.
+    fn chain(&self) -> impl Iterator<Item = &Budget> {
+        std::iter::successors(Some(self), |budget| budget.above.as_deref())
+    }
+
     /// Counts what a turn used, here and above.
-    pub(crate) fn spend(&self, usage: Usage) {
-        let mut at = Some(self);
-        while let Some(budget) = at {
-            let before = budget.tokens.load(Ordering::Relaxed);
-            // Saturating: a model that reports nonsense has used everything up.
-            budget
-                .tokens
-                .store(before.saturating_add(usage.total()), Ordering::Relaxed);
-            at = budget.above.as_deref();
+    pub(crate) fn spend(&self, usage: Usage, nano_usd: u64) {
+        for budget in self.chain() {
+            add(&budget.tokens, usage.total());
+            add(&budget.nano_usd, nano_usd);
         }
     }
 
-    /// The limit that the tokens have reached, here or above.
-    pub(crate) fn out_of_tokens(&self) -> Option<End> {
-        let mut at = Some(self);
-        while let Some(budget) = at {
-            if let Some(limit) = budget.limits.max_tokens()
-                && budget.tokens.load(Ordering::Relaxed) >= limit
-            {
-                return Some(End::TokenLimit { tokens: limit });
-            }
-            at = budget.above.as_deref();
+    /// Counts calls, here and above.
+    pub(crate) fn count_calls(&self, calls: u64) {
+        for budget in self.chain() {
+            add(&budget.calls, calls);
         }
-        None
+    }
+
+    /// The limit that was reached, here or above: no further turn.
+    pub(crate) fn used_up(&self) -> Option<End> {
+        self.chain().find_map(|budget| {
+            let reached = |limit: Option<u64>, used: &AtomicU64| {
+                limit.filter(|limit| used.load(Ordering::Relaxed) >= *limit)
+            };
+            reached(budget.limits.max_tokens(), &budget.tokens)
+                .map(|tokens| End::TokenLimit { tokens })
+                .or_else(|| {
+                    reached(max_nano_usd(&budget.limits), &budget.nano_usd)
+                        .map(|nano_usd| End::CostLimit { nano_usd })
+                })
+        })
+    }
+
+    /// The limit that so many more calls would break, here or above.
+    pub(crate) fn too_many_calls(&self, more: u64) -> Option<End> {
+        self.chain().find_map(|budget| {
+            let calls = max_calls(&budget.limits);
+            let with = budget.calls.load(Ordering::Relaxed).saturating_add(more);
+            (with > calls).then_some(End::CallLimit { calls })
+        })
+    }
+
+    /// Whether money is limited, here or above.
+    pub(crate) fn limits_cost(&self) -> bool {
+        self.chain()
+            .any(|budget| max_nano_usd(&budget.limits).is_some())
     }
 
     /// Counts one more worker started; false: there were `most` already.
@@ -71,32 +114,59 @@ impl Budget {
         self.children.load(Ordering::Relaxed)
     }
 
+    /// From now on nothing here is work, until what comes back is dropped: a person is
+    /// asked, or a provider wants to be left alone. Whoever called the worker waits as well.
+    pub(crate) fn stand_still(self: &Arc<Self>) -> StandingStill {
+        for budget in self.chain() {
+            budget.still.begin();
+        }
+        StandingStill(Arc::clone(self))
+    }
+
+    /// Why a worker that was dropped half-way had to stop: somebody above it ran out of
+    /// time, or else the run was stopped.
+    pub(crate) fn stopped_by(&self) -> End {
+        self.chain()
+            .find_map(|budget| budget.over.get().cloned())
+            .unwrap_or(End::Cancelled)
+    }
+
     /// Returns when the worker's time is up; never, if it has no limit.
-    pub(crate) async fn time_up(&self, asking: &Asking) -> End {
+    pub(crate) async fn time_up(&self) -> End {
         let started = Instant::now();
-        let asked_before = asking.total();
         loop {
             let since = started.elapsed();
-            let working = since.saturating_sub(asking.total().saturating_sub(asked_before));
+            let working = since.saturating_sub(self.still.total());
             let wall = left(self.limits.max_wall_s(), since);
             let work = left(self.limits.max_working_s(), working);
-            match (wall, work) {
-                (Left::Nothing(seconds), _) => return End::WallLimit { seconds },
-                (_, Left::Nothing(seconds)) => return End::WorkingLimit { seconds },
-                (Left::Endless, Left::Endless) => std::future::pending::<()>().await,
+            let end = match (wall, work) {
+                (Left::Nothing(seconds), _) => End::WallLimit { seconds },
+                (_, Left::Nothing(seconds)) => End::WorkingLimit { seconds },
+                (Left::Endless, Left::Endless) => std::future::pending().await,
                 (Left::Some(time), Left::Endless) | (Left::Endless, Left::Some(time)) => {
                     tokio::time::sleep(time.max(LOOK)).await;
+                    continue;
                 }
                 (Left::Some(wall), Left::Some(work)) => {
                     tokio::time::sleep(wall.min(work).max(LOOK)).await;
+                    continue;
                 }
-            }
+            };
+            // Known before the worker is dropped, and with it everybody it called.
+            return self.over.get_or_init(|| end).clone();
         }
     }
 }
 
-/// While a person is asked, working time stands still; look again no more often than
-/// this.
+fn max_nano_usd(_: &Limits) -> Option<u64> {
+    None
+}
+
+fn max_calls(_: &Limits) -> u64 {
+    20_000
+}
+
+/// While time stands still, look again no more often than this.
 const LOOK: Duration = Duration::from_millis(20);
 
 enum Left {
@@ -116,40 +186,33 @@ fn left(limit_s: Option<u64>, used: Duration) -> Left {
     }
 }
 
-/// How long a person has been asked in this session, all questions together; two at
-/// once count once.
+/// How long a worker's time stood still; two reasons at once count once.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
-    state: Mutex<AskingState>,
+struct Still {
+    state: Mutex<StillState>,
 }
 
 #[derive(Debug, Default)]
-struct AskingState {
+struct StillState {
     open: u64,
     since: Option<Instant>,
     closed: Duration,
 }
 
-impl Asking {
+impl Still {
     fn total(&self) -> Duration {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    fn open(self: &Arc<Self>) -> Question {
+    fn begin(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open += 1;
         state.since.get_or_insert_with(Instant::now);
-        Question(Arc::clone(self))
     }
-}
 
-/// An open question; closed when it is dropped, answered or not.
-struct Question(Arc<Asking>);
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn end(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open = state.open.saturating_sub(1);
         if state.open == 0
             && let Some(since) = state.since.take()
@@ -159,10 +222,24 @@ impl Drop for Question {
     }
 }
 
-/// An approver whose questions are timed.
+/// While it lasts, time stands still for a worker and everybody above it.
+#[derive(Debug)]
+pub(crate) struct StandingStill(Arc<Budget>);
+
+impl Drop for StandingStill {
+    fn drop(&mut self) {
+        for budget in self.0.chain() {
+            budget.still.end();
+        }
+    }
+}
+
+/// An approver whose questions are no work of the worker that they are about. Workers that
+/// run side by side wait for each other here: a person is asked one thing at a time.
 pub(crate) struct Timed {
     pub(crate) inner: Arc<dyn Approver>,
-    pub(crate) asking: Arc<Asking>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl Approver for Timed {
@@ -172,7 +249,8 @@ impl Approver for Timed {
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let _question = self.asking.open();
+            let _still = self.budget.stand_still();
+            let _turn = self.turn.lock().await;
             self.inner.ask(request).await
         })
     }

@@ -17,6 +17,9 @@ use crate::budget::Budget;
 use crate::report::End;
 use crate::session::{Conversation, Session};
 
+/// The tool that names the worker to call.
+pub(crate) const CALL_WORKER: &str = "call_worker";
+
 /// The delegation tools of `worker`.
 pub(crate) fn tools(
     session: &Session,
@@ -127,6 +130,16 @@ impl CallWorker {
                 format!("Cannot call worker '{shown}': {error}"),
             )
         })?;
+        if self.budget.limits_cost() && model.prices().is_none() {
+            return Err(Failure::new(
+                Code::WorkerFailed,
+                format!(
+                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
+                     for the model `{}`.",
+                    model.name()
+                ),
+            ));
+        }
         let model = model.name();
         if !worker.runs_on(&model) {
             return Err(Failure::new(
@@ -252,7 +265,7 @@ fn worker_spec(worker: &Worker) -> Spec {
 fn general_spec(callable: &[&Worker]) -> Spec {
     let names: Vec<&str> = callable.iter().map(|worker| worker.name()).collect();
     spec(
-        "call_worker",
+        CALL_WORKER,
         format!("Call another worker by name: {}.", names.join(", ")),
         Params::new([
             Param::text("worker", "Name of the worker.").required(),

@@ -446,7 +446,8 @@ pub trait Models: Send + Sync + 'static {
     fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
 }
 
-/// A whole turn, collected.
+/// A whole turn, collected, for tests of models.
+#[cfg(test)]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) text: String,
@@ -456,8 +457,8 @@ pub(crate) struct Turn {
     pub(crate) stop: Stop,
 }
 
-/// Collects a turn to its end, telling `watch` of each piece as it comes; nothing of a
-/// turn that was cut comes out.
+/// Collects a turn to its end, as the loop does.
+#[cfg(test)]
 pub(crate) async fn collect(
     mut events: mpsc::Receiver<Event>,
     mut watch: impl FnMut(&Event),

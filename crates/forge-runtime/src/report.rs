@@ -19,6 +19,7 @@ use crate::model::{Event, Message, ModelError, ToolCall, ToolResult, Usage};
 ///         | forge_runtime::RunEvent::CallStarted { caller, .. }
 ///         | forge_runtime::RunEvent::CallEnded { caller, .. }
 ///         | forge_runtime::RunEvent::Said { caller, .. }
+///         | forge_runtime::RunEvent::LeftOut { caller, .. }
 ///         | forge_runtime::RunEvent::Ended { caller, .. } => caller.worker().to_owned(),
 ///         forge_runtime::RunEvent::Warning { .. } => String::new(),
 ///     }
@@ -79,6 +80,16 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// The entry.
         message: &'a Message,
+    },
+    /// The conversation came near to what the model's context holds: the oldest results
+    /// are left out of what the model is sent from now on.
+    LeftOut {
+        /// Whose conversation.
+        caller: &'a Caller,
+        /// The ids of the calls whose results are left out.
+        calls: &'a [String],
+        /// How many tokens the conversation had, about.
+        tokens: u64,
     },
     /// A worker ended.
     Ended {
@@ -201,6 +212,11 @@ pub enum End {
         /// The session's model.
         model: String,
     },
+    /// There is a limit on money, and nobody said what this model costs.
+    NoPrices {
+        /// The model.
+        model: String,
+    },
     /// The worker could not be given what it needs.
     NotEquipped {
         /// Why.
@@ -268,6 +284,7 @@ impl End {
             | End::Cancelled
             | End::ModelFailed { .. }
             | End::WrongModel { .. }
+            | End::NoPrices { .. }
             | End::NotEquipped { .. } => false,
         }
     }
@@ -290,6 +307,7 @@ impl End {
             | End::OutOfTokens
             | End::ModelFailed { .. }
             | End::WrongModel { .. }
+            | End::NoPrices { .. }
             | End::NotEquipped { .. } => None,
         }
     }
@@ -336,6 +354,10 @@ impl std::fmt::Display for End {
             ),
             End::ModelFailed { reason, .. } => f.write_str(reason),
             End::WrongModel { model } => write!(f, "it does not run on the model `{model}`"),
+            End::NoPrices { model } => write!(
+                f,
+                "the cost is limited, and no prices are known for the model `{model}`"
+            ),
             End::NotEquipped { reason, .. } => f.write_str(reason),
         }
     }

@@ -33,6 +33,11 @@ impl Wanted {
         self.intents.iter().any(executes)
     }
 
+    pub(crate) fn delegates(&self) -> bool {
+        let delegates = |intent: &Intent| matches!(intent, Intent::Delegate(_));
+        self.intents.iter().any(delegates)
+    }
+
     /// Where its command begins, in a session.
     pub(crate) fn session(&self) -> Option<Arc<State>> {
         self.intents.iter().find_map(|intent| match intent {
@@ -89,11 +94,19 @@ pub(crate) struct Begin {
     pub(crate) place: Option<Place>,
 }
 
+/// A call that was looked at, with what is needed to make it.
+pub(crate) struct Judged {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) wanted: Wanted,
+    pub(crate) judgement: Judgement,
+    pub(crate) hands: Hands,
+    pub(crate) open: Open,
+    place: Option<Place>,
+}
+
 impl Begin {
-    /// Looks at what the call would touch, and has it judged. Where that is all there is to it, the
-    /// call is made and recorded in the same go: handing it over again would cost more than many
-    /// a call.
-    pub(crate) fn go(mut self) -> Result<Begun, Failure> {
+    /// Looks at what the call would touch, and has it judged.
+    pub(crate) fn judge(self) -> Result<Judged, Failure> {
         let tool = self.inner.tool(self.index);
         let intents = tool
             .decide(&self.args, &View { hands: &self.hands })
@@ -123,6 +136,27 @@ impl Begin {
             answer: None,
             by: None,
         };
+        Ok(Judged {
+            inner: self.inner,
+            wanted,
+            judgement,
+            hands: self.hands,
+            open: self.open,
+            place: self.place,
+        })
+    }
+
+    /// The same; and where that is all there is to it, the call is made and recorded in the same
+    /// go: handing it over again would cost more than many a call.
+    pub(crate) fn go(self) -> Result<Begun, Failure> {
+        let Judged {
+            inner,
+            wanted,
+            judgement,
+            mut hands,
+            open,
+            place,
+        } = self.judge()?;
         match judgement.verdict {
             Verdict::Allow if wanted.is_about_files() => {}
             Verdict::Allow | Verdict::Ask | Verdict::Block => {
@@ -131,19 +165,19 @@ impl Begin {
         }
         // Others that change the same path, and results that nobody has taken, are waited for where
         // waiting costs no thread.
-        let Ok(held) = self.inner.writing.try_hold(&wanted.intents) else {
+        let Ok(held) = inner.writing.try_hold(&wanted.intents) else {
             return Ok(Begun::Judged(wanted, judgement));
         };
-        if self.place.is_some_and(|place| !place.try_enter()) {
+        if place.is_some_and(|place| !place.try_enter()) {
             return Ok(Begun::Judged(wanted, judgement));
         }
-        self.hands.writing = held;
-        self.open.lock().decided()?;
+        hands.writing = held;
+        open.lock().decided()?;
         // The same arguments, mostly; then they are not copied.
         drop(wanted.asked);
         let args = Arc::unwrap_or_clone(wanted.args);
-        let outcome = here(tool.run(args, self.hands));
-        let mut open = self.open.lock();
+        let outcome = here(inner.tool(wanted.index).run(args, hands));
+        let mut open = open.lock();
         match open.is_closed() {
             true => Err(cancelled()),
             false => Ok(Begun::Closed(Box::new(open.close(outcome)))),

@@ -72,6 +72,7 @@ mod outcome;
 mod output;
 mod outputs;
 mod params;
+mod prepared;
 #[cfg(feature = "process")]
 mod printed;
 #[cfg(feature = "process")]
@@ -111,6 +112,7 @@ pub use hands::{Hands, View};
 pub use output::{Field, FieldKind, Output};
 pub use outputs::Cut;
 pub use params::{Arguments, Complaint, Param, ParamKind, Params};
+pub use prepared::Prepared;
 #[cfg(feature = "process")]
 pub use processes::Processes;
 #[cfg(feature = "process")]

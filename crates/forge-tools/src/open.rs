@@ -40,6 +40,11 @@ impl Open {
         decision.by = Some(by);
     }
 
+    /// Nothing came of it yet, and it is begun anew later: there is nothing to record.
+    pub(crate) fn forget(mut self) {
+        self.waits = false;
+    }
+
     /// Closes it since it takes too long, with `late` if something may have been done; none if it
     /// was closed in time after all.
     pub(crate) fn give_up(&self, late: Failure) -> Option<CallResult> {

@@ -71,7 +71,7 @@ const QUEUE: Duration = Duration::from_secs(60);
 static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
 
 /// Tells work that goes on by itself that nobody waits for it any more.
-struct CancelOnDrop(Cancel);
+pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -215,6 +215,11 @@ impl Toolbox {
         self.inner.turn.begin();
     }
 
+    /// The same, and at most so many calls of it are made.
+    pub fn begin_turn_of(&self, max_calls: u64) {
+        self.inner.turn.begin_with(max_calls);
+    }
+
     /// The result, recorded; a failure is still to be.
     async fn walk(&self, call: &Call, open: &Open) -> Result<CallResult, Failure> {
         self.inner.turn.take()?;
@@ -240,14 +245,26 @@ impl Toolbox {
         hands.seen = self
             .decide(&wanted, judgement, &hands, &**approver, open)
             .await?;
+        let result = self.make(wanted, hands, call, open).await?;
+        drop(stop);
+        Ok(result)
+    }
+
+    /// Makes a call that nothing stands in the way of any more.
+    pub(crate) async fn make(
+        &self,
+        wanted: Wanted,
+        hands: Hands,
+        call: &Call,
+        open: &Open,
+    ) -> Result<CallResult, Failure> {
         open.lock().decided()?;
         let reply = self.run(wanted, hands, call).await?;
-        drop(stop);
         Ok(open.lock().close(Ok(reply)))
     }
 
     /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
-    fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
+    pub(crate) fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
         let trail = &mut open.lock().trail;
         let index = self.find(&call.tool, trail)?;
         let spec = self.inner.tool(index).spec();
@@ -375,7 +392,11 @@ impl Toolbox {
         }
     }
 
-    async fn check_capability(&self, wanted: &Wanted, hands: &Hands) -> Result<(), Failure> {
+    pub(crate) async fn check_capability(
+        &self,
+        wanted: &Wanted,
+        hands: &Hands,
+    ) -> Result<(), Failure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
         let (index, hands) = (wanted.index, hands.clone());
         self.look(move |inner| {

@@ -14,6 +14,8 @@ pub(crate) struct Turn {
 
 #[derive(Debug, Default)]
 struct Used {
+    /// In this turn, whatever holds for all.
+    max_calls: Option<u64>,
     calls: u64,
     bytes: u64,
 }
@@ -24,11 +26,24 @@ impl Turn {
         *self.used() = Used::default();
     }
 
+    /// The same, with a limit of its own on calls.
+    pub(crate) fn begin_with(&self, max_calls: u64) {
+        *self.used() = Used {
+            max_calls: Some(max_calls),
+            ..Used::default()
+        };
+    }
+
+    /// Most calls of this turn.
+    pub(crate) fn most(&self) -> Option<u64> {
+        self.used().most(self.max_calls)
+    }
+
     /// Counts one more call.
     pub(crate) fn take(&self) -> Result<(), Failure> {
         let mut used = self.used();
         used.calls = used.calls.saturating_add(1);
-        let over = match (self.max_calls, self.max_bytes) {
+        let over = match (used.most(self.max_calls), self.max_bytes) {
             (Some(most), _) if used.calls > most => format!("at most {most} calls"),
             (_, Some(most)) if used.bytes >= most => format!("at most {most} bytes of results"),
             (None | Some(_), None | Some(_)) => return Ok(()),
@@ -50,5 +65,14 @@ impl Turn {
 
     fn used(&self) -> std::sync::MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Used {
+    fn most(&self, of_all: Option<u64>) -> Option<u64> {
+        match (self.max_calls, of_all) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 }

@@ -113,6 +113,10 @@ impl Observer for Watcher {
                     transcript.add(caller, message);
                 }
             }
+            RunEvent::LeftOut { caller, calls, .. } => self.line(
+                caller.chain().len(),
+                &format!("  the results of {} old calls are left out", calls.len()),
+            ),
             RunEvent::Ended { caller, end } => {
                 if !end.is_answer() {
                     self.line(

@@ -14,7 +14,9 @@ use tokio::sync::mpsc;
 use super::attempts::{Attempt, Attempts, stopped_by};
 use super::file::{Binding, CallScript, Playbook, TurnScript};
 use super::templates;
-use crate::model::{Event, Message, Model, ModelError, Request, Stop, ToolCall, ToolResult, Usage};
+use crate::model::{
+    Event, Message, Model, ModelError, Prices, Request, Stop, ToolCall, ToolResult, Usage,
+};
 
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
 const MAX_CALLS_PER_TURN: usize = 2_000;
@@ -157,6 +159,11 @@ impl Scripted {
 impl Model for Scripted {
     fn name(&self) -> String {
         format!("scripted:{}", self.label)
+    }
+
+    /// Nothing, so that a limit on money is no reason not to play.
+    fn prices(&self) -> Option<Prices> {
+        Some(Prices::default())
     }
 
     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {

@@ -7,7 +7,6 @@ use sandbox_config::Worker;
 
 use super::Session;
 use super::shared::Shared;
-use crate::budget::Timed;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
 use crate::report::Observer;
@@ -90,11 +89,7 @@ impl SessionBuilder {
     }
 
     /// The finished session.
-    pub fn build(mut self) -> Session {
-        self.shared.approver = Arc::new(Timed {
-            inner: self.shared.approver,
-            asking: Arc::clone(&self.shared.asking),
-        });
+    pub fn build(self) -> Session {
         Session {
             shared: Arc::new(self.shared),
         }

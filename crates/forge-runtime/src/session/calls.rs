@@ -1,99 +1,141 @@
 //! Makes the calls of one turn, and sees to it that each gets exactly one result.
+//!
+//! What has to be asked about any of them is asked before the first is made. Then calls
+//! that only read go side by side, and so do workers that are called one after the other;
+//! anything else waits for what came before it. Results keep the order of the calls.
 
-use forge_tools::{Call, CallResult, Code, Risk, Toolbox};
+use std::panic::AssertUnwindSafe;
+
+use forge_tools::{Call, CallResult, Code, Prepared, Risk, Toolbox};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::Session;
-use crate::model::{Stop, ToolCall, ToolResult};
+use super::running::{Done, Running};
+use crate::model::{Message, ToolCall, ToolResult};
 use crate::report::RunEvent;
 
+/// Most calls of one turn that are made; the rest is refused, one by one.
+const MAX_CALLS_PER_TURN: u64 = 2_000;
 /// Calls that only read run side by side, this many at once.
 const PARALLEL_READS: usize = 4;
+/// Called workers run side by side, this many at once of one caller.
+const PARALLEL_WORKERS: usize = 8;
+
+/// What a call may run beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Company {
+    /// Others that only read.
+    Reads,
+    /// Other workers.
+    Workers,
+    /// Nothing.
+    Alone,
+}
+
+impl Company {
+    fn at_once(self) -> usize {
+        match self {
+            Company::Reads => PARALLEL_READS,
+            Company::Workers => PARALLEL_WORKERS,
+            Company::Alone => 1,
+        }
+    }
+}
 
 impl Session {
-    /// Makes a turn's calls. Runs of calls that only read go side by side; anything
-    /// else waits for what came before it. Results keep the order of the calls.
+    /// Makes a turn's calls; `heard` may still add to a result before it is said.
     pub(super) async fn make_calls(
         &self,
         toolbox: &Toolbox,
+        running: &mut Running<'_>,
         calls: Vec<ToolCall>,
-        stop: Stop,
-    ) -> Vec<ToolResult> {
-        toolbox.begin_turn();
-        let mut results = Vec::with_capacity(calls.len());
-        let mut pending = std::collections::VecDeque::new();
-        for call in calls {
-            if stop == Stop::OutOfTokens {
-                results.push(cut_short(&call));
-                continue;
-            }
-            if !only_reads(toolbox, &call.tool) {
-                while let Some(result) = pending.pop_front() {
-                    results.push(join(result).await);
-                }
-                results.push(self.make_call(toolbox.clone(), call).await);
-                continue;
-            }
-            if pending.len() >= PARALLEL_READS
-                && let Some(result) = pending.pop_front()
+        mut heard: impl FnMut(&ToolCall, &mut ToolResult),
+    ) {
+        toolbox.begin_turn_of(MAX_CALLS_PER_TURN);
+        let wanted = calls
+            .iter()
+            .map(|call| Call::new(call.tool.clone(), call.arguments.clone()))
+            .collect();
+        let prepared = toolbox.prepare(wanted).await;
+        let mut rest = calls.into_iter().zip(prepared).peekable();
+        while let Some((first, _)) = rest.peek() {
+            let company = self.company(toolbox, &first.tool);
+            let mut group = Vec::new();
+            while let Some(next) =
+                rest.next_if(|(call, _)| self.company(toolbox, &call.tool) == company)
             {
-                results.push(join(result).await);
+                group.push(next);
             }
-            let (session, toolbox) = (self.clone(), toolbox.clone());
-            let (id, tool) = (call.id.clone(), call.tool.clone());
-            let task = tokio::spawn(async move { session.make_call(toolbox, call).await });
-            pending.push_back((id, tool, task));
+            let done = running.done();
+            let making = group
+                .into_iter()
+                .map(|(call, prepared)| self.make_call(toolbox, &done, call, prepared));
+            let mut made = stream::iter(making).buffered(company.at_once());
+            while let Some(call) = made.next().await {
+                if let Some(mut result) = done.take(&call.id) {
+                    heard(&call, &mut result);
+                    running.say(Message::ToolResult(result));
+                }
+            }
         }
-        while let Some(result) = pending.pop_front() {
-            results.push(join(result).await);
-        }
-        results
     }
 
-    async fn make_call(&self, toolbox: Toolbox, call: ToolCall) -> ToolResult {
+    fn company(&self, toolbox: &Toolbox, name: &str) -> Company {
+        let spec = toolbox.specs().find(|spec| spec.answers_to(name));
+        match spec {
+            Some(spec) if spec.risk == Risk::ReadOnly => Company::Reads,
+            Some(spec) if self.is_delegation(&spec.name) => Company::Workers,
+            Some(_) | None => Company::Alone,
+        }
+    }
+
+    async fn make_call(
+        &self,
+        toolbox: &Toolbox,
+        done: &Done,
+        call: ToolCall,
+        prepared: Prepared,
+    ) -> ToolCall {
         self.tell(RunEvent::CallStarted {
             caller: toolbox.caller(),
             call: &call,
         });
-        let result = toolbox
-            .call(Call::new(call.tool.clone(), call.arguments))
-            .await;
-        if result.code == Some(Code::ApprovalRequired) {
-            (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
-        }
-        let result = to_message(call.id, &result);
+        // A fault of one call is no fault of the others.
+        let made = AssertUnwindSafe(prepared.make()).catch_unwind().await;
+        let result = match made {
+            Ok(result) => {
+                if result.code == Some(Code::ApprovalRequired) {
+                    (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
+                }
+                to_message(call.id.clone(), &result)
+            }
+            Err(_) => failed(
+                call.id.clone(),
+                call.tool.clone(),
+                Code::Internal,
+                "The call stopped unexpectedly.",
+            ),
+        };
         self.tell(RunEvent::CallEnded {
             caller: toolbox.caller(),
             result: &result,
         });
-        result
+        done.add(result);
+        call
     }
 }
 
-fn only_reads(toolbox: &Toolbox, name: &str) -> bool {
-    toolbox
-        .specs()
-        .find(|spec| spec.answers_to(name))
-        .is_some_and(|spec| spec.risk == Risk::ReadOnly)
-}
-
-type Pending = (String, String, tokio::task::JoinHandle<ToolResult>);
-
-async fn join((id, tool, task): Pending) -> ToolResult {
-    match task.await {
-        Ok(result) => result,
-        Err(_) => failed(id, tool, "The call stopped unexpectedly."),
-    }
-}
-
-fn cut_short(call: &ToolCall) -> ToolResult {
+/// A call of a turn that was cut in the middle.
+pub(super) fn cut_short(call: &ToolCall) -> ToolResult {
     failed(
         call.id.clone(),
         call.tool.clone(),
+        Code::Internal,
         "Your answer was cut in the middle, so this call was not made. Make it again, shorter.",
     )
 }
 
-fn failed(id: String, tool: String, content: &str) -> ToolResult {
+pub(super) fn failed(id: String, tool: String, code: Code, content: &str) -> ToolResult {
     ToolResult {
         id,
         tool,
@@ -102,7 +144,7 @@ fn failed(id: String, tool: String, content: &str) -> ToolResult {
         detail: serde_json::json!({
             "ok": false,
             "content": content,
-            "error": {"code": Code::Internal.as_str(), "message": content},
+            "error": {"code": code.as_str(), "message": content},
         }),
     }
 }

@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
-use forge_tools::{Caller, Toolbox};
+use forge_tools::Toolbox;
 use sandbox_config::{Grant, Worker};
+use serde_json::Value;
 
 use super::Session;
-use crate::budget::{Budget, Repeated, Repeats};
+use super::calls::cut_short;
+use super::running::Running;
+use super::turn::receive;
+use crate::budget::{Repeated, Repeats};
 use crate::equip::EquipError;
-use crate::model::{Event, Message, Request, Stop, ToolCall, ToolDescription, Usage, collect};
+use crate::model::{Event, Message, Model, Stop, ToolCall, ToolDescription, Usage};
 use crate::report::{End, RunEvent};
-
-/// Most tool calls in a whole run.
-const MAX_CALLS_PER_RUN: u64 = 20_000;
 
 /// What was said so far, and what it cost: where a worker goes on.
 ///
@@ -24,9 +25,9 @@ const MAX_CALLS_PER_RUN: u64 = 20_000;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
     /// So many of the messages are known to those who watch.
-    told: usize,
+    pub(super) told: usize,
     used: Used,
 }
 
@@ -79,117 +80,165 @@ impl Conversation {
 }
 
 impl Session {
+    /// Takes turns until there is an end.
     pub(super) async fn converse(
         &self,
         worker: &Worker,
-        grant: Grant,
-        caller: &Caller,
-        conversation: Conversation,
-        budget: &Arc<Budget>,
+        grant: &Grant,
+        running: &mut Running<'_>,
     ) -> End {
         let model = match self.model_of(worker) {
             Ok(model) => model,
             Err(error) => return error.into(),
         };
-        let name = model.name();
-        if !worker.runs_on(&name) {
-            return End::WrongModel { model: name };
+        if let Err(end) = fits(worker, &*model, running) {
+            return end;
         }
-        let max_turns = grant.limits().max_turns();
-        let mut repeats = Repeats::default();
-        let toolbox = match self.toolbox(worker, &grant, caller, budget) {
+        let toolbox = match self.toolbox(worker, grant, &running.caller, &running.budget) {
             Ok(toolbox) => toolbox,
             Err(error) => return not_equipped(&error),
         };
-        let mut request = Request {
-            worker: worker.name().to_owned(),
-            instructions: worker.instructions().to_owned(),
-            tools: describe(&toolbox),
-            messages: conversation.messages,
-        };
-        for message in &request.messages[conversation.told..] {
-            self.tell(RunEvent::Said { caller, message });
-        }
-        let first = u64::try_from(request.turns_so_far()).unwrap_or(u64::MAX);
-        for turn in first.saturating_add(1)..=max_turns {
-            self.shared.counts.turn();
-            self.tell(RunEvent::TurnStarted {
-                caller,
-                turn,
-                model: &name,
-            });
-            let asked = Arc::new(request.clone());
-            let watch = |event: &Event| self.tell(RunEvent::Streamed { caller, event });
-            let turn = match collect(model.turn(asked), watch).await {
-                Ok(turn) => turn,
-                Err(error) => return error.into(),
-            };
-            let cost_nano_usd = model.prices().map(|prices| prices.of(turn.usage));
-            self.tell(RunEvent::Used {
-                caller,
-                usage: turn.usage,
-                cost_nano_usd,
-            });
-            budget.spend(turn.usage);
-            (self.shared.counts).spend(turn.usage, cost_nano_usd.unwrap_or(0));
-            self.say(
-                caller,
-                &mut request,
-                Message::Model {
-                    text: turn.text.clone(),
-                    thinking: turn.thinking,
-                    calls: turn.calls.clone(),
-                },
-            );
-            match (turn.stop, turn.calls.is_empty()) {
-                (Stop::Refused, _) => return End::Refused { text: turn.text },
-                (Stop::Done | Stop::Unknown, true) => return End::Answered { answer: turn.text },
-                (Stop::OutOfTokens, true) => return End::OutOfTokens,
-                (Stop::Done | Stop::Unknown | Stop::OutOfTokens, false) => {}
+        running.request_mut().tools = describe(&toolbox);
+        let name = model.name();
+        let mut repeats = Repeats::default();
+        let max_turns = grant.limits().max_turns();
+        let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
+        loop {
+            if so_far >= max_turns {
+                return End::TurnLimit { turns: max_turns };
             }
-            // What the calls come to would need another turn.
-            if let Some(end) = budget.out_of_tokens() {
+            // What was called may have used up what was left.
+            if let Some(end) = running.budget.used_up() {
                 return end;
             }
-            let made = u64::try_from(turn.calls.len()).unwrap_or(u64::MAX);
-            if self.shared.counts.calls(made) > MAX_CALLS_PER_RUN {
-                return End::CallLimit {
-                    calls: MAX_CALLS_PER_RUN,
-                };
-            }
-            let asked: Vec<String> = turn.calls.iter().map(identity).collect();
-            let results = self.make_calls(&toolbox, turn.calls, turn.stop).await;
-            let mut stuck = None;
-            for (mut result, asked) in results.into_iter().zip(asked) {
-                let limit = grant.limits().repeat_calls();
-                match repeats.count(asked, result.content.clone(), limit) {
-                    Repeated::No => {}
-                    Repeated::Hint => result.content.push_str(SAME_AGAIN),
-                    Repeated::Stop => {
-                        stuck = limit.map(|limit| limit.saturating_mul(2));
+            so_far += 1;
+            let (text, calls, stop) = match self.take_turn(&*model, &name, so_far, running).await {
+                Ok(turn) => turn,
+                Err(end) => return end,
+            };
+            match (stop, calls.is_empty()) {
+                (Stop::Refused, _) => return End::Refused { text },
+                (Stop::Done | Stop::Unknown, true) => return End::Answered { answer: text },
+                (Stop::OutOfTokens, true) => return End::OutOfTokens,
+                (Stop::OutOfTokens, false) => {
+                    for call in &calls {
+                        running.say(Message::ToolResult(cut_short(call)));
                     }
+                    continue;
                 }
-                self.say(caller, &mut request, Message::ToolResult(result));
+                (Stop::Done | Stop::Unknown, false) => {}
             }
+            // What the calls come to would need another turn.
+            if let Some(end) = running.budget.used_up() {
+                return end;
+            }
+            let made = u64::try_from(calls.len()).unwrap_or(u64::MAX);
+            if let Some(end) = running.budget.too_many_calls(made) {
+                return end;
+            }
+            running.budget.count_calls(made);
+            self.shared.counts.calls(made);
+            let limit = grant.limits().repeat_calls();
+            let mut stuck = None;
+            let heard = |call: &ToolCall, result: &mut crate::model::ToolResult| match repeats
+                .count(identity(call), result.content.clone(), limit)
+            {
+                Repeated::No => {}
+                Repeated::Hint => result.content.push_str(SAME_AGAIN),
+                Repeated::Stop => stuck = limit.map(|limit| limit.saturating_mul(2)),
+            };
+            self.make_calls(&toolbox, running, calls, heard).await;
             if let Some(calls) = stuck {
                 return End::Repeated { calls };
             }
         }
-        End::TurnLimit { turns: max_turns }
     }
 
-    fn say(&self, caller: &Caller, request: &mut Request, message: Message) {
-        self.tell(RunEvent::Said {
-            caller,
-            message: &message,
+    /// The model's next turn: what it says and calls.
+    async fn take_turn(
+        &self,
+        model: &dyn Model,
+        name: &str,
+        number: u64,
+        running: &mut Running<'_>,
+    ) -> Result<(String, Vec<ToolCall>, Stop), End> {
+        self.shared.counts.turn();
+        let caller = running.caller.clone();
+        self.tell(RunEvent::TurnStarted {
+            caller: &caller,
+            turn: number,
+            model: name,
         });
-        request.messages.push(message);
+        let events = model.turn(Arc::clone(running.request()));
+        let prices = model.prices();
+        let mut usage = Usage::default();
+        let watch = |event: &Event| {
+            self.tell(RunEvent::Streamed {
+                caller: &caller,
+                event,
+            });
+            match event {
+                Event::Usage(more) => {
+                    let cost = prices.map_or(0, |prices| prices.of(*more));
+                    self.shared.counts.spend(*more, cost);
+                }
+                Event::Text(_)
+                | Event::Thinking(_)
+                | Event::Call(_)
+                | Event::Alive
+                | Event::Again(_)
+                | Event::End(_)
+                | Event::Failed(_) => {}
+            }
+        };
+        let received = receive(events, &running.budget, prices, &mut usage, watch).await;
+        self.tell(RunEvent::Used {
+            caller: &caller,
+            usage,
+            cost_nano_usd: prices.map(|prices| prices.of(usage)),
+        });
+        let (mut turn, stop) = received?;
+        if stop == Stop::Unknown {
+            (self.shared).warn_once("the model stopped for a reason that forge does not know");
+        }
+        running.name_calls(number, &mut turn.calls);
+        running.say(Message::Model {
+            text: turn.text.clone(),
+            thinking: turn.thinking,
+            calls: turn.calls.clone(),
+        });
+        Ok((turn.text, turn.calls, stop))
     }
 }
 
-/// What makes two calls the same one.
+/// Whether the worker may run on the model, and within its limits.
+fn fits(worker: &Worker, model: &dyn Model, running: &Running<'_>) -> Result<(), End> {
+    let name = model.name();
+    if !worker.runs_on(&name) {
+        return Err(End::WrongModel { model: name });
+    }
+    if running.budget.limits_cost() && model.prices().is_none() {
+        return Err(End::NoPrices { model: name });
+    }
+    Ok(())
+}
+
+/// What makes two calls the same one: the tool and the arguments, in whatever order.
 fn identity(call: &ToolCall) -> String {
-    format!("{} {}", call.tool, call.arguments)
+    format!("{} {}", call.tool, sorted(&call.arguments))
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut names: Vec<&String> = fields.keys().collect();
+            names.sort();
+            let entry = |name: &String| (name.clone(), sorted(&fields[name]));
+            Value::Object(names.into_iter().map(entry).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
 }
 
 /// Follows a result that a worker has seen several times in a row.

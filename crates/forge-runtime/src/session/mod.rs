@@ -2,26 +2,30 @@
 //! and gives the results back until it has nothing more to call.
 //!
 //! [`builder`] puts a session together, [`shared`] is what a whole tree has in common,
-//! [`conversation`] is the loop of one worker, [`calls`] makes the calls of one turn.
+//! [`conversation`] is the loop of one worker, [`running`] what was said in it and what
+//! still lacks a result, [`turn`] receives a turn, [`calls`] makes its calls.
 
 mod builder;
 mod calls;
 mod conversation;
+mod running;
 mod shared;
+mod turn;
 
 use std::sync::Arc;
 
 use forge_tools::{BoxFuture, Caller, Toolbox};
 use sandbox_config::{Grant, Worker};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Timed};
 use crate::delegate;
 use crate::equip::{EquipError, equip};
-use crate::model::{Model, ModelError};
+use crate::model::{Model, ModelError, Request};
 use crate::report::{End, RunEvent, RunReport};
 
 pub use builder::SessionBuilder;
 pub use conversation::{Conversation, Used};
+use running::Running;
 use shared::Shared;
 
 /// A run of a worker tree.
@@ -87,10 +91,49 @@ impl Session {
     ) -> RunReport {
         self.shared.counts.start_from(&conversation);
         let caller = Caller::new(worker.name());
-        let end = self
-            .run_worker(worker.clone(), grant, caller, conversation, None)
-            .await;
+        let work = self.run_worker(worker.clone(), grant, caller, conversation, None);
+        // Dropping the work ends every command, and gives every open call its result.
+        let end = tokio::select! {
+            biased;
+            end = work => end,
+            () = self.shared.cancelled() => End::Cancelled,
+        };
         self.shared.report(end)
+    }
+
+    /// Stops the run, as soon as what is under way has been ended: [`End::Cancelled`]. Any
+    /// clone of the session can be told, from any thread.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # use forge_runtime::{End, Event, Model, Request, Session};
+    /// # use sandbox_config::{Grant, Sources, load};
+    /// # use std::sync::Arc;
+    /// # use tokio::sync::mpsc;
+    /// # struct Silent;
+    /// # impl Model for Silent {
+    /// #     fn name(&self) -> String { "silent".into() }
+    /// #     fn turn(&self, _: Arc<Request>) -> mpsc::Receiver<Event> {
+    /// #         let (events, turn) = mpsc::channel(1);
+    /// #         tokio::spawn(async move { events.closed().await });
+    /// #         turn
+    /// #     }
+    /// # }
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # let text = "---\nname: hello\n---\nSay hello.\n";
+    /// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
+    /// # let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
+    /// # let session = Session::builder(Silent).build();
+    /// let from_elsewhere = session.clone();
+    /// let report = rt.block_on(async {
+    ///     tokio::spawn(async move { from_elsewhere.cancel() });
+    ///     session.run(&worker, Grant::empty(), "you").await
+    /// });
+    /// assert_eq!(report.end, End::Cancelled);
+    /// ```
+    pub fn cancel(&self) {
+        self.shared.cancel();
     }
 
     /// One worker, called by anybody; boxed because workers call workers.
@@ -110,18 +153,28 @@ impl Session {
             });
             let budget = Budget::new(above, *grant.limits());
             let used = conversation.used();
-            budget.spend(used.usage);
+            budget.spend(used.usage, used.cost_nano_usd);
+            budget.count_calls(used.calls);
+            for message in &conversation.messages[conversation.told..] {
+                self.tell(RunEvent::Said {
+                    caller: &caller,
+                    message,
+                });
+            }
+            let request = Request {
+                worker: worker.name().to_owned(),
+                instructions: worker.instructions().to_owned(),
+                tools: Vec::new(),
+                messages: conversation.messages,
+            };
+            let mut running = Running::new(self, caller, Arc::clone(&budget), request);
             // Dropping the conversation ends whatever it is waiting for.
             let end = tokio::select! {
                 biased;
-                end = self.converse(&worker, grant, &caller, conversation, &budget) => end,
-                end = budget.time_up(&self.shared.asking) => end,
+                end = self.converse(&worker, &grant, &mut running) => end,
+                end = budget.time_up() => end,
             };
-            self.tell(RunEvent::Ended {
-                caller: &caller,
-                end: &end,
-            });
-            end
+            running.end(end)
         })
     }
 
@@ -138,7 +191,11 @@ impl Session {
             grant,
             caller.clone(),
             &self.shared.os,
-            Arc::clone(&self.shared.approver),
+            Arc::new(Timed {
+                inner: Arc::clone(&self.shared.approver),
+                turn: Arc::clone(&self.shared.asking),
+                budget: Arc::clone(budget),
+            }),
             Arc::clone(&self.shared.recorder),
             Arc::clone(&self.shared.redactor),
             delegates,
@@ -159,6 +216,11 @@ impl Session {
 
     pub(crate) fn model_of(&self, worker: &Worker) -> Result<Arc<dyn Model>, ModelError> {
         self.shared.model_of(worker)
+    }
+
+    /// Whether a tool of this name calls a worker.
+    pub(crate) fn is_delegation(&self, tool: &str) -> bool {
+        tool == delegate::CALL_WORKER || self.worker(tool).is_some()
     }
 
     pub(crate) fn max_depth(&self) -> u64 {

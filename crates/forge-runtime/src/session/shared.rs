@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor};
 use sandbox_config::Worker;
+use tokio::sync::watch;
 
 use super::Conversation;
-use crate::budget::Asking;
 use crate::equip::OsSandbox;
 use crate::model::{Model, ModelError, Models, Usage};
 use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
@@ -21,12 +21,14 @@ pub(super) struct Shared {
     pub(super) max_children: u64,
     pub(super) os: OsSandbox,
     pub(super) approver: Arc<dyn Approver>,
-    pub(super) asking: Arc<Asking>,
+    /// One question at a time.
+    pub(super) asking: Arc<tokio::sync::Mutex<()>>,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) counts: Counts,
     warned: Mutex<Vec<String>>,
+    stop: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -39,12 +41,13 @@ impl Shared {
             max_children: 16,
             os: OsSandbox::Off,
             approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
-            asking: Arc::new(Asking::default()),
+            asking: Arc::default(),
             recorder: Arc::new(NoRecord),
             redactor: Arc::default(),
             observer: Arc::new(NoObserver),
             counts: Counts::default(),
             warned: Mutex::new(Vec::new()),
+            stop: watch::Sender::new(false),
         }
     }
 
@@ -54,6 +57,16 @@ impl Shared {
             (Some(name), Some(models)) => models.model(name),
             (Some(_) | None, _) => Ok(Arc::clone(&self.model)),
         }
+    }
+
+    pub(super) fn cancel(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Returns when somebody stops the run.
+    pub(super) async fn cancelled(&self) {
+        let mut stop = self.stop.subscribe();
+        let _stopped = stop.wait_for(|stop| *stop).await;
     }
 
     pub(super) fn tell(&self, event: RunEvent<'_>) {
@@ -115,11 +128,8 @@ impl Counts {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many there were with these.
-    pub(super) fn calls(&self, more: u64) -> u64 {
-        self.calls
-            .fetch_add(more, Ordering::Relaxed)
-            .saturating_add(more)
+    pub(super) fn calls(&self, more: u64) {
+        self.calls.fetch_add(more, Ordering::Relaxed);
     }
 
     pub(super) fn spend(&self, usage: Usage, nano_usd: u64) {

@@ -121,9 +121,9 @@ workers:
 ",
     );
     insta::assert_snapshot!(world.results(), @r"
-    ✓ list_files: data/
     ✗ read_file: There is no tool named `read_file`.
     Available tools: read_output, call_worker, child
+    ✓ list_files: data/
     ✓ child: finished
     ");
 }
@@ -166,13 +166,13 @@ workers:
     );
     assert_eq!(world.started(), ["main", "main > a"]);
     insta::assert_snapshot!(world.results(), @r"
-    ✗ call_worker: Cannot call worker 'main': it is already at work above you (main > a).
-    ✗ call_worker: Cannot call worker 'a': it is already at work above you (main > a).
-    ✗ b: Cannot call worker 'b': that would be deeper than this project's limit of 2 (main > a > b).
     ✗ call_worker: Cannot call worker 'b': it is not among yours.
     Workers you may call: a
     ✗ call_worker: Cannot call worker 'x\x1b[2J': it is not among yours.
     Workers you may call: a
+    ✗ call_worker: Cannot call worker 'main': it is already at work above you (main > a).
+    ✗ call_worker: Cannot call worker 'a': it is already at work above you (main > a).
+    ✗ b: Cannot call worker 'b': that would be deeper than this project's limit of 2 (main > a > b).
     ✓ a: a done
     ");
 }
@@ -298,11 +298,11 @@ workers:
 ",
     );
     insta::assert_snapshot!(world.results(), @r#"
+    ✗ list_files: There is no tool named `list_files`.
+    Available tools: read_output, call_worker, climber, reader
     ✓ list_files: src/
     ✗ write_file: Cannot write to '/src/lib/a': path is read-only.
     Writable paths: none
-    ✗ list_files: There is no tool named `list_files`.
-    Available tools: read_output, call_worker, climber, reader
     ✓ reader: finished
     ✗ climber: Cannot call worker 'climber': Child requests '/docs' but parent doesn't have it
     Available: /src

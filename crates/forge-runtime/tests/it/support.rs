@@ -47,6 +47,7 @@ impl Observer for Log {
             | RunEvent::CallStarted { .. }
             | RunEvent::CallEnded { .. }
             | RunEvent::Said { .. }
+            | RunEvent::LeftOut { .. }
             | RunEvent::Ended { .. }
             | RunEvent::Warning { .. } => {}
         }

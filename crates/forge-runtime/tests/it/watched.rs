@@ -23,6 +23,7 @@ impl Observer for Heard {
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::Said { .. }
+            | RunEvent::LeftOut { .. }
             | RunEvent::Warning { .. } => return,
         };
         self.0.lock().unwrap().push(line);

@@ -1,0 +1,169 @@
+//! A worker at work: its conversation as it stands, and which calls still lack a result.
+//!
+//! However a worker ends (an answer, a limit, somebody stopping it, the whole run being
+//! dropped), every call that its model made has exactly one result, and its end is told.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forge_tools::{Caller, Code};
+
+use super::Session;
+use super::calls::failed;
+use crate::budget::Budget;
+use crate::model::{Message, Request, ToolCall, ToolResult};
+use crate::report::{End, RunEvent};
+
+pub(super) struct Running<'s> {
+    session: &'s Session,
+    pub(super) caller: Caller,
+    pub(super) budget: Arc<Budget>,
+    request: Arc<Request>,
+    /// Every id of a call so far.
+    ids: HashSet<String>,
+    /// Calls without a result, in order.
+    open: VecDeque<(String, String)>,
+    done: Arc<Done>,
+    ended: bool,
+}
+
+/// Results by id that are there and not said yet: those of calls that were faster than the
+/// ones before them.
+#[derive(Default)]
+pub(super) struct Done(Mutex<HashMap<String, ToolResult>>);
+
+impl Done {
+    pub(super) fn add(&self, result: ToolResult) {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(result.id.clone(), result);
+    }
+
+    pub(super) fn take(&self, id: &str) -> Option<ToolResult> {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.remove(id)
+    }
+}
+
+impl<'s> Running<'s> {
+    /// With nothing said yet; what is in `request` is known already.
+    pub(super) fn new(
+        session: &'s Session,
+        caller: Caller,
+        budget: Arc<Budget>,
+        request: Request,
+    ) -> Self {
+        let mut ids = HashSet::new();
+        for message in &request.messages {
+            match message {
+                Message::Model { calls, .. } => {
+                    ids.extend(calls.iter().map(|call| call.id.clone()));
+                }
+                Message::Input { .. } | Message::ToolResult(_) => {}
+            }
+        }
+        Running {
+            session,
+            caller,
+            budget,
+            request: Arc::new(request),
+            ids,
+            open: VecDeque::new(),
+            done: Arc::default(),
+            ended: false,
+        }
+    }
+
+    /// What the model is asked with.
+    pub(super) fn request(&self) -> &Arc<Request> {
+        &self.request
+    }
+
+    /// The same, to be changed. A model that is done with its turn holds it no more, so
+    /// that nothing is copied.
+    pub(super) fn request_mut(&mut self) -> &mut Request {
+        Arc::make_mut(&mut self.request)
+    }
+
+    pub(super) fn done(&self) -> Arc<Done> {
+        Arc::clone(&self.done)
+    }
+
+    /// Gives every call an id that no other call of the conversation has. Some servers leave
+    /// ids out, and some begin anew with each turn.
+    pub(super) fn name_calls(&mut self, turn: u64, calls: &mut [ToolCall]) {
+        for (index, call) in calls.iter_mut().enumerate() {
+            let mut tried = 0u64;
+            while call.id.is_empty() || self.ids.contains(&call.id) {
+                call.id = match tried {
+                    0 => format!("call_{turn}_{index}"),
+                    more => format!("call_{turn}_{index}_{more}"),
+                };
+                tried += 1;
+            }
+            self.ids.insert(call.id.clone());
+        }
+    }
+
+    /// Another entry of the conversation.
+    pub(super) fn say(&mut self, message: Message) {
+        match &message {
+            Message::Model { calls, .. } => {
+                let names = calls
+                    .iter()
+                    .map(|call| (call.id.clone(), call.tool.clone()));
+                self.open.extend(names);
+            }
+            Message::ToolResult(result) => {
+                let at = self.open.iter().position(|(id, _)| *id == result.id);
+                at.and_then(|at| self.open.remove(at));
+            }
+            Message::Input { .. } => {}
+        }
+        self.session.tell(RunEvent::Said {
+            caller: &self.caller,
+            message: &message,
+        });
+        self.request_mut().messages.push(message);
+    }
+
+    /// It is over: whatever was called and has no result gets one that says why.
+    pub(super) fn end(mut self, end: End) -> End {
+        self.close(&end);
+        end
+    }
+
+    fn close(&mut self, end: &End) {
+        self.ended = true;
+        while let Some((id, tool)) = self.open.front().cloned() {
+            let result = self.done.take(&id).unwrap_or_else(|| {
+                let result = unfinished(id, tool, end);
+                self.session.tell(RunEvent::CallEnded {
+                    caller: &self.caller,
+                    result: &result,
+                });
+                result
+            });
+            self.say(Message::ToolResult(result));
+        }
+        self.session.tell(RunEvent::Ended {
+            caller: &self.caller,
+            end,
+        });
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let end = self.budget.stopped_by();
+            self.close(&end);
+        }
+    }
+}
+
+fn unfinished(id: String, tool: String, end: &End) -> ToolResult {
+    match end {
+        End::Cancelled => failed(id, tool, Code::Cancelled, "Cancelled by user."),
+        end => failed(id, tool, Code::Limit, &format!("Not finished: {end}.")),
+    }
+}

@@ -1,0 +1,111 @@
+//! One turn of a model, received to its end. Nothing of a turn that was cut comes out, and
+//! none is larger than any answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::budget::Budget;
+use crate::model::{Event, ModelError, Prices, Stop, Thinking, ToolCall, Usage};
+
+/// Most bytes of a turn: its text, its thinking, its calls.
+const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
+/// Most calls that a turn may hold at all; how many are made is another question.
+const MAX_CALLS_HELD: usize = 100_000;
+
+/// A whole turn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Turn {
+    pub(super) text: String,
+    pub(super) thinking: Vec<Thinking>,
+    pub(super) calls: Vec<ToolCall>,
+    bytes: usize,
+}
+
+impl Turn {
+    fn add(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > MAX_TURN_BYTES || self.calls.len() > MAX_CALLS_HELD {
+            true => Err(ModelError::Malformed(format!(
+                "a turn of more than {MAX_TURN_BYTES} bytes or {MAX_CALLS_HELD} calls"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Receives a turn, telling `watch` of each piece as it comes. What it uses is drawn from
+/// `budget` at once and added to `used`, also where the turn then fails. While the model
+/// waits to try again, time stands still.
+pub(super) async fn receive(
+    mut events: mpsc::Receiver<Event>,
+    budget: &Arc<Budget>,
+    prices: Option<Prices>,
+    used: &mut Usage,
+    mut watch: impl FnMut(&Event),
+) -> Result<(Turn, Stop), ModelError> {
+    let mut turn = Turn::default();
+    let mut waiting = None;
+    loop {
+        let event = match &waiting {
+            None => events.recv().await,
+            Some((_, until)) => tokio::select! {
+                event = events.recv() => event,
+                () = tokio::time::sleep_until(*until) => {
+                    waiting = None;
+                    continue;
+                }
+            },
+        };
+        waiting = None;
+        let Some(event) = event else {
+            return Err(ModelError::Cut);
+        };
+        watch(&event);
+        match event {
+            Event::Text(more) => {
+                turn.add(more.len())?;
+                turn.text.push_str(&more);
+            }
+            Event::Thinking(block) => {
+                turn.add(block.text.len() + block.signature.as_ref().map_or(0, String::len))?;
+                turn.thinking.push(block);
+            }
+            Event::Call(call) => {
+                turn.add(call.id.len() + call.tool.len() + size(&call.arguments))?;
+                turn.calls.push(call);
+            }
+            Event::Alive => {}
+            Event::Again(retry) => {
+                turn = Turn::default();
+                let wait = Duration::from_millis(retry.wait_ms).min(LONGEST_WAIT);
+                waiting = Some((budget.stand_still(), Instant::now() + wait));
+            }
+            Event::Usage(more) => {
+                *used = used.plus(more);
+                budget.spend(more, prices.map_or(0, |prices| prices.of(more)));
+            }
+            Event::End(stop) => return Ok((turn, stop)),
+            Event::Failed(error) => return Err(error),
+        }
+    }
+}
+
+/// No provider is waited for longer than this at a time.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// About how many bytes a value takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 8,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 8,
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() + 8 + size(value))
+            .sum::<usize>(),
+    }
+}

@@ -1,0 +1,204 @@
+//! The calls of one turn, prepared together: whoever is asked about them is asked before
+//! any of them is made.
+//!
+//! A question that hangs on what an earlier call of the same turn comes to (it is about
+//! the same path, or begins where a command before it ends) is asked when its turn comes:
+//! what would be shown now is not what would be done.
+
+use std::sync::Arc;
+
+use crate::begin::{Judged, Wanted, joined};
+use crate::call::{Call, CallResult, Failure};
+use crate::deadline::within;
+use crate::gate::{Intent, Verdict};
+use crate::hands::Hands;
+use crate::open::Open;
+use crate::toolbox::{CancelOnDrop, Toolbox};
+
+/// A call of a turn, on its way; see [`Toolbox::prepare`].
+pub struct Prepared {
+    toolbox: Toolbox,
+    call: Call,
+    state: State,
+}
+
+enum State {
+    /// Nobody had to be asked yet.
+    Whole,
+    /// Somebody was asked and agreed, or it only calls a worker. Made from here.
+    Ready(Box<Ready>),
+    /// Somebody was asked, and that was that.
+    Closed(Box<CallResult>),
+}
+
+struct Ready {
+    wanted: Wanted,
+    hands: Hands,
+    open: Open,
+}
+
+/// What came of asking ahead.
+enum Ahead {
+    Later,
+    Ready(Box<(Wanted, Hands)>),
+    Closed(Box<CallResult>),
+}
+
+impl Toolbox {
+    /// Has everything asked that has to be asked about the calls of one turn, in their
+    /// order, before any of them is made. Each result is then [`Prepared::make`]'s; one
+    /// that is dropped instead is recorded as cancelled if somebody was asked about it.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    /// use forge_tools::{Call, Toolbox};
+    /// let toolbox = Toolbox::builder().build().unwrap();
+    /// let calls = vec![Call::new("nothing", serde_json::json!({}))];
+    /// rt.block_on(async {
+    ///     for prepared in toolbox.prepare(calls).await {
+    ///         assert_eq!(prepared.make().await.code, Some(forge_tools::Code::UnknownTool));
+    ///     }
+    /// });
+    /// ```
+    pub async fn prepare(&self, calls: Vec<Call>) -> Vec<Prepared> {
+        let most = self.inner.turn.most().unwrap_or(u64::MAX);
+        let mut before: Vec<Arc<[Intent]>> = Vec::new();
+        let mut all = Vec::with_capacity(calls.len());
+        for (index, call) in calls.into_iter().enumerate() {
+            let over = u64::try_from(index).map_or(true, |index| index >= most);
+            let state = match over {
+                // Refused at its turn: nobody is asked for nothing.
+                true => State::Whole,
+                false => self.ahead(&call, &mut before).await,
+            };
+            all.push(Prepared {
+                toolbox: self.clone(),
+                call,
+                state,
+            });
+        }
+        all
+    }
+
+    async fn ahead(&self, call: &Call, before: &mut Vec<Arc<[Intent]>>) -> State {
+        let open = Open::new(&self.inner, call);
+        match self.ask_ahead(call, &open, before).await {
+            Ahead::Later => {
+                open.forget();
+                State::Whole
+            }
+            Ahead::Ready(ready) => {
+                let (wanted, hands) = *ready;
+                State::Ready(Box::new(Ready {
+                    wanted,
+                    hands,
+                    open,
+                }))
+            }
+            Ahead::Closed(result) => State::Closed(result),
+        }
+    }
+
+    /// What does not lead to a question is left for later: the call is made whole then,
+    /// by what is known then.
+    async fn ask_ahead(&self, call: &Call, open: &Open, before: &mut Vec<Arc<[Intent]>>) -> Ahead {
+        let Ok(begin) = self.understand(call, open) else {
+            return Ahead::Later;
+        };
+        let judging = tokio::task::spawn_blocking(move || begin.judge());
+        let Ok(judged) = within(self.inner.timeout, judging).await else {
+            return Ahead::Later;
+        };
+        let Ok(Judged {
+            wanted,
+            judgement,
+            mut hands,
+            ..
+        }) = joined(judged).flatten()
+        else {
+            return Ahead::Later;
+        };
+        let depends = depends(&wanted, before);
+        before.push(Arc::clone(&wanted.intents));
+        match judgement.verdict {
+            Verdict::Allow if wanted.delegates() => {}
+            Verdict::Allow | Verdict::Block => return Ahead::Later,
+            Verdict::Ask if depends => return Ahead::Later,
+            Verdict::Ask => {
+                if self.check_capability(&wanted, &hands).await.is_err() {
+                    return Ahead::Later;
+                }
+            }
+        }
+        let asked = async {
+            self.inner.turn.take()?;
+            if judgement.verdict == Verdict::Ask {
+                let approver = call.approver.as_ref().unwrap_or(&self.inner.approver);
+                hands.seen = self
+                    .ask(&wanted, judgement, &hands, &**approver, open)
+                    .await?;
+            }
+            Ok::<(), Failure>(())
+        };
+        match asked.await {
+            Ok(()) => Ahead::Ready(Box::new((wanted, hands))),
+            Err(failure) => Ahead::Closed(Box::new(open.lock().close(Err(failure)))),
+        }
+    }
+}
+
+impl Prepared {
+    /// Makes the call, whatever comes of it.
+    pub async fn make(self) -> CallResult {
+        match self.state {
+            State::Whole => self.toolbox.call(self.call).await,
+            State::Closed(result) => *result,
+            State::Ready(ready) => {
+                let Ready {
+                    wanted,
+                    hands,
+                    open,
+                } = *ready;
+                // Tells the work that nobody waits for it any more.
+                let _stop = CancelOnDrop(hands.cancel.clone());
+                match self.toolbox.make(wanted, hands, &self.call, &open).await {
+                    Ok(result) => result,
+                    Err(failure) => open.lock().close(Err(failure)),
+                }
+            }
+        }
+    }
+}
+
+/// Whether what a call would be asked about may be another thing once the calls before it
+/// are made.
+fn depends(wanted: &Wanted, before: &[Arc<[Intent]>]) -> bool {
+    let earlier = || before.iter().flat_map(|intents| intents.iter());
+    let runs = |intent: &Intent| matches!(intent, Intent::Execute(_));
+    if wanted.session().is_some() && earlier().any(runs) {
+        return true;
+    }
+    wanted.intents.iter().any(|intent| {
+        earlier().any(|other| match (place(intent), place(other)) {
+            (Some((_, false)), Some((_, false))) => false,
+            (Some((a, _)), Some((b, _))) => is_at_or_below(a, b) || is_at_or_below(b, a),
+            (None | Some(_), None) | (None, Some(_)) => false,
+        })
+    })
+}
+
+/// The path of an intent, and whether something becomes of it.
+fn place(intent: &Intent) -> Option<(&str, bool)> {
+    match intent {
+        Intent::Read(path) => Some((path.as_str(), false)),
+        Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
+            Some((path.as_str(), true))
+        }
+        Intent::Execute(_) | Intent::Delegate(_) => None,
+    }
+}
+
+fn is_at_or_below(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || dir.ends_with('/'))
+}
