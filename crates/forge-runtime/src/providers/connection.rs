@@ -17,7 +17,7 @@ use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
 use super::turn::{Reader, Step, too_long, whole};
 use super::{anthropic, chat, complaint, responses};
-use crate::model::{Event, Model, ModelError, Prices, Request, Usage};
+use crate::model::{Event, Model, ModelError, Prices, Request};
 
 /// Events that wait for whoever reads them; a server is read no faster than that.
 const MAX_WAITING: usize = 64;
@@ -304,8 +304,7 @@ impl Shared {
             }
         };
         // What it used before it failed is to be paid all the same.
-        let usage = reader.usage();
-        if usage != Usage::default() {
+        if let Some(usage) = reader.used() {
             let _gone = events.send(Event::Usage(usage)).await;
         }
         outcome

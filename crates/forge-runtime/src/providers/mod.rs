@@ -28,32 +28,38 @@ pub use provider::{Bounds, Provider, ProviderError, Wire};
 /// Reads `bytes` as the streamed body of an answer on `wire`, in pieces of these lengths (the
 /// last one again and again): for fuzzing, and for tests of recorded answers without a server.
 #[doc(hidden)]
-pub fn read_stream(
-    wire: Wire,
-    bytes: &[u8],
-    pieces: &[usize],
-) -> Result<Vec<crate::Event>, crate::ModelError> {
+pub fn read_stream(wire: Wire, bytes: &[u8], pieces: &[usize]) -> Vec<crate::Event> {
     let mut reader = turn::Reader::new(wire, &Bounds::default());
     let mut events = Vec::new();
     let mut rest = bytes;
     let mut pieces = pieces.iter().copied();
     let mut length = usize::MAX;
-    while !rest.is_empty() {
+    let outcome = loop {
+        if rest.is_empty() {
+            break reader.close(&mut events);
+        }
         length = pieces.next().unwrap_or(length).max(1);
         let (piece, after) = rest.split_at(length.min(rest.len()));
-        if reader.feed(piece, &mut events)?.is_over() {
-            return Ok(events);
-        }
         rest = after;
+        match reader.feed(piece, &mut events) {
+            Ok(step) if step.is_over() => break Ok(()),
+            Ok(_) => {}
+            Err(error) => break Err(error),
+        }
+    };
+    if let Err(error) = outcome {
+        events.extend(reader.used().map(crate::Event::Usage));
+        events.push(crate::Event::Failed(error));
     }
-    reader.close(&mut events)?;
-    Ok(events)
+    events
 }
 
 /// Reads `bytes` as an answer that came in one piece.
 #[doc(hidden)]
-pub fn read_whole(wire: Wire, bytes: &[u8]) -> Result<Vec<crate::Event>, crate::ModelError> {
+pub fn read_whole(wire: Wire, bytes: &[u8]) -> Vec<crate::Event> {
     let mut events = Vec::new();
-    turn::whole(wire, bytes, &mut events)?;
-    Ok(events)
+    if let Err(error) = turn::whole(wire, bytes, &mut events) {
+        events.push(crate::Event::Failed(error));
+    }
+    events
 }

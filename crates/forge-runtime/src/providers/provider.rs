@@ -222,18 +222,12 @@ fn address(wire: Wire, base_url: &str) -> Result<Url, ProviderError> {
         return Err(ProviderError::HoldsPassword);
     }
     let base = url.path().trim_end_matches('/').to_owned();
-    // Anthropic's own base URL is written both ways, with the version and without.
-    let version = if wire == Wire::Anthropic && !base.ends_with("/v1") {
-        "/v1"
-    } else {
-        ""
-    };
     let call = match wire {
         Wire::Anthropic => "messages",
         Wire::OpenAiChat => "chat/completions",
         Wire::OpenAiResponses => "responses",
     };
-    url.set_path(&format!("{base}{version}/{call}"));
+    url.set_path(&format!("{base}/{call}"));
     url.set_fragment(None);
     Ok(url)
 }
@@ -247,7 +241,7 @@ mod tests {
         let rows = [
             (
                 Wire::Anthropic,
-                "https://api.anthropic.com",
+                "https://api.anthropic.com/v1",
                 "https://api.anthropic.com/v1/messages",
             ),
             (
@@ -258,7 +252,7 @@ mod tests {
             (
                 Wire::Anthropic,
                 "http://127.0.0.1:1/proxy",
-                "http://127.0.0.1:1/proxy/v1/messages",
+                "http://127.0.0.1:1/proxy/messages",
             ),
             (
                 Wire::OpenAiChat,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::provider::{Bounds, Wire};
 use super::sse::{Broken, Frame, Frames};
 use super::{anthropic, chat, responses};
-use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
+use crate::model::{Event, ModelError, Stop, ToolCall, Usage};
 
 /// Whether there is more to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +82,13 @@ impl Reader {
     }
 
     /// What the turn has used, as far as the server said before it broke off.
-    pub(super) fn usage(&self) -> Usage {
-        match &self.answer {
+    pub(super) fn used(&self) -> Option<Usage> {
+        let usage = match &self.answer {
             Answer::Anthropic(answer) => answer.usage(),
             Answer::Chat(answer) => answer.usage(),
             Answer::Responses(answer) => answer.usage(),
-        }
+        };
+        (usage != Usage::default()).then_some(usage)
     }
 
     fn take(&mut self, events: &mut Vec<Event>) -> Result<Step, ModelError> {
@@ -141,13 +142,11 @@ pub(super) fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ModelError> {
 
 /// The end of a turn: what was held back until now, what it used, and why it stopped.
 pub(super) fn conclude(
-    thinking: impl IntoIterator<Item = Thinking>,
     calls: impl IntoIterator<Item = ToolCall>,
     usage: Usage,
     stop: Stop,
     events: &mut Vec<Event>,
 ) {
-    events.extend(thinking.into_iter().map(Event::Thinking));
     events.extend(calls.into_iter().map(Event::Call));
     if usage != Usage::default() {
         events.push(Event::Usage(usage));

@@ -218,7 +218,7 @@ impl Answer {
                 let calls = std::mem::take(&mut self.blocks).into_values();
                 let usage = self.usage();
                 let stop = self.stop.unwrap_or(Stop::Unknown);
-                conclude(None, calls.filter_map(Kept::into_call), usage, stop, events);
+                conclude(calls.filter_map(Kept::into_call), usage, stop, events);
                 return Ok(Step::Over);
             }
             Frame::Error { error } => return Err(complaint::in_stream(&error)),
@@ -364,6 +364,6 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
         }
     }
     let stop = whole.stop_reason.as_deref().map_or(Stop::Unknown, stop);
-    conclude(None, calls, whole.usage.usage(), stop, events);
+    conclude(calls, whole.usage.usage(), stop, events);
     Ok(())
 }

@@ -163,24 +163,43 @@ impl Answer {
         }
         match delta.content {
             None => {}
-            Some(Content::Text(text)) => say(text, events),
+            Some(Content::Text(text)) => self.say(text, events),
             Some(Content::Parts(parts)) => {
                 for part in parts {
                     self.refused |= part.refusal.is_some();
                     for text in [part.text, part.refusal].into_iter().flatten() {
-                        say(text, events);
+                        self.say(text, events);
                     }
                 }
             }
         }
         if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.is_empty()) {
             self.refused = true;
-            say(refusal, events);
+            self.say(refusal, events);
         }
         for piece in delta.tool_calls.into_iter().flatten() {
+            self.thought(events);
             self.call_piece(piece)?;
         }
         Ok(())
+    }
+
+    fn say(&mut self, text: String, events: &mut Vec<Event>) {
+        if !text.is_empty() {
+            self.thought(events);
+            events.push(Event::Text(text));
+        }
+    }
+
+    /// What it thought is whole as soon as it says or calls something.
+    fn thought(&mut self, events: &mut Vec<Event>) {
+        let text = std::mem::take(&mut self.thinking);
+        if !text.is_empty() {
+            events.push(Event::Thinking(Thinking {
+                text,
+                signature: None,
+            }));
+        }
     }
 
     fn call_piece(&mut self, piece: CallPiece) -> Result<(), ModelError> {
@@ -229,11 +248,7 @@ impl Answer {
     }
 
     fn end(&mut self, events: &mut Vec<Event>) {
-        let text = std::mem::take(&mut self.thinking);
-        let thinking = (!text.is_empty()).then_some(Thinking {
-            text,
-            signature: None,
-        });
+        self.thought(events);
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_iter().enumerate().map(|(nth, call)| ToolCall {
             id: match call.id.is_empty() {
@@ -247,13 +262,7 @@ impl Answer {
             true => Stop::Refused,
             false => self.stop.unwrap_or(Stop::Unknown),
         };
-        conclude(thinking, calls, self.usage, stop, events);
-    }
-}
-
-fn say(text: String, events: &mut Vec<Event>) {
-    if !text.is_empty() {
-        events.push(Event::Text(text));
+        conclude(calls, self.usage, stop, events);
     }
 }
 

@@ -389,7 +389,7 @@ impl Answer {
             tool: call.tool,
             arguments: arguments(&call.arguments),
         });
-        conclude(None, calls, self.usage, stop, events);
+        conclude(calls, self.usage, stop, events);
         Ok(())
     }
 }

@@ -1,0 +1,271 @@
+//! Servers that do not end: each limit has an error of its own kind.
+
+use std::time::Duration;
+
+use forge_runtime::{Bounds, Event, Key, Model as _, ModelError, Provider, Wire, read_stream};
+use serde_json::json;
+
+use crate::events::{hello, lines, turn};
+use crate::server::{Reply, Server, Then};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+const BIT: Duration = Duration::from_millis(20);
+
+fn tight() -> Bounds {
+    Bounds {
+        connect_ms: 5_000,
+        idle_ms: 500,
+        progress_ms: 1_000,
+        total_ms: 3_000,
+        answer_bytes: 100_000,
+        event_bytes: 10_000,
+    }
+}
+
+async fn fails(reply: Reply, stream: bool, bounds: Bounds) -> ModelError {
+    let server = Server::start(vec![reply]).await;
+    let provider = Provider::new("test", Wire::OpenAiChat, &server.url, 64)
+        .unwrap()
+        .stream(stream)
+        .bounds(bounds);
+    let model = provider.model("m").unwrap();
+    let turn = turn(&model, hello());
+    let found = tokio::time::timeout(Duration::from_secs(60), turn)
+        .await
+        .unwrap();
+    match found.last() {
+        Some(Event::Failed(error)) => error.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_limit() {
+    let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"more\"}}]}\n\n";
+    let after = |more: &str| Reply::new(format!("{HEAD}{more}")).in_pieces(HEAD.len(), BIT);
+    let endless = |more: &str| {
+        let repeat = Then::Repeat(more.as_bytes().to_vec());
+        Reply::new(HEAD).in_pieces(usize::MAX, BIT).then(repeat)
+    };
+    let life = ": still here\n\n";
+    let long_line = "x".repeat(5_000);
+    let slow_text = Bounds {
+        answer_bytes: usize::MAX,
+        ..tight()
+    };
+    let json = |body: &str, then| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+        Reply::new(format!("{head}{body}"))
+            .in_pieces(5_000, BIT)
+            .then(then)
+    };
+    let spaces = b" ".repeat(10_000);
+    let rows = [
+        (
+            "a server that says nothing",
+            Reply::new("").then(Then::Hang),
+            true,
+            tight(),
+            "no answer within 500 ms",
+        ),
+        (
+            "one that falls silent",
+            after(text).then(Then::Hang),
+            true,
+            tight(),
+            "nothing came for 500 ms",
+        ),
+        (
+            "signs of life",
+            endless(life),
+            true,
+            tight(),
+            "nothing but signs of life for 1000 ms",
+        ),
+        (
+            "text without an end",
+            endless(text),
+            true,
+            slow_text,
+            "no end of its answer within 3000 ms",
+        ),
+        (
+            "more than an answer",
+            endless(text),
+            true,
+            Bounds {
+                answer_bytes: 300,
+                ..tight()
+            },
+            "longer than 300 bytes",
+        ),
+        (
+            "a line without an end",
+            endless(&long_line),
+            true,
+            tight(),
+            "an event in it is longer than 10000 bytes",
+        ),
+        (
+            "a whole that never comes",
+            json("", Then::Hang),
+            false,
+            tight(),
+            "nothing came for 500 ms",
+        ),
+        (
+            "a whole that is too much",
+            json("", Then::Repeat(spaces)),
+            false,
+            tight(),
+            "longer than 100000 bytes",
+        ),
+    ];
+    for (what, reply, stream, bounds, words) in rows {
+        let error = fails(reply, stream, bounds).await;
+        assert!(error.to_string().contains(words), "{what}: {error}");
+    }
+}
+
+/// A refusal without an end is read as far as it is needed.
+#[tokio::test]
+async fn an_endless_refusal() {
+    let refusal = Reply::new(format!(
+        "HTTP/1.1 400 Bad Request\r\n\r\n{}",
+        "no ".repeat(9_000)
+    ))
+    .in_pieces(9_000, Duration::ZERO)
+    .then(Then::Repeat(b"no ".repeat(3_000)));
+    let error = fails(refusal, true, tight()).await;
+    assert!(
+        matches!(
+            error,
+            ModelError::Rejected {
+                status: Some(400),
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(error.to_string().len() < 2_000);
+}
+
+/// One megabyte of arguments, slowly and in small pieces, is one call.
+#[tokio::test]
+async fn a_megabyte_of_arguments() {
+    let content = "0123456789abcdef".repeat(65_536);
+    let arguments = json!({"path": "/a", "content": content}).to_string();
+    let mut body = String::new();
+    for piece in arguments.as_bytes().chunks(4_096) {
+        let piece = std::str::from_utf8(piece).unwrap();
+        let call = json!({"index": 0, "id": "a", "function": {"name": "x", "arguments": piece}});
+        let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
+        body.push_str(&format!("data: {chunk}\r\n\r\n"));
+    }
+    body.push_str("data: [DONE]\n\n");
+    let expected = vec![
+        json!({"call": {"id": "a", "tool": "x", "arguments": {"path": "/a", "content": content}}}),
+        json!({"end": "unknown"}),
+    ];
+    for size in [1, 1_000, usize::MAX] {
+        let found = read_stream(Wire::OpenAiChat, body.as_bytes(), &[size]);
+        assert!(lines(&found) == expected, "in pieces of {size}");
+    }
+    let reply = Reply::new(format!("{HEAD}{body}")).in_pieces(16_384, Duration::from_millis(1));
+    let server = Server::start(vec![reply]).await;
+    let provider = Provider::new("test", Wire::OpenAiChat, &server.url, 64).unwrap();
+    let found = turn(&provider.model("m").unwrap(), hello()).await;
+    assert!(lines(&found) == expected, "over a socket");
+}
+
+/// More calls at once than anybody makes: as many come out, in a time that does not grow with
+/// their square.
+#[test]
+fn a_hundred_thousand_calls() {
+    let mut body = String::new();
+    for nth in 0..100_000 {
+        let call = json!({"index": nth, "id": format!("c{nth}"), "function": {"name": "x"}});
+        let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
+        body.push_str(&format!("data: {chunk}\n\n"));
+    }
+    body.push_str("data: [DONE]\n\n");
+    let found = read_stream(Wire::OpenAiChat, body.as_bytes(), &[16_384]);
+    let calls = found.iter().filter(|event| matches!(event, Event::Call(_)));
+    assert_eq!(calls.count(), 100_000);
+}
+
+/// Whoever does not want a turn any more is soon rid of its connection.
+#[tokio::test]
+async fn a_turn_that_is_dropped() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let provider = Provider::new("test", Wire::Anthropic, &url, 64).unwrap();
+    let turn = provider.model("m").unwrap().turn(hello());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    drop(turn);
+    let gone = async {
+        use tokio::io::AsyncReadExt as _;
+        let mut bytes = [0; 1_024];
+        // An end or an error: either is one.
+        while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone)
+        .await
+        .unwrap();
+}
+
+/// A server that repeats the key in whatever it says does not get it into an error.
+#[tokio::test]
+async fn a_key_that_comes_back() {
+    const CANARY: &str = "sk-canary-0123456789";
+    let refusals = [
+        format!(
+            "HTTP/1.1 401 No\r\ncontent-type: application/json\r\n\r\n{{\"error\":{{\"message\":\"no key {CANARY}\"}}}}"
+        ),
+        format!("HTTP/1.1 400 No\r\n\r\n{CANARY} {CANARY}"),
+        format!("HTTP/1.1 503 No\r\n\r\nkey={CANARY}"),
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>{CANARY}"),
+        format!("{HEAD}data: {{\"error\":{{\"message\":\"{CANARY}\"}}}}\n\n"),
+        format!("{HEAD}data: {{\"choices\":\"{CANARY}\"}}\n\n"),
+        format!("{CANARY}\r\n\r\n"),
+    ];
+    for wire in Wire::ALL {
+        for refusal in &refusals {
+            let server = Server::start(vec![Reply::new(refusal.as_bytes())]).await;
+            let provider = Provider::new("test", wire, &server.url, 64)
+                .unwrap()
+                .key(Key::new(CANARY).unwrap());
+            let model = provider.model("m").unwrap();
+            let found = turn(&model, hello()).await;
+            let Some(Event::Failed(error)) = found.last() else {
+                panic!("{wire}: {refusal}: {found:?}");
+            };
+            let shown = format!("{error} {error:?} {provider:?} {model:?}");
+            assert!(!shown.contains(CANARY), "{wire}: {shown}");
+            // It did go where it belongs.
+            assert!(server.seen()[0].head.contains(CANARY));
+        }
+    }
+}
+
+/// A redirect is an answer, not a way for the key to take.
+#[tokio::test]
+async fn no_key_goes_elsewhere() {
+    let elsewhere = Server::start(vec![Reply::new("HTTP/1.1 200 OK\r\n\r\n")]).await;
+    for status in ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"] {
+        let to = format!(
+            "HTTP/1.1 {status}\r\nlocation: {}/x\r\ncontent-length: 0\r\n\r\n",
+            elsewhere.url
+        );
+        let server = Server::start(vec![Reply::new(to)]).await;
+        let provider = Provider::new("test", Wire::Anthropic, &server.url, 64)
+            .unwrap()
+            .key(Key::new("canary").unwrap());
+        let found = turn(&provider.model("m").unwrap(), hello()).await;
+        let rejected = |event: &Event| matches!(event, Event::Failed(ModelError::Rejected { .. }));
+        assert!(found.last().is_some_and(rejected), "{status}: {found:?}");
+    }
+    assert!(elsewhere.seen().is_empty());
+}
