@@ -9,6 +9,7 @@ use etcetera::BaseStrategy as _;
 use forge_tools::Redactor;
 use sandbox_config::OutOfReach;
 
+use crate::cli::Colors;
 use crate::queue::Place;
 
 /// Our surroundings.
@@ -26,6 +27,10 @@ pub(crate) struct Ambient {
     pub(crate) runtime: Option<PathBuf>,
     /// Whether what is shown on the terminal may be coloured.
     pub(crate) colour: bool,
+    /// Whether the screen that standard error is does what it is told.
+    pub(crate) moves: bool,
+    /// Whether the result is seen on a screen.
+    pub(crate) stdout_terminal: bool,
     /// Whether somebody can see a question and type an answer.
     pub(crate) terminal: bool,
     /// Whether any of our three streams is a terminal.
@@ -38,7 +43,7 @@ pub(crate) struct Ambient {
 
 impl Ambient {
     /// Looks around.
-    pub(crate) fn take() -> Self {
+    pub(crate) fn take(colors: Option<Colors>) -> Self {
         let env: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| {
                 let name = name.into_string().ok()?;
@@ -65,6 +70,8 @@ impl Ambient {
                     .join("forge"),
             )
         });
+        let moves = std::io::stderr().is_terminal()
+            && named("TERM").is_none_or(|term| term.as_os_str() != "dumb");
         Ambient {
             home: dirs.as_ref().map(|dirs| dirs.home_dir().to_owned()),
             user_file: dirs
@@ -72,9 +79,17 @@ impl Ambient {
                 .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
             state,
             runtime: named("XDG_RUNTIME_DIR"),
-            colour: std::io::stderr().is_terminal()
-                && named("NO_COLOR").is_none()
-                && named("TERM").is_none_or(|term| term.as_os_str() != "dumb"),
+            colour: match colors {
+                Some(Colors::Always) => true,
+                Some(Colors::Never) => false,
+                Some(Colors::Auto) | None => match (named("NO_COLOR"), named("CLICOLOR_FORCE")) {
+                    (Some(_), _) => false,
+                    (None, Some(force)) if force.as_os_str() != "0" => true,
+                    (None, _) => moves,
+                },
+            },
+            moves,
+            stdout_terminal: std::io::stdout().is_terminal(),
             any_terminal: std::io::stdin().is_terminal()
                 || std::io::stdout().is_terminal()
                 || std::io::stderr().is_terminal(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sandbox_config::Diagnostics;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stderr::say;
 use crate::visible::visible_lines;
@@ -31,9 +31,10 @@ pub(crate) enum Exit {
     Command(u8),
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    /// As a number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::Negative => 1,
             Exit::Usage => 2,
@@ -42,7 +43,13 @@ impl From<Exit> for ExitCode {
             Exit::Isolation => 6,
             Exit::ExecRefused => 125,
             Exit::Command(code) => code,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 
@@ -63,7 +70,13 @@ Exit codes:
 /// for this as well, though the flag is then only a word among the others.
 pub(crate) fn unusable(error: &clap::Error) -> Exit {
     let words = || std::env::args_os().skip(1).take_while(|word| word != "--");
-    let asked_for_json = words().any(|word| word == "--json");
+    let output = |format: &str| {
+        let mut pairs = words().zip(words().skip(1));
+        words().any(|word| word == format!("--output={format}").as_str())
+            || pairs.any(|(flag, word)| flag == "--output" && word == format)
+    };
+    let streams = output("stream-json");
+    let asked_for_json = streams || output("json") || words().any(|word| word == "--json");
     // For `exec` 2 could be the command's own; what stops forge before it is 125.
     let exit = if words().any(|word| word == "exec") {
         Exit::ExecRefused
@@ -77,7 +90,11 @@ pub(crate) fn unusable(error: &clap::Error) -> Exit {
     } else if asked_for_json {
         let text = error.render().to_string();
         let message = text.trim().trim_start_matches("error: ");
-        Failure::usage(message).exits(exit).report(true)
+        let failure = Failure::usage(message).exits(exit);
+        if streams {
+            crate::show::failed(&failure);
+        }
+        failure.report(true)
     } else {
         let _ = error.print();
         exit
@@ -209,21 +226,33 @@ impl Failure {
         text
     }
 
+    /// How forge ends because of it.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The line for programs.
+    pub(crate) fn to_json(&self) -> Value {
+        if let Some(diagnostics) = &self.diagnostics {
+            return diagnostics.to_json();
+        }
+        json!({"error": {
+            "code": self.code,
+            "message": self.message,
+            "file": self.place.as_ref().map(|place| place.file.to_string_lossy()),
+            "line": self.place.as_ref().map(|place| place.line),
+            "column": self.place.as_ref().map(|place| place.column),
+            "help": self.hint,
+        }})
+    }
+
     /// Prints it to standard error.
     pub(crate) fn report(&self, as_json: bool) -> Exit {
         if self.is_silent {
             return self.exit;
         }
         match (&self.diagnostics, as_json) {
-            (Some(diagnostics), true) => say(diagnostics.to_json()),
-            (None, true) => say(json!({"error": {
-                "code": self.code,
-                "message": self.message,
-                "file": self.place.as_ref().map(|place| place.file.to_string_lossy()),
-                "line": self.place.as_ref().map(|place| place.line),
-                "column": self.place.as_ref().map(|place| place.column),
-                "help": self.hint,
-            }})),
+            (_, true) => say(self.to_json()),
             (Some(diagnostics), false) => say(visible_lines(&diagnostics.to_string())),
             (None, false) => {
                 say(format_args!("error: {}", visible_lines(&self.message)));

@@ -305,8 +305,10 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
 pub(crate) fn until_stopped_on<F: Future>(threads: usize, work: F) -> Result<F::Output, Failure> {
     block_on(threads, async {
         tokio::select! {
-            output = work => Ok(output),
+            // Listens before the work begins, which may not wait for anything for a while.
+            biased;
             failure = told_to_stop() => Err(failure),
+            output = work => Ok(output),
         }
     })?
 }

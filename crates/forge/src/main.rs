@@ -31,11 +31,14 @@ mod wire;
 use clap::Parser as _;
 
 fn main() -> std::process::ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let mut cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::unusable(&error).into(),
     };
-    let ambient = ambient::Ambient::take();
+    if let Err(failure) = cli.settle() {
+        return failure.report(true).into();
+    }
+    let ambient = ambient::Ambient::take(cli.global.color);
     let outcome = match &cli.command {
         cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),

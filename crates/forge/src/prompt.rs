@@ -7,11 +7,11 @@ use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+use rustix::termios::{QueueSelector, tcflush};
 
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
-use crate::stderr::say;
+use crate::stderr::{self, say};
 
 /// More than this nobody reads, so nobody is asked to agree to it.
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
@@ -113,6 +113,7 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
 
 /// Shows the text and waits for an answer. Blocks.
 pub(crate) fn ask(text: &str, patience: Duration, colour: bool) -> std::io::Result<Typed> {
+    let _held = stderr::hold();
     // None: longer than a clock can say.
     let until = Instant::now().checked_add(patience);
     let (columns, height) = size();
@@ -183,15 +184,8 @@ fn reason_of(line: &str) -> Option<String> {
 
 /// Columns and rows of the screen.
 fn size() -> (usize, usize) {
-    let size = tcgetwinsize(std::io::stderr()).ok();
-    let of = |found: Option<u16>, usual: usize, least: usize| match found {
-        None | Some(0) => usual,
-        Some(found) => usize::from(found).max(least),
-    };
-    (
-        of(size.map(|size| size.ws_col), 80, 30),
-        of(size.map(|size| size.ws_row), 24, 6),
-    )
+    let (columns, rows) = stderr::size();
+    (usize::from(columns).max(30), usize::from(rows).max(6))
 }
 
 /// The text as rows of at most `columns` cells: nothing in it moves the cursor, and a value that

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::exit;
+use crate::exit::{self, Failure};
 use crate::install::{Client, Scope};
 use crate::listen::Place;
 
@@ -38,7 +38,21 @@ impl Cli {
         } else {
             false
         };
-        self.global.json || by_format
+        self.global.json || self.global.streams() || by_format
+    }
+
+    /// Makes one of what can be said in two ways, and refuses what the command does not do.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        match self.global.output {
+            Some(Output::Json) => self.global.json = true,
+            Some(Output::StreamJson) if !matches!(self.command, Command::Run(_)) => {
+                return Err(Failure::usage(
+                    "--output stream-json is for `forge run` only",
+                ));
+            }
+            Some(Output::StreamJson | Output::Text) | None => {}
+        }
+        Ok(())
     }
 }
 
@@ -67,12 +81,50 @@ pub(crate) struct Global {
     /// Never ask anything.
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
-    /// Print one JSON object instead of text.
-    #[arg(long, global = true)]
+    /// Print one JSON object instead of text; the same as --output json.
+    #[arg(long, global = true, conflicts_with = "output")]
     pub(crate) json: bool,
+    /// How the result is printed.
+    #[arg(long, value_name = "FORMAT", global = true)]
+    pub(crate) output: Option<Output>,
+    /// Whether there are colours; by default on a terminal, and as NO_COLOR and CLICOLOR_FORCE say.
+    #[arg(long, value_name = "WHEN", global = true)]
+    pub(crate) color: Option<Colors>,
     /// Print no progress and no warnings.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Print all that is known of what goes on.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// Whether what happens is written as it happens, for programs.
+    pub(crate) fn streams(&self) -> bool {
+        self.output == Some(Output::StreamJson)
+    }
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Text,
+    /// One object.
+    Json,
+    /// `forge run`: one object a line as things happen, the result last (see `forge schema events`).
+    StreamJson,
+}
+
+/// Whether there are colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colors {
+    /// On a terminal that has them.
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 /// The commands.
@@ -106,7 +158,7 @@ pub(crate) enum Command {
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
     Run(Run),
-    /// Print the JSON Schema of project, worker or playbook files, or of audit records.
+    /// Print the JSON Schema of project, worker or playbook files, of audit records, or of events.
     Schema(Schema),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
@@ -674,6 +726,8 @@ pub(crate) enum SchemaOf {
     Audit,
     /// golem-forge.config.yaml
     Config,
+    /// One line of `forge run --output stream-json`.
+    Events,
     /// A playbook, the file behind `scripted:FILE`.
     Playbook,
     /// The front matter of *.worker files.

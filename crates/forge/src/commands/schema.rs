@@ -1,4 +1,4 @@
-//! `forge schema`: the JSON Schemas of project, worker and playbook files and of audit records, for editors
+//! `forge schema`: the JSON Schemas of project, worker and playbook files, of audit records and of events, for editors
 //! and other programs.
 
 use std::io::Write as _;
@@ -12,6 +12,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let text = match args.of {
         SchemaOf::Audit => forge_tools::audit::SCHEMA.to_owned(),
         SchemaOf::Config => schema::project(),
+        SchemaOf::Events => crate::show::SCHEMA.to_owned(),
         SchemaOf::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
         SchemaOf::Worker => schema::worker(),
     };

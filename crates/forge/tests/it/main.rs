@@ -24,6 +24,8 @@ mod reload;
 mod schema;
 mod settings;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod visible;
 mod wire;
 mod worker;

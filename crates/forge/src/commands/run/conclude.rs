@@ -3,12 +3,14 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use forge_runtime::{Attempts, End, RunReport};
+use forge_runtime::{Attempts, Dollars, End, RunReport};
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
+use crate::show;
 use crate::stderr::say;
+use crate::visible::visible_path;
 
 /// Prints the answer, or the report.
 pub(crate) fn tell(
@@ -22,14 +24,16 @@ pub(crate) fn tell(
     }
     if !global.quiet {
         say(format_args!(
-            "{} turns, {} calls; kept in {}",
-            report.turns,
-            report.calls,
-            kept.display()
+            "{}; kept in {}",
+            used(report),
+            visible_path(kept)
         ));
     }
     let mut out = std::io::stdout().lock();
-    let written = if global.json {
+    let written = if global.streams() {
+        // The last line says it, with how forge ends.
+        Ok(())
+    } else if global.json {
         writeln!(
             out,
             "{}",
@@ -41,6 +45,21 @@ pub(crate) fn tell(
         Ok(())
     };
     written.map_err(Failure::stdout)
+}
+
+/// What it took.
+fn used(report: &RunReport) -> String {
+    let mut parts = vec![
+        show::count(report.turns, "turn"),
+        show::count(report.calls, "call"),
+    ];
+    if report.tokens > 0 {
+        parts.push(show::tokens(report.tokens));
+    }
+    if report.cost_nano_usd > 0 {
+        parts.push(Dollars(report.cost_nano_usd).to_string());
+    }
+    parts.join(", ")
 }
 
 /// How forge ends after it.

@@ -2,6 +2,7 @@
 
 mod conclude;
 mod model;
+mod told;
 
 use std::sync::Arc;
 
@@ -13,10 +14,15 @@ use crate::cli::{Global, Run};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::{self, RunDir};
-use crate::show::Watcher;
+use crate::show::{Look, Watcher};
 use crate::subject::{Chosen, chosen};
+use told::Told;
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
+    told::telling(global, |told| go(global, args, ambient, told))
+}
+
+fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result<Exit, Failure> {
     let Chosen {
         project,
         worker,
@@ -48,6 +54,16 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         true => Some(Arc::new(kept.transcript(Arc::clone(&redactor))?)),
         false => None,
     };
+    let input = args.input.join(" ");
+    told.begins(worker.name(), &model.name(), &input, kept.path(), &redactor);
+    let look = Look {
+        quiet: global.quiet || global.streams() && ambient.stdout_terminal,
+        verbose: global.verbose > 0,
+        colour: ambient.colour,
+        moves: ambient.moves,
+        answer_is_seen: ambient.stdout_terminal,
+    };
+    let (watcher, watching) = Watcher::start(look, told.stream(), transcript);
     let session = Session::builder(model)
         .workers(workers)
         .max_depth(project.max_depth())
@@ -56,11 +72,12 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
         .redactor(redactor)
-        .observer(Arc::new(Watcher::new(global.quiet, transcript)))
+        .observer(watcher)
         .build();
-    let input = args.input.join(" ");
     // Dropping the run ends every command it started.
     let outcome = gather::until_stopped(session.run(&worker, grant, &input));
+    drop(watching);
+    told.attempts = attempts.list();
     let sealed = run_dir::seal(&audit, &ending(outcome.as_ref().ok()))?;
     kept.finish(&json!({
         "worker": worker.name(),
@@ -69,9 +86,9 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         "attempts": attempts.list(),
         "audit": sealed,
     }))?;
-    let report = outcome?;
-    conclude::tell(global, &report, &attempts, kept.path())?;
-    conclude::exit(&report)
+    let report = told.report.insert(outcome?);
+    conclude::tell(global, report, &attempts, kept.path())?;
+    conclude::exit(report)
 }
 
 /// What a run came to, in one word.

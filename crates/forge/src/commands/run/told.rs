@@ -1,0 +1,79 @@
+//! What a run came to, for a reader of `--output stream-json`: the last line, in every case.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_runtime::{Attempt, RunReport};
+use forge_tools::Redactor;
+
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::show::{Beginning, Outcome, Stream};
+
+/// What is known of a run so far.
+#[derive(Default)]
+pub(super) struct Told {
+    stream: Option<Arc<Stream>>,
+    kept: Option<PathBuf>,
+    pub(super) report: Option<RunReport>,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+impl Told {
+    /// The run begins.
+    pub(super) fn begins(
+        &mut self,
+        worker: &str,
+        model: &str,
+        input: &str,
+        run: &Path,
+        redactor: &Arc<Redactor>,
+    ) {
+        self.kept = Some(run.to_owned());
+        if let Some(stream) = &self.stream {
+            stream.redact(Arc::clone(redactor));
+            stream.begin(&Beginning {
+                worker,
+                model,
+                input,
+                run,
+            });
+        }
+    }
+
+    /// Where its events go.
+    pub(super) fn stream(&self) -> Option<Arc<Stream>> {
+        self.stream.clone()
+    }
+}
+
+/// Does `work`, and tells how it ended, however it did.
+pub(super) fn telling(
+    global: &Global,
+    work: impl FnOnce(&mut Told) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let mut told = Told::default();
+    if !global.streams() {
+        return work(&mut told);
+    }
+    let stream = Stream::start()
+        .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;
+    told.stream = Some(Arc::clone(&stream));
+    let outcome = work(&mut told);
+    let (exit, error) = match &outcome {
+        Ok(exit) => (*exit, None),
+        Err(failure) => (failure.exit(), Some(failure)),
+    };
+    let written = stream.end(&Outcome {
+        exit_code: exit.code(),
+        report: told.report.as_ref(),
+        attempts: &told.attempts,
+        run: told.kept.as_deref(),
+        error,
+    });
+    match written {
+        // A run that failed says why, whoever reads the rest.
+        Err(error) if outcome.is_ok() => Err(Failure::stdout(error)),
+        Ok(()) | Err(_) => outcome,
+    }
+}

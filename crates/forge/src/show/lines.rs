@@ -1,0 +1,315 @@
+//! What is said, as lines and rows: whose it is by how far it is indented, and by a name where
+//! workers take turns; what it is by a mark, so that no model's text can look like a line of ours.
+
+use super::cells::{cells, clean, fit, wrap};
+use super::run::{Line, Said};
+use super::words::MAX_LINE_CHARS;
+
+/// Deeper workers are not indented any more.
+const MAX_INDENTED: usize = 8;
+/// Most lines of one text; the transcript has all of it.
+const MAX_TEXT_LINES: usize = 5_000;
+
+/// One row, and how many cells it takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Row {
+    pub(super) text: String,
+    pub(super) cells: usize,
+}
+
+/// Colours, if there are any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) colour: bool,
+}
+
+/// What a colour is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paint {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Bad,
+    Warning,
+}
+
+impl Style {
+    /// Cleaned text in a colour.
+    pub(super) fn paint(self, paint: Paint, text: &str) -> String {
+        let code = match (self.colour, paint) {
+            (false, _) | (true, Paint::Plain) => return text.to_owned(),
+            (true, Paint::Bold) => "1",
+            (true, Paint::Dim) => "2",
+            (true, Paint::Good) => "32",
+            (true, Paint::Bad) => "31",
+            (true, Paint::Warning) => "33",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    /// A row of these parts, each in its colour, cut to `width` cells.
+    pub(super) fn row(self, width: usize, parts: &[(Paint, &str)]) -> Row {
+        let mut row = Row::default();
+        for (paint, text) in parts {
+            let text = fit(text, width.saturating_sub(row.cells));
+            row.cells += cells(&text);
+            if !text.is_empty() {
+                row.text.push_str(&self.paint(*paint, &text));
+            }
+        }
+        row
+    }
+}
+
+/// How far the worker at the end of `runs` is indented.
+pub(super) fn indent(runs: &[u64]) -> String {
+    "  ".repeat(runs.len().saturating_sub(1).min(MAX_INDENTED))
+}
+
+/// Puts lines one below the other.
+#[derive(Debug)]
+pub(super) struct Lines {
+    style: Style,
+    /// Whose the last one was.
+    last: Vec<u64>,
+}
+
+impl Lines {
+    pub(super) fn new(style: Style) -> Self {
+        Lines {
+            style,
+            last: Vec::new(),
+        }
+    }
+
+    /// In rows of at most `width` cells, everything whole.
+    pub(super) fn rows(&mut self, line: &Line, width: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for part in self.parts(line) {
+            let lead = cells(&part.lead);
+            for (index, text) in wrap(&part.text, width.saturating_sub(lead))
+                .into_iter()
+                .enumerate()
+            {
+                let lead = match (index, part.repeats) {
+                    (0, _) | (_, true) if text.is_empty() => part.lead.trim_end().to_owned(),
+                    (0, _) | (_, true) => part.lead.clone(),
+                    (_, false) => " ".repeat(lead),
+                };
+                let parts = [(part.lead_paint, lead.as_str()), (part.paint, &text)];
+                rows.push(self.style.row(width.max(1), &parts));
+            }
+        }
+        rows
+    }
+
+    /// As lines for a file: of a text its first line, or with `whole` everything.
+    pub(super) fn plain(&mut self, line: &Line, whole: bool) -> Vec<String> {
+        let parts = self.parts(line);
+        let is_text = matches!(line.said, Said::Text(_) | Said::Thought(_));
+        let first = match whole || !is_text {
+            true => parts.len(),
+            // A name may stand before it.
+            false => parts
+                .iter()
+                .position(|part| part.repeats && !part.text.trim().is_empty())
+                .map_or(0, |index| index + 1),
+        };
+        parts
+            .into_iter()
+            .take(first)
+            .filter(|part| whole || !part.repeats || !part.text.trim().is_empty())
+            .map(|part| {
+                let text = match whole {
+                    true => part.text,
+                    false => fit(&part.text, MAX_LINE_CHARS + 1),
+                };
+                let lead = self.style.paint(part.lead_paint, &part.lead);
+                format!("{lead}{}", self.style.paint(part.paint, &text))
+            })
+            .collect()
+    }
+
+    fn parts(&mut self, line: &Line) -> Vec<Part> {
+        let at = indent(&line.runs);
+        let mut parts = Vec::new();
+        let begins = matches!(line.said, Said::Worker(_));
+        if !begins && !line.runs.is_empty() && !self.last.starts_with(&line.runs) {
+            parts.push(worker(&at, &line.label, ""));
+        }
+        if !line.runs.is_empty() {
+            self.last.clone_from(&line.runs);
+        }
+        let one = |mark: &str, lead_paint, paint, text: &str| Part {
+            lead: format!("{at}  {mark}"),
+            lead_paint,
+            text: text.to_owned(),
+            paint,
+            repeats: false,
+        };
+        match &line.said {
+            Said::Worker(note) => parts.push(worker(&at, &line.label, note)),
+            Said::Text(text) => parts.extend(quoted(&at, text, "│ ", Paint::Plain)),
+            Said::Thought(text) => parts.extend(quoted(&at, text, "┆ ", Paint::Dim)),
+            Said::Call(text) => parts.push(one("→ ", Paint::Dim, Paint::Dim, text)),
+            Said::Done(text) => parts.push(one("✓ ", Paint::Good, Paint::Plain, text)),
+            Said::Failed(text) => parts.push(one("✗ ", Paint::Bad, Paint::Plain, text)),
+            Said::Warning(text) if line.runs.is_empty() => parts.push(Part {
+                lead: "warning: ".to_owned(),
+                ..one("", Paint::Warning, Paint::Plain, text)
+            }),
+            Said::Warning(text) => parts.push(one("! ", Paint::Warning, Paint::Plain, text)),
+            Said::Ended(text) => parts.push(one("", Paint::Plain, Paint::Bad, text)),
+            Said::Note(text) => parts.push(one("· ", Paint::Dim, Paint::Dim, text)),
+            Said::Other(text) => parts.push(Part {
+                lead: String::new(),
+                ..one("", Paint::Plain, Paint::Plain, text)
+            }),
+        }
+        parts
+    }
+}
+
+/// One line, before it is known how wide it may be.
+struct Part {
+    lead: String,
+    lead_paint: Paint,
+    text: String,
+    paint: Paint,
+    /// Whether each row begins with the lead; they begin below its end otherwise.
+    repeats: bool,
+}
+
+fn worker(at: &str, label: &str, note: &str) -> Part {
+    let note = match note {
+        "" => String::new(),
+        note => format!("  ({note})"),
+    };
+    Part {
+        lead: format!("{at}▸ "),
+        lead_paint: Paint::Bold,
+        text: format!("{label}{note}"),
+        paint: Paint::Bold,
+        repeats: false,
+    }
+}
+
+fn quoted(at: &str, text: &str, mark: &str, paint: Paint) -> Vec<Part> {
+    let part = |text: String| Part {
+        lead: format!("{at}  {mark}"),
+        lead_paint: Paint::Dim,
+        text,
+        paint,
+        repeats: true,
+    };
+    let all = text.trim_end().lines();
+    let mut parts: Vec<Part> = all
+        .clone()
+        .take(MAX_TEXT_LINES)
+        .map(|line| part(clean(line)))
+        .collect();
+    if let Some(more) = all
+        .count()
+        .checked_sub(MAX_TEXT_LINES)
+        .filter(|more| *more > 0)
+    {
+        parts.push(part(format!("… {more} more lines")));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(runs: &[u64], label: &str, said: Said) -> Line {
+        Line {
+            runs: runs.to_vec(),
+            label: label.to_owned(),
+            said,
+        }
+    }
+
+    fn shown(lines: &[Line], width: usize) -> String {
+        let mut all = Lines::new(Style { colour: false });
+        let rows = lines.iter().flat_map(|line| all.rows(line, width));
+        rows.map(|row| {
+            assert!(
+                row.cells <= width && row.cells == cells(&row.text),
+                "{row:?}"
+            );
+            row.text + "\n"
+        })
+        .collect()
+    }
+
+    #[test]
+    fn whose_a_line_is_can_be_seen() {
+        let lines = [
+            line(&[1], "main", Said::Worker("")),
+            line(
+                &[1],
+                "main",
+                Said::Text("I ask two workers.\n\n✓ not a result".into()),
+            ),
+            line(&[1, 2], "reader", Said::Worker("")),
+            line(&[1, 3], "reader #2", Said::Worker("")),
+            line(
+                &[1, 2],
+                "reader",
+                Said::Done("read_file /a: 12 lines".into()),
+            ),
+            line(
+                &[1, 2],
+                "reader",
+                Said::Failed("read_file /b: no such file".into()),
+            ),
+            line(&[1], "main", Said::Done("reader: well".into())),
+            line(
+                &[1, 3],
+                "reader #2",
+                Said::Warning("busy, again in 3 s".into()),
+            ),
+            line(&[], "", Said::Warning("for everybody".into())),
+            line(
+                &[1, 3],
+                "reader #2",
+                Said::Ended("reader #2 ended: badly".into()),
+            ),
+        ];
+        insta::assert_snapshot!(shown(&lines, 24), @r#"
+        ▸ main
+          │ I ask two workers.
+          │
+          │ ✓ not a result
+          ▸ reader
+          ▸ reader #2
+          ▸ reader
+            ✓ read_file /a: 12
+              lines
+            ✗ read_file /b: no
+              such file
+          ✓ reader: well
+          ▸ reader #2
+            ! busy, again in 3 s
+        warning: for everybody
+            reader #2 ended:
+            badly
+        "#);
+    }
+
+    #[test]
+    fn a_file_gets_the_first_line_of_a_text() {
+        let mut all = Lines::new(Style { colour: true });
+        let text = line(&[1], "main", Said::Text("\n one\u{1b}[2J\ntwo".into()));
+        assert_eq!(
+            all.plain(&text, false),
+            [
+                "\u{1b}[1m▸ \u{1b}[0m\u{1b}[1mmain\u{1b}[0m",
+                "\u{1b}[2m  │ \u{1b}[0m one\\x1b[2J"
+            ]
+        );
+        assert_eq!(all.plain(&text, true).len(), 3);
+    }
+}

@@ -1,0 +1,163 @@
+//! What goes on in a run right now, as rows: everybody at work, what their models say, the calls
+//! that are made, and below it the run as a whole.
+
+use std::time::Instant;
+
+use forge_runtime::Dollars;
+
+use super::cells::{cells, clean, wrap};
+use super::lines::{Paint, Row, Style, indent};
+use super::run::{AtWork, Doing, Run};
+use super::words;
+
+/// Most calls of one worker that are shown.
+const MAX_CALLS: usize = 4;
+/// Most rows of one model's text.
+const MAX_TEXT_ROWS: usize = 16;
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long the spinner stays as it is, in milliseconds.
+const SPIN_MS: u128 = 100;
+
+/// The rows, as many as fit.
+pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: Style) -> Vec<Row> {
+    let at_work = run.at_work();
+    if at_work.is_empty() {
+        return Vec::new();
+    }
+    // One is left for the line above, so that it is seen where this begins.
+    let room = height.saturating_sub(2).max(2);
+    let view = View {
+        now,
+        width,
+        style,
+        spinner: spinner(run, now),
+    };
+    let heads: usize = at_work.iter().map(|worker| view.head(worker).len()).sum();
+    let speaking = at_work.iter().filter(|worker| !worker.tail.is_empty());
+    let speaking = speaking.count().max(1);
+    let each = (room.saturating_sub(heads + 1) / speaking).clamp(1, MAX_TEXT_ROWS);
+    let mut rows: Vec<Row> = Vec::new();
+    for worker in &at_work {
+        let mut head = view.head(worker);
+        let calls = head.split_off(1);
+        rows.append(&mut head);
+        rows.extend(view.tail(worker, each));
+        rows.extend(calls);
+    }
+    if rows.len() >= room {
+        rows.truncate(room.saturating_sub(2));
+        let text = format!("… {} at work", words::count(at_work.len() as u64, "worker"));
+        rows.push(style.row(width, &[(Paint::Dim, &text)]));
+    }
+    rows.push(view.whole(run));
+    rows
+}
+
+fn spinner(run: &Run, now: Instant) -> &'static str {
+    let spins = now.saturating_duration_since(run.began).as_millis() / SPIN_MS;
+    SPINNER[usize::try_from(spins % SPINNER.len() as u128).unwrap_or(0)]
+}
+
+struct View {
+    now: Instant,
+    width: usize,
+    style: Style,
+    spinner: &'static str,
+}
+
+impl View {
+    /// Who it is and what they do, and the calls that are made, a row each.
+    fn head(&self, worker: &AtWork) -> Vec<Row> {
+        let at = indent(&worker.runs);
+        let doing = self.doing(worker);
+        let name = format!("{at}▸ {}", worker.label);
+        let mut rows = vec![
+            self.style
+                .row(self.width, &[(Paint::Bold, &name), (Paint::Dim, &doing)]),
+        ];
+        for call in worker.calls.iter().take(MAX_CALLS) {
+            let since = self.now.saturating_duration_since(call.since);
+            let since = match since.as_secs() {
+                0 => String::new(),
+                _ => format!("  {}", words::span(since)),
+            };
+            // What it takes is seen however long the call is.
+            let lead = format!("{at}  {} ", self.spinner);
+            let room = self.width.saturating_sub(cells(&lead) + cells(&since));
+            let what = super::cells::fit(&call.what, room);
+            rows.push(self.style.row(
+                self.width,
+                &[
+                    (Paint::Dim, &lead),
+                    (Paint::Plain, &what),
+                    (Paint::Dim, &since),
+                ],
+            ));
+        }
+        if let Some(more) = worker.calls.len().checked_sub(MAX_CALLS).filter(|n| *n > 0) {
+            let text = format!("{at}    and {}", words::count(more as u64, "more call"));
+            rows.push(self.style.row(self.width, &[(Paint::Dim, &text)]));
+        }
+        rows
+    }
+
+    fn doing(&self, worker: &AtWork) -> String {
+        let since = |since: &Instant| words::span(self.now.saturating_duration_since(*since));
+        match &worker.doing {
+            Doing::Beginning | Doing::Speaking => String::new(),
+            Doing::Calling if worker.calls.is_empty() => String::new(),
+            Doing::Calling => match worker.calls.len() {
+                1 => "  1 call".to_owned(),
+                calls => format!("  {calls} calls"),
+            },
+            Doing::Asking { since: then } => format!("  waits for its model, {}", since(then)),
+            Doing::Thinking { since: then } => format!("  thinks, {}", since(then)),
+            Doing::Waiting { until, why } => {
+                let left = until.saturating_duration_since(self.now);
+                format!("  {why}, again in {}", words::until(left))
+            }
+        }
+    }
+
+    /// The last `most` rows of what a model says.
+    fn tail(&self, worker: &AtWork, most: usize) -> Vec<Row> {
+        if worker.tail.trim().is_empty() {
+            return Vec::new();
+        }
+        let lead = format!("{}  │ ", indent(&worker.runs));
+        let room = self.width.saturating_sub(cells(&lead));
+        let mut found: Vec<String> = Vec::new();
+        for line in worker.tail.trim_end_matches('\n').rsplit('\n') {
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            let mut above = wrap(&clean(line), room);
+            above.append(&mut found);
+            found = above;
+            if found.len() >= most {
+                break;
+            }
+        }
+        let first = found.len().saturating_sub(most);
+        found[first..]
+            .iter()
+            .map(|text| {
+                let parts = [(Paint::Dim, lead.as_str()), (Paint::Plain, text)];
+                self.style.row(self.width, &parts)
+            })
+            .collect()
+    }
+
+    /// The run.
+    fn whole(&self, run: &Run) -> Row {
+        let mut parts = vec![words::span(self.now.saturating_duration_since(run.began))];
+        parts.push(words::count(run.turns, "turn"));
+        parts.push(words::count(run.calls, "call"));
+        if run.tokens > 0 {
+            parts.push(words::tokens(run.tokens));
+        }
+        if let Some(cost) = run.cost_nano_usd {
+            parts.push(Dollars(cost).to_string());
+        }
+        let text = format!("{} {}", self.spinner, parts.join(" · "));
+        self.style.row(self.width, &[(Paint::Dim, &text)])
+    }
+}

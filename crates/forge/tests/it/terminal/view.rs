@@ -1,0 +1,227 @@
+//! The view that moves.
+
+use rustix::process::Signal;
+
+use super::pty::{Setup, Terminal, USUAL};
+use super::{RUN, SLEEPS, world};
+
+#[test]
+fn a_run_at_eighty_columns() {
+    let world = world();
+    let terminal = Terminal::start(&world, USUAL, &RUN);
+    insta::assert_snapshot!(terminal.until("[?] >"), @r##"
+    ▸ main
+      │ Two workers will do this: one reads, the other one writes what the first
+      │ one has found. Wide: 日本語のテキストは幅が二倍です。日本語のテキストは幅が
+      │ 二倍です。日本語のテキスト
+      ▸ reader
+        ✓ list_files /data: 2 lines
+        ✓ read_file /data/notes.md: 2 lines
+        ✗ read_file /data/no\x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x
+          08: File not found: /data/no\u{1b}[2J\u{1b}]0;owned\u{7}\u{1b}[?25l\u{9b}
+          31m\u{d}\u{202e}evil\u{8}
+        │ found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ✓ reader read it: found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil
+        \x08
+      │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ▸ writer
+
+    worker    main > writer
+    tool      write_file
+              path = /out/report.md
+              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m
+                \r\u{202e}evil\x08\n
+    would     write /out/report.md
+    runner    local
+    network   off
+    asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
+    asked     the default for risk `writes_workspace` (built in)
+              --- /out/report.md
+              +++ /out/report.md
+              @@ -1,3 +1,4 @@
+               # Report
+
+              -old line
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+    this run  write_file with exactly these arguments and this difference (write /ou
+                t/report.md), for worker writer
+    [y] once  [r] this run  [n] no  [?] >
+    "##);
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(0));
+    assert!(has_colours(&ended.raw));
+    let answer = "All is done.\n\nThe report stands in /out/report.md.\n";
+    assert_eq!(ended.stdout.as_deref(), Some(answer));
+    insta::assert_snapshot!(ended.scrolled_by(), @r##"
+        ✓ list_files /data: 2 lines
+        ✓ read_file /data/notes.md: 2 lines
+        ✗ read_file /data/no\x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x
+          08: File not found: /data/no\u{1b}[2J\u{1b}]0;owned\u{7}\u{1b}[?25l\u{9b}
+          31m\u{d}\u{202e}evil\u{8}
+        │ found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ✓ reader read it: found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil
+        \x08
+      │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ▸ writer
+
+    worker    main > writer
+    tool      write_file
+              path = /out/report.md
+              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m
+                \r\u{202e}evil\x08\n
+    would     write /out/report.md
+    runner    local
+    network   off
+    asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
+    asked     the default for risk `writes_workspace` (built in)
+              --- /out/report.md
+              +++ /out/report.md
+              @@ -1,3 +1,4 @@
+               # Report
+
+              -old line
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+    this run  write_file with exactly these arguments and this difference (write /ou
+                t/report.md), for worker writer
+    [y] once  [r] this run  [n] no  [?] > y
+        ✓ write_file /out/report.md: Written 51 characters to /out/report.md
+        │ written
+      ✓ writer write it: written
+      │ All is done.
+      │
+      │ The report stands in /out/report.md.
+    "##);
+}
+
+#[test]
+fn a_run_at_two_hundred_columns_without_colours() {
+    let world = world();
+    let setup = Setup {
+        columns: 200,
+        env: &[("TERM", "xterm"), ("NO_COLOR", "1")],
+        ..USUAL
+    };
+    let terminal = Terminal::start(&world, setup, &RUN);
+    terminal.until("[?] >");
+    terminal.type_text("n not now\n");
+    let ended = terminal.end();
+    assert!(!has_colours(&ended.raw), "{:?}", ended.raw);
+    insta::assert_snapshot!(ended.scrolled_by(), @r##"
+    ▸ main
+      │ Two workers will do this: one reads, the other one writes what the first one has found. Wide: 日本語のテキストは幅が二倍です。日本語のテキストは幅が二倍です。日本語のテキスト
+      ▸ reader
+        ✓ list_files /data: 2 lines
+        ✓ read_file /data/notes.md: 2 lines
+        ✗ read_file /data/no\x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08: File not found: /data/no\u{1b}[2J\u{1b}]0;owned\u{7}\u{1b}[?25l\u{9b}31m\u{d}\u{202e}evil\u{8}
+        │ found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ✓ reader read it: found \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
+      ▸ writer
+
+    worker    main > writer
+    tool      write_file
+              path = /out/report.md
+              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08\n
+    would     write /out/report.md
+    runner    local
+    network   off
+    asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
+    asked     the default for risk `writes_workspace` (built in)
+              --- /out/report.md
+              +++ /out/report.md
+              @@ -1,3 +1,4 @@
+               # Report
+
+              -old line
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+    this run  write_file with exactly these arguments and this difference (write /out/report.md), for worker writer
+    [y] once  [r] this run  [n] no  [?] > n not now
+        ✗ write_file /out/report.md: This call of write_file was denied by a person at the terminal: not now
+        │ written
+      ✓ writer write it: written
+      │ All is done.
+      │
+      │ The report stands in /out/report.md.
+    "##);
+}
+
+fn has_colours(raw: &str) -> bool {
+    let mut sequences = raw.split("\u{1b}[").skip(1);
+    sequences.any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit())
+            .starts_with('m')
+    })
+}
+
+/// On the same screen the answer stands once.
+#[test]
+fn an_answer_that_is_seen_anyway_is_not_shown_twice() {
+    let world = world();
+    let setup = Setup {
+        piped: false,
+        ..USUAL
+    };
+    let terminal = Terminal::start(&world, setup, &RUN);
+    terminal.until("[?] >");
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(
+        ended.screen.matches("All is done.").count(),
+        1,
+        "{}",
+        ended.screen
+    );
+    let (before, answer) = ended.screen.split_once("All is done.").unwrap();
+    assert!(
+        before.ends_with("\n") && before.contains("kept in"),
+        "{}",
+        ended.screen
+    );
+    assert_eq!(answer, "\n\nThe report stands in /out/report.md.");
+}
+
+/// Whatever ends it: the terminal is as it was (which [`Terminal::end`] looks at), and nothing of
+/// what moved is left.
+#[test]
+fn a_signal_leaves_a_terminal_that_works() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for asked in [true, false] {
+            let world = world();
+            if !asked {
+                world.write("play.yaml", SLEEPS);
+            }
+            let terminal = Terminal::start(&world, USUAL, &RUN);
+            terminal.until(if asked { "[?] >" } else { "sleep 100" });
+            terminal.signal(signal);
+            let ended = terminal.end();
+            assert_eq!(ended.code, Some(code), "{}", ended.screen);
+            let last = ended.screen.lines().last();
+            assert_eq!(last, Some("error: interrupted"), "{}", ended.screen);
+            assert_eq!(ended.stdout.as_deref(), Some(""));
+        }
+    }
+}
+
+/// A resized terminal is drawn for as it is.
+#[test]
+fn the_width_is_followed() {
+    let world = world();
+    world.write("play.yaml", SLEEPS);
+    let setup = Setup {
+        columns: 120,
+        ..USUAL
+    };
+    let terminal = Terminal::start(&world, setup, &RUN);
+    terminal.until("sleep 100");
+    let long = "0".repeat(60);
+    assert!(terminal.screen().contains(&long), "{}", terminal.screen());
+    terminal.resize(40, 20);
+    let screen = terminal.until("000…");
+    assert!(!screen.contains(&long), "{screen}");
+    terminal.resize(100, 20);
+    terminal.until(&long);
+    terminal.signal(Signal::TERM);
+    let ended = terminal.end();
+    assert!(!ended.screen.contains("sleep"), "{}", ended.screen);
+}
