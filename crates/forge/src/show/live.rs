@@ -43,6 +43,8 @@ struct State {
     dirty: bool,
     /// How many want the screen for themselves.
     held: usize,
+    /// What was said before that is shown before that.
+    first: bool,
     /// Whether nothing of ours that moves is on the screen.
     clear: bool,
     ended: bool,
@@ -62,6 +64,7 @@ impl Live {
                 dropped: 0,
                 dirty: false,
                 held: 0,
+                first: false,
                 clear: true,
                 ended: false,
                 done: false,
@@ -113,10 +116,11 @@ impl Live {
     pub(crate) fn hold(&self) {
         let mut state = self.lock();
         state.held += 1;
+        state.first |= state.held == 1;
         state.dirty = true;
         self.wake.notify_one();
         let until = Instant::now() + PATIENCE;
-        while !state.clear && !state.done {
+        while (state.first || !state.clear) && !state.done {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -164,11 +168,11 @@ impl Live {
             let (columns, height) = crate::stderr::size();
             // The last column is left alone: what a terminal does behind it differs.
             let width = usize::from(columns).saturating_sub(1).max(10);
-            let (above, rows, ended, held) = {
+            let (above, rows, ended, held, first) = {
                 let mut state = self.lock();
                 state.dirty = false;
                 let (ended, held) = (state.ended, state.held > 0);
-                let above: Vec<Row> = if held && !ended {
+                let above: Vec<Row> = if held && !state.first && !ended {
                     Vec::new()
                 } else {
                     state
@@ -190,10 +194,11 @@ impl Live {
                 if !rows.is_empty() {
                     state.clear = false;
                 }
-                (above, rows, ended, held)
+                let first = state.first;
+                (above, rows, ended, held, first)
             };
             // Behind a question there is no line of ours to end.
-            let text = screen.draw(&above, rows, width, ended && held);
+            let text = screen.draw(&above, rows, width, ended && held && !first);
             if !text.is_empty() {
                 let mut stderr = std::io::stderr().lock();
                 // A terminal that is gone shows nothing, and that is all.
@@ -202,7 +207,10 @@ impl Live {
                     .and_then(|()| stderr.flush());
             }
             if held || ended {
-                self.lock().clear = true;
+                let mut state = self.lock();
+                state.clear = true;
+                state.first &= !first;
+                drop(state);
                 self.still.notify_all();
             }
             if ended {
