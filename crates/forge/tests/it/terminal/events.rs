@@ -142,7 +142,11 @@ fn the_result_is_always_the_last_line() {
     for (args, code, error) in [
         (&["--approve", "all"][..], 0, Value::Null),
         (&["-c", "limits.max_turns=1"], 5, json!("limit")),
-        (&["-c", "limits.max_turns=zero"], 2, json!("config.wrong_type")),
+        (
+            &["-c", "limits.max_turns=zero"],
+            2,
+            json!("config.wrong_type"),
+        ),
         (&["--nonsense"], 2, json!("usage")),
         (&["--json"], 2, json!("usage")),
     ] {

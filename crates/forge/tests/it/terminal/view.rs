@@ -223,5 +223,9 @@ fn the_width_is_followed() {
     terminal.until(&long);
     terminal.signal(Signal::TERM);
     let ended = terminal.end();
-    assert!(!ended.screen.contains("1 turn · 1 call"), "{}", ended.screen);
+    assert!(
+        !ended.screen.contains("1 turn · 1 call"),
+        "{}",
+        ended.screen
+    );
 }
