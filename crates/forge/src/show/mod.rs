@@ -133,3 +133,6 @@ impl Observer for Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,8 @@ use super::words;
 const MAX_CALLS: usize = 4;
 /// Most rows of one model's text.
 const MAX_TEXT_ROWS: usize = 16;
+/// Between what is over and what goes on.
+const BETWEEN: &str = "┄┄┄┄┄┄┄┄";
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long the spinner stays as it is, in milliseconds.
 const SPIN_MS: u128 = 100;
@@ -24,8 +26,8 @@ pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: 
     if at_work.is_empty() {
         return Vec::new();
     }
-    // One is left for the line above, so that it is seen where this begins.
-    let room = height.saturating_sub(2).max(2);
+    // The line between, and one above it.
+    let room = height.saturating_sub(3).max(2);
     let view = View {
         now,
         width,
@@ -49,6 +51,7 @@ pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: 
         let text = format!("… {} at work", words::count(at_work.len() as u64, "worker"));
         rows.push(style.row(width, &[(Paint::Dim, &text)]));
     }
+    rows.insert(0, style.row(width, &[(Paint::Dim, BETWEEN)]));
     rows.push(view.whole(run));
     rows
 }
