@@ -157,7 +157,7 @@ impl View {
         if run.tokens > 0 {
             parts.push(words::tokens(run.tokens));
         }
-        if let Some(cost) = run.cost_nano_usd {
+        if let Some(cost) = run.cost_nano_usd.filter(|cost| *cost > 0) {
             parts.push(Dollars(cost).to_string());
         }
         let text = format!("{} {}", self.spinner, parts.join(" · "));

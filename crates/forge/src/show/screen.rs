@@ -84,3 +84,63 @@ impl Screen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(texts: &[String]) -> Vec<Row> {
+        let row = |text: &String| Row {
+            text: text.clone(),
+            cells: text.len(),
+        };
+        texts.iter().map(row).collect()
+    }
+
+    proptest! {
+        /// However it came about: what scrolled by, and below it what was drawn last.
+        #[test]
+        fn the_screen_is_what_was_drawn_last(
+            frames in prop::collection::vec((
+                prop::collection::vec("[a-c]{1,19}", 0..3),
+                prop::collection::vec("[x-z]{1,19}", 0..5),
+            ), 1..8),
+        ) {
+            let some = |number| NonZeroU16::new(number).unwrap();
+            let mut terminal = vt100::Parser::new(some(40), some(20), 0);
+            let mut screen = Screen::default();
+            let mut expected = Vec::new();
+            for (above, below) in &frames {
+                let text = screen.draw(&rows(above), rows(below), 19, false);
+                terminal.process(text.as_bytes());
+                expected.extend(above.iter().cloned());
+            }
+            expected.extend(frames.last().unwrap().1.iter().cloned());
+            let seen = terminal.screen().contents();
+            prop_assert_eq!(seen.trim_end(), expected.join("\n"));
+        }
+    }
+
+    /// A terminal that becomes narrower breaks what stands on it.
+    #[test]
+    fn rows_that_were_broken_are_erased_whole() {
+        let drawn = rows(&["x".repeat(70), "x".repeat(10), "x".repeat(81)]);
+        for (columns, up) in [(100, 2), (81, 2), (80, 3), (40, 5), (20, 9)] {
+            let mut screen = Screen::default();
+            screen.draw(&[], drawn.clone(), 100, false);
+            let text = screen.draw(&[], Vec::new(), columns - 1, false);
+            assert_eq!(text, format!("\r\u{1b}[{up}A\u{1b}[J"), "{columns}");
+        }
+    }
+
+    /// Behind a question that nobody answered.
+    #[test]
+    fn a_line_of_somebody_else_is_ended() {
+        let text = Screen::default().draw(&rows(&["a".to_owned()]), Vec::new(), 79, true);
+        assert_eq!(text, "\r\na\r\n");
+    }
+}
