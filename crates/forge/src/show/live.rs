@@ -14,7 +14,7 @@ use forge_runtime::RunEvent;
 
 use super::lines::{Lines, Row, Style};
 use super::region;
-use super::run::{Line, Run, Said, Wanted};
+use super::run::{Line, Run, Said};
 use super::screen::Screen;
 
 /// How often what only time changes is drawn.
@@ -56,10 +56,10 @@ impl Live {
     pub(crate) const THREAD: &str = "view";
 
     /// Begins to show a run.
-    pub(super) fn start(wanted: Wanted, colour: bool) -> std::io::Result<Arc<Self>> {
+    pub(super) fn start(run: Run, colour: bool) -> std::io::Result<Arc<Self>> {
         let live = Arc::new(Live {
             state: Mutex::new(State {
-                run: Run::new(wanted, Instant::now()),
+                run,
                 waiting: VecDeque::new(),
                 dropped: 0,
                 dirty: false,

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use forge_runtime::{Observer, RunEvent};
+use forge_tools::Redactor;
 
 use crate::run_dir::Transcript;
 use crate::stderr;
@@ -61,6 +62,7 @@ impl Watcher {
     /// Begins to watch. Whoever holds what comes out has to [end](Watching) it.
     pub(crate) fn start(
         look: Look,
+        redactor: &Arc<Redactor>,
         stream: Option<Arc<Stream>>,
         transcript: Option<Arc<Transcript>>,
     ) -> (Arc<Self>, Watching) {
@@ -68,9 +70,10 @@ impl Watcher {
             more: look.verbose,
             answer: look.moves && !look.answer_is_seen,
         };
+        let run = || Run::new(wanted, Arc::clone(redactor), Instant::now());
         let live = match look.moves && !look.quiet {
             // Without a thread there are lines.
-            true => Live::start(wanted, look.colour).ok(),
+            true => Live::start(run(), look.colour).ok(),
             false => None,
         };
         let view = match (&live, look.quiet) {
@@ -81,7 +84,7 @@ impl Watcher {
             (None, true) => View::Nothing,
             (None, false) => View::Plain {
                 state: Mutex::new(Plain {
-                    run: Run::new(wanted, Instant::now()),
+                    run: run(),
                     lines: Lines::new(Style {
                         colour: look.colour,
                     }),

@@ -16,6 +16,8 @@ const MAX_CALLS: usize = 4;
 const MAX_TEXT_ROWS: usize = 16;
 /// Between what is over and what goes on.
 const BETWEEN: &str = "┄┄┄┄┄┄┄┄";
+/// As much of a text as can be seen on any screen.
+const MAX_TAIL_BYTES: usize = 8 * 1024;
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long the spinner stays as it is, in milliseconds.
 const SPIN_MS: u128 = 100;
@@ -43,7 +45,7 @@ pub(super) fn rows(run: &Run, now: Instant, width: usize, height: usize, style: 
         let mut head = view.head(worker);
         let calls = head.split_off(1);
         rows.append(&mut head);
-        rows.extend(view.tail(worker, each));
+        rows.extend(view.tail(run, worker, each));
         rows.extend(calls);
     }
     if rows.len() >= room {
@@ -123,14 +125,17 @@ impl View {
     }
 
     /// The last `most` rows of what a model says.
-    fn tail(&self, worker: &AtWork, most: usize) -> Vec<Row> {
+    fn tail(&self, run: &Run, worker: &AtWork, most: usize) -> Vec<Row> {
         if worker.tail.trim().is_empty() {
             return Vec::new();
         }
         let lead = format!("{}  │ ", indent(&worker.runs));
         let room = self.width.saturating_sub(cells(&lead));
+        let start = worker.tail.len().saturating_sub(MAX_TAIL_BYTES);
+        let tail = &worker.tail[worker.tail.ceil_char_boundary(start)..];
+        let tail = run.redacted(tail);
         let mut found: Vec<String> = Vec::new();
-        for line in worker.tail.trim_end_matches('\n').rsplit('\n') {
+        for line in tail.trim_end_matches('\n').rsplit('\n') {
             let line = line.strip_suffix('\r').unwrap_or(line);
             let mut above = wrap(&clean(line), room);
             above.append(&mut found);

@@ -1,10 +1,13 @@
 //! A run as somebody watches it: who is at work and doing what, and what there is to say of what is
 //! over. A value that events are fed to; nothing here knows a terminal or a clock.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_runtime::{Event, Message, RunEvent, ToolCall, ToolResult, Usage};
+use forge_tools::Redactor;
 use sandbox_config::DrawnFrom;
 
 use super::words;
@@ -101,10 +104,31 @@ pub(super) struct Wanted {
     pub(super) answer: bool,
 }
 
+/// How things are said.
+#[derive(Debug, Clone)]
+struct Telling {
+    wanted: Wanted,
+    /// What no text shows, before anything of it is cut.
+    redactor: Arc<Redactor>,
+}
+
+impl Telling {
+    fn call(&self, call: &ToolCall) -> ToolCall {
+        let mut call = call.clone();
+        call.tool = self.text(&call.tool).into_owned();
+        self.redactor.redact_json(&mut call.arguments);
+        call
+    }
+
+    fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redactor.redact(text)
+    }
+}
+
 /// The run.
 #[derive(Debug)]
 pub(super) struct Run {
-    wanted: Wanted,
+    telling: Telling,
     pub(super) began: Instant,
     at_work: BTreeMap<u64, AtWork>,
     /// How many runs a worker of that name has had.
@@ -117,9 +141,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(wanted: Wanted, now: Instant) -> Self {
+    pub(super) fn new(wanted: Wanted, redactor: Arc<Redactor>, now: Instant) -> Self {
         Run {
-            wanted,
+            telling: Telling { wanted, redactor },
             began: now,
             at_work: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -128,6 +152,11 @@ impl Run {
             tokens: 0,
             cost_nano_usd: None,
         }
+    }
+
+    /// A text without what no text shows.
+    pub(super) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.telling.text(text)
     }
 
     /// Everybody at work, callers before whom they called.
@@ -183,8 +212,8 @@ impl Run {
                         .collect()
                 })
             }
-            RunEvent::Streamed { caller, event } => self.of(caller.run(), |worker, wanted| {
-                worker.hears(event, now, wanted)
+            RunEvent::Streamed { caller, event } => self.of(caller.run(), |worker, telling| {
+                worker.hears(event, now, telling)
             }),
             RunEvent::Used {
                 caller,
@@ -195,36 +224,37 @@ impl Run {
                 if let Some(cost) = cost_nano_usd {
                     self.cost_nano_usd = Some(self.cost_nano_usd.unwrap_or(0).saturating_add(cost));
                 }
-                self.of(caller.run(), |worker, wanted| {
+                self.of(caller.run(), |worker, telling| {
                     worker.doing = Doing::Calling;
-                    worker.used = (wanted.more && usage.total() > 0).then(|| used(usage));
+                    worker.used = (telling.wanted.more && usage.total() > 0).then(|| used(usage));
                     Vec::new()
                 })
             }
             RunEvent::CallStarted { caller, call } => {
                 self.calls += 1;
-                self.of(caller.run(), |worker, wanted| {
+                self.of(caller.run(), |worker, telling| {
+                    let call = telling.call(call);
                     worker.doing = Doing::Calling;
                     worker.calls.push(InFlight {
                         id: call.id.clone(),
-                        what: words::call(call),
+                        what: words::call(&call),
                         since: now,
                     });
-                    match wanted.more {
-                        true => vec![Said::Call(words::call_whole(call))],
+                    match telling.wanted.more {
+                        true => vec![Said::Call(words::call_whole(&call))],
                         false => Vec::new(),
                     }
                 })
             }
             RunEvent::CallEnded { caller, result } => {
-                self.of(caller.run(), |worker, wanted| worker.gets(result, wanted))
+                self.of(caller.run(), |worker, telling| worker.gets(result, telling))
             }
             RunEvent::Said { caller, message } => match message {
                 Message::Input { .. } | Message::ToolResult(_) => Vec::new(),
                 Message::Model { text, calls, .. } => {
                     let is_entry = caller.chain().len() == 1;
-                    self.of(caller.run(), |worker, wanted| {
-                        worker.spoke(text, calls, is_entry, wanted)
+                    self.of(caller.run(), |worker, telling| {
+                        worker.spoke(&telling.text(text), calls, is_entry, telling.wanted)
                     })
                 }
             },
@@ -242,11 +272,12 @@ impl Run {
                 };
                 let mut said = Vec::new();
                 let last = worker.last_words.take();
-                if let Some(text) = last.filter(|_| !end.is_answer() || self.wanted.answer) {
+                if let Some(text) = last.filter(|_| !end.is_answer() || self.telling.wanted.answer)
+                {
                     said.push(Said::Text(text));
                 }
                 if !end.is_answer() {
-                    let how = words::cut(&end.to_string());
+                    let how = words::cut(&self.telling.text(&end.to_string()));
                     said.push(Said::Ended(format!("{} ended: {how}", worker.label)));
                 }
                 said.into_iter().map(|said| worker.says(said)).collect()
@@ -254,17 +285,20 @@ impl Run {
             RunEvent::Warning { text } => vec![Line {
                 runs: Vec::new(),
                 label: String::new(),
-                said: Said::Warning(crate::visible::visible(text)),
+                said: Said::Warning(crate::visible::visible(&self.telling.text(text))),
             }],
         }
     }
 
-    fn of(&mut self, run: u64, takes: impl FnOnce(&mut AtWork, Wanted) -> Vec<Said>) -> Vec<Line> {
-        let wanted = self.wanted;
+    fn of(
+        &mut self,
+        run: u64,
+        takes: impl FnOnce(&mut AtWork, &Telling) -> Vec<Said>,
+    ) -> Vec<Line> {
         let Some(worker) = self.at_work.get_mut(&run) else {
             return Vec::new();
         };
-        let said = takes(worker, wanted);
+        let said = takes(worker, &self.telling);
         said.into_iter().map(|said| worker.says(said)).collect()
     }
 }
@@ -279,7 +313,7 @@ impl AtWork {
     }
 
     /// A piece of a turn.
-    fn hears(&mut self, event: &Event, now: Instant, wanted: Wanted) -> Vec<Said> {
+    fn hears(&mut self, event: &Event, now: Instant, telling: &Telling) -> Vec<Said> {
         match event {
             Event::Text(text) => {
                 self.doing = Doing::Speaking;
@@ -294,8 +328,8 @@ impl AtWork {
             }
             Event::Thinking(block) => {
                 self.thinks(now);
-                match wanted.more && !block.text.trim().is_empty() {
-                    true => vec![Said::Thought(block.text.clone())],
+                match telling.wanted.more && !block.text.trim().is_empty() {
+                    true => vec![Said::Thought(telling.text(&block.text).into_owned())],
                     false => Vec::new(),
                 }
             }
@@ -305,7 +339,7 @@ impl AtWork {
             }
             Event::Again(retry) => {
                 self.tail.clear();
-                let why = words::retry(retry);
+                let why = words::retry(&telling.text(&retry.reason));
                 let wait = Duration::from_millis(retry.wait_ms);
                 let line = format!("{why}, again in {}", words::until(wait));
                 // Longer than a clock can say is as good as a day.
@@ -359,17 +393,18 @@ impl AtWork {
     }
 
     /// The result of a call.
-    fn gets(&mut self, result: &ToolResult, wanted: Wanted) -> Vec<Said> {
+    fn gets(&mut self, result: &ToolResult, telling: &Telling) -> Vec<Said> {
         let found = self.calls.iter().position(|call| call.id == result.id);
         let what = match found {
             Some(index) => self.calls.remove(index).what,
-            None => words::cut(&result.tool),
+            None => words::cut(&telling.text(&result.tool)),
         };
         self.results += 1;
-        if self.results > MAX_SHOWN_RESULTS && !wanted.more {
+        if self.results > MAX_SHOWN_RESULTS && !telling.wanted.more {
             return Vec::new();
         }
-        let outcome = words::outcome(result);
+        // The toolbox has redacted it; what ends a call otherwise is text of somebody, too.
+        let outcome = words::outcome(&telling.text(&result.content), result.is_error);
         let line = match outcome.is_empty() {
             true => what,
             false => format!("{what}: {outcome}"),

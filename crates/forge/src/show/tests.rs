@@ -1,6 +1,7 @@
 //! The view as a terminal shows it: events in, a screen out, at times that are made up.
 
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_runtime::{Event, Message, Retry, RunEvent, Thinking, ToolCall, ToolResult, Usage};
@@ -35,7 +36,7 @@ impl Shown {
             answer: true,
         };
         Shown {
-            run: Run::new(wanted, now),
+            run: Run::new(wanted, Arc::default(), now),
             lines: Lines::new(style),
             screen: Screen::default(),
             terminal: vt100::Parser::new(some(rows), some(columns), 1000),

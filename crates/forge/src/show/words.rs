@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forge_runtime::{Retry, ToolCall, ToolResult};
+use forge_runtime::ToolCall;
 use serde_json::Value;
 
 use super::cells::clean;
@@ -48,11 +48,11 @@ fn shown(value: &Value) -> String {
 
 /// What a call came to, in one line: a refusal in its words, a result by its size if it is longer
 /// than a line.
-pub(super) fn outcome(result: &ToolResult) -> String {
-    let text = result.content.trim_end();
+pub(super) fn outcome(content: &str, is_error: bool) -> String {
+    let text = content.trim_end();
     let first = text.lines().next().unwrap_or_default();
     let lines = text.lines().count();
-    let text = match (result.is_error, lines) {
+    let text = match (is_error, lines) {
         (false, 2..) => format!("{lines} lines"),
         (true, _) | (false, _) => first.to_owned(),
     };
@@ -60,8 +60,8 @@ pub(super) fn outcome(result: &ToolResult) -> String {
 }
 
 /// Why there is another attempt. It is followed by when.
-pub(super) fn retry(retry: &Retry) -> String {
-    let reason = retry.reason.strip_prefix("the ").unwrap_or(&retry.reason);
+pub(super) fn retry(reason: &str) -> String {
+    let reason = reason.strip_prefix("the ").unwrap_or(reason);
     cut(reason.lines().next().unwrap_or_default())
 }
 

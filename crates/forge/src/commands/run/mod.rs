@@ -63,7 +63,7 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         moves: ambient.moves,
         answer_is_seen: ambient.stdout_terminal,
     };
-    let (watcher, watching) = Watcher::start(look, told.stream(), transcript);
+    let (watcher, watching) = Watcher::start(look, &redactor, told.stream(), transcript);
     let session = Session::builder(model)
         .workers(workers)
         .max_depth(project.max_depth())

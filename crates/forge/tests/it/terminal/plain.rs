@@ -111,6 +111,44 @@ fn colours_are_as_they_are_asked_for() {
     }
 }
 
+/// Also where a model has it from elsewhere.
+#[test]
+fn a_secret_is_shown_nowhere() {
+    const SECRET: &str = "canary-4711-0815-canary";
+    let setup = Setup {
+        env: &[("TERM", "xterm"), ("SOME_TOKEN", SECRET)],
+        columns: 200,
+        ..USUAL
+    };
+    for args in [
+        &["-v"][..],
+        &["-v", "--output", "stream-json"],
+        &["--color", "never"],
+    ] {
+        let world = world();
+        let text = format!(
+            "version: 1
+workers:
+  main:
+    - say: I say {SECRET}
+      calls: [{{ tool: list_files, args: {{ path: /{SECRET} }} }}, {{ tool: \"{SECRET}\" }}]
+    - say: done
+"
+        );
+        world.write("play.yaml", &text);
+        let ended = Terminal::start(&world, setup, &[&RUN[..], args].concat()).end();
+        assert_eq!(ended.code, Some(0), "{}", ended.screen);
+        let mut command =
+            world.command(crate::support::forge_program(), &[&RUN[..], args].concat());
+        let ran = crate::support::ran(command.env("SOME_TOKEN", SECRET).output().unwrap());
+        ran.code(0);
+        for text in [&ended.raw, &ended.stdout.unwrap(), &ran.stdout, &ran.stderr] {
+            assert!(!text.contains("canary-4711"), "{args:?}: {text}");
+        }
+        assert!(ended.raw.contains("I say "), "{}", ended.raw);
+    }
+}
+
 /// A terminal that says it moves nothing gets lines.
 #[test]
 fn a_dumb_terminal_gets_lines() {
