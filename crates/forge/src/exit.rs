@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     Usage,
     /// An approval that nobody could give.
     Unanswered,
+    /// A key is missing, or its provider does not take it.
+    Credentials,
     /// A limit ended the run.
     Limit,
     /// Required isolation is not available.
@@ -39,6 +41,7 @@ impl Exit {
             Exit::Negative => 1,
             Exit::Usage => 2,
             Exit::Unanswered => 3,
+            Exit::Credentials => 4,
             Exit::Limit => 5,
             Exit::Isolation => 6,
             Exit::ExecRefused => 125,
@@ -60,6 +63,7 @@ Exit codes:
   1    done, with a negative result (run failed, check or doctor found something)
   2    usage or configuration
   3    a call needed an approval that nobody could give
+  4    a key is missing, or its provider does not take it
   5    a limit ended the run
   6    required isolation is not available
   128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM

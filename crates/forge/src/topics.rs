@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 41] = [
+const CODES: [(&str, &str); 42] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -61,6 +61,10 @@ const CODES: [(&str, &str); 41] = [
     ("log.unreadable", "an audit log cannot be read"),
     ("mcp", "the MCP connection failed"),
     ("man", "the manual pages could not be written"),
+    (
+        "model.credentials",
+        "a key is missing, or its provider does not take it",
+    ),
     (
         "model.incompatible",
         "a worker that does not run on this model",

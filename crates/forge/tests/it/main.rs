@@ -19,6 +19,7 @@ mod log;
 mod own_dirs;
 #[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
 mod protocol;
+mod provider_keys;
 mod published;
 mod reload;
 mod schema;
@@ -26,6 +27,7 @@ mod settings;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod vendor;
 mod visible;
 mod wire;
 mod worker;

@@ -29,7 +29,8 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         grant,
         workers,
     } = chosen(global, args, ambient)?;
-    let model = model::choose(args, ambient, &project, &worker)?;
+    let models = model::choose(args, ambient, &project, &worker, &workers)?;
+    let model = &models.entry;
     if !worker.runs_on(&model.name()) {
         return Err(Failure::new(
             Exit::Usage,
@@ -45,11 +46,11 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
             worker.compatible_models().join(", ")
         )));
     }
-    let attempts = model.attempts();
+    let attempts = models.attempts;
 
     let kept = RunDir::create(&project, ambient, worker.name())?;
     let audit = Arc::new(kept.audit()?);
-    let redactor = ambient.redactor(project.redacted());
+    let redactor = ambient.redactor(&[project.redacted(), &models.secrets].concat());
     let transcript = match project.keeps_transcripts() {
         true => Some(Arc::new(kept.transcript(Arc::clone(&redactor))?)),
         false => None,
@@ -64,8 +65,11 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         answer_is_seen: ambient.stdout_terminal,
     };
     let (watcher, watching) = Watcher::start(look, &redactor, told.stream(), transcript);
-    let session = Session::builder(model)
-        .workers(workers)
+    let mut session = Session::builder(models.others).workers(workers);
+    if let Some(own) = models.own {
+        session = session.models(own);
+    }
+    let session = session
         .max_depth(project.max_depth())
         .max_children(project.max_children())
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))

@@ -1,75 +1,218 @@
-//! Which model a run has: the flag, else the environment, else the worker's own, else the
-//! project's.
+//! Which models a run has. One that the person names, by flag or environment, is for every
+//! worker; otherwise each runs on its own, and on the project's if it names none.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
+use std::sync::Arc;
 
-use forge_runtime::{Playbook, Scripted};
-use sandbox_config::{Project, Worker};
+use forge_runtime::{Attempts, Event, Model, ModelError, Models, Playbook, Request, Scripted};
+use sandbox_config::{Branch, Project, Worker};
+use tokio::sync::mpsc;
 
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
 use crate::cli::Run;
 use crate::exit::{Exit, Failure};
+use crate::keys::Keys;
+use crate::live;
 
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 2 * 1024 * 1024;
 
-/// The model of this run.
+/// The models of a run.
+pub(crate) struct Chosen {
+    /// Of the entry worker.
+    pub(crate) entry: Arc<dyn Model>,
+    /// Of the workers that name none.
+    pub(crate) others: Arc<dyn Model>,
+    /// Of those that do.
+    pub(crate) own: Option<Arc<dyn Models>>,
+    /// What a hostile playbook has attempted.
+    pub(crate) attempts: Attempts,
+    /// Keys, which no text may show.
+    pub(crate) secrets: Vec<String>,
+}
+
+/// The models of this run.
 pub(crate) fn choose(
     args: &Run,
     ambient: &Ambient,
     project: &Project,
     worker: &Worker,
-) -> Result<Scripted, Failure> {
-    // A file named on the command line or in the environment is found from here, one
-    // named in a project from the project.
-    let here = Path::new(".");
-    let (named, base) = if let Some(model) = &args.model {
-        (model.as_str(), here)
-    } else if let Some(model) = ambient.var("FORGE_MODEL") {
-        (model, here)
-    } else if let Some(model) = worker.model().or_else(|| project.model()) {
-        (model, project.dir())
-    } else {
+    workers: &[Worker],
+) -> Result<Chosen, Failure> {
+    let mut keys = Keys::new(ambient, project);
+    let typed = args.model.as_deref().or_else(|| ambient.var("FORGE_MODEL"));
+    // A file named on the command line or in the environment is found from here, one named in a
+    // project from the project.
+    if let Some(named) = typed {
+        let mut finder = Finder::new(project, Path::new("."), &mut keys);
+        let entry = finder.find(named)?;
+        let attempts = finder.attempts;
+        return Ok(Chosen {
+            others: Arc::clone(&entry),
+            entry,
+            own: None,
+            attempts,
+            secrets: keys.secrets(),
+        });
+    }
+    let mut finder = Finder::new(project, project.dir(), &mut keys);
+    let Some(named) = worker.model().or_else(|| project.model()) else {
         return Err(
             Failure::new(Exit::Usage, "model.missing", "no model is configured")
-                .hint("set `model:` in the project file, or pass --model scripted:FILE"),
+                .hint("set `model:` in the project file, or pass --model provider:model"),
         );
     };
-    let Some(file) = named.strip_prefix("scripted:") else {
-        return Err(Failure::new(
-            Exit::Usage,
-            "model.unknown",
-            format!("the model `{named}` is not one that this forge can run"),
-        )
-        .hint("scripted:FILE plays a playbook; live providers are not in this version yet"));
+    let entry = finder.find(named)?;
+    let attempts = finder.attempts.clone();
+    let others = match project.model() {
+        None => Arc::clone(&entry),
+        Some(name) if name == named => Arc::clone(&entry),
+        Some(name) => finder.find_for_others(name),
     };
-    // A file that came with a repository does not point forge at the person's others.
-    let climbs = Path::new(file)
-        .components()
-        .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir));
-    if base != here && climbs {
-        return Err(Failure::new(
-            Exit::Usage,
-            "model.playbook",
-            format!("the project's playbook `{file}` is not inside the project"),
-        )
-        .hint("name it yourself with --model if you want it"));
+    let called = called(project, worker);
+    let mut own = Own(BTreeMap::from([(named.to_owned(), Arc::clone(&entry))]));
+    for name in workers
+        .iter()
+        .filter(|each| {
+            called
+                .as_ref()
+                .is_none_or(|called| called.contains(each.name()))
+        })
+        .filter_map(Worker::model)
+    {
+        if !own.0.contains_key(name) {
+            own.0.insert(name.to_owned(), finder.find_for_others(name));
+        }
     }
-    let path = base.join(file);
-    let text = read_text(&path, MAX_PLAYBOOK_BYTES).map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            "model.playbook",
-            format!("cannot read the playbook {}: {error}", path.display()),
-        )
-    })?;
-    let playbook = Playbook::parse(&text).map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            "model.playbook",
-            format!("{}: {error}", path.display()),
-        )
-    })?;
-    Ok(Scripted::new(file, playbook))
+    Ok(Chosen {
+        entry,
+        others,
+        own: Some(Arc::new(own)),
+        attempts,
+        secrets: keys.secrets(),
+    })
+}
+
+/// The workers that come to be called; none: it could be any.
+fn called(project: &Project, worker: &Worker) -> Option<BTreeSet<String>> {
+    fn add(branch: &Branch, names: &mut BTreeSet<String>) -> Option<()> {
+        if branch.calls_any() {
+            return None;
+        }
+        names.insert(branch.worker().to_owned());
+        branch
+            .calls()
+            .iter()
+            .try_for_each(|below| add(below, names))
+    }
+    let mut names = BTreeSet::new();
+    add(&project.branch(worker.name())?, &mut names)?;
+    Some(names)
+}
+
+/// Makes models of names.
+struct Finder<'a, 'k> {
+    project: &'a Project,
+    /// Where playbooks are looked for.
+    base: &'a Path,
+    keys: &'a mut Keys<'k>,
+    attempts: Attempts,
+}
+
+impl<'a, 'k> Finder<'a, 'k> {
+    fn new(project: &'a Project, base: &'a Path, keys: &'a mut Keys<'k>) -> Self {
+        Finder {
+            project,
+            base,
+            keys,
+            attempts: Attempts::default(),
+        }
+    }
+
+    fn find(&mut self, named: &str) -> Result<Arc<dyn Model>, Failure> {
+        match named.strip_prefix("scripted:") {
+            None => live::model(named, self.project, self.keys),
+            Some(file) => {
+                let played = self.play(file)?;
+                self.attempts = played.attempts();
+                Ok(Arc::new(played))
+            }
+        }
+    }
+
+    /// The model of somebody who may never be called: what is wrong with it is said then.
+    fn find_for_others(&mut self, named: &str) -> Arc<dyn Model> {
+        self.find(named).unwrap_or_else(|failure| {
+            let message = failure.message().to_owned();
+            Arc::new(Missing {
+                name: named.to_owned(),
+                why: match failure.code() {
+                    "model.credentials" => ModelError::Credentials(message),
+                    _ => ModelError::Rejected {
+                        status: None,
+                        message,
+                    },
+                },
+            })
+        })
+    }
+
+    fn play(&self, file: &str) -> Result<Scripted, Failure> {
+        let unusable = |why: String| Failure::new(Exit::Usage, "model.playbook", why);
+        // A file that came with a repository does not point forge at the person's others.
+        let climbs = Path::new(file)
+            .components()
+            .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir));
+        if self.base != Path::new(".") && climbs {
+            return Err(unusable(format!(
+                "the project's playbook `{file}` is not inside the project"
+            ))
+            .hint("name it yourself with --model if you want it"));
+        }
+        let path = self.base.join(file);
+        let text = read_text(&path, MAX_PLAYBOOK_BYTES).map_err(|error| {
+            unusable(format!(
+                "cannot read the playbook {}: {error}",
+                path.display()
+            ))
+        })?;
+        let playbook = Playbook::parse(&text)
+            .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
+        Ok(Scripted::new(file, playbook))
+    }
+}
+
+/// The models that workers name themselves.
+struct Own(BTreeMap<String, Arc<dyn Model>>);
+
+impl Models for Own {
+    fn model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        self.0
+            .get(name)
+            .cloned()
+            .ok_or_else(|| ModelError::Rejected {
+                status: None,
+                message: format!("the model `{name}` was not known when the run began"),
+            })
+    }
+}
+
+/// A model that cannot be had.
+struct Missing {
+    name: String,
+    why: ModelError,
+}
+
+impl Model for Missing {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn turn(&self, _request: Arc<Request>) -> mpsc::Receiver<Event> {
+        let (events, turn) = mpsc::channel(1);
+        let _room = events.try_send(Event::Failed(self.why.clone()));
+        turn
+    }
 }
