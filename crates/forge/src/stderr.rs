@@ -30,17 +30,16 @@ pub(crate) fn shown_by(live: &Arc<Live>) {
     // What a panic says would be written into the view.
     PANICS.call_once(|| {
         let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| match VIEW.try_lock() {
-            Ok(view) if view.is_some() => {
-                drop(view);
-                // The view's own thread cannot wait for itself; what it had is what it was.
-                if std::thread::current().name() == Some(Live::THREAD) {
-                    usual(panic);
-                } else {
-                    say(crate::visible::visible_lines(&panic.to_string()));
-                }
+        std::panic::set_hook(Box::new(move |panic| {
+            let view = VIEW.try_lock().ok().and_then(|view| view.clone());
+            // The view's own thread cannot wait for itself.
+            let shown = view.is_some_and(|live| {
+                std::thread::current().name() != Some(Live::THREAD)
+                    && live.say_at_once(&crate::visible::visible_lines(&panic.to_string()))
+            });
+            if !shown {
+                usual(panic);
             }
-            _ => usual(panic),
         }));
     });
 }

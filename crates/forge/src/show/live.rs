@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use forge_runtime::RunEvent;
@@ -96,8 +96,20 @@ impl Live {
 
     /// Shows lines of somebody else in forge. False: the view has ended.
     pub(crate) fn say(&self, text: &str) -> bool {
-        let mut state = self.lock();
-        if state.ended {
+        self.queue(self.lock(), text)
+    }
+
+    /// The same for a thread that panics, whatever it holds.
+    pub(crate) fn say_at_once(&self, text: &str) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => self.queue(state, text),
+            Err(TryLockError::Poisoned(state)) => self.queue(state.into_inner(), text),
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    fn queue(&self, mut state: MutexGuard<'_, State>, text: &str) -> bool {
+        if state.ended || state.done {
             return false;
         }
         for line in text.split('\n') {
