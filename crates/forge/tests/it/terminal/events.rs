@@ -1,5 +1,8 @@
 //! `--output stream-json`.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -179,4 +182,28 @@ fn a_signal_does_not_take_the_result_away() {
         assert_eq!(last["error"]["code"], "interrupted");
         assert!(last["run"].is_string());
     }
+}
+
+/// What was said is more than a pipe holds, and nobody reads it: the run goes on, and ends when it
+/// is told to.
+#[test]
+fn a_reader_that_stands_still_holds_up_nothing() {
+    let world = world();
+    let long = "x".repeat(300_000);
+    let says =
+        format!("workers:\n  main:\n    - say: {long}\n      calls: [{{ tool: list_files }}]\n");
+    world.write("play.yaml", &SLEEPS.replace("workers:\n  main:\n", &says));
+    let args = [&RUN[..], &STREAM, &["-v"]].concat();
+    let mut command = world.command(crate::support::forge_program(), &args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(shown.any(|line| line.unwrap().contains("→ shell")));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    let code = child.wait().unwrap().code();
+    assert_eq!(code, Some(143));
 }
