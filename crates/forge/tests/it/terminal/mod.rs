@@ -1,6 +1,8 @@
 //! `forge run` as a person sees it, on a terminal, and as a program does.
 
+mod behind_http;
 mod events;
+
 mod plain;
 mod pty;
 mod view;

@@ -29,6 +29,8 @@ pub(crate) struct Terminal {
 pub(crate) struct Seen {
     emulator: vt100::Parser,
     raw: Vec<u8>,
+    /// When each piece came, and where in `raw` it ends.
+    came: Vec<(Instant, usize)>,
 }
 
 /// How the program is started.
@@ -84,6 +86,7 @@ impl Terminal {
         let seen = Arc::new(Mutex::new(Seen {
             emulator: vt100::Parser::new(some(setup.rows), some(setup.columns), 1000),
             raw: Vec::new(),
+            came: Vec::new(),
         }));
         let master = File::from(master);
         let mut from = master.try_clone().unwrap();
@@ -92,9 +95,12 @@ impl Terminal {
             let mut some = [0; 65536];
             // The end of a pseudo terminal is an error.
             while let Ok(n @ 1..) = from.read(&mut some) {
+                let now = Instant::now();
                 let mut seen = sees.lock().unwrap();
                 seen.emulator.process(&some[..n]);
                 seen.raw.extend_from_slice(&some[..n]);
+                let end = seen.raw.len();
+                seen.came.push((now, end));
             }
         });
         Terminal {
@@ -126,6 +132,18 @@ impl Terminal {
             );
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// When a text came that was not there before.
+    pub(crate) fn came(&self, text: &str) -> Option<Instant> {
+        let seen = self.seen.lock().unwrap();
+        let at = seen
+            .raw
+            .windows(text.len())
+            .position(|window| window == text.as_bytes())?;
+        let end = at + text.len();
+        let found = seen.came.iter().find(|(_, piece)| *piece >= end);
+        found.map(|(when, _)| *when)
     }
 
     pub(crate) fn type_text(&self, text: &str) {
