@@ -221,6 +221,10 @@ impl InDir<'_> {
 /// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
 /// ignores some invisible characters (CVE-2014-9390).
 pub(crate) fn fold(name: &str) -> String {
+    // The same, for the names that nearly all are: this is done for every name that is listed.
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     name.chars()
         .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
         .flat_map(char::to_lowercase)
