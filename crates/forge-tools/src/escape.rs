@@ -76,6 +76,12 @@ pub(crate) fn escape_line(text: &str) -> String {
 }
 
 fn escape(text: &str, exactly: bool, hidden: impl Fn(char) -> bool) -> String {
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') && !(exactly && byte == b'\\'))
+    {
+        return text.to_owned();
+    }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -52,6 +52,20 @@ const SHAPES: &[Shape] = &[
     shape("google-key", "AIza", is_dashed, 35, 35),
 ];
 
+/// No key of any shape is shorter. Headers, tokens in three parts and blocks are longer by far.
+const SHORTEST: usize = {
+    let mut shortest = usize::MAX;
+    let mut at = 0;
+    while at < SHAPES.len() {
+        let bytes = SHAPES[at].prefix.len() + SHAPES[at].min;
+        if bytes < shortest {
+            shortest = bytes;
+        }
+        at += 1;
+    }
+    shortest
+};
+
 const fn shape(
     kind: &'static str,
     prefix: &'static str,
@@ -118,6 +132,10 @@ static HEADER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 
 /// Every key in `text`, in order, none within another.
 pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
+    // Most of what is looked at is a name, a number or a word.
+    if text.len() < SHORTEST {
+        return Vec::new();
+    }
     let mut found = all(text, BEGINNINGS.as_ref(), key);
     let headers = all(text, HEADER.as_ref(), |text, at| {
         bearer(text.as_bytes(), at)

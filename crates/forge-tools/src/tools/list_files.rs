@@ -2,7 +2,7 @@
 //! pattern.
 
 use file_sandbox::{EntryKind, ListOptions};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
@@ -68,24 +68,24 @@ impl Tool for ListFiles {
             let listing = files
                 .list(&path, options)
                 .map_err(|error| super::about_patterns(error, &[args.text("pattern")]))?;
-            let mut lines: Vec<String> = Vec::with_capacity(listing.entries.len());
+            let mut text = String::with_capacity(32 * listing.entries.len());
             let mut entries: Vec<Value> = Vec::with_capacity(listing.entries.len());
             for entry in &listing.entries {
                 let name = crate::escape_controls(&entry.name);
-                let slash = if entry.kind == EntryKind::Directory {
-                    "/"
-                } else {
-                    ""
-                };
-                lines.push(format!("{name}{slash}"));
-                entries.push(json!({ "name": name, "kind": entry.kind.as_str() }));
+                own_line(&mut text, &name);
+                if entry.kind == EntryKind::Directory {
+                    text.push('/');
+                }
+                let kind = entry.kind.as_str().into();
+                entries.push(super::object([("name", name.into()), ("kind", kind)]));
             }
-            if lines.is_empty() {
-                lines.push("[empty]".to_owned());
+            if entries.is_empty() {
+                text.push_str("[empty]");
             }
             if listing.more {
-                lines.push(
-                    "[more entries are not shown; list a subdirectory or use a pattern]".to_owned(),
+                own_line(
+                    &mut text,
+                    "[more entries are not shown; list a subdirectory or use a pattern]",
                 );
             }
             let skipped: Vec<String> = listing
@@ -100,14 +100,21 @@ impl Tool for ListFiles {
                 })
                 .collect();
             for left_out in &skipped {
-                lines.push(format!("[left out: {left_out}]"));
+                own_line(&mut text, &format!("[left out: {left_out}]"));
             }
-            Ok(Reply::text(lines.join("\n")).structured(json!({
-                "path": path.as_str(),
-                "entries": entries,
-                "more": listing.more,
-                "skipped": skipped,
-            })))
+            Ok(Reply::text(text).structured(super::object([
+                ("path", path.as_str().into()),
+                ("entries", Value::Array(entries)),
+                ("more", listing.more.into()),
+                ("skipped", skipped.into()),
+            ])))
         })
     }
+}
+
+fn own_line(text: &mut String, line: &str) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
 }

@@ -37,6 +37,7 @@ pub use shell::{Shell, shell};
 pub use write_file::{WriteFile, write_file};
 
 use file_sandbox::{ContentHash, ErrorKind, SandboxPath};
+use serde_json::{Map, Value};
 
 use crate::call::{Code, Failure};
 use crate::change::Seen;
@@ -80,6 +81,15 @@ pub(crate) fn file_tools() -> Vec<Box<dyn Tool>> {
         Box::new(file_info()),
         Box::new(hash_file()),
     ]
+}
+
+/// An object. `json!` copies what it is given, and of a long result that is most of the work.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let mut object = Map::with_capacity(N);
+    for (name, value) in fields {
+        object.insert(name.to_owned(), value);
+    }
+    Value::Object(object)
 }
 
 /// The directory of a call, with the root in the three ways that models write it.

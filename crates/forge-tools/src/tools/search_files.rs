@@ -1,7 +1,7 @@
 //! `search_files`: lines that match, in the files below a directory.
 
 use file_sandbox::{Matches, SearchOptions};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
@@ -165,22 +165,22 @@ impl Tool for SearchFiles {
                 .hits
                 .iter()
                 .map(|hit| {
-                    json!({
-                        "path": hit.path.as_str(),
-                        "line": hit.line,
-                        "text": crate::escape::escape_line(&hit.text),
-                        "clipped": hit.clipped,
-                    })
+                    super::object([
+                        ("path", hit.path.as_str().into()),
+                        ("line", hit.line.into()),
+                        ("text", crate::escape::escape_line(&hit.text).into()),
+                        ("clipped", hit.clipped.into()),
+                    ])
                 })
                 .collect();
             let notes = notes(&found);
-            Ok(Reply::text(text(&found, &notes)).structured(json!({
-                "hits": hits,
-                "more": found.more,
-                "files": found.files,
-                "ignored": found.ignored.count,
-                "notes": notes,
-            })))
+            Ok(Reply::text(text(&found, &notes)).structured(super::object([
+                ("hits", Value::Array(hits)),
+                ("more", found.more.into()),
+                ("files", found.files.into()),
+                ("ignored", found.ignored.count.into()),
+                ("notes", notes.into()),
+            ])))
         })
     }
 }
