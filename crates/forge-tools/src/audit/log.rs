@@ -112,12 +112,18 @@ struct Shared {
     sync_after: Duration,
 }
 
+/// Device and inode: what a file is whatever its name. No other file has it as long as this one is
+/// open.
+type Identity = (u64, u64);
+
 #[derive(Debug)]
 struct State {
     dir: Dir,
     file: File,
+    file_is: Identity,
     /// Holds the lock of the whole log.
     first: File,
+    first_is: Identity,
     /// Files that are full and may not be on the disk yet.
     full: Vec<File>,
     max_segment_bytes: u64,
@@ -369,7 +375,9 @@ impl State {
         let found = verifier.finish();
         let mut state = State {
             dir,
+            file_is: identity(&file)?,
             file,
+            first_is: identity(&first)?,
             first,
             full: Vec::new(),
             max_segment_bytes: options.max_segment_bytes,
@@ -455,6 +463,7 @@ impl State {
         if file.metadata()?.len() > 0 {
             return Err(std::io::ErrorKind::AlreadyExists.into());
         }
+        self.file_is = identity(&file)?;
         let full = std::mem::replace(&mut self.file, file);
         self.full.push(full);
         self.segment = next;
@@ -473,17 +482,17 @@ impl State {
     /// Whether the files that are written are those that the directory shows: a line in a file
     /// without a name would be kept for nobody.
     fn still_there(&self) -> std::io::Result<()> {
-        let is_named = |file: &File, segment: u32| -> std::io::Result<bool> {
-            let ours = file.metadata()?;
-            let named = match self.dir.symlink_metadata(segment_name(segment)) {
-                Ok(named) => named,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            Ok((ours.dev(), ours.ino()) == (named.dev(), named.ino()))
+        let is_named = |ours: Identity, segment: u32| -> std::io::Result<bool> {
+            match self.dir.symlink_metadata(segment_name(segment)) {
+                Ok(named) => Ok(ours == (named.dev(), named.ino())),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
         };
         // The first one holds the lock, and whoever reads the log begins there.
-        if is_named(&self.file, self.segment)? && is_named(&self.first, 0)? {
+        if is_named(self.file_is, self.segment)?
+            && (self.segment == 0 || is_named(self.first_is, 0)?)
+        {
             return Ok(());
         }
         Err(std::io::Error::new(std::io::ErrorKind::NotFound, GONE))
@@ -523,6 +532,11 @@ fn open_file(dir: &Dir, name: &str) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
     Ok(dir.open_with(name, &options)?.into_std())
+}
+
+fn identity(file: &File) -> std::io::Result<Identity> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 fn now_ms() -> u64 {
