@@ -29,6 +29,7 @@ use super::McpError;
 use super::in_flight::{InFlight, Results, lock};
 use super::line_reader::{Line, LineReader};
 use super::outline::id_of;
+use super::spell;
 use crate::tool::BoxFuture;
 
 /// Longest message taken.
@@ -106,13 +107,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
     }
 
     /// Writes one message, whole or not at all, as far as other messages are concerned.
-    fn write(&self, message: &ServerJsonRpcMessage) -> BoxFuture<'static, io::Result<()>> {
-        let line = serde_json::to_vec(message);
+    fn write(&self, message: &mut ServerJsonRpcMessage) -> BoxFuture<'static, io::Result<()>> {
+        let line = spell::line(message);
         let writer = Arc::clone(&self.writer);
         let breakage = Arc::clone(&self.breakage);
         Box::pin(async move {
-            let mut line = line?;
-            line.push(b'\n');
+            let line = line?;
             let mut writer = writer.lock().await;
             let Some(open) = writer.as_mut() else {
                 return Err(io::ErrorKind::NotConnected.into());
@@ -141,8 +141,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
             return;
         }
         let error = ErrorData::new(refusal.code, refusal.text, None);
-        let message = ServerJsonRpcMessage::error(error, refusal.id);
-        let write = self.write(&message);
+        let mut message = ServerJsonRpcMessage::error(error, refusal.id);
+        let write = self.write(&mut message);
         self.reply = Some(Box::pin(async move {
             // A failure is noted where it happens and ends the next `receive`.
             let _ = write.await;
@@ -211,9 +211,9 @@ where
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let write = self.write(&message);
+        let write = self.write(&mut message);
         let in_flight = Arc::clone(&self.in_flight);
         if let JsonRpcMessage::Response(response) = &message
             && let ServerResult::InitializeResult(settled) = &response.result

@@ -32,7 +32,6 @@ pub(super) struct Current {
     pub(super) policy: u64,
     /// Which list of tools this is.
     list: u64,
-    advertised: Arc<Value>,
 }
 
 impl Live {
@@ -48,7 +47,6 @@ impl Live {
 
     fn with(service: Service, changes: bool) -> Self {
         let (current, _) = watch::channel(Current {
-            advertised: Arc::new(advertised(&service)),
             service,
             policy: 0,
             list: 0,
@@ -64,17 +62,15 @@ impl Live {
     /// Clients that want to know are told if the list of tools is another one.
     pub fn replace(&self, service: impl Into<Service>) {
         let service = service.into();
-        let advertised = Arc::new(advertised(&service));
         self.current.send_modify(|current| {
             if let (Service::Tools(old), Service::Tools(new)) = (&current.service, &service) {
                 new.follow(old);
             }
-            let same_list = current.advertised == advertised;
+            let same_list = advertised(&current.service) == advertised(&service);
             *current = Current {
                 service,
                 policy: current.policy + 1,
                 list: current.list + u64::from(!same_list),
-                advertised,
             };
         });
     }

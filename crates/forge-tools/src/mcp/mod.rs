@@ -27,6 +27,7 @@ mod live;
 mod outline;
 mod questions;
 mod report;
+mod spell;
 
 use std::io;
 use std::sync::Arc;
