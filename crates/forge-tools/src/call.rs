@@ -12,6 +12,7 @@ use crate::change::Artifact;
 use crate::outputs::Cut;
 use crate::progress::Progress;
 use crate::room::Place;
+use crate::stand_in::StandIn;
 
 /// On whose behalf a call is made.
 ///
@@ -101,6 +102,7 @@ pub struct Call {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) progress: Option<Progress>,
     pub(crate) place: Option<Place>,
+    pub(crate) stand_in: Option<StandIn>,
 }
 
 impl std::fmt::Debug for Call {
@@ -121,6 +123,7 @@ impl Call {
             approver: None,
             progress: None,
             place: None,
+            stand_in: None,
         }
     }
 
@@ -134,6 +137,13 @@ impl Call {
     /// Where the result may be until somebody has it; see [`Room`](crate::Room).
     pub fn within(mut self, place: Place) -> Self {
         self.place = Some(place);
+        self
+    }
+
+    /// Who serves other calls while this one keeps the thread that it is made on; see
+    /// [`StandIn`]. Otherwise each call that may wait for files has a thread of its own.
+    pub fn beside(mut self, stand_in: StandIn) -> Self {
+        self.stand_in = Some(stand_in);
         self
     }
 

@@ -88,6 +88,7 @@ mod room;
 )]
 mod session;
 mod spec;
+mod stand_in;
 mod time;
 mod tool;
 mod toolbox;
@@ -121,6 +122,7 @@ pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
 pub use room::{Place, Room};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
+pub use stand_in::StandIn;
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use toolbox::Toolbox;

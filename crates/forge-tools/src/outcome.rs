@@ -50,7 +50,7 @@ impl OpenCall {
             inner: Arc::clone(inner),
             trail: Trail {
                 tool: call.tool.clone(),
-                arguments: call.arguments.clone(),
+                arguments: Value::Null,
                 intents: Vec::new(),
                 decision: DecisionRecord::not_reached("the call was malformed"),
             },

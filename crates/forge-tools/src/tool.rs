@@ -139,6 +139,8 @@ pub(crate) fn here<T>(work: impl Future<Output = T>) -> T {
     match first {
         Poll::Ready(outcome) => outcome,
         // It waits for something else than files, which only the runtime can wake it for.
-        Poll::Pending => tokio::runtime::Handle::current().block_on(work),
+        Poll::Pending => {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
+        }
     }
 }

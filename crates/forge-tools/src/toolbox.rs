@@ -25,6 +25,7 @@ use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unkno
 use crate::params::nearest;
 use crate::redact::Redactor;
 use crate::spec::{Risk, Spec};
+use crate::stand_in::StandIn;
 use crate::tool::Tool;
 use crate::turn::Turn;
 use crate::writing::Writing;
@@ -222,13 +223,27 @@ impl Toolbox {
 
     /// The result, recorded; a failure is still to be.
     async fn walk(&self, call: &Call, open: &Open) -> Result<CallResult, Failure> {
-        self.inner.turn.take()?;
-        let begin = self.understand(call, open)?;
+        let begun = self.inner.turn.take();
+        let begin = begun.and_then(|()| self.understand(call, open));
+        let begin = begin.inspect_err(|_| {
+            let arguments = &mut open.lock().trail.arguments;
+            // As they came.
+            if arguments.is_null() {
+                *arguments = call.arguments.clone();
+            }
+        })?;
         let (index, mut hands) = (begin.index, begin.hands.clone());
         let spec = self.inner.tool(index).spec();
         // Tells the work that nobody waits for it any more.
         let stop = CancelOnDrop(hands.cancel.clone());
-        let mut working = tokio::task::spawn_blocking(move || begin.go());
+        let mut working = match call.stand_in.as_ref().and_then(StandIn::seat) {
+            Some(seat) => tokio::spawn(async move {
+                let begun = begin.go();
+                drop(seat);
+                begun
+            }),
+            None => tokio::task::spawn_blocking(move || begin.go()),
+        };
         let begun = match within(self.inner.timeout, &mut working).await {
             Ok(begun) => joined(begun)?,
             Err(Elapsed) => match open.give_up(not_in_time(spec, self.inner.timeout)) {

@@ -27,6 +27,7 @@ use super::report::report;
 use super::{ServerInfo, Service, advertise};
 use crate::call::{Call, CallResult, Code};
 use crate::progress::Progress;
+use crate::stand_in::StandIn;
 use crate::toolbox::Toolbox;
 
 pub(super) struct Handler {
@@ -40,6 +41,8 @@ pub(super) struct Handler {
     teller: Mutex<JoinSet<()>>,
     /// Of a client that reads line by line; over HTTP each answer has a connection of its own.
     results: Option<Results>,
+    /// Who answers other calls meanwhile.
+    stand_in: Option<StandIn>,
 }
 
 impl Handler {
@@ -48,9 +51,11 @@ impl Handler {
         info: ServerInfo,
         over: watch::Receiver<bool>,
         results: Results,
+        stand_in: Option<StandIn>,
     ) -> Self {
         let mut handler = Handler::sharing(live, info, Arc::new(Questions::new()), over);
         handler.results = Some(results);
+        handler.stand_in = stand_in;
         handler
     }
 
@@ -68,6 +73,7 @@ impl Handler {
             over,
             teller: Mutex::default(),
             results: None,
+            stand_in: None,
         }
     }
 
@@ -83,10 +89,19 @@ impl Handler {
         toolbox: &Toolbox,
         context: &RequestContext<RoleServer>,
     ) -> Result<Line, ErrorData> {
-        let modern = is_modern(context);
+        let shows_forms = shows_forms(context);
+        if !is_modern(context) {
+            return Ok(match shows_forms {
+                true => Line::Request(context.peer.clone()),
+                false => Line::None,
+            });
+        }
+        if !shows_forms && request.request_state.is_none() {
+            return Ok(Line::None);
+        }
         let mut given = None;
         let call = identity(request, policy, toolbox);
-        if modern && let Some(state) = &request.request_state {
+        if let Some(state) = &request.request_state {
             let (shown, hasty) = self
                 .questions
                 .open(state, &call)
@@ -97,11 +112,72 @@ impl Handler {
                 hasty,
             });
         }
-        Ok(match (shows_forms(context), modern) {
-            (false, _) => Line::None,
-            (true, true) => Line::Result { given, call },
-            (true, false) => Line::Request(context.peer.clone()),
+        Ok(match shows_forms {
+            true => Line::Result { given, call },
+            false => Line::None,
         })
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Current {
+            service, policy, ..
+        } = self.live.current();
+        let toolbox = match service {
+            Service::Tools(toolbox) => toolbox,
+            Service::Broken { message } => return Ok(broken(&message).into()),
+        };
+        let channel = Arc::new(Channel::new(
+            Arc::clone(&self.questions),
+            self.line(&request, policy, &toolbox, &context)?,
+            policy,
+            Arc::clone(toolbox.approver()),
+        ));
+        let progress = Progress::default();
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = Call::new(request.name, arguments)
+            .asking(Arc::clone(&channel) as _)
+            .reporting(progress.clone());
+        let place = self.results.as_ref().map(Results::place);
+        let call = match &place {
+            Some(place) => call.within(place.clone()),
+            None => call,
+        };
+        let call = match &self.stand_in {
+            Some(stand_in) => call.beside(stand_in.clone()),
+            None => call,
+        };
+        let (done, until_done) = oneshot::channel();
+        let work = async {
+            let outcome = caught(Box::pin(toolbox.call(call))).await;
+            drop(done);
+            outcome
+        };
+        let reported = report(&context, &progress, until_done);
+        tokio::select! {
+            (outcome, ()) = async { tokio::join!(work, reported) } => {
+                if let (Some(results), Some(place)) = (&self.results, place) {
+                    results.hold(&context.id, place);
+                }
+                match outcome {
+                Some(result) => match channel.take_question() {
+                    Some(question) => Ok(question.into()),
+                    None => answer(result),
+                },
+                None => Err(ErrorData::internal_error(
+                    "The tool stopped unexpectedly; nothing else was affected.",
+                    None,
+                )),
+                }
+            }
+            // Nobody waits for the answer to a cancelled request; it is not sent.
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("The call was cancelled.", None))
+            }
+        }
     }
 }
 
@@ -182,57 +258,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Current {
-            service, policy, ..
-        } = self.live.current();
-        let toolbox = match service {
-            Service::Tools(toolbox) => toolbox,
-            Service::Broken { message } => return Ok(broken(&message).into()),
-        };
-        let channel = Arc::new(Channel::new(
-            Arc::clone(&self.questions),
-            self.line(&request, policy, &toolbox, &context)?,
-            policy,
-            Arc::clone(toolbox.approver()),
-        ));
-        let progress = Progress::default();
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let call = Call::new(request.name, arguments)
-            .asking(Arc::clone(&channel) as _)
-            .reporting(progress.clone());
-        let place = self.results.as_ref().map(Results::place);
-        let call = match &place {
-            Some(place) => call.within(place.clone()),
-            None => call,
-        };
-        let (done, until_done) = oneshot::channel();
-        let work = async {
-            let outcome = caught(toolbox.call(call)).await;
-            drop(done);
-            outcome
-        };
-        let reported = report(&context, &progress, until_done);
-        tokio::select! {
-            (outcome, ()) = async { tokio::join!(work, reported) } => {
-                if let (Some(results), Some(place)) = (&self.results, place) {
-                    results.hold(&context.id, place);
-                }
-                match outcome {
-                Some(result) => match channel.take_question() {
-                    Some(question) => Ok(question.into()),
-                    None => answer(result),
-                },
-                None => Err(ErrorData::internal_error(
-                    "The tool stopped unexpectedly; nothing else was affected.",
-                    None,
-                )),
-                }
-            }
-            // Nobody waits for the answer to a cancelled request; it is not sent.
-            () = context.ct.cancelled() => {
-                Err(ErrorData::internal_error("The call was cancelled.", None))
-            }
-        }
+        // On the heap: rmcp hands what it makes of this from place to place, and it is large.
+        Box::pin(self.call(request, context)).await
     }
 
     /// A client of the older kind is told without having asked.

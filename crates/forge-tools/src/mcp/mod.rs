@@ -35,6 +35,7 @@ use std::sync::Arc;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::stand_in::StandIn;
 use crate::toolbox::Toolbox;
 pub use channel::REFUSED_AT_ONCE;
 use handler::Handler;
@@ -209,9 +210,47 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    serve_beside(live, info, reader, writer, None).await
+}
+
+/// As [`serve_live`], on a runtime of which one thread stands in for the one that serves: calls
+/// that are done soon are answered without another thread.
+///
+/// # Errors
+///
+/// As [`serve`].
+///
+/// ```
+/// use forge_tools::{StandIn, Toolbox, mcp::{Live, ServerInfo, serve_beside}};
+///
+/// # let rt = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+/// # rt.block_on(async {
+/// let live = Live::new(Toolbox::builder().build().unwrap());
+/// let (nothing, out) = (&b""[..], tokio::io::sink());
+/// let info = ServerInfo::new("forge", "0.1.0");
+/// serve_beside(&live, info, nothing, out, StandIn::on_this_runtime()).await.unwrap();
+/// # });
+/// ```
+pub async fn serve_beside<R, W>(
+    live: &Live,
+    info: ServerInfo,
+    reader: R,
+    writer: W,
+    stand_in: Option<StandIn>,
+) -> Result<(), McpError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     let breakage = Arc::new(Breakage::default());
     let results = Results::new();
-    let handler = Handler::new(live.clone(), info, breakage.over(), results.clone());
+    let handler = Handler::new(
+        live.clone(),
+        info,
+        breakage.over(),
+        results.clone(),
+        stand_in,
+    );
     let transport = Lines::new(reader, writer, Arc::clone(&breakage), &results);
     let ended = match serve_server(handler, transport).await {
         Ok(running) => running.waiting().await.map_err(|_| McpError::Stopped),

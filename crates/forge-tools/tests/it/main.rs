@@ -27,6 +27,7 @@ mod secrets;
 mod sessions;
 #[cfg(unix)]
 mod shell_readings;
+mod stand_in;
 mod support;
 mod texts;
 mod waiting;

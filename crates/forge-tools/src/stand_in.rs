@@ -1,0 +1,176 @@
+//! Work that may wait for files, done on the thread that serves the calls: to hand it to another one
+//! and back takes longer than to read a small file.
+//!
+//! Nobody else is held up by that, since a second thread of the runtime stands by. Work that is not
+//! done soon keeps the thread that it is on, and the other one serves. Until then the runtime takes
+//! it for busy and never wakes it for nothing, which two threads do to each other all the time.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// How long the thread that serves may be away before the other one serves: twice this at most,
+/// since it only looks that often.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A thread of a runtime that stands in for the one that serves, whenever a call keeps that one.
+///
+/// Clones are the same thread. It is free for other work once all of them are gone.
+///
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+/// # runtime.block_on(async {
+/// use forge_tools::StandIn;
+/// let stand_in = StandIn::on_this_runtime();
+/// assert!(stand_in.is_some());
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct StandIn {
+    post: Arc<Post>,
+}
+
+/// Ends the standing by.
+#[derive(Debug)]
+struct Post {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    runtime: Handle,
+    state: Mutex<State>,
+    /// Work has begun while nobody looked, or nobody need stand by any more.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A thread was asked to stand by for the first time.
+    called: bool,
+    /// A thread stands by.
+    stands: bool,
+    /// It looks again only when it is told.
+    sleeps: bool,
+    /// Work is being done on the thread that serves.
+    works: bool,
+    /// Pieces of work so far.
+    count: u64,
+    closed: bool,
+}
+
+/// Leave to wait for files on the thread that serves, until this is gone.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    shared: Arc<Shared>,
+}
+
+impl StandIn {
+    /// One of the threads of the runtime that this is called on, taken with the first call; none if
+    /// it would be the only one. Once for a runtime of two threads, since the runtime cannot tell
+    /// it from one that works.
+    pub fn on_this_runtime() -> Option<Self> {
+        let runtime = Handle::try_current().ok()?;
+        let is_one_of_several = match runtime.runtime_flavor() {
+            RuntimeFlavor::MultiThread => runtime.metrics().num_workers() > 1,
+            _ => false,
+        };
+        if !is_one_of_several {
+            return None;
+        }
+        let shared = Arc::new(Shared {
+            runtime,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        Some(StandIn {
+            post: Arc::new(Post { shared }),
+        })
+    }
+
+    /// None while nobody stands by, or other work is being done already.
+    pub(crate) fn seat(&self) -> Option<Seat> {
+        let shared = &self.post.shared;
+        let mut state = shared.lock();
+        if !state.called {
+            state.called = true;
+            drop(state);
+            shared.stand_by();
+            return None;
+        }
+        if !state.stands || state.works {
+            return None;
+        }
+        state.works = true;
+        state.count += 1;
+        let sleeps = std::mem::take(&mut state.sleeps);
+        drop(state);
+        if sleeps {
+            shared.changed.notify_one();
+        }
+        Some(Seat {
+            shared: Arc::clone(shared),
+        })
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.works = false;
+        let nobody_stands = !state.stands && !state.closed;
+        drop(state);
+        if nobody_stands {
+            self.shared.stand_by();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread of the runtime stand by.
+    fn stand_by(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move { shared.watch() });
+    }
+
+    /// Keeps the thread that this is called on until it is needed.
+    fn watch(&self) {
+        // The runtime need not have noticed that this thread does not look after its sockets and
+        // timers any more. Only from a thread that is none of its own can the other one be woken.
+        let runtime = self.runtime.clone();
+        self.runtime
+            .spawn_blocking(move || drop(runtime.spawn(std::future::ready(()))));
+        let mut state = self.lock();
+        state.stands = true;
+        let mut seen = state.count;
+        while !state.closed {
+            if !state.works && state.count == seen {
+                state.sleeps = true;
+                state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
+                state.sleeps = false;
+            }
+            seen = state.count;
+            let (now, _) = self
+                .changed
+                .wait_timeout_while(state, LOOK_EVERY, |state| !state.closed)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = now;
+            if state.works && state.count == seen {
+                break;
+            }
+        }
+        state.stands = false;
+    }
+}
