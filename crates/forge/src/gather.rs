@@ -298,12 +298,7 @@ fn not_equipped(error: EquipError) -> Failure {
 
 /// Runs `work` until it ends or forge is told to stop.
 pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
-    until_stopped_on(2, work)
-}
-
-/// The same with so many threads for what does not wait.
-pub(crate) fn until_stopped_on<F: Future>(threads: usize, work: F) -> Result<F::Output, Failure> {
-    block_on(threads, async {
+    block_on(async {
         tokio::select! {
             // Listens before the work begins, which may not wait for anything for a while.
             biased;
@@ -314,9 +309,9 @@ pub(crate) fn until_stopped_on<F: Future>(threads: usize, work: F) -> Result<F::
 }
 
 /// Runs one future to its end on a runtime of our own.
-fn block_on<F: Future>(threads: usize, work: F) -> Result<F::Output, Failure> {
+fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+        .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Negative, "runtime", error.to_string()))?;

@@ -30,10 +30,8 @@ mod visible;
 mod watch;
 mod wire;
 
-use clap::Parser as _;
-
 fn main() -> std::process::ExitCode {
-    let mut cli = match cli::Cli::try_parse() {
+    let mut cli = match cli::Cli::of_process() {
         Ok(cli) => cli,
         Err(error) => return exit::unusable(&error).into(),
     };

@@ -121,9 +121,14 @@ impl AsyncRead for Wire {
         };
         loop {
             let mut ready = ready!(polled.poll_read_ready(context))?;
+            let room = into.remaining();
             match ready.try_io(|channel| channel.get_ref().read(into.initialize_unfilled())) {
                 Ok(Ok(read)) => {
                     into.advance(read);
+                    // There was no more: to ask once more would say the same.
+                    if 0 < read && read < room {
+                        ready.clear_ready();
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -30,7 +30,46 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The same with one command only: to set up all of them takes most of the time until a client has
+/// its first answer, and clients start a server often.
+#[derive(Debug, Parser)]
+#[command(
+    name = "forge",
+    subcommand_required = true,
+    disable_help_subcommand = true
+)]
+struct Serving {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: ServingCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServingCommand {
+    Mcp(Mcp),
+}
+
 impl Cli {
+    /// What the arguments of this process mean.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        Cli::of(std::env::args_os().collect())
+    }
+
+    fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        // Whatever is not understood is said by who knows all commands.
+        if arguments.iter().any(|word| word == "mcp")
+            && let Ok(Serving { global, command }) = Serving::try_parse_from(&arguments)
+        {
+            let ServingCommand::Mcp(mcp) = command;
+            return Ok(Cli {
+                global,
+                command: Command::Mcp(mcp),
+            });
+        }
+        Cli::try_parse_from(arguments)
+    }
+
     /// Whether failures are for programs.
     pub(crate) fn wants_json(&self) -> bool {
         let by_format = if let Command::Check(check) = &self.command {

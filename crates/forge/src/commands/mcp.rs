@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use forge_runtime::OsSandbox;
-use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_http, serve_live};
-use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, Toolbox};
+use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_beside, serve_http};
+use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, StandIn, Toolbox};
 use sandbox_config::{Project, WithoutFile};
 
 use crate::ambient::Ambient;
@@ -48,17 +48,17 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
     let outcome = std::thread::scope(|scope| {
         let (served, until_served) = channel::<()>();
         scope.spawn(|| server.follow(&live, places, seen, until_served));
-        // One client is one conversation, of which one thread reads and writes the messages; a
-        // second one would only be woken for nothing. Whatever waits or takes long is elsewhere.
-        let threads = if args.http.is_some() { 2 } else { 1 };
-        let outcome = gather::until_stopped_on(threads, async {
+        let outcome = gather::until_stopped(async {
             match &args.http {
                 None => {
                     let input = std::io::stdin().as_fd().try_clone_to_owned();
-                    let input = Wire::reader(input.map_err(|error| failed(McpError::Read(error)))?);
-                    serve_live(&live, info, input, Wire::writer(wire))
-                        .await
-                        .map_err(failed)
+                    let input = input.map_err(|error| failed(McpError::Read(error)))?;
+                    // In a task: there messages come without a detour over this thread.
+                    let served = tokio::spawn(one_client(live.clone(), info, input, wire));
+                    match served.await {
+                        Ok(served) => served.map_err(failed),
+                        Err(_) => Err(failed(McpError::Stopped)),
+                    }
                 }
                 Some(place) => {
                     // Removes what it left in the file system when this ends.
@@ -80,6 +80,18 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
     }
     outcome??;
     Ok(Exit::Done)
+}
+
+/// One client is one conversation, of which one thread reads and writes the messages, and makes the
+/// calls as long as that does not take long.
+async fn one_client(
+    live: Live,
+    info: ServerInfo,
+    input: OwnedFd,
+    output: OwnedFd,
+) -> Result<(), McpError> {
+    let (input, output) = (Wire::reader(input), Wire::writer(output));
+    serve_beside(&live, info, input, output, StandIn::on_this_runtime()).await
 }
 
 fn failed(error: McpError) -> Failure {
