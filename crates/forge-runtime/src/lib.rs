@@ -4,8 +4,8 @@
 //! A [`Session`] runs a tree of workers. Each worker holds a
 //! [`Grant`](sandbox_config::Grant) that is never more than its caller's; [`equip`]
 //! turns a grant into a [`Toolbox`](forge_tools::Toolbox), and nothing else can.
-//! The model behind it is a [`Model`]; the one that comes along is [`Scripted`],
-//! which plays a [`Playbook`] against the real tools.
+//! The model behind it is a [`Model`]: one of a [`Provider`], or a [`Playbook`], which
+//! [`Scripted`] plays against the real tools and [`Wired`] over a real wire as well.
 //!
 //! # Words
 //!
@@ -26,6 +26,8 @@ mod providers;
 mod report;
 mod retry;
 mod session;
+#[cfg(feature = "wire")]
+mod wire;
 
 pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
@@ -33,7 +35,7 @@ pub use model::{
     Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,
     ToolDescription, ToolResult, Usage,
 };
-pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, Scripted};
+pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, PlaybookWire, Recording, Scripted};
 #[cfg(feature = "providers")]
 pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wire};
 #[cfg(feature = "providers")]
@@ -42,3 +44,5 @@ pub use providers::{read_stream, read_whole};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
 pub use retry::Retrying;
 pub use session::{Conversation, Session, SessionBuilder, Used};
+#[cfg(feature = "wire")]
+pub use wire::{WireError, Wired};

@@ -1,14 +1,18 @@
 //! The playbook file: its shape, and reading it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor, value::SeqAccessDeserializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_saphyr::Spanned;
 
-use crate::model::Usage;
+use super::complaints;
+use crate::model::{Stop, Usage};
 
 /// Largest accepted playbook, in bytes.
-const MAX_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A parsed playbook.
 ///
@@ -21,11 +25,73 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// ").unwrap();
 /// assert_eq!(playbook.workers().collect::<Vec<_>>(), ["main"]);
 /// ```
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Playbook {
-    version: u32,
+    wire: PlaybookWire,
     workers: BTreeMap<String, Vec<TurnScript>>,
+    cases: BTreeMap<String, Vec<CaseScript>>,
+}
+
+/// Whose wire a playbook is played over.
+///
+/// ```
+/// use forge_runtime::{Playbook, PlaybookWire};
+/// let text = "version: 1\nwire: openai-chat\nworkers: {}";
+/// assert_eq!(Playbook::parse(text).unwrap().wire(), PlaybookWire::OpenAiChat);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlaybookWire {
+    /// Anthropic Messages. The one that carries most, so it is played over unless the
+    /// playbook names another.
+    #[default]
+    Anthropic,
+    /// OpenAI Chat Completions.
+    #[serde(rename = "openai-chat")]
+    OpenAiChat,
+    /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+}
+
+/// The file as it is written, with the places of its turns.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) version: Spanned<u32>,
+    #[serde(default)]
+    pub(super) wire: PlaybookWire,
+    #[serde(default)]
+    pub(super) workers: Option<BTreeMap<String, Vec<Spanned<TurnScript>>>>,
+    #[serde(default)]
+    pub(super) cases: Option<BTreeMap<String, Vec<Spanned<CaseFile>>>>,
+}
+
+/// A conversation that is told apart from a worker's others by what it was asked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CaseFile {
+    /// The whole input.
+    #[serde(default)]
+    pub(super) input: Option<String>,
+    /// An expression over `input`, `worker` and `request`.
+    #[serde(default)]
+    pub(super) when: Option<String>,
+    pub(super) turns: Vec<Spanned<TurnScript>>,
+}
+
+/// The same, without places.
+#[derive(Debug, Clone)]
+pub(crate) struct CaseScript {
+    pub(crate) when: When,
+    pub(crate) turns: Vec<TurnScript>,
+}
+
+/// Which conversations a case is for.
+#[derive(Debug, Clone)]
+pub(crate) enum When {
+    Input(String),
+    True(String),
 }
 
 /// One turn of one worker's model.
@@ -36,12 +102,137 @@ pub(crate) struct TurnScript {
     pub(crate) expect: Vec<Expectation>,
     /// Names for values that later templates use, computed in order.
     pub(crate) set: Vec<Binding>,
+    /// The texts of the turn are what they are, and no templates.
+    pub(crate) verbatim: bool,
+    /// What the model thinks before it speaks.
+    pub(crate) thinking: Thoughts,
     /// What the model says.
     pub(crate) say: String,
     /// What the model calls.
     pub(crate) calls: Vec<CallScript>,
+    /// Why the model stops; left out: it is done.
+    pub(crate) stop: StopScript,
     /// What the turn is said to have used.
     pub(crate) usage: Usage,
+    /// The provider fails before it answers.
+    pub(crate) fail: Option<FailScript>,
+    /// What goes wrong while the answer is sent.
+    pub(crate) stream: StreamScript,
+}
+
+/// Blocks of thinking: a text, or a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Thoughts(pub(crate) Vec<ThoughtScript>);
+
+/// One block of thinking.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThoughtScript {
+    /// A template.
+    pub(crate) text: String,
+    /// The provider's seal; left out: one is made up where the wire has seals.
+    #[serde(default)]
+    pub(crate) signature: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Thoughts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrList;
+        impl<'de> Visitor<'de> for TextOrList {
+            type Value = Thoughts;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or a list of `{text, signature}`")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Thoughts, E> {
+                Ok(Thoughts(vec![ThoughtScript {
+                    text: text.to_owned(),
+                    signature: None,
+                }]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Thoughts, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Thoughts)
+            }
+        }
+        deserializer.deserialize_any(TextOrList)
+    }
+}
+
+/// Why a model stops, in a playbook's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopScript {
+    #[default]
+    Done,
+    OutOfTokens,
+    Refused,
+    Unknown,
+}
+
+impl From<StopScript> for Stop {
+    fn from(stop: StopScript) -> Self {
+        match stop {
+            StopScript::Done => Stop::Done,
+            StopScript::OutOfTokens => Stop::OutOfTokens,
+            StopScript::Refused => Stop::Refused,
+            StopScript::Unknown => Stop::Unknown,
+        }
+    }
+}
+
+/// An answer of the provider that is none.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FailScript {
+    pub(crate) status: u16,
+    #[serde(default)]
+    pub(crate) retry_after_s: Option<u32>,
+    #[serde(default)]
+    pub(crate) message: String,
+    /// So many times, and then the turn is taken.
+    #[serde(default = "once")]
+    pub(crate) times: u32,
+}
+
+/// What goes wrong with a stream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[cfg_attr(
+    not(feature = "wire"),
+    expect(
+        dead_code,
+        reason = "a playbook without a wire has nothing to split or delay"
+    )
+)]
+pub(crate) struct StreamScript {
+    /// The connection ends after so many events.
+    pub(crate) cut_after: Option<usize>,
+    /// The event of this number, from 1, is no JSON.
+    pub(crate) malformed: Option<usize>,
+    /// An error of the provider's, in the stream, before its end.
+    pub(crate) in_stream_error: Option<String>,
+    /// A pause before each event.
+    pub(crate) slow_ms: u64,
+    /// Sent in pieces of so many bytes, whatever stands in them.
+    pub(crate) chunk_bytes: Option<usize>,
+    /// So many times, and then the stream is whole.
+    pub(crate) times: u32,
+}
+
+impl Default for StreamScript {
+    fn default() -> Self {
+        StreamScript {
+            cut_after: None,
+            malformed: None,
+            in_stream_error: None,
+            slow_ms: 0,
+            chunk_bytes: None,
+            times: once(),
+        }
+    }
+}
+
+fn once() -> u32 {
+    1
 }
 
 /// A condition that must hold.
@@ -99,7 +290,7 @@ pub(crate) struct CallScript {
 
 impl Playbook {
     /// The JSON Schema (draft 2020-12) of playbooks. It knows keys and kinds; whether templates
-    /// can be read only running them tells.
+    /// can be read [`Playbook::parse`] tells.
     ///
     /// ```
     /// let schema: serde_json::Value =
@@ -112,55 +303,90 @@ impl Playbook {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, with line and column.
+    /// What is wrong with it, with line and column; if its shape is right, everything that is
+    /// wrong, a line each.
     pub fn parse(text: &str) -> Result<Self, PlaybookError> {
         if text.len() > MAX_BYTES {
             return Err(PlaybookError(format!(
                 "the playbook is larger than {MAX_BYTES} bytes"
             )));
         }
-        let playbook: Playbook =
+        let file: File =
             serde_saphyr::from_str(text).map_err(|error| PlaybookError(error.to_string()))?;
-        if playbook.version != 1 {
+        if file.version.value != 1 {
             return Err(PlaybookError(format!(
                 "`version` is {}; this forge reads version 1",
-                playbook.version
+                file.version.value
             )));
         }
-        for (worker, turns) in &playbook.workers {
-            for (index, turn) in turns.iter().enumerate() {
-                for binding in &turn.set {
-                    if binding.value.is_some() == binding.text.is_some() {
-                        return Err(PlaybookError(format!(
-                            "`set` needs either `value` or `text` for `{}` \
-                             (worker `{worker}`, turn {})",
-                            binding.name,
-                            index + 1
-                        )));
-                    }
-                }
-                for call in &turn.calls {
-                    if call.attempt.is_none() && (call.stopped.is_some() || call.promise.is_some())
-                    {
-                        return Err(PlaybookError(format!(
-                            "`stopped` and `promise` belong to an `attempt` \
-                             (worker `{worker}`, turn {})",
-                            index + 1
-                        )));
-                    }
-                }
-            }
+        if file.workers.is_none() && file.cases.is_none() {
+            return Err(PlaybookError(
+                "there are neither `workers` nor `cases`".to_owned(),
+            ));
         }
-        Ok(playbook)
+        let complaints = complaints::of(&file);
+        if !complaints.is_empty() {
+            return Err(PlaybookError(complaints.join("\n")));
+        }
+        let plain = |turns: Vec<Spanned<TurnScript>>| turns.into_iter().map(|t| t.value).collect();
+        Ok(Playbook {
+            wire: file.wire,
+            workers: file
+                .workers
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(worker, turns)| (worker, plain(turns)))
+                .collect(),
+            cases: file
+                .cases
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(worker, cases)| {
+                    let cases = cases.into_iter().filter_map(|case| {
+                        let when = match (case.value.input, case.value.when) {
+                            (Some(input), _) => When::Input(input),
+                            (None, Some(when)) => When::True(when),
+                            // Complained of above.
+                            (None, None) => return None,
+                        };
+                        Some(CaseScript {
+                            when,
+                            turns: plain(case.value.turns),
+                        })
+                    });
+                    (worker, cases.collect())
+                })
+                .collect(),
+        })
     }
 
     /// The workers it has turns for.
     pub fn workers(&self) -> impl Iterator<Item = &str> {
-        self.workers.keys().map(String::as_str)
+        let only_cases = self
+            .cases
+            .keys()
+            .filter(|name| !self.workers.contains_key(*name));
+        self.workers.keys().chain(only_cases).map(String::as_str)
+    }
+
+    /// Whose wire it is played over.
+    pub fn wire(&self) -> PlaybookWire {
+        self.wire
+    }
+
+    /// The same playbook over another wire.
+    #[must_use]
+    pub fn over(mut self, wire: PlaybookWire) -> Self {
+        self.wire = wire;
+        self
     }
 
     pub(crate) fn turns(&self, worker: &str) -> Option<&[TurnScript]> {
         self.workers.get(worker).map(Vec::as_slice)
+    }
+
+    pub(crate) fn cases(&self, worker: &str) -> &[CaseScript] {
+        self.cases.get(worker).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -173,3 +399,63 @@ impl Playbook {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PlaybookError(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_wrong_is_said_with_its_place() {
+        let text = "version: 1
+workers:
+  main:
+    - say: '{{ input'
+      expect: [{that: 'a b', else: x}]
+    - usage: {input_tokens: 1, cache_read_tokens: 2}
+      fail: {status: 200}
+      stream: {malformed: 0, slow_ms: 100000}
+    - {verbatim: true, say: '{{ fine', calls: [{tool: a, for_each: input}]}
+    - set: [{name: x}]
+      calls: [{tool: a, stopped: 'true'}, {tool: b, args: {deep: ['{% no %}']}}]
+cases:
+  main:
+    - {turns: []}
+    - {when: ')', turns: []}
+";
+        let mistakes = Playbook::parse(text).unwrap_err().to_string();
+        insta::assert_snapshot!(mistakes, @r#"
+        line 6 column 7: `usage` counts more tokens of a cache than `input_tokens` (worker `main`, turn 2)
+        line 6 column 7: `fail.status` is one of 400 to 599 (worker `main`, turn 2)
+        line 6 column 7: `stream.malformed` and `stream.chunk_bytes` count from 1 (worker `main`, turn 2)
+        line 6 column 7: `stream.slow_ms` is above 60000 (worker `main`, turn 2)
+        line 9 column 7: a `verbatim` turn has no `for_each` (worker `main`, turn 3)
+        line 10 column 7: `set` needs either `value` or `text` for `x` (worker `main`, turn 4)
+        line 10 column 7: `stopped` and `promise` belong to an `attempt` (worker `main`, turn 4)
+        line 14 column 7: a case needs either `input` or `when` (worker `main`)
+        line 4 column 7 (worker `main`, turn 1): syntax error: unexpected input after expression (in <expression>:1)
+        line 4 column 7 (worker `main`, turn 1): syntax error: unexpected end of input, expected end of variable block (in <string>:1)
+        line 10 column 7 (worker `main`, turn 4): syntax error: unknown statement no (in <string>:1)
+        line 15 column 7: syntax error: unexpected `)` (in <expression>:1)
+        "#);
+    }
+
+    #[test]
+    fn a_wrong_shape_has_its_place() {
+        for (text, says) in [
+            ("version: 1", "there are neither `workers` nor `cases`"),
+            (
+                "version: 1\nworkers:\n  main:\n    - says: a\n",
+                "line 4 column 7",
+            ),
+            (
+                "version: 1\nworkers: {main: [{thinking: 7}]}",
+                "a text, or a list",
+            ),
+            ("version: 1\nworkers: {main: [{stop: bored}]}", "bored"),
+            ("version: 1\nwire: telex\nworkers: {}", "telex"),
+        ] {
+            let mistake = Playbook::parse(text).unwrap_err().to_string();
+            assert!(mistake.contains(says), "{mistake}");
+        }
+    }
+}

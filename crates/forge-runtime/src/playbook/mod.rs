@@ -8,10 +8,17 @@
 //! show what happens when a model turns hostile.
 
 mod attempts;
+mod complaints;
 mod file;
+mod record;
 mod scripted;
 mod templates;
 
 pub use attempts::{Attempt, Attempts};
-pub use file::{Playbook, PlaybookError};
+#[cfg(feature = "wire")]
+pub(crate) use file::StreamScript;
+pub use file::{Playbook, PlaybookError, PlaybookWire};
+pub use record::Recording;
+#[cfg(feature = "wire")]
+pub(crate) use scripted::Played;
 pub use scripted::Scripted;

@@ -12,17 +12,14 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::attempts::{Attempt, Attempts, stopped_by};
-use super::file::{Binding, CallScript, Playbook, TurnScript};
+use super::file::{Binding, CallScript, FailScript, Playbook, StreamScript, TurnScript, When};
 use super::templates;
 use crate::model::{
-    Event, Message, Model, ModelError, Prices, Request, Stop, ToolCall, ToolResult, Usage,
+    Event, Message, Model, ModelError, Prices, Request, Stop, Thinking, ToolCall, ToolResult, Usage,
 };
 
 /// Most calls one turn may make; a `for_each` over a huge list is a mistake.
 const MAX_CALLS_PER_TURN: usize = 2_000;
-
-/// Enough for a template of [`templates::MAX_TEMPLATE_BYTES`] that is all operators.
-const STACK_BYTES: usize = 256 * 1024 * 1024;
 
 /// A model that plays a [`Playbook`].
 ///
@@ -55,15 +52,13 @@ impl Scripted {
     }
 
     fn play(&self, request: &Request) -> Result<Played, ModelError> {
-        let turns = self.playbook.turns(&request.worker).ok_or_else(|| {
-            ModelError::Playbook(format!("it has no turns for worker `{}`", request.worker))
-        })?;
         let index = request.turns_so_far();
         let play = Play {
             env: templates::environment(),
             worker: &request.worker,
             turn: index + 1,
         };
+        let turns = self.turns(&play, request)?;
         let mut known = play.context(request, turns)?;
         if let Some(before) = index.checked_sub(1).and_then(|last| turns.get(last)) {
             self.judge_attempts(&play, before, request, &known)?;
@@ -90,26 +85,57 @@ impl Scripted {
                 )));
             }
         }
-        let text = play.text(&script.say, &context)?;
-        let calls = play.calls(script, &known)?;
+        let said = |template: &str| match script.verbatim {
+            true => Ok(template.to_owned()),
+            false => play.text(template, &context),
+        };
+        let thinking = script.thinking.0.iter().map(|thought| {
+            Ok(Thinking {
+                text: said(&thought.text)?,
+                signature: thought.signature.clone(),
+            })
+        });
         Ok(Played {
-            text,
-            calls,
+            thinking: thinking.collect::<Result<_, ModelError>>()?,
+            text: said(&script.say)?,
+            calls: play.calls(script, &known)?,
             usage: script.usage,
+            stop: script.stop.into(),
+            fail: script.fail.clone(),
+            stream: script.stream.clone(),
         })
     }
 
-    /// Plays on a stack of its own: the template language recurses once for each
-    /// operator of an expression, and a playbook may be nothing but operators.
-    fn play_aside(&self, request: &Request) -> Result<Played, ModelError> {
-        let failed = || ModelError::Playbook("its template could not be evaluated".to_owned());
-        std::thread::scope(|scope| {
-            std::thread::Builder::new()
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, || self.play(request))
-                .map_err(|_| failed())?
-                .join()
-                .unwrap_or_else(|_| Err(failed()))
+    /// The turns of this conversation: of the first case that it fits, else the worker's.
+    fn turns(&self, play: &Play<'_>, request: &Request) -> Result<&[TurnScript], ModelError> {
+        let mut known = None;
+        for case in self.playbook.cases(&request.worker) {
+            let fits = match &case.when {
+                When::Input(input) => input == input_of(request),
+                When::True(condition) => {
+                    let context = known.get_or_insert_with(|| {
+                        let mut known = play.basics(request);
+                        known.insert("request".to_owned(), shown(request));
+                        Value::from(known)
+                    });
+                    play.value_in(condition, context)?.is_true()
+                }
+            };
+            if fits {
+                return Ok(&case.turns);
+            }
+        }
+        self.playbook.turns(&request.worker).ok_or_else(|| {
+            ModelError::Playbook(format!("it has no turns for worker `{}`", request.worker))
+        })
+    }
+
+    /// Plays on a stack of its own.
+    pub(crate) fn play_aside(&self, request: &Request) -> Result<Played, ModelError> {
+        templates::aside(|| self.play(request)).unwrap_or_else(|| {
+            Err(ModelError::Playbook(
+                "its template could not be evaluated".to_owned(),
+            ))
         })
     }
 
@@ -167,32 +193,80 @@ impl Model for Scripted {
     }
 
     fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
-        let (events, turn) = mpsc::channel(MAX_CALLS_PER_TURN + 3);
-        // The channel holds a whole turn, so nothing here can be refused.
-        match self.play_aside(&request) {
-            Ok(played) => {
-                if !played.text.is_empty() {
-                    let _ = events.try_send(Event::Text(played.text));
-                }
-                for call in played.calls {
-                    let _ = events.try_send(Event::Call(call));
-                }
-                let _ = events.try_send(Event::Usage(played.usage));
-                let _ = events.try_send(Event::End(Stop::Done));
-            }
-            Err(error) => {
-                let _ = events.try_send(Event::Failed(error));
-            }
+        let events = match self.play_aside(&request) {
+            Ok(played) => played.events(),
+            Err(error) => vec![Event::Failed(error)],
+        };
+        let (sender, turn) = mpsc::channel(events.len().max(1));
+        for event in events {
+            // The channel holds a whole turn, so nothing here can be refused.
+            let _ = sender.try_send(event);
         }
         turn
     }
 }
 
 /// A turn as it was played.
-struct Played {
-    text: String,
-    calls: Vec<ToolCall>,
-    usage: Usage,
+#[derive(Debug, Clone)]
+pub(crate) struct Played {
+    pub(crate) thinking: Vec<Thinking>,
+    pub(crate) text: String,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) usage: Usage,
+    pub(crate) stop: Stop,
+    pub(crate) fail: Option<FailScript>,
+    pub(crate) stream: StreamScript,
+}
+
+impl Played {
+    /// What it comes to without a wire, and so without a second try.
+    fn events(self) -> Vec<Event> {
+        if let Some(fail) = self.fail {
+            return vec![Event::Failed(fail.error())];
+        }
+        let mut events: Vec<Event> = self.thinking.into_iter().map(Event::Thinking).collect();
+        if !self.text.is_empty() {
+            events.push(Event::Text(self.text));
+        }
+        if self.stream.cut_after.is_some() {
+            // Nothing says that it is over.
+            return events;
+        }
+        if self.stream.malformed.is_some() {
+            let reason = "the playbook says so".to_owned();
+            events.push(Event::Failed(ModelError::Malformed(reason)));
+            return events;
+        }
+        if let Some(message) = self.stream.in_stream_error {
+            events.push(Event::Failed(ModelError::Busy {
+                status: None,
+                message,
+                retry_after_ms: None,
+            }));
+            return events;
+        }
+        events.extend(self.calls.into_iter().map(Event::Call));
+        events.push(Event::Usage(self.usage));
+        events.push(Event::End(self.stop));
+        events
+    }
+}
+
+impl FailScript {
+    fn error(self) -> ModelError {
+        let (status, message) = (Some(self.status), self.message);
+        match self.status {
+            401 | 403 => ModelError::Credentials(message),
+            408 | 429 | 500.. => ModelError::Busy {
+                status,
+                message,
+                retry_after_ms: self
+                    .retry_after_s
+                    .map(|s| u64::from(s).saturating_mul(1_000)),
+            },
+            _ => ModelError::Rejected { status, message },
+        }
+    }
 }
 
 /// One turn being played.
@@ -203,14 +277,22 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// What templates see: `input`, `worker`, `results`.
+    /// What is known before any result.
+    fn basics(&self, request: &Request) -> BTreeMap<String, Value> {
+        BTreeMap::from([
+            ("input".to_owned(), Value::from(input_of(request))),
+            ("worker".to_owned(), Value::from(self.worker)),
+        ])
+    }
+
+    /// What templates see: `input`, `worker`, `results`, and `request` if any asks for it.
     fn context(
         &self,
         request: &Request,
         turns: &[TurnScript],
     ) -> Result<BTreeMap<String, Value>, ModelError> {
         let mut results = BTreeMap::<String, Value>::new();
-        let mut bindings = BTreeMap::<String, Value>::new();
+        let mut bindings = self.basics(request);
         for (script, outcomes) in turns.iter().zip(results_by_turn(request)) {
             for (call, chunk) in self.grouped(script, &outcomes) {
                 let Some(alias) = &call.alias else { continue };
@@ -226,16 +308,14 @@ impl Play<'_> {
                 results.insert(alias.clone(), value);
             }
         }
-        let input = request.messages.iter().find_map(|message| match message {
-            Message::Input { text } => Some(text.as_str()),
-            Message::Model { .. } | Message::ToolResult(_) => None,
-        });
-        bindings.insert("input".to_owned(), Value::from(input.unwrap_or_default()));
-        bindings.insert("worker".to_owned(), Value::from(self.worker));
         bindings.insert("results".to_owned(), Value::from(results));
+        let done = request.turns_so_far().min(turns.len());
+        // A conversation can be long, and most turns do not look at it.
+        if turns.iter().take(done + 1).any(asks_for_request) {
+            bindings.insert("request".to_owned(), shown(request));
+        }
         // Names set in earlier turns stay known; they are computed again, from the
         // same results, so that the conversation stays the only state.
-        let done = request.turns_so_far().min(turns.len());
         for script in &turns[..done] {
             for binding in &script.set {
                 if let Ok(value) = self.bind(binding, &bindings) {
@@ -276,11 +356,12 @@ impl Play<'_> {
                 let context = Value::from(scope);
                 let arguments = match &call.args {
                     serde_json::Value::Null => json!({}),
+                    args if script.verbatim => args.clone(),
                     args => templates::render(&self.env, args, &context)
                         .map_err(|error| self.fault(&error))?,
                 };
                 calls.push(ToolCall {
-                    id: format!("{}.{index}.{}", self.turn, calls.len()),
+                    id: format!("call_{}_{index}_{}", self.turn, calls.len()),
                     tool: call.tool.clone(),
                     arguments,
                 });
@@ -361,9 +442,60 @@ impl Play<'_> {
     }
 }
 
-/// Ids are `turn.script.number`.
+/// Ids are `call_turn_script_number`: letters that every vendor takes.
 fn script_index(id: &str) -> Option<usize> {
-    id.split('.').nth(1)?.parse().ok()
+    id.split('_').nth(2)?.parse().ok()
+}
+
+fn input_of(request: &Request) -> &str {
+    let input = request.messages.iter().find_map(|message| match message {
+        Message::Input { text } => Some(text.as_str()),
+        Message::Model { .. } | Message::ToolResult(_) => None,
+    });
+    input.unwrap_or_default()
+}
+
+/// What the model was shown, for conditions over it.
+fn shown(request: &Request) -> Value {
+    let messages = request.messages.iter().map(|message| match message {
+        Message::Input { text } => json!({"role": "input", "text": text}),
+        Message::Model { text, calls, .. } => {
+            json!({"role": "model", "text": text, "calls": calls})
+        }
+        Message::ToolResult(result) => json!({
+            "role": "tool_result",
+            "tool": result.tool,
+            "content": result.content,
+            "is_error": result.is_error,
+        }),
+    });
+    let last = last_results(request).pop();
+    Value::from(Serde(json!({
+        "instructions": request.instructions,
+        "tools": request.tools,
+        "messages": messages.collect::<Vec<_>>(),
+        "last_result": last.map(|result| result.content.as_str()).unwrap_or_default(),
+    })))
+}
+
+fn asks_for_request(script: &TurnScript) -> bool {
+    let asks = |text: &str| text.contains("request");
+    let asks_in = |text: &Option<String>| text.as_deref().is_some_and(asks);
+    let conditions = script.expect.iter();
+    conditions
+        .flat_map(|e| [&e.that, &e.otherwise])
+        .any(|text| asks(text))
+        || script
+            .set
+            .iter()
+            .any(|b| asks_in(&b.value) || asks_in(&b.text))
+        || asks(&script.say)
+        || script.thinking.0.iter().any(|thought| asks(&thought.text))
+        || script.calls.iter().any(|call| {
+            asks_in(&call.for_each) || asks_in(&call.stopped) || asks_in(&call.attempt)
+                // As the texts in it stand in the file, but for their quotes.
+                || asks(&call.args.to_string())
+        })
 }
 
 fn results_by_turn(request: &Request) -> Vec<Vec<&ToolResult>> {
@@ -477,7 +609,7 @@ workers:
         assert_eq!(next(&model, talk.clone()).await.unwrap(), "list{} ");
         talk.push(said(vec![]));
         talk.push(result(
-            "1.0.0",
+            "call_1_0_0",
             json!({"ok": true, "structured": {"names": ["a", "b"]}}),
         ));
         assert_eq!(
@@ -485,9 +617,9 @@ workers:
             r#"read{"path":"x/a","n":2} read{"path":"x/b","n":2} "#
         );
         talk.push(said(vec![]));
-        talk.push(result("2.0.0", json!({"ok": true, "content": "A"})));
+        talk.push(result("call_2_0_0", json!({"ok": true, "content": "A"})));
         let short = talk.clone();
-        talk.push(result("2.0.1", json!({"ok": true, "content": "B"})));
+        talk.push(result("call_2_0_1", json!({"ok": true, "content": "B"})));
         assert_eq!(next(&model, talk).await.unwrap(), " a,b: B".trim_start());
         assert_eq!(
             next(&model, short).await.unwrap_err(),
@@ -506,7 +638,7 @@ workers:
     - say: done
 ";
         let model = model(text);
-        let talk = |detail| vec![said(vec![]), result("1.0.0", detail)];
+        let talk = |detail| vec![said(vec![]), result("call_1_0_0", detail)];
         let refused = json!({"ok": false, "error": {"code": "OUTSIDE_SANDBOX"}});
         assert_eq!(next(&model, talk(refused)).await.unwrap(), "done");
         assert_eq!(

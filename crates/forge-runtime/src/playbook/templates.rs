@@ -6,12 +6,31 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use regex_lite::Regex;
 
+use super::complaints::Source;
+
 /// Steps one template may take; a playbook cannot hang a run.
 const FUEL: u64 = 5_000_000;
 
 /// Longest template or expression; bounds how deep the language can recurse. Plain
 /// text without any tag may be longer.
 pub(crate) const MAX_TEMPLATE_BYTES: usize = 32 * 1024;
+
+/// Enough for a template of [`MAX_TEMPLATE_BYTES`] that is all operators.
+const STACK_BYTES: usize = 256 * 1024 * 1024;
+
+/// Runs `work` on a stack of its own: the template language recurses once for each
+/// operator of an expression, and a playbook may be nothing but operators. None if it
+/// could not be run to its end.
+pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .ok()?
+            .join()
+            .ok()
+    })
+}
 
 /// An environment with the playbook filters:
 ///
@@ -122,6 +141,19 @@ pub(crate) fn render_text(
         bounded(template)?;
     }
     env.render_str(template, context)
+}
+
+/// Whether it can be compiled. One that is too long for it is met when it is needed.
+pub(super) fn check(env: &Environment<'_>, source: &Source) -> Result<(), Error> {
+    match source {
+        Source::Expression(text) if text.len() <= MAX_TEMPLATE_BYTES => {
+            env.compile_expression(text).map(|_| ())
+        }
+        Source::Template(text) if text.len() <= MAX_TEMPLATE_BYTES => {
+            env.template_from_str(text).map(|_| ())
+        }
+        Source::Expression(_) | Source::Template(_) => Ok(()),
+    }
 }
 
 fn bounded(source: &str) -> Result<(), Error> {

@@ -15,3 +15,4 @@ mod runners;
 mod sessions;
 mod support;
 mod watched;
+mod wire;

@@ -1,0 +1,215 @@
+//! A played turn as the bytes of an answer, with what is to go wrong in them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame as BodyFrame;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+use super::asked::Asked;
+use super::frames::Frame;
+use super::{anthropic, chat, responses};
+use crate::model::{ModelError, Thinking};
+use crate::playbook::{PlaybookWire, Played, StreamScript};
+
+/// A body, whole or in pieces, or cut.
+pub(super) type Body = UnsyncBoxBody<Bytes, Cut>;
+
+/// The connection ends here, in the middle of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("cut, as the playbook says")]
+pub(super) struct Cut;
+
+/// The answer to try number `tries` (from 0) of a turn.
+pub(super) fn answer(
+    wire: PlaybookWire,
+    asked: &Asked,
+    played: &Played,
+    id: &str,
+    tries: u32,
+) -> Response<Body> {
+    let failing = played.fail.as_ref().map_or(0, |fail| fail.times);
+    if let Some(fail) = &played.fail
+        && tries < failing
+    {
+        let mut answer = refusal(wire, fail.status, &fail.message);
+        if let Some(seconds) = fail.retry_after_s {
+            answer
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        return answer;
+    }
+    let mut faults = played.stream.clone();
+    if tries - failing >= faults.times {
+        faults.cut_after = None;
+        faults.malformed = None;
+        faults.in_stream_error = None;
+    }
+    let played = sealed(wire, played);
+    if asked.stream {
+        streamed(wire, asked, &played, id, &faults)
+    } else {
+        in_one_piece(wire, asked, &played, id, &faults)
+    }
+}
+
+/// The vendor's way to say no.
+pub(super) fn refusal(wire: PlaybookWire, status: u16, message: &str) -> Response<Body> {
+    let data = match wire {
+        PlaybookWire::Anthropic => anthropic::failure(status, message),
+        PlaybookWire::OpenAiChat => chat::failure(status, message),
+        PlaybookWire::OpenAiResponses => responses::failure(status, message),
+    };
+    let mut answer = json(Bytes::from(data.to_string()));
+    *answer.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer
+}
+
+/// What a turn is worth that cannot be played. The loop is told by other means why.
+pub(super) fn unplayable(wire: PlaybookWire, error: &ModelError) -> Response<Body> {
+    refusal(wire, 400, &error.to_string())
+}
+
+/// Anthropic seals every block of thinking, and looks at the seal when it gets it back.
+fn sealed(wire: PlaybookWire, played: &Played) -> Played {
+    let mut played = played.clone();
+    if wire == PlaybookWire::Anthropic {
+        for block in &mut played.thinking {
+            let seal = seal(block);
+            block.signature.get_or_insert(seal);
+        }
+    }
+    played
+}
+
+/// A seal that depends on the text, as a real one does; it keeps nobody out.
+fn seal(block: &Thinking) -> String {
+    let sum = block
+        .text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("playbook-{sum:016x}")
+}
+
+fn streamed(
+    wire: PlaybookWire,
+    asked: &Asked,
+    played: &Played,
+    id: &str,
+    faults: &StreamScript,
+) -> Response<Body> {
+    let model = &asked.model;
+    let mut frames = match wire {
+        PlaybookWire::Anthropic => anthropic::stream(played, id, model),
+        PlaybookWire::OpenAiChat => chat::stream(played, id, model, asked.usage_in_stream),
+        PlaybookWire::OpenAiResponses => responses::stream(played, id, model),
+    };
+    if let Some(message) = &faults.in_stream_error {
+        frames.truncate(frames.len() / 2);
+        frames.push(match wire {
+            PlaybookWire::Anthropic => anthropic::failure_in_stream(message),
+            PlaybookWire::OpenAiChat => chat::failure_in_stream(message),
+            PlaybookWire::OpenAiResponses => responses::failure_in_stream(message),
+        });
+    }
+    if let Some(frame) = faults
+        .malformed
+        .and_then(|nth| frames.get_mut(nth.saturating_sub(1)))
+    {
+        *frame = frame.garbled();
+    }
+    if let Some(events) = faults.cut_after {
+        // The last one says that the turn is over.
+        frames.truncate(events.min(frames.len() - 1));
+    }
+    let mut answer = Response::new(body(
+        chunks(&frames, faults.chunk_bytes),
+        faults.slow_ms,
+        faults.cut_after.is_some(),
+    ));
+    answer.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    answer
+}
+
+fn in_one_piece(
+    wire: PlaybookWire,
+    asked: &Asked,
+    played: &Played,
+    id: &str,
+    faults: &StreamScript,
+) -> Response<Body> {
+    if let Some(message) = &faults.in_stream_error {
+        return refusal(wire, 503, message);
+    }
+    let model = &asked.model;
+    let data = match wire {
+        PlaybookWire::Anthropic => anthropic::whole(played, id, model),
+        PlaybookWire::OpenAiChat => chat::whole(played, id, model),
+        PlaybookWire::OpenAiResponses => responses::whole(played, id, model),
+    };
+    let mut data = Bytes::from(data.to_string());
+    if faults.malformed.is_some() || faults.cut_after.is_some() {
+        data.truncate(data.len() / 2);
+    }
+    if faults.cut_after.is_none() && faults.slow_ms == 0 {
+        return json(data);
+    }
+    let mut answer = json(Bytes::new());
+    *answer.body_mut() = body(vec![data], faults.slow_ms, faults.cut_after.is_some());
+    answer
+}
+
+fn json(data: Bytes) -> Response<Body> {
+    let whole = Full::new(data).map_err(|never: Infallible| match never {});
+    let mut answer = Response::new(whole.boxed_unsync());
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// An event each, or pieces of `length` bytes.
+fn chunks(frames: &[Frame], length: Option<usize>) -> Vec<Bytes> {
+    let each = frames.iter().map(Frame::bytes);
+    let Some(length) = length else {
+        return each.collect();
+    };
+    let mut all = BytesMut::new();
+    each.for_each(|bytes| all.extend_from_slice(&bytes));
+    let all = all.freeze();
+    (0..all.len())
+        .step_by(length.max(1))
+        .map(|start| all.slice(start..all.len().min(start + length)))
+        .collect()
+}
+
+fn body(chunks: Vec<Bytes>, slow_ms: u64, cut: bool) -> Body {
+    StreamBody::new(paced(chunks, slow_ms, cut)).boxed_unsync()
+}
+
+fn paced(
+    chunks: Vec<Bytes>,
+    slow_ms: u64,
+    cut: bool,
+) -> impl Stream<Item = Result<BodyFrame<Bytes>, Cut>> {
+    let steps = chunks.into_iter().map(Ok).chain(cut.then_some(Err(Cut)));
+    stream::unfold(steps, move |mut steps| async move {
+        let step = steps.next()?;
+        if slow_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(slow_ms)).await;
+        }
+        Some((step.map(BodyFrame::data), steps))
+    })
+}

@@ -1,0 +1,100 @@
+//! Holds what arrived against what was sent.
+//!
+//! The client is trusted by real runs to lose nothing of a conversation. Here both ends are
+//! known, so it is looked at, on every request of every run of a playbook.
+
+use std::fmt;
+
+use super::asked::Asked;
+use crate::model::{Message, Request};
+use crate::playbook::PlaybookWire;
+
+/// The first difference, if there is one.
+pub(super) fn difference(sent: &Request, asked: &Asked, wire: PlaybookWire) -> Option<String> {
+    if worded(&sent.instructions) != worded(&asked.instructions) {
+        return Some("its instructions are not the worker's".to_owned());
+    }
+    if sent.tools != asked.tools {
+        return Some("its tools are not the worker's".to_owned());
+    }
+    let (sent, arrived) = (
+        entries(&sent.messages, wire),
+        entries(&asked.messages, wire),
+    );
+    for index in 0..sent.len().max(arrived.len()) {
+        match (sent.get(index), arrived.get(index)) {
+            (Some(sent), Some(arrived)) if sent == arrived => {}
+            (Some(sent), Some(arrived)) => {
+                return Some(format!(
+                    "entry {index} was sent as {sent}, and came as {arrived}"
+                ));
+            }
+            (Some(sent), None) => return Some(format!("entry {index}, {sent}, is missing")),
+            (None, Some(arrived)) => return Some(format!("entry {index}, {arrived}, is extra")),
+            (None, None) => {}
+        }
+    }
+    None
+}
+
+/// Stands for an input without a letter, which this wire refuses.
+const NO_INPUT: &str = "(no input)";
+
+/// A text, or nothing if there is no letter in it: blanks alone are sent as nothing.
+fn worded(text: &str) -> &str {
+    if text.trim().is_empty() { "" } else { text }
+}
+
+/// What every wire has to carry of a conversation.
+#[derive(PartialEq)]
+enum Entry<'a> {
+    Input(&'a str),
+    Thinking(&'a str, &'a str),
+    Text(&'a str),
+    Call(&'a str, &'a str),
+    Result(&'a str, &'a str),
+}
+
+impl fmt::Display for Entry<'_> {
+    /// Which it is; not its text, which may be long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Input(text) => write!(f, "an input of {} bytes", text.len()),
+            Entry::Thinking(text, _) => write!(f, "thinking of {} bytes", text.len()),
+            Entry::Text(text) => write!(f, "a text of {} bytes", text.len()),
+            Entry::Call(id, tool) => write!(f, "the call {id:?} of {tool:?}"),
+            Entry::Result(id, text) => write!(f, "a result of {id:?} of {} bytes", text.len()),
+        }
+    }
+}
+
+fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<Entry<'_>> {
+    let mut found = Vec::new();
+    for message in messages {
+        match message {
+            Message::Input { text } => found.push(Entry::Input(match (wire, worded(text)) {
+                (PlaybookWire::Anthropic, "") => NO_INPUT,
+                (_, text) => text,
+            })),
+            Message::ToolResult(result) => found.push(Entry::Result(&result.id, &result.content)),
+            Message::Model {
+                text,
+                thinking,
+                calls,
+            } => {
+                for block in thinking {
+                    // Only here are blocks taken back as they were given, and only signed ones.
+                    if let (PlaybookWire::Anthropic, Some(seal)) = (wire, &block.signature) {
+                        found.push(Entry::Thinking(&block.text, seal));
+                    }
+                }
+                if !text.trim().is_empty() {
+                    found.push(Entry::Text(text));
+                }
+                // Not the arguments: the same number is written in more than one way.
+                found.extend(calls.iter().map(|call| Entry::Call(&call.id, &call.tool)));
+            }
+        }
+    }
+    found
+}

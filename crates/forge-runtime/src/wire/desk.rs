@@ -1,0 +1,81 @@
+//! What lies beside the wire while a turn is on it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::model::{ModelError, Request};
+use crate::playbook::{Played, Scripted};
+
+/// The turns that are on the wire, by their keys. A key that is not here is nobody's.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    tickets: Mutex<HashMap<String, Arc<Ticket>>>,
+}
+
+/// One turn: what it was asked with, and what was played.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) request: Arc<Request>,
+    played: OnceLock<Result<Arc<Played>, ModelError>>,
+    tries: AtomicU32,
+}
+
+impl Desk {
+    /// Lays `request` down under a fresh key, until the returned guard is dropped.
+    pub(super) fn lay(self: &Arc<Self>, key: &str, request: Arc<Request>) -> Laid {
+        let ticket = Arc::new(Ticket {
+            request,
+            played: OnceLock::new(),
+            tries: AtomicU32::new(0),
+        });
+        self.tickets().insert(key.to_owned(), Arc::clone(&ticket));
+        Laid {
+            desk: Arc::clone(self),
+            key: key.to_owned(),
+            ticket,
+        }
+    }
+
+    pub(super) fn find(&self, key: &str) -> Option<Arc<Ticket>> {
+        self.tickets().get(key).cloned()
+    }
+
+    fn tickets(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Ticket>>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes its ticket off the desk when it is dropped.
+#[derive(Debug)]
+pub(super) struct Laid {
+    desk: Arc<Desk>,
+    key: String,
+    pub(super) ticket: Arc<Ticket>,
+}
+
+impl Drop for Laid {
+    fn drop(&mut self) {
+        self.desk.tickets().remove(&self.key);
+    }
+}
+
+impl Ticket {
+    /// The turn, played once however often it is asked for: a retry gets the same one, and
+    /// no attempt is judged twice.
+    pub(super) fn play(&self, scripted: &Scripted) -> Result<Arc<Played>, ModelError> {
+        self.played
+            .get_or_init(|| scripted.play_aside(&self.request).map(Arc::new))
+            .clone()
+    }
+
+    /// Why it could not be played, if it was tried: the client only hears that it failed.
+    pub(super) fn complaint(&self) -> Option<ModelError> {
+        self.played.get()?.as_ref().err().cloned()
+    }
+
+    /// How often it was asked for before.
+    pub(super) fn next_try(&self) -> u32 {
+        self.tries.fetch_add(1, Ordering::Relaxed)
+    }
+}

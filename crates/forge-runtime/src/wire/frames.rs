@@ -1,0 +1,101 @@
+//! Events of a stream, and how texts are cut into them.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Pieces that one text is cut into at most, however long it is.
+const MAX_PIECES: usize = 4;
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Frame {
+    /// Its name, for vendors that name theirs.
+    pub(super) event: Option<&'static str>,
+    pub(super) data: String,
+}
+
+impl Frame {
+    /// An event with a name, which stands in the data too.
+    pub(super) fn named(event: &'static str, data: &Value) -> Self {
+        Frame {
+            event: Some(event),
+            data: data.to_string(),
+        }
+    }
+
+    /// An event without.
+    pub(super) fn plain(data: &Value) -> Self {
+        Frame {
+            event: None,
+            data: data.to_string(),
+        }
+    }
+
+    /// The same, and nobody can read it.
+    pub(super) fn garbled(&self) -> Self {
+        Frame {
+            event: self.event,
+            data: r#"{"type": "content_block_delta", "ind"#.to_owned(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        let name = self.event.map(|event| format!("event: {event}\n"));
+        let name = name.unwrap_or_default();
+        Bytes::from(format!("{name}data: {}\n\n", self.data))
+    }
+}
+
+/// `text` in several pieces, none of them empty.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let length = text.len().div_ceil(MAX_PIECES).max(1);
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.ceil_char_boundary(length));
+        found.push(piece);
+        rest = after;
+    }
+    found
+}
+
+/// The pieces of several texts, one of each in turn: `(which, piece)`.
+pub(super) fn interleaved<'a>(texts: &[&'a str]) -> Vec<(usize, &'a str)> {
+    let mut all: Vec<(usize, usize, &str)> = Vec::new();
+    for (which, text) in texts.iter().enumerate() {
+        for (round, piece) in pieces(text).into_iter().enumerate() {
+            all.push((round, which, piece));
+        }
+    }
+    // Stable, so within a round they keep their order.
+    all.sort_by_key(|(round, _, _)| *round);
+    all.into_iter()
+        .map(|(_, which, piece)| (which, piece))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        for text in ["", "a", "ab", "héllo wörld", "👩‍👩‍👧‍👦", "日本語のテキスト"]
+        {
+            let cut = pieces(text);
+            assert_eq!(cut.concat(), text);
+            assert!(cut.len() <= MAX_PIECES && cut.iter().all(|piece| !piece.is_empty()));
+        }
+        assert_eq!(
+            interleaved(&["abcdefgh", "xy"]),
+            [
+                (0, "ab"),
+                (1, "x"),
+                (0, "cd"),
+                (1, "y"),
+                (0, "ef"),
+                (0, "gh")
+            ]
+        );
+    }
+}

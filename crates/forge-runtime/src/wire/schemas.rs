@@ -1,0 +1,56 @@
+//! The shapes of requests as the vendors document them, kept by hand, and held against every
+//! request that arrives: a client that drifts away from them is told at once.
+
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::playbook::PlaybookWire;
+
+/// Most mistakes that are listed.
+const MAX_MISTAKES: usize = 5;
+
+/// Longest text of one mistake: it quotes what is wrong.
+const MAX_MISTAKE_CHARS: usize = 300;
+
+static ANTHROPIC: LazyLock<Option<Validator>> =
+    LazyLock::new(|| compiled(include_str!("anthropic.schema.json")));
+static CHAT: LazyLock<Option<Validator>> =
+    LazyLock::new(|| compiled(include_str!("openai-chat.schema.json")));
+static RESPONSES: LazyLock<Option<Validator>> =
+    LazyLock::new(|| compiled(include_str!("openai-responses.schema.json")));
+
+/// What is wrong with `body` as a request on `wire`.
+///
+/// # Errors
+///
+/// The mistakes, each with its place.
+pub(super) fn check(wire: PlaybookWire, body: &Value) -> Result<(), String> {
+    let judge = match wire {
+        PlaybookWire::Anthropic => &ANTHROPIC,
+        PlaybookWire::OpenAiChat => &CHAT,
+        PlaybookWire::OpenAiResponses => &RESPONSES,
+    };
+    let Some(judge) = judge.as_ref() else {
+        return Err("the schema of requests cannot be read".to_owned());
+    };
+    let mistakes: Vec<String> = judge
+        .iter_errors(body)
+        .take(MAX_MISTAKES)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            let text: String = error.to_string().chars().take(MAX_MISTAKE_CHARS).collect();
+            format!("{place}: {text}")
+        })
+        .collect();
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(mistakes.join("; ")),
+    }
+}
+
+fn compiled(text: &str) -> Option<Validator> {
+    let schema: Value = serde_json::from_str(text).ok()?;
+    jsonschema::validator_for(&schema).ok()
+}

@@ -1,0 +1,189 @@
+//! The server: HTTP/1.1 on loopback, for this process and nobody else.
+//!
+//! Anybody on the machine can connect. Without the key of a turn that is on its way they get
+//! a 401 before a byte of their body is read; there is nothing else to get.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::answer::{self, Body};
+use super::asked::Asked;
+use super::desk::{Desk, Ticket};
+use super::{anthropic, beside, chat, responses, schemas};
+use crate::playbook::{PlaybookWire, Scripted};
+
+/// Largest request.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Requests at once; further ones wait.
+const MAX_CONNECTIONS: usize = 256;
+
+/// How long a request's head may take.
+const MAX_HEAD: Duration = Duration::from_secs(30);
+
+/// How long its body may take.
+const MAX_BODY: Duration = Duration::from_secs(120);
+
+/// How long until a connection is accepted again after that failed, for want of descriptors say.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the server serves.
+#[derive(Debug)]
+pub(super) struct Shop {
+    pub(super) wire: PlaybookWire,
+    pub(super) scripted: Scripted,
+    pub(super) desk: Arc<Desk>,
+}
+
+/// Serves until it is dropped.
+pub(super) async fn serve(listener: TcpListener, shop: Arc<Shop>) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shop = Arc::clone(&shop);
+                connections.spawn(async move {
+                    one(stream, shop).await;
+                    drop(permit);
+                });
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// One request: a connection that is kept could be closed just when the next one is sent.
+async fn one(stream: TcpStream, shop: Arc<Shop>) {
+    let service = service_fn(move |request| {
+        let shop = Arc::clone(&shop);
+        async move { Ok::<_, Infallible>(respond(request, &shop).await) }
+    });
+    // A connection that fails has nobody left to tell.
+    let _ = http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn respond(request: Request<Incoming>, shop: &Arc<Shop>) -> Response<Body> {
+    let wire = shop.wire;
+    let Some((id, ticket)) = ticket(&request, shop) else {
+        return answer::refusal(wire, 401, "the key is not one of a turn that is on its way");
+    };
+    let asked = match asked(request, wire, &ticket).await {
+        Ok(asked) => asked,
+        Err((status, why)) => return answer::refusal(wire, status, &why),
+    };
+    let shop = Arc::clone(shop);
+    // Templates can take their time.
+    let played = {
+        let ticket = Arc::clone(&ticket);
+        tokio::task::spawn_blocking(move || ticket.play(&shop.scripted)).await
+    };
+    match played {
+        Ok(Ok(played)) => answer::answer(wire, &asked, &played, &id, ticket.next_try()),
+        Ok(Err(error)) => answer::unplayable(wire, &error),
+        Err(_) => answer::refusal(wire, 500, "the playbook could not be played"),
+    }
+}
+
+/// The turn that the request's key opens. Its answer is named after the first letters of it.
+fn ticket(request: &Request<Incoming>, shop: &Shop) -> Option<(String, Arc<Ticket>)> {
+    let header = |name| request.headers().get(name)?.to_str().ok();
+    let key = match shop.wire {
+        PlaybookWire::Anthropic => header("x-api-key")?,
+        PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => {
+            header(AUTHORIZATION.as_str())?.strip_prefix("Bearer ")?
+        }
+    };
+    let ticket = shop.desk.find(key)?;
+    Some((format!("{}", ticket.request.turns_so_far() + 1), ticket))
+}
+
+/// The request, if it is one that the vendor would take and that says what was sent.
+async fn asked(
+    request: Request<Incoming>,
+    wire: PlaybookWire,
+    ticket: &Ticket,
+) -> Result<Asked, (u16, String)> {
+    let path = match wire {
+        PlaybookWire::Anthropic => "/v1/messages",
+        PlaybookWire::OpenAiChat => "/v1/chat/completions",
+        PlaybookWire::OpenAiResponses => "/v1/responses",
+    };
+    if request.method() != Method::POST || request.uri().path() != path {
+        return Err((404, format!("this is not POST {path}")));
+    }
+    let header = |name: &str| {
+        let value = request.headers().get(name)?.to_str().ok()?;
+        Some(value.to_owned())
+    };
+    let kind = header(CONTENT_TYPE.as_str()).unwrap_or_default();
+    if !kind.starts_with("application/json") {
+        return Err((400, "the request is no application/json".to_owned()));
+    }
+    if wire == PlaybookWire::Anthropic && header("anthropic-version").is_none() {
+        return Err((400, "there is no anthropic-version".to_owned()));
+    }
+    let body = whole(request.into_body()).await?;
+    let body: Value = serde_json::from_slice(&body)
+        .map_err(|error| (400, format!("the request is no JSON: {error}")))?;
+    schemas::check(wire, &body).map_err(|mistakes| {
+        (
+            400,
+            format!("the request is not of the documented shape: {mistakes}"),
+        )
+    })?;
+    let asked = match wire {
+        PlaybookWire::Anthropic => anthropic::read(&body),
+        PlaybookWire::OpenAiChat => chat::read(&body),
+        PlaybookWire::OpenAiResponses => responses::read(&body),
+    };
+    match beside::difference(&ticket.request, &asked, wire) {
+        None => Ok(asked),
+        Some(what) => Err((400, format!("the request is not the conversation: {what}"))),
+    }
+}
+
+async fn whole(body: Incoming) -> Result<Bytes, (u16, String)> {
+    let too_large = || {
+        (
+            413,
+            format!("the request is larger than {MAX_BODY_BYTES} bytes"),
+        )
+    };
+    if usize::try_from(body.size_hint().lower())
+        .ok()
+        .is_none_or(|bytes| bytes > MAX_BODY_BYTES)
+    {
+        return Err(too_large());
+    }
+    let read = Limited::new(body, MAX_BODY_BYTES).collect();
+    match tokio::time::timeout(MAX_BODY, read).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err((400, format!("the request broke off: {error}"))),
+        Err(_) => Err((408, "the request took too long".to_owned())),
+    }
+}

@@ -1,0 +1,232 @@
+//! The model that plays over a wire.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::desk::{Desk, Laid};
+use super::server::{Shop, serve};
+use crate::model::{Event, Model, ModelError, Prices, Request};
+use crate::playbook::{Attempts, Playbook, PlaybookWire, Scripted};
+use crate::providers::{Key, Provider, ProviderError, Wire};
+use crate::retry::Retrying;
+
+/// What the model of the request is called.
+const MODEL: &str = "playbook";
+
+/// Tokens of an answer that the client asks for; the playbook says how long it is.
+const MAX_TOKENS: u64 = 64_000;
+
+/// How long a turn is tried again, as for providers whose configuration does not say.
+const RETRY_MS: u64 = 120_000;
+
+/// The first pause, which is short: who wants a long one says `retry_after_s`.
+const FIRST_PAUSE_MS: u64 = 50;
+
+/// Pieces of a turn that wait to be taken.
+const QUEUE: usize = 64;
+
+/// A [`Playbook`] that is played over a vendor's wire: the client that real providers are
+/// spoken to with, and a server of ours on loopback. [`Scripted`] plays the same turns without.
+///
+/// Its turns need a tokio runtime with network and time. The server ends with the model.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// use forge_runtime::{Playbook, Session, Wired};
+/// use sandbox_config::{Grant, Sources, load};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// # let text = "---\nname: hello\n---\nSay hello.\n";
+/// # std::fs::write(dir.path().join("workers/hello.worker"), text).unwrap();
+/// let worker = load(&Sources::new(dir.path())).unwrap().worker("hello").unwrap();
+/// let text = "version: 1\nwire: openai-chat\nworkers: {hello: [{say: 'hi, {{ input }}'}]}";
+/// let model = Wired::new("example", Playbook::parse(text).unwrap()).unwrap();
+///
+/// let session = Session::builder(model).build();
+/// let report = rt.block_on(session.run(&worker, Grant::empty(), "you"));
+/// assert_eq!(report.end, forge_runtime::End::Answered { answer: "hi, you".into() });
+/// ```
+#[derive(Debug)]
+pub struct Wired {
+    name: String,
+    shop: Arc<Shop>,
+    provider: Provider,
+    attempts: Attempts,
+    server: Mutex<Server>,
+}
+
+/// Why a playbook cannot be played over a wire.
+///
+/// ```
+/// fn text(error: &forge_runtime::WireError) -> String {
+///     error.to_string()
+/// }
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// No port on loopback.
+    #[error("no server can be started on loopback: {0}")]
+    NoServer(#[from] std::io::Error),
+    /// No client.
+    #[error(transparent)]
+    NoClient(#[from] ProviderError),
+}
+
+#[derive(Debug)]
+enum Server {
+    /// Has its port, and begins with the first turn, in whose runtime it lives.
+    Bound(std::net::TcpListener),
+    Serving(AbortHandle),
+    Failed,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Server::Serving(task) = self {
+            task.abort();
+        }
+    }
+}
+
+impl Wired {
+    /// A model that plays `playbook` over its wire; `label` names it in records.
+    ///
+    /// # Errors
+    ///
+    /// There is no port on loopback, or no client can be made.
+    pub fn new(label: impl Into<String>, playbook: Playbook) -> Result<Self, WireError> {
+        let wire = playbook.wire();
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let provider = provider(wire, listener.local_addr()?)?;
+        let scripted = Scripted::new(label, playbook);
+        Ok(Wired {
+            name: scripted.name(),
+            attempts: scripted.attempts(),
+            shop: Arc::new(Shop {
+                wire,
+                scripted,
+                desk: Arc::new(Desk::default()),
+            }),
+            provider,
+            server: Mutex::new(Server::Bound(listener)),
+        })
+    }
+
+    /// The same, with answers in one piece instead of streams.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.provider = self.provider.stream(stream);
+        self
+    }
+
+    /// The attempts made so far, kept up to date while the run goes on.
+    pub fn attempts(&self) -> Attempts {
+        self.attempts.clone()
+    }
+
+    /// Lays the request on the desk and asks the client for the turn.
+    fn ask(&self, request: &Arc<Request>) -> Result<(Laid, mpsc::Receiver<Event>), ModelError> {
+        self.start()?;
+        let key = fresh_key()?;
+        let laid = self.shop.desk.lay(key.reveal(), Arc::clone(request));
+        let client = self.provider.clone().key(key).model(MODEL);
+        let client = client.map_err(|error| ModelError::Unreachable(error.to_string()))?;
+        let client = Retrying::new(Arc::new(client), RETRY_MS).first_pause_ms(FIRST_PAUSE_MS);
+        Ok((laid, client.turn(Arc::clone(request))))
+    }
+
+    fn start(&self) -> Result<(), ModelError> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |why: &str| ModelError::Playbook(format!("its server cannot start: {why}"));
+        match &*server {
+            Server::Serving(_) => return Ok(()),
+            Server::Failed => return Err(failed("it failed before")),
+            Server::Bound(_) => {}
+        }
+        let Server::Bound(listener) = &*server else {
+            return Ok(());
+        };
+        let listener = listener
+            .try_clone()
+            .and_then(tokio::net::TcpListener::from_std);
+        match listener {
+            Ok(listener) => {
+                let task = tokio::spawn(serve(listener, Arc::clone(&self.shop)));
+                *server = Server::Serving(task.abort_handle());
+                Ok(())
+            }
+            Err(error) => {
+                *server = Server::Failed;
+                Err(failed(&error.to_string()))
+            }
+        }
+    }
+}
+
+impl Model for Wired {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn turn(&self, request: Arc<Request>) -> mpsc::Receiver<Event> {
+        let (events, turn) = mpsc::channel(QUEUE);
+        let (laid, mut played) = match self.ask(&request) {
+            Ok(asked) => asked,
+            Err(error) => {
+                let _ = events.try_send(Event::Failed(error));
+                return turn;
+            }
+        };
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    // Whoever drops the turn cancels the client's, too.
+                    () = events.closed() => return,
+                    event = played.recv() => event,
+                };
+                let Some(event) = event else { return };
+                let event = match event {
+                    Event::Failed(error) => Event::Failed(laid.ticket.complaint().unwrap_or(error)),
+                    other => other,
+                };
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        turn
+    }
+
+    /// Nothing is paid for a playbook.
+    fn prices(&self) -> Option<Prices> {
+        Some(Prices::default())
+    }
+}
+
+fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<Provider, ProviderError> {
+    let wire = match wire {
+        PlaybookWire::Anthropic => Wire::Anthropic,
+        PlaybookWire::OpenAiChat => Wire::OpenAiChat,
+        PlaybookWire::OpenAiResponses => Wire::OpenAiResponses,
+    };
+    Provider::new(
+        "scripted",
+        wire,
+        &format!("http://{address}/v1"),
+        MAX_TOKENS,
+    )
+}
+
+/// 128 bits that nobody can guess.
+fn fresh_key() -> Result<Key, ModelError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ModelError::Playbook(format!("there is no randomness: {error}")))?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Key::new(format!("playbook-{text}")).map_err(|error| ModelError::Playbook(error.to_string()))
+}
