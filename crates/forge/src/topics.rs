@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 42] = [
+const CODES: [(&str, &str); 43] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -78,6 +78,7 @@ const CODES: [(&str, &str); 42] = [
     ),
     ("policy", "the mounts make no policy for commands"),
     ("receipt", "the receipt could not be written"),
+    ("record", "a run could not be recorded"),
     ("run.failed", "the run ended without an answer"),
     (
         "run.subject",

@@ -1,5 +1,7 @@
 //! What `forge run` takes.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::cli::Approval;
@@ -24,6 +26,12 @@ pub(crate) struct Run {
     /// The model, as provider:model; `scripted:FILE` plays a playbook.
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// Play a playbook; the same as `--model scripted:FILE`.
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub(crate) replay: Option<String>,
+    /// Write a playbook of what the models say and call, without secrets; `--replay` plays it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) approval: Approval,
 }

@@ -259,7 +259,8 @@ fn open_receipt(file: &Path) -> Result<File, Failure> {
     opened.map_err(|error| not_written(file, &error))
 }
 
-fn open_plain(file: &Path) -> std::io::Result<File> {
+/// Opens a file that we write in a person's name, without following a link out of here.
+pub(crate) fn open_plain(file: &Path) -> std::io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let here = std::env::current_dir()?;
     let below = if file.is_relative() {

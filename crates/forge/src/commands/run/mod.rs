@@ -2,6 +2,7 @@
 
 mod conclude;
 mod model;
+mod record;
 mod told;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         )));
     }
     let attempts = models.attempts;
+    let mut record = record::Record::begin(args.record.as_deref())?;
 
     let kept = RunDir::create(&project, ambient, worker.name())?;
     let audit = Arc::new(kept.audit()?);
@@ -75,8 +77,8 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
-        .redactor(redactor)
-        .observer(watcher)
+        .redactor(Arc::clone(&redactor))
+        .observer(record.watching(watcher, redactor))
         .build();
     // Dropping the run ends every command it started.
     let outcome = gather::until_stopped(session.run(&worker, grant, &input));
@@ -90,6 +92,7 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         "attempts": attempts.list(),
         "audit": sealed,
     }))?;
+    record.finish()?;
     let report = told.report.insert(outcome?);
     conclude::tell(global, report, &attempts, kept.path())?;
     conclude::exit(report)

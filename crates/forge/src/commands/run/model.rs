@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use forge_runtime::{Attempts, Event, Model, ModelError, Models, Playbook, Request, Scripted};
+use forge_runtime::{Attempts, Event, Model, ModelError, Models, Playbook, Request, Wired};
 use sandbox_config::{Branch, Project, Worker};
 use tokio::sync::mpsc;
 
@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::live;
 
 /// A playbook above this is refused when it is parsed; no need to read more.
-const MAX_PLAYBOOK_BYTES: u64 = 2 * 1024 * 1024;
+const MAX_PLAYBOOK_BYTES: u64 = 5 * 1024 * 1024;
 
 /// The models of a run.
 pub(crate) struct Chosen {
@@ -42,7 +42,11 @@ pub(crate) fn choose(
     workers: &[Worker],
 ) -> Result<Chosen, Failure> {
     let mut keys = Keys::new(ambient, project);
-    let typed = args.model.as_deref().or_else(|| ambient.var("FORGE_MODEL"));
+    let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
+    let typed = replayed
+        .as_deref()
+        .or(args.model.as_deref())
+        .or_else(|| ambient.var("FORGE_MODEL"));
     // A file named on the command line or in the environment is found from here, one named in a
     // project from the project.
     if let Some(named) = typed {
@@ -159,7 +163,7 @@ impl<'a, 'k> Finder<'a, 'k> {
         })
     }
 
-    fn play(&self, file: &str) -> Result<Scripted, Failure> {
+    fn play(&self, file: &str) -> Result<Wired, Failure> {
         let unusable = |why: String| Failure::new(Exit::Usage, "model.playbook", why);
         // A file that came with a repository does not point forge at the person's others.
         let climbs = Path::new(file)
@@ -180,7 +184,8 @@ impl<'a, 'k> Finder<'a, 'k> {
         })?;
         let playbook = Playbook::parse(&text)
             .map_err(|error| unusable(format!("{}: {error}", path.display())))?;
-        Ok(Scripted::new(file, playbook))
+        Wired::new(file, playbook)
+            .map_err(|error| Failure::new(Exit::Negative, "model.playbook", error.to_string()))
     }
 }
 
