@@ -199,7 +199,7 @@ fn standard_output_is_the_answer_and_nothing_else() {
         if args.contains(&"-q") {
             assert_eq!(ran.stderr, "");
         }
-        let ran = world.forge(&[&all[..], &["--json"]].concat());
+        let ran = world.forge(&[&all[..], &["--output", "json"]].concat());
         ran.code(code);
         match serde_json::from_str::<Value>(&ran.stdout) {
             Ok(object) => {
@@ -212,5 +212,28 @@ fn standard_output_is_the_answer_and_nothing_else() {
                 ran.stdout
             ),
         }
+    }
+}
+
+/// What a model or a tool says is no workflow command to whoever reads the log.
+#[test]
+fn no_line_is_a_command_to_ci() {
+    let world = world();
+    world.write(
+        "play.yaml",
+        "version: 1
+workers:
+  main:
+    - say: \"::error::a\\n ##[error]b\"
+      calls: [{ tool: list_files, args: { path: \"/data\\n::error::c\" } }, { tool: \"::error::d\" }]
+    - say: done
+",
+    );
+    let ran = run(&world, &["-v"]);
+    ran.code(0)
+        .says(&["::error::a", "::error::c", "::error::d"]);
+    for line in ran.stderr.lines() {
+        let is_command = line.trim_start().starts_with("::") || line.contains("##[");
+        assert!(!is_command, "{line}");
     }
 }

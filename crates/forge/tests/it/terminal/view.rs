@@ -50,7 +50,18 @@ fn a_run_at_eighty_columns() {
     terminal.type_text("y\n");
     let ended = terminal.end();
     assert_eq!(ended.code, Some(0));
-    assert!(has_colours(&ended.raw));
+    // The difference, line by line.
+    for painted in [
+        "31m          -old line",
+        "32m          +new line",
+        "36m          @@ -1,3",
+    ] {
+        assert!(
+            ended.raw.contains(&format!("\u{1b}[{painted}")),
+            "{:?}",
+            ended.raw
+        );
+    }
     let answer = "All is done.\n\nThe report stands in /out/report.md.\n";
     assert_eq!(ended.stdout.as_deref(), Some(answer));
     insta::assert_snapshot!(ended.scrolled_by(), @r##"
