@@ -17,6 +17,7 @@ mod install;
 mod json;
 mod log;
 mod own_dirs;
+mod playbooks;
 #[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
 mod protocol;
 mod provider_keys;
