@@ -12,6 +12,7 @@
 //! * **session**: one run of a worker tree, with its approver, records and budgets.
 //! * **turn**: what a model says and calls at once.
 //! * **playbook**: a model that is a file.
+//! * **transcript**: what the models of a run saw and said, kept so that a run can go on.
 //! * **attempt**: a call of a hostile playbook that something has to stop.
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod providers;
 mod report;
 mod retry;
 mod session;
+pub mod transcript;
 #[cfg(feature = "wire")]
 mod wire;
 

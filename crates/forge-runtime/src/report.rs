@@ -2,9 +2,9 @@
 
 use forge_tools::Caller;
 use sandbox_config::DrawnFrom;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::model::{Event, Message, ModelError, ToolCall, ToolResult, Usage};
+use crate::model::{Event, Message, ModelError, ToolCall, ToolDescription, ToolResult, Usage};
 
 /// Something that happened in a run. Which run of a worker it happened to is the
 /// [number](Caller::run) of its caller: the entry worker's is 1.
@@ -13,6 +13,7 @@ use crate::model::{Event, Message, ModelError, ToolCall, ToolResult, Usage};
 /// fn worker(event: &forge_runtime::RunEvent<'_>) -> String {
 ///     match event {
 ///         forge_runtime::RunEvent::Started { caller, .. }
+///         | forge_runtime::RunEvent::Prepared { caller, .. }
 ///         | forge_runtime::RunEvent::TurnStarted { caller, .. }
 ///         | forge_runtime::RunEvent::Streamed { caller, .. }
 ///         | forge_runtime::RunEvent::Used { caller, .. }
@@ -33,6 +34,17 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// What its declaration of directories was met with.
         drawn_from: DrawnFrom,
+    },
+    /// A worker has its model and its tools.
+    Prepared {
+        /// Which.
+        caller: &'a Caller,
+        /// `provider:model`.
+        model: &'a str,
+        /// What the model is told to be.
+        instructions: &'a str,
+        /// What it may call.
+        tools: &'a [ToolDescription],
     },
     /// A model is asked for its next turn.
     TurnStarted {
@@ -135,7 +147,7 @@ impl Observer for NoObserver {
 /// let end = forge_runtime::End::TurnLimit { turns: 50 };
 /// assert_eq!(end.to_string(), "the limit of 50 turns was reached");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum End {
     /// The model ended its turn.
@@ -234,7 +246,7 @@ pub enum End {
 /// let cause = forge_runtime::ModelFailure::Unreachable;
 /// assert_eq!(serde_json::to_value(cause).unwrap(), "unreachable");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelFailure {
     /// The playbook's own.

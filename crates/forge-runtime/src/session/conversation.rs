@@ -29,6 +29,8 @@ pub struct Conversation {
     /// So many of the messages are known to those who watch.
     pub(super) told: usize,
     used: Used,
+    /// The highest number that a run of a worker had before.
+    worker_runs: u64,
 }
 
 /// What a worker and everybody it called used up.
@@ -55,6 +57,7 @@ impl Conversation {
             messages: vec![Message::Input { text: input.into() }],
             told: 0,
             used: Used::default(),
+            worker_runs: 0,
         }
     }
 
@@ -65,12 +68,24 @@ impl Conversation {
             told: messages.len(),
             messages,
             used,
+            worker_runs: 0,
         }
+    }
+
+    /// The same where runs of workers up to this number were in it: new ones get higher numbers.
+    #[must_use]
+    pub fn behind(mut self, worker_runs: u64) -> Conversation {
+        self.worker_runs = worker_runs;
+        self
     }
 
     /// What was said.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    pub(super) fn worker_runs(&self) -> u64 {
+        self.worker_runs
     }
 
     /// What was used up.
@@ -100,6 +115,12 @@ impl Session {
         };
         running.request_mut().tools = describe(&toolbox);
         let name = model.name();
+        self.tell(RunEvent::Prepared {
+            caller: &running.caller,
+            model: &name,
+            instructions: &running.request().instructions,
+            tools: &running.request().tools,
+        });
         let mut repeats = Repeats::default();
         let max_turns = grant.limits().max_turns();
         let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);

@@ -146,7 +146,10 @@ impl Session {
         above: Option<Arc<Budget>>,
     ) -> BoxFuture<'_, End> {
         Box::pin(async move {
-            let caller = caller.numbered(self.shared.counts.worker_run());
+            let caller = caller.numbered(match above {
+                None => 1,
+                Some(_) => self.shared.counts.worker_run(),
+            });
             self.tell(RunEvent::Started {
                 caller: &caller,
                 drawn_from: grant.drawn_from(),

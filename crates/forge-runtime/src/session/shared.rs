@@ -113,12 +113,15 @@ impl Counts {
     /// What an earlier run used up counts as well.
     pub(super) fn start_from(&self, earlier: &Conversation) {
         let used = earlier.used();
+        // The entry worker is the first one, also when it goes on.
+        let worker_runs = earlier.worker_runs().max(1);
+        self.worker_runs.store(worker_runs, Ordering::Relaxed);
         self.turns.fetch_add(used.turns, Ordering::Relaxed);
         self.calls.fetch_add(used.calls, Ordering::Relaxed);
         self.spend(used.usage, used.cost_nano_usd);
     }
 
-    /// A number for another run of a worker; the first one is 1.
+    /// A number for another run of a called worker; the entry worker's is 1.
     pub(super) fn worker_run(&self) -> u64 {
         let before = self.worker_runs.fetch_add(1, Ordering::Relaxed);
         before.saturating_add(1)

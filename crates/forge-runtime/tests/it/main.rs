@@ -14,5 +14,6 @@ mod runners;
 #[cfg(target_os = "linux")]
 mod sessions;
 mod support;
+mod transcripts;
 mod watched;
 mod wire;

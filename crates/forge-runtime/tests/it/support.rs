@@ -41,7 +41,8 @@ impl Observer for Log {
                     .unwrap()
                     .push(format!("{mark} {}: {}", result.tool, result.content));
             }
-            RunEvent::TurnStarted { .. }
+            RunEvent::Prepared { .. }
+            | RunEvent::TurnStarted { .. }
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::CallStarted { .. }

@@ -19,7 +19,8 @@ impl Observer for Heard {
                 format!("{:?} has {}: {}", caller.runs(), result.id, result.content)
             }
             RunEvent::Ended { caller, .. } => format!("{:?} ends", caller.runs()),
-            RunEvent::TurnStarted { .. }
+            RunEvent::Prepared { .. }
+            | RunEvent::TurnStarted { .. }
             | RunEvent::Streamed { .. }
             | RunEvent::Used { .. }
             | RunEvent::Said { .. }

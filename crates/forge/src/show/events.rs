@@ -353,6 +353,8 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             json!({"calls": calls, "tokens": tokens}),
         ),
         RunEvent::Ended { caller, end } => with("worker_ended", caller, json!({"end": end})),
+        // What a model is told to be is for the transcript.
+        RunEvent::Prepared { .. } => None,
         RunEvent::Warning { text } => Some(json!({"type": "warning", "text": text})),
     }
 }

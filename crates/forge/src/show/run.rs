@@ -282,6 +282,7 @@ impl Run {
                 }
                 said.into_iter().map(|said| worker.says(said)).collect()
             }
+            RunEvent::Prepared { .. } => Vec::new(),
             RunEvent::Warning { text } => vec![Line {
                 runs: Vec::new(),
                 label: String::new(),

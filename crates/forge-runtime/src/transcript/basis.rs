@@ -1,0 +1,260 @@
+//! What a run rests upon: its model, what its workers hold, what they are told. A run that goes on
+//! later goes on only if that is still so, or a person has seen what changed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use forge_tools::Redactor;
+use sandbox_config::{Grant, Worker};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// What a run rests upon.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+/// use forge_runtime::transcript::Basis;
+/// use forge_tools::Redactor;
+/// use sandbox_config::{Grant, Sources, load};
+///
+/// let basis = |text: &str| {
+///     std::fs::write(dir.path().join("workers/w.worker"), text).unwrap();
+///     let worker = load(&Sources::new(dir.path())).unwrap().worker("w").unwrap();
+///     Basis::of("p:m", &worker, &Grant::empty(), &[], &Redactor::default())
+/// };
+/// let before = basis("---\n---\nWork.\n");
+/// let changes = basis("---\n---\nRest.\n").since(&before);
+/// assert_eq!(changes.len(), 1);
+/// assert_eq!(changes[0].to_string(), "the file of the worker `w`");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Basis {
+    /// `provider:model`.
+    pub model: String,
+    /// SHA-256 (hex) over everything below.
+    pub policy_sha256: String,
+    /// What the entry worker holds, by name. A value that holds a secret is not kept.
+    pub policy: BTreeMap<String, String>,
+    /// The entry worker and everybody who can be called, directly or not.
+    pub workers: BTreeMap<String, WorkerBasis>,
+}
+
+/// One worker of a tree.
+///
+/// ```
+/// use forge_runtime::transcript::WorkerBasis;
+/// let worker: WorkerBasis =
+///     serde_json::from_str(r#"{"text_sha256":"ab","policy_sha256":"cd"}"#).unwrap();
+/// assert_eq!(worker.text_sha256, "ab");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerBasis {
+    /// SHA-256 (hex) of its file; if it has schemas, over that and them.
+    pub text_sha256: String,
+    /// SHA-256 (hex) over what it holds when it is called by the nearest of its callers; of its
+    /// refusal, if that caller does not hold enough.
+    pub policy_sha256: String,
+}
+
+/// One thing that a run no longer rests upon.
+///
+/// ```
+/// use forge_runtime::transcript::Change;
+/// let change = Change::Policy {
+///     name: "limits.max_turns".into(),
+///     before: Some("5".into()),
+///     now: Some("9".into()),
+/// };
+/// assert_eq!(change.to_string(), "limits.max_turns: 5, now 9");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Another model.
+    Model {
+        /// The one that the run had.
+        before: String,
+        /// The one it would have.
+        now: String,
+    },
+    /// What the entry worker holds.
+    Policy {
+        /// What of it, as [`Grant::facts`] names it.
+        name: String,
+        /// What it was; none: nothing of the sort.
+        before: Option<String>,
+        /// What it is.
+        now: Option<String>,
+    },
+    /// The file of a worker.
+    Text {
+        /// Whose.
+        worker: String,
+    },
+    /// What a called worker holds.
+    Holds {
+        /// Which.
+        worker: String,
+    },
+    /// A worker that could not be called before.
+    Added {
+        /// Which.
+        worker: String,
+    },
+    /// A worker that cannot be called any more.
+    Removed {
+        /// Which.
+        worker: String,
+    },
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".into());
+        match self {
+            Change::Model { before, now } => write!(f, "the model: {before}, now {now}"),
+            Change::Policy { name, before, now } => {
+                write!(f, "{name}: {}, now {}", or_none(before), or_none(now))
+            }
+            Change::Text { worker } => write!(f, "the file of the worker `{worker}`"),
+            Change::Holds { worker } => write!(f, "what the worker `{worker}` holds"),
+            Change::Added { worker } => write!(f, "the worker `{worker}` can be called now"),
+            Change::Removed { worker } => {
+                write!(f, "the worker `{worker}` cannot be called any more")
+            }
+        }
+    }
+}
+
+/// Stands for a value that holds a secret. Placeholders differ from process to process, so they
+/// would look like a change; and that a token was renewed is none.
+const HIDDEN: &str = "(holds a secret)";
+
+impl Basis {
+    /// What a run of `worker` with `grant` rests upon, where it may call these others.
+    pub fn of(
+        model: &str,
+        worker: &Worker,
+        grant: &Grant,
+        others: &[Worker],
+        redactor: &Redactor,
+    ) -> Basis {
+        let mut basis = Basis {
+            model: model.to_owned(),
+            policy_sha256: String::new(),
+            policy: facts(grant, redactor),
+            workers: tree(worker, grant, others, redactor),
+        };
+        basis.policy_sha256 = basis.hash();
+        basis
+    }
+
+    /// Over everything but the model and the hash itself.
+    fn hash(&self) -> String {
+        sha256(&(&self.policy, &self.workers))
+    }
+
+    /// What is no longer as it was `before`, the model first.
+    pub fn since(&self, before: &Basis) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.model != before.model {
+            changes.push(Change::Model {
+                before: before.model.clone(),
+                now: self.model.clone(),
+            });
+        }
+        let names: BTreeSet<&String> = before.policy.keys().chain(self.policy.keys()).collect();
+        for name in names {
+            let (was, is) = (before.policy.get(name), self.policy.get(name));
+            if was != is {
+                changes.push(Change::Policy {
+                    name: name.clone(),
+                    before: was.cloned(),
+                    now: is.cloned(),
+                });
+            }
+        }
+        let policy_changed = self.policy != before.policy;
+        let names: BTreeSet<&String> = before.workers.keys().chain(self.workers.keys()).collect();
+        for worker in names {
+            let name = worker.clone();
+            match (before.workers.get(worker), self.workers.get(worker)) {
+                (Some(was), Some(is)) if was.text_sha256 != is.text_sha256 => {
+                    changes.push(Change::Text { worker: name });
+                }
+                // What follows from a change that was said in full is not said again.
+                (Some(was), Some(is))
+                    if was.policy_sha256 != is.policy_sha256 && !policy_changed =>
+                {
+                    changes.push(Change::Holds { worker: name });
+                }
+                (Some(_), Some(_)) | (None, None) => {}
+                (Some(_), None) => changes.push(Change::Removed { worker: name }),
+                (None, Some(_)) => changes.push(Change::Added { worker: name }),
+            }
+        }
+        changes
+    }
+}
+
+fn facts(grant: &Grant, redactor: &Redactor) -> BTreeMap<String, String> {
+    let mut facts = grant.facts();
+    for value in facts.values_mut() {
+        if redactor.redact(value) != *value {
+            HIDDEN.clone_into(value);
+        }
+    }
+    facts
+}
+
+/// Everybody who can come to run, each as the nearest of its callers makes it.
+fn tree(
+    entry: &Worker,
+    grant: &Grant,
+    others: &[Worker],
+    redactor: &Redactor,
+) -> BTreeMap<String, WorkerBasis> {
+    let policy_of = |grant: &Grant| sha256(&facts(grant, redactor));
+    let mut found = BTreeMap::new();
+    let mut next = VecDeque::from([(entry, Some(grant.clone()))]);
+    found.insert(entry.name().to_owned(), basis_of(entry, &policy_of(grant)));
+    while let Some((caller, held)) = next.pop_front() {
+        let Some(held) = held else { continue };
+        for callee in others
+            .iter()
+            .filter(|other| caller.delegates().allows(other.name()))
+        {
+            if found.contains_key(callee.name()) {
+                continue;
+            }
+            let (grant, policy) = match held.child(callee.declaration()) {
+                Ok(grant) => {
+                    let policy = policy_of(&grant);
+                    (Some(grant), policy)
+                }
+                Err(refusal) => (None, sha256(&refusal.for_model())),
+            };
+            found.insert(callee.name().to_owned(), basis_of(callee, &policy));
+            next.push_back((callee, grant));
+        }
+    }
+    found
+}
+
+fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerBasis {
+    let schemas = (worker.input_schema(), worker.output_schema());
+    WorkerBasis {
+        text_sha256: match schemas {
+            (None, None) => worker.digest().to_owned(),
+            // They may stand in files of their own.
+            (input, output) => sha256(&(worker.digest(), input, output)),
+        },
+        policy_sha256: policy_sha256.to_owned(),
+    }
+}
+
+/// Of a value as JSON, whose maps are sorted.
+fn sha256(value: &impl Serialize) -> String {
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    let hash = Sha256::digest(text);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,186 @@
+//! The lines of a transcript.
+
+use serde::{Deserialize, Serialize};
+
+use super::basis::Basis;
+use crate::model::{Message, Retry, ToolDescription, ToolResult, Usage};
+use crate::report::End;
+
+/// The version of the format. A program that knows this one does not read any other.
+pub const FORMAT: u64 = 1;
+
+/// One line: something that happened, and when.
+///
+/// ```
+/// use forge_runtime::transcript::Line;
+/// let line: Line = serde_json::from_str(r#"{"at_ms":7,"kind":"turn","run":1,"turn":2}"#).unwrap();
+/// assert_eq!(line.at_ms, 7);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What a line says. Runs of workers are told apart by their number: the entry worker's is 1.
+///
+/// ```
+/// use forge_runtime::transcript::Entry;
+/// let entry: Entry = serde_json::from_str(r#"{"kind":"call","run":1,"id":"c1"}"#).unwrap();
+/// assert_eq!(entry, Entry::Call { run: 1, id: "c1".into() });
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// The first line: which run this is.
+    Begin(Box<Begin>),
+    /// Another program goes on with the run.
+    GoneOn(Box<GoneOn>),
+    /// A worker begins.
+    Started {
+        /// The number of its run.
+        run: u64,
+        /// The run of the worker that called it; none: the entry worker.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        above: Option<u64>,
+        /// From the entry worker down to this one.
+        workers: Vec<String>,
+    },
+    /// A worker has its model and its tools.
+    Prepared {
+        /// Which.
+        run: u64,
+        /// Its model, `provider:model`.
+        model: String,
+        /// Its instructions, as the model is sent them.
+        instructions: String,
+        /// Its tools, as the model is sent them.
+        tools: Vec<ToolDescription>,
+    },
+    /// The model is asked for its next turn.
+    Turn {
+        /// Whose.
+        run: u64,
+        /// The worker's first one is 1.
+        turn: u64,
+    },
+    /// A turn failed in a way that passes, and is tried again.
+    Retried {
+        /// Whose.
+        run: u64,
+        /// What went wrong, and when it is tried again.
+        retry: Retry,
+    },
+    /// A turn is over, and used this.
+    Used {
+        /// Whose.
+        run: u64,
+        /// Tokens.
+        usage: Usage,
+        /// Billionths of a US dollar; none: no prices are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_nano_usd: Option<u64>,
+    },
+    /// Another entry of a worker's conversation.
+    Said {
+        /// Whose.
+        run: u64,
+        /// The entry.
+        message: Message,
+    },
+    /// A call begins. Written before anything of it is done.
+    Call {
+        /// Who makes it.
+        run: u64,
+        /// The id that the model gave it.
+        id: String,
+    },
+    /// A call is over; the model has not been told of it yet.
+    Came {
+        /// Who made it.
+        run: u64,
+        /// What the model will be told.
+        result: ToolResult,
+    },
+    /// The model is told what a call came to: the result as it stands in `came`.
+    Told {
+        /// Whose conversation.
+        run: u64,
+        /// The call.
+        id: String,
+    },
+    /// The oldest results are left out of what the model is sent from now on.
+    LeftOut {
+        /// Whose.
+        run: u64,
+        /// The calls whose results are left out.
+        calls: Vec<String>,
+        /// How many tokens the conversation had, about.
+        tokens: u64,
+    },
+    /// A worker ended.
+    Ended {
+        /// Which.
+        run: u64,
+        /// How.
+        end: End,
+    },
+}
+
+/// Which run a transcript is of.
+///
+/// ```
+/// fn name(begin: &forge_runtime::transcript::Begin) -> &str {
+///     &begin.name
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// [`FORMAT`].
+    pub format: u64,
+    /// The version of the program that began it.
+    pub forge: String,
+    /// The name of the run.
+    pub name: String,
+    /// The directory of the project that the worker is of.
+    pub project: String,
+    /// The entry worker.
+    pub worker: String,
+    /// Its file, if it is of no project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The model as it was named on the command line; none: it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_flag: Option<String>,
+    /// What the entry worker was asked.
+    pub input: String,
+    /// What the run rests upon.
+    pub basis: Basis,
+}
+
+/// A program that goes on with a run.
+///
+/// ```
+/// fn version(gone_on: &forge_runtime::transcript::GoneOn) -> &str {
+///     &gone_on.forge
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoneOn {
+    /// Its version.
+    pub forge: String,
+    /// The model as it was named on the command line; none: it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_flag: Option<String>,
+    /// What the run rests upon from here on.
+    pub basis: Basis,
+    /// What a person agreed to, if it rested upon something else before: one change an element.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<String>,
+    /// The calls whose results were not kept: the model is told that they were interrupted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted: Vec<String>,
+}

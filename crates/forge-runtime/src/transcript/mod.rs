@@ -1,0 +1,28 @@
+//! The transcript of a run: everything that its models saw and said, one JSON object a line, so
+//! that a person can read it and a later program go on from it.
+//!
+//! [`entry`] is the format, [`basis`] what a run rests upon (its model, what its workers hold and
+//! are told), [`write`](mod@write) keeps a transcript as a run goes on, [`read`] takes one apart
+//! again and trusts nothing in it, [`past`] makes of it where a run goes on. The format is
+//! described in `docs/runs.md`.
+
+mod basis;
+mod entry;
+mod past;
+mod read;
+mod write;
+
+/// The JSON Schema (draft 2020-12) of one line of a transcript.
+///
+/// ```
+/// let schema: serde_json::Value =
+///     serde_json::from_str(forge_runtime::transcript::SCHEMA).unwrap();
+/// assert_eq!(schema["$defs"]["begin"]["properties"]["format"]["const"], 1);
+/// ```
+pub const SCHEMA: &str = include_str!("schema.json");
+
+pub use basis::{Basis, Change, WorkerBasis};
+pub use entry::{Begin, Entry, FORMAT, GoneOn, Line};
+pub use past::{CannotGoOn, Interrupted, Past};
+pub use read::{Damage, Problem, Transcript, WorkerRun, read};
+pub use write::{Guarded, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, Writer};

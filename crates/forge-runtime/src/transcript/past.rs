@@ -1,0 +1,206 @@
+//! Where a run goes on: of a transcript the conversation of the entry worker, each of its calls
+//! with a result, and what the whole tree used up.
+//!
+//! Nothing is done twice in silence. A call whose result was not kept gets one that says so: that
+//! nothing of it was done, if it did not begin, and else that nobody knows. A worker that was at
+//! work below the entry worker does not go on; its caller's call is one of these.
+
+use std::io::Write;
+
+use super::entry::Entry;
+use super::read::{ENTRY, Transcript};
+use super::write::Writer;
+use crate::model::{Message, ToolCall, ToolResult, Usage};
+use crate::report::End;
+use crate::session::{Conversation, Used};
+
+/// The code of a call whose result was not kept.
+const INTERRUPTED: &str = "INTERRUPTED";
+
+/// Where a run goes on.
+///
+/// ```
+/// fn shown(past: &forge_runtime::transcript::Past) -> String {
+///     format!("{} turns, {} calls interrupted", past.used().turns, past.interrupted().len())
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Past {
+    conversation: Conversation,
+    /// Of the calls of the last turn, what the model was not told yet.
+    results: Vec<ToolResult>,
+    interrupted: Vec<Interrupted>,
+}
+
+/// A call whose result was not kept.
+///
+/// ```
+/// use forge_runtime::transcript::Interrupted;
+/// let call = Interrupted { id: "c1".into(), tool: "shell".into(), begun: true };
+/// assert_eq!(call.to_string(), "shell: it began, and what it did is not known");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interrupted {
+    /// The id that the model gave it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// Whether anything of it can have been done.
+    pub begun: bool,
+}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.begun {
+            "it began, and what it did is not known"
+        } else {
+            "it did not begin"
+        };
+        write!(f, "{}: {what}", self.tool)
+    }
+}
+
+/// Why a run cannot go on.
+///
+/// ```
+/// use forge_runtime::transcript::CannotGoOn;
+/// assert_eq!(CannotGoOn::Answered.to_string(), "it ended with an answer");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotGoOn {
+    /// There is nothing left to do.
+    #[error("it ended with an answer")]
+    Answered,
+}
+
+impl Past {
+    /// What `transcript` leaves to go on from; `same_model` says whether the model is still the
+    /// one that it was.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing to go on with.
+    pub fn of(transcript: &Transcript, same_model: bool) -> Result<Past, CannotGoOn> {
+        let worker_runs = transcript.runs.keys().next_back().copied().unwrap_or(0);
+        let Some(entry) = transcript.entry().filter(|run| !run.messages.is_empty()) else {
+            // The program was stopped before the worker was asked anything.
+            return Ok(Past {
+                conversation: Conversation::asked(&*transcript.begin.input).behind(worker_runs),
+                results: Vec::new(),
+                interrupted: Vec::new(),
+            });
+        };
+        if entry.end.as_ref().is_some_and(End::is_answer) {
+            return Err(CannotGoOn::Answered);
+        }
+        let mut entry = entry.clone();
+        entry.go_on();
+        let mut results = Vec::new();
+        let mut interrupted = Vec::new();
+        for call in &entry.open {
+            results.push(match entry.came.remove(&call.id) {
+                Some(result) => result,
+                None => {
+                    let begun = entry.begun.contains(&call.id);
+                    interrupted.push(Interrupted {
+                        id: call.id.clone(),
+                        tool: call.tool.clone(),
+                        begun,
+                    });
+                    result_of_interrupted(call, begun)
+                }
+            });
+        }
+        let mut messages = entry.messages;
+        messages.extend(results.iter().cloned().map(Message::ToolResult));
+        if !same_model {
+            messages.iter_mut().for_each(forget_thoughts);
+        }
+        let used = used(transcript);
+        Ok(Past {
+            conversation: Conversation::earlier(messages, used).behind(worker_runs),
+            results,
+            interrupted,
+        })
+    }
+
+    /// What the whole tree used up.
+    pub fn used(&self) -> Used {
+        self.conversation.used()
+    }
+
+    /// The calls whose results were not kept.
+    pub fn interrupted(&self) -> &[Interrupted] {
+        &self.interrupted
+    }
+
+    /// Writes down what is added to the conversation, behind the line that says that another
+    /// program goes on.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written.
+    pub fn keep<W: Write>(&self, writer: &Writer<W>) -> std::io::Result<()> {
+        for result in &self.results {
+            writer.add(Entry::Said {
+                run: ENTRY,
+                message: Message::ToolResult(result.clone()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The conversation to give to [`Session::go_on`](crate::Session::go_on).
+    pub fn conversation(&self) -> Conversation {
+        self.conversation.clone()
+    }
+}
+
+fn result_of_interrupted(call: &ToolCall, begun: bool) -> ToolResult {
+    let (content, effects) = if begun {
+        (
+            "The program that made this call was stopped before its result was kept. Whether the \
+             call did anything is not known. Look before you make it again.",
+            "unknown",
+        )
+    } else {
+        (
+            "The program was stopped before this call was made: nothing of it was done. Make it \
+             again if it is still wanted.",
+            "none",
+        )
+    };
+    ToolResult {
+        id: call.id.clone(),
+        tool: call.tool.clone(),
+        content: content.to_owned(),
+        is_error: true,
+        detail: serde_json::json!({
+            "ok": false,
+            "content": content,
+            "structured": { "effects": effects },
+            "error": { "code": INTERRUPTED, "message": content },
+        }),
+    }
+}
+
+/// Blocks that a provider sealed mean nothing to another one.
+fn forget_thoughts(message: &mut Message) {
+    if let Message::Model { thinking, .. } = message {
+        thinking.clear();
+    }
+}
+
+fn used(transcript: &Transcript) -> Used {
+    transcript
+        .runs
+        .values()
+        .fold(Used::default(), |sum, run| Used {
+            turns: sum.turns.saturating_add(run.turns),
+            calls: sum.calls.saturating_add(run.calls),
+            usage: Usage::plus(sum.usage, run.usage),
+            cost_nano_usd: sum
+                .cost_nano_usd
+                .saturating_add(run.cost_nano_usd.unwrap_or(0)),
+        })
+}

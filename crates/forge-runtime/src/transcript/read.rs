@@ -1,0 +1,410 @@
+//! Takes a transcript apart. It lies in a file that anybody with the person's rights may have
+//! edited, so nothing in it is believed: every line has to follow from those before it, and what
+//! does not is damage, with its line.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{BufRead, Read as _};
+
+use super::entry::{Begin, Entry, FORMAT, GoneOn, Line};
+use super::write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES};
+use crate::model::{Message, Retry, ToolCall, ToolDescription, ToolResult, Usage};
+use crate::report::End;
+
+/// Most runs of workers in one run.
+const MAX_RUNS: usize = 1 << 16;
+
+/// What a transcript says.
+///
+/// ```
+/// use forge_runtime::transcript::read;
+/// let damage = read(&b"{}\n"[..]).unwrap_err();
+/// assert_eq!(damage.line, 1);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transcript {
+    /// Which run it is of.
+    pub begin: Begin,
+    /// The programs that went on with it.
+    pub gone_on: Vec<GoneOn>,
+    /// Every worker that ran, by the number of its run; the entry worker's is 1.
+    pub runs: BTreeMap<u64, WorkerRun>,
+    /// How many whole lines there are.
+    pub lines: u64,
+    /// How many bytes those are.
+    pub sound_bytes: u64,
+    /// What is there of a line that a killed program did not finish.
+    pub torn_bytes: u64,
+}
+
+/// What one run of a worker saw, said and used.
+///
+/// ```
+/// fn answered(run: &forge_runtime::transcript::WorkerRun) -> bool {
+///     run.end.as_ref().is_some_and(|end| end.is_answer())
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerRun {
+    /// The run that called it; none: the entry worker.
+    pub above: Option<u64>,
+    /// From the entry worker down to this one.
+    pub workers: Vec<String>,
+    /// Its model; none: it was not ready yet.
+    pub model: Option<String>,
+    /// What it was told to be.
+    pub instructions: String,
+    /// What it could call.
+    pub tools: Vec<ToolDescription>,
+    /// Its conversation.
+    pub messages: Vec<Message>,
+    /// How often its model was asked.
+    pub turns: u64,
+    /// How many calls it made.
+    pub calls: u64,
+    /// The tokens of its turns.
+    pub usage: Usage,
+    /// What they cost, in billionths of a US dollar; none: no prices were known.
+    pub cost_nano_usd: Option<u64>,
+    /// What was tried again.
+    pub retries: Vec<Retry>,
+    /// How often results were left out of what its model was sent.
+    pub left_out: u64,
+    /// How it ended; none: it did not.
+    pub end: Option<End>,
+    /// The calls of its last turn that the model was not told the result of.
+    pub(super) open: VecDeque<ToolCall>,
+    /// The ids of all calls of that turn.
+    ids: BTreeSet<String>,
+    /// Of those, the ones that began.
+    pub(super) begun: BTreeSet<String>,
+    /// Of those, the ones that are over.
+    pub(super) came: BTreeMap<String, ToolResult>,
+}
+
+/// What is wrong with a transcript, and in which line.
+///
+/// ```
+/// use forge_runtime::transcript::read;
+/// assert_eq!(read(&b""[..]).unwrap_err().to_string(), "line 1: it is empty");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct Damage {
+    /// From 1.
+    pub line: u64,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a transcript.
+///
+/// ```
+/// use forge_runtime::transcript::Problem;
+/// assert_eq!(Problem::NotTheFirst.to_string(), "it does not say which run it is of");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// Nothing is there.
+    #[error("it is empty")]
+    Empty,
+    /// The first line is another one, or the one that comes first comes again.
+    #[error("it does not say which run it is of")]
+    NotTheFirst,
+    /// Another format.
+    #[error("it is in version {found} of the format, and this forge reads {FORMAT}")]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// A line that is longer than any that is written.
+    #[error("it is longer than {MAX_LINE_BYTES} bytes")]
+    TooLong,
+    /// More lines, bytes or runs of workers than any transcript has.
+    #[error("there is more than any transcript holds")]
+    TooMany,
+    /// Not JSON, or not a line of a transcript.
+    #[error("it is no line of a transcript: {0}")]
+    NotALine(String),
+    /// A line that cannot stand behind those before it.
+    #[error("{0}")]
+    OutOfPlace(&'static str),
+    /// The file cannot be read.
+    #[error("{0}")]
+    Unreadable(#[from] std::io::Error),
+}
+
+/// Reads a transcript. A last line without its newline is one that a killed program did not
+/// finish: it is left out, and said.
+///
+/// # Errors
+///
+/// The first thing that is wrong with it.
+pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
+    let mut reading: Option<Transcript> = None;
+    let mut bytes = Vec::new();
+    let mut number = 0;
+    loop {
+        let at = |problem| Damage {
+            line: number + 1,
+            problem,
+        };
+        bytes.clear();
+        let most = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
+        (&mut input)
+            .take(most)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|error| at(error.into()))?;
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if !bytes.ends_with(b"\n") {
+            if bytes.len() >= MAX_LINE_BYTES {
+                return Err(at(Problem::TooLong));
+            }
+            let mut transcript = reading.ok_or_else(|| at(Problem::Empty))?;
+            transcript.torn_bytes = length;
+            return Ok(transcript);
+        }
+        if number >= MAX_LINES {
+            return Err(at(Problem::TooMany));
+        }
+        let entry = line(&bytes).map_err(at)?;
+        match &mut reading {
+            None => reading = Some(Transcript::beginning(entry).map_err(at)?),
+            Some(transcript) => transcript.take(entry).map_err(at)?,
+        }
+        number += 1;
+        if let Some(transcript) = &mut reading {
+            transcript.lines = number;
+            transcript.sound_bytes = transcript.sound_bytes.saturating_add(length);
+            if transcript.sound_bytes > MAX_BYTES {
+                let problem = Problem::TooMany;
+                let line = number;
+                return Err(Damage { line, problem });
+            }
+        }
+    }
+}
+
+fn line(bytes: &[u8]) -> Result<Entry, Problem> {
+    let wrong = |error: serde_json::Error| Problem::NotALine(error.to_string());
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(wrong)?;
+    // Said first: what else is wrong with another format says nothing.
+    if value["kind"] == "begin"
+        && let Some(found) = value["format"].as_u64().filter(|found| *found != FORMAT)
+    {
+        return Err(Problem::Version { found });
+    }
+    let line: Line = serde_json::from_value(value).map_err(wrong)?;
+    Ok(line.entry)
+}
+
+impl Transcript {
+    fn beginning(entry: Entry) -> Result<Self, Problem> {
+        let Entry::Begin(begin) = entry else {
+            return Err(Problem::NotTheFirst);
+        };
+        Ok(Transcript {
+            begin: *begin,
+            gone_on: Vec::new(),
+            runs: BTreeMap::new(),
+            lines: 0,
+            sound_bytes: 0,
+            torn_bytes: 0,
+        })
+    }
+
+    /// What the run rests upon since it was last gone on with.
+    pub fn basis(&self) -> &super::Basis {
+        self.gone_on
+            .last()
+            .map_or(&self.begin.basis, |gone_on| &gone_on.basis)
+    }
+
+    /// The model that was named on the command line when the run was last begun or gone on with.
+    pub fn model_flag(&self) -> Option<&str> {
+        match self.gone_on.last() {
+            Some(gone_on) => gone_on.model_flag.as_deref(),
+            None => self.begin.model_flag.as_deref(),
+        }
+    }
+
+    /// The entry worker; none: it was not ready yet.
+    pub fn entry(&self) -> Option<&WorkerRun> {
+        self.runs.get(&ENTRY)
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), Problem> {
+        let no = Problem::OutOfPlace;
+        match entry {
+            Entry::Begin(_) => return Err(Problem::NotTheFirst),
+            Entry::GoneOn(gone_on) => {
+                if let Some(entry) = self.runs.get_mut(&ENTRY) {
+                    entry.go_on();
+                }
+                self.gone_on.push(*gone_on);
+            }
+            Entry::Started {
+                run,
+                above,
+                workers,
+            } => self.start(run, above, workers)?,
+            Entry::Prepared {
+                run,
+                model,
+                instructions,
+                tools,
+            } => {
+                let run = self.run(run)?;
+                run.model = Some(model);
+                run.instructions = instructions;
+                run.tools = tools;
+            }
+            Entry::Turn { run, turn: _ } => self.run(run)?.turns += 1,
+            Entry::Retried { run, retry } => self.run(run)?.retries.push(retry),
+            Entry::Used {
+                run,
+                usage,
+                cost_nano_usd,
+            } => {
+                let run = self.run(run)?;
+                run.usage = run.usage.plus(usage);
+                if let Some(cost) = cost_nano_usd {
+                    let before = run.cost_nano_usd.unwrap_or(0);
+                    run.cost_nano_usd = Some(before.saturating_add(cost));
+                }
+            }
+            Entry::Said { run, message } => self.run(run)?.say(message)?,
+            Entry::Call { run, id } => {
+                let run = self.run(run)?;
+                if !run.ids.contains(&id) {
+                    return Err(no("the model made no such call"));
+                }
+                run.begun.insert(id);
+            }
+            Entry::Came { run, result } => {
+                let run = self.run(run)?;
+                if !run.ids.contains(&result.id) {
+                    return Err(no("the model made no such call"));
+                }
+                run.came.insert(result.id.clone(), result);
+            }
+            Entry::Told { run, id } => {
+                let run = self.run(run)?;
+                let result = run.came.get(&id).cloned();
+                let result = result.ok_or(no("the call was not over"))?;
+                run.say(Message::ToolResult(result))?;
+            }
+            Entry::LeftOut { run, .. } => self.run(run)?.left_out += 1,
+            Entry::Ended { run, end } => {
+                self.run(run)?.end = Some(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, run: u64, above: Option<u64>, workers: Vec<String>) -> Result<(), Problem> {
+        let no = Problem::OutOfPlace;
+        let expected = match above {
+            None => 1,
+            Some(above) => {
+                let above = self.runs.get(&above);
+                let above = above.ok_or(no("it was called by a worker that never ran"))?;
+                above.workers.len() + 1
+            }
+        };
+        if workers.len() != expected || above.is_none() != (run == ENTRY) {
+            return Err(no("its callers are not those of its number"));
+        }
+        if self.runs.len() >= MAX_RUNS {
+            return Err(Problem::TooMany);
+        }
+        let again = run == ENTRY && !self.gone_on.is_empty();
+        match self.runs.get(&run) {
+            Some(_) if again => {}
+            Some(_) => return Err(no("there is a run of this number already")),
+            None => {
+                self.runs.insert(run, WorkerRun::new(above, workers));
+            }
+        }
+        Ok(())
+    }
+
+    /// One that goes on.
+    fn run(&mut self, run: u64) -> Result<&mut WorkerRun, Problem> {
+        match self.runs.get_mut(&run) {
+            Some(found) if found.end.is_none() => Ok(found),
+            Some(_) => Err(Problem::OutOfPlace("this worker had ended")),
+            None => Err(Problem::OutOfPlace("this worker had not begun")),
+        }
+    }
+}
+
+/// The number of the entry worker's run.
+pub(super) const ENTRY: u64 = 1;
+
+impl WorkerRun {
+    fn new(above: Option<u64>, workers: Vec<String>) -> Self {
+        WorkerRun {
+            above,
+            workers,
+            model: None,
+            instructions: String::new(),
+            tools: Vec::new(),
+            left_out: 0,
+            messages: Vec::new(),
+            turns: 0,
+            calls: 0,
+            usage: Usage::default(),
+            cost_nano_usd: None,
+            retries: Vec::new(),
+            end: None,
+            open: VecDeque::new(),
+            ids: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            came: BTreeMap::new(),
+        }
+    }
+
+    fn say(&mut self, message: Message) -> Result<(), Problem> {
+        let no = |why| Err(Problem::OutOfPlace(why));
+        match &message {
+            Message::Model { calls, .. } => {
+                if self.messages.is_empty() {
+                    return no("the model speaks before it was asked anything");
+                }
+                if !self.open.is_empty() {
+                    return no("the model speaks before its calls have their results");
+                }
+                self.calls += u64::try_from(calls.len()).unwrap_or(u64::MAX);
+                self.open = calls.iter().cloned().collect();
+                self.ids = calls.iter().map(|call| call.id.clone()).collect();
+                self.begun.clear();
+                self.came.clear();
+            }
+            Message::Input { .. } => {
+                if !self.open.is_empty() {
+                    return no("something is asked before all calls have their results");
+                }
+            }
+            Message::ToolResult(result) => {
+                // In the order of the calls.
+                if self.open.front().is_none_or(|call| call.id != result.id) {
+                    return no("the result is not that of the call whose turn it is");
+                }
+                self.open.pop_front();
+            }
+        }
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Another program takes its last turn anew, if that made no call.
+    pub(super) fn go_on(&mut self) {
+        self.end = None;
+        if self.open.is_empty()
+            && let Some(Message::Model { calls, .. }) = self.messages.last()
+            && calls.is_empty()
+        {
+            self.messages.pop();
+        }
+    }
+}

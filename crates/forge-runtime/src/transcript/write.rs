@@ -1,0 +1,363 @@
+//! Keeps a transcript while a run goes on. Each line is one write, so a program that is killed
+//! leaves whole lines and at most one that is torn.
+//!
+//! What cannot be kept must not be done either: a run could not go on from what it did not keep
+//! without doing it twice. So after a line that could not be written no further one is, and
+//! [`Guarded`] lets no call be made any more.
+
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forge_tools::{Asked, Caller, Record, Recorder, Redactor};
+use serde_json::Value;
+
+use super::entry::{Begin, Entry, GoneOn, Line};
+use super::read::Transcript;
+use crate::model::{Event, Message, ToolResult};
+use crate::report::{Observer, RunEvent};
+
+/// The longest line, its newline included.
+pub const MAX_LINE_BYTES: usize = 32 << 20;
+/// The most lines.
+pub const MAX_LINES: u64 = 1 << 20;
+/// The most bytes.
+pub const MAX_BYTES: u64 = 1 << 30;
+/// Levels of arrays and objects that are kept of what a model wrote; readers of JSON take 128.
+const MAX_DEPTH: usize = 96;
+/// Stands for what lies deeper.
+const TOO_DEEP: &str = "(too deep to be kept)";
+
+/// Keeps the transcript of one run. It is an [`Observer`], and what it is told is redacted before
+/// it is kept.
+///
+/// ```
+/// use std::sync::Arc;
+/// use forge_runtime::transcript::Writer;
+/// use forge_runtime::{Observer as _, RunEvent};
+///
+/// let writer = Writer::new(Vec::new(), Arc::default());
+/// let caller = forge_tools::Caller::new("main").numbered(1);
+/// writer.observe(RunEvent::TurnStarted { caller: &caller, turn: 1, model: "p:m" });
+/// assert!(writer.failure().is_none());
+/// let text = String::from_utf8(writer.into_inner()).unwrap();
+/// assert!(text.ends_with("\"kind\":\"turn\",\"run\":1,\"turn\":1}\n"), "{text}");
+/// ```
+#[derive(Debug)]
+pub struct Writer<W> {
+    redactor: Arc<Redactor>,
+    state: Mutex<State<W>>,
+}
+
+#[derive(Debug)]
+struct State<W> {
+    out: W,
+    lines: u64,
+    bytes: u64,
+    /// Results that are kept and that the model was not told yet, by run and id.
+    came: BTreeMap<(u64, String), ToolResult>,
+    failed: Option<(ErrorKind, String)>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes to `out`, which passes on each write as it comes.
+    pub fn new(out: W, redactor: Arc<Redactor>) -> Self {
+        Writer {
+            redactor,
+            state: Mutex::new(State {
+                out,
+                lines: 0,
+                bytes: 0,
+                came: BTreeMap::new(),
+                failed: None,
+            }),
+        }
+    }
+
+    /// The same behind what is there already.
+    #[must_use]
+    pub fn behind(mut self, transcript: &Transcript) -> Self {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.lines = transcript.lines;
+        state.bytes = transcript.sound_bytes;
+        self
+    }
+
+    /// Says which run this is. The first line.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written.
+    pub fn begin(&self, begin: Begin) -> std::io::Result<()> {
+        self.add(Entry::Begin(Box::new(begin)))
+    }
+
+    /// Says that another program goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written.
+    pub fn gone_on(&self, gone_on: GoneOn) -> std::io::Result<()> {
+        self.add(Entry::GoneOn(Box::new(gone_on)))
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written, or one before it could not.
+    pub fn add(&self, entry: Entry) -> std::io::Result<()> {
+        let line = self.line(entry);
+        self.lock().write(line)
+    }
+
+    /// Why nothing is kept any more; none: all was.
+    pub fn failure(&self) -> Option<Error> {
+        self.lock().failure()
+    }
+
+    /// What was written to.
+    pub fn into_inner(self) -> W {
+        let state = self.state.into_inner();
+        state.unwrap_or_else(PoisonError::into_inner).out
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As it is kept: nothing secret in it, not too deep, a newline behind it.
+    fn line(&self, mut entry: Entry) -> std::io::Result<Vec<u8>> {
+        if let Entry::Said { message, .. } = &mut entry {
+            self.unseal(message);
+        }
+        let at_ms = now_ms();
+        let mut value = serde_json::to_value(Line { at_ms, entry })?;
+        cut_below(&mut value, MAX_DEPTH);
+        let kind = value["kind"].clone();
+        self.redactor.redact_json(&mut value);
+        value["kind"] = kind;
+        let mut line = serde_json::to_vec(&value)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// A provider's seal over a thought holds for its very words.
+    fn unseal(&self, message: &mut Message) {
+        if let Message::Model { thinking, .. } = message {
+            for block in thinking {
+                if self.redactor.redact(&block.text) != block.text {
+                    block.signature = None;
+                }
+            }
+        }
+    }
+
+    fn said(&self, run: u64, message: &Message) {
+        if let Message::ToolResult(result) = message {
+            let mut state = self.lock();
+            let known = state.came.remove(&(run, result.id.clone()));
+            drop(state);
+            if known.as_ref() == Some(result) {
+                let id = result.id.clone();
+                self.keep(Entry::Told { run, id });
+                return;
+            }
+        }
+        let message = message.clone();
+        self.keep(Entry::Said { run, message });
+    }
+
+    fn came(&self, run: u64, result: &ToolResult) {
+        self.keep(Entry::Came {
+            run,
+            result: result.clone(),
+        });
+        let key = (run, result.id.clone());
+        self.lock().came.insert(key, result.clone());
+    }
+
+    /// Nobody is told here that it could not be kept: [`Writer::failure`] says so.
+    fn keep(&self, entry: Entry) {
+        let _ = self.add(entry);
+    }
+}
+
+impl<W: Write> State<W> {
+    fn write(&mut self, line: std::io::Result<Vec<u8>>) -> std::io::Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let written = line.and_then(|line| {
+            let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+            self.bytes = self.bytes.saturating_add(length);
+            if line.len() > MAX_LINE_BYTES || self.lines >= MAX_LINES || self.bytes > MAX_BYTES {
+                return Err(Error::new(
+                    ErrorKind::FileTooLarge,
+                    "the transcript would be longer than any that is read",
+                ));
+            }
+            self.out.write_all(&line)?;
+            self.out.flush()
+        });
+        if let Err(error) = &written {
+            self.failed = Some((error.kind(), error.to_string()));
+        }
+        self.lines += 1;
+        written
+    }
+
+    fn failure(&self) -> Option<Error> {
+        let (kind, text) = self.failed.as_ref()?;
+        Some(Error::new(*kind, text.clone()))
+    }
+}
+
+impl<W: Write + Send + 'static> Observer for Writer<W> {
+    fn observe(&self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Started { caller, .. } => self.keep(Entry::Started {
+                run: caller.run(),
+                above: above(caller),
+                workers: caller.chain().to_vec(),
+            }),
+            RunEvent::Prepared {
+                caller,
+                model,
+                instructions,
+                tools,
+            } => self.keep(Entry::Prepared {
+                run: caller.run(),
+                model: model.to_owned(),
+                instructions: instructions.to_owned(),
+                tools: tools.to_vec(),
+            }),
+            RunEvent::TurnStarted { caller, turn, .. } => self.keep(Entry::Turn {
+                run: caller.run(),
+                turn,
+            }),
+            RunEvent::Streamed { caller, event } => match event {
+                Event::Again(retry) => self.keep(Entry::Retried {
+                    run: caller.run(),
+                    retry: retry.clone(),
+                }),
+                // The whole of it follows as `Used` and `Said`.
+                Event::Text(_)
+                | Event::Thinking(_)
+                | Event::Call(_)
+                | Event::Alive
+                | Event::Usage(_)
+                | Event::End(_)
+                | Event::Failed(_) => {}
+            },
+            RunEvent::Used {
+                caller,
+                usage,
+                cost_nano_usd,
+            } => self.keep(Entry::Used {
+                run: caller.run(),
+                usage,
+                cost_nano_usd,
+            }),
+            RunEvent::CallStarted { caller, call } => self.keep(Entry::Call {
+                run: caller.run(),
+                id: call.id.clone(),
+            }),
+            RunEvent::CallEnded { caller, result } => self.came(caller.run(), result),
+            RunEvent::Said { caller, message } => self.said(caller.run(), message),
+            RunEvent::Ended { caller, end } => self.keep(Entry::Ended {
+                run: caller.run(),
+                end: end.clone(),
+            }),
+            RunEvent::LeftOut {
+                caller,
+                calls,
+                tokens,
+            } => self.keep(Entry::LeftOut {
+                run: caller.run(),
+                calls: calls.to_vec(),
+                tokens,
+            }),
+            RunEvent::Warning { .. } => {}
+        }
+    }
+}
+
+fn above(caller: &Caller) -> Option<u64> {
+    let (_, before) = caller.runs().split_last()?;
+    before.last().copied()
+}
+
+/// A recorder for whom a call that the transcript could not keep is one that cannot be recorded:
+/// it is not made, and if it was, its result is withheld.
+///
+/// ```
+/// use std::sync::Arc;
+/// use forge_runtime::transcript::{Guarded, Writer};
+/// use forge_tools::MemoryRecorder;
+///
+/// let transcript = Arc::new(Writer::new(Vec::new(), Arc::default()));
+/// let recorder = Guarded::new(Arc::new(MemoryRecorder::default()), transcript);
+/// # let _ = recorder;
+/// ```
+pub struct Guarded<W> {
+    inner: Arc<dyn Recorder>,
+    transcript: Arc<Writer<W>>,
+}
+
+impl<W: Write + Send + 'static> Guarded<W> {
+    /// Records in `inner`, as long as `transcript` is kept.
+    pub fn new(inner: Arc<dyn Recorder>, transcript: Arc<Writer<W>>) -> Self {
+        Guarded { inner, transcript }
+    }
+
+    fn kept(&self) -> std::io::Result<()> {
+        match self.transcript.failure() {
+            None => Ok(()),
+            Some(error) => Err(Error::new(
+                error.kind(),
+                format!("the transcript cannot be kept: {error}"),
+            )),
+        }
+    }
+}
+
+impl<W: Write + Send + 'static> Recorder for Guarded<W> {
+    fn decided(&self, asked: &Asked<'_>) -> std::io::Result<Option<u64>> {
+        self.kept()?;
+        self.inner.decided(asked)
+    }
+
+    fn record(&self, record: &Record) -> std::io::Result<()> {
+        // What was done stands in the inner record, whatever became of the transcript.
+        self.inner.record(record)?;
+        self.kept()
+    }
+}
+
+/// Puts a note in the place of arrays and objects below so many levels.
+fn cut_below(value: &mut Value, levels: usize) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Array(_) | Value::Object(_) if levels == 0 => *value = TOO_DEEP.into(),
+        Value::Array(items) => {
+            for item in items {
+                cut_below(item, levels - 1);
+            }
+        }
+        Value::Object(fields) => {
+            for field in fields.values_mut() {
+                cut_below(field, levels - 1);
+            }
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+}
