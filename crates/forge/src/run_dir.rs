@@ -4,22 +4,28 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::cap_std;
-use forge_runtime::Message;
+use forge_runtime::transcript::{Transcript, Writer};
+use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
-use forge_tools::{Caller, Redactor};
+use rustix::fs::OFlags;
 use sandbox_config::Project;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::exit::{Exit, Failure};
+
+/// What a run came to.
+const END: &str = "run.json";
+
+/// Keeps the transcript of a run.
+pub(crate) type Keeper = Writer<File>;
 
 /// One run's directory.
 #[derive(Debug)]
@@ -62,6 +68,19 @@ impl RunDir {
         Ok(RunDir { path })
     }
 
+    /// The directory of a run that goes on.
+    pub(crate) fn at(path: &Path) -> Self {
+        RunDir {
+            path: path.to_path_buf(),
+        }
+    }
+
+    /// The name of the run.
+    pub(crate) fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -75,19 +94,68 @@ impl RunDir {
     }
 
     /// The transcript of the run.
-    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<Transcript, Failure> {
-        Ok(Transcript {
-            redactor,
-            file: Mutex::new(self.open("transcript.jsonl")?),
-        })
+    pub(crate) fn transcript(&self, redactor: Arc<Redactor>) -> Result<Keeper, Failure> {
+        Ok(Writer::new(self.open("transcript.jsonl")?, redactor))
+    }
+
+    /// The transcript of a run that goes on, behind what was read of it. Of a line that a killed
+    /// program did not finish, what there is is moved aside.
+    pub(crate) fn transcript_goes_on(
+        &self,
+        read: &Transcript,
+        redactor: Arc<Redactor>,
+    ) -> Result<Keeper, Failure> {
+        let path = self.path.join("transcript.jsonl");
+        let goes_on = || {
+            let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+            let mut file = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .custom_flags(flags)
+                .open(&path)?;
+            if file.metadata()?.len() != read.sound_bytes.saturating_add(read.torn_bytes) {
+                return Err(std::io::Error::other("it was written to meanwhile"));
+            }
+            if read.torn_bytes > 0 {
+                let mut torn = Vec::new();
+                file.seek(SeekFrom::Start(read.sound_bytes))?;
+                (&file).take(read.torn_bytes).read_to_end(&mut torn)?;
+                torn.push(b'\n');
+                let mut aside = OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .mode(0o600)
+                    .custom_flags(flags)
+                    .open(self.path.join("transcript.torn"))?;
+                aside.write_all(&torn)?;
+                file.set_len(read.sound_bytes)?;
+            }
+            Ok(file)
+        };
+        let file = goes_on().map_err(|error| not_kept(&path, &error))?;
+        Ok(Writer::new(file, redactor).behind(read))
+    }
+
+    /// A run that goes on has not come to its end: what was noted as that is kept as `run.1.json`
+    /// and so on, so that it is not taken for the end of the whole.
+    pub(crate) fn set_aside_the_end(&self) -> Result<(), Failure> {
+        let end = self.path.join(END);
+        let mut number = 1;
+        while self.path.join(format!("run.{number}.json")).exists() {
+            number += 1;
+        }
+        match std::fs::rename(&end, self.path.join(format!("run.{number}.json"))) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            renamed => renamed.map_err(|error| not_kept(&end, &error)),
+        }
     }
 
     /// Writes what the run came to.
     pub(crate) fn finish(&self, facts: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(facts)
             .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
-        let mut file = self.open("run.json")?;
-        writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join("run.json"), &error))
+        let mut file = self.open(END)?;
+        writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join(END), &error))
     }
 
     /// Writes a file that only the person reads, and says where it is.
@@ -110,7 +178,7 @@ impl RunDir {
     }
 }
 
-fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
+pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(
         Exit::Negative,
         "state",
@@ -128,23 +196,4 @@ pub(crate) fn seal(audit: &AuditLog, outcome: &str) -> Result<Sealed, Failure> {
             format!("cannot end the audit log: {error}"),
         )
     })
-}
-
-/// Everything the models of a run saw and said, one JSON object a line.
-#[derive(Debug)]
-pub(crate) struct Transcript {
-    redactor: Arc<Redactor>,
-    file: Mutex<File>,
-}
-
-impl Transcript {
-    /// Adds one entry of `caller`'s conversation.
-    pub(crate) fn add(&self, caller: &Caller, message: &Message) {
-        let mut entry: Value = json!({ "workers": caller.chain(), "message": message });
-        self.redactor.redact_json(&mut entry);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // A transcript that cannot be written does not stop the run: the audit, which
-        // does, is a file of its own.
-        let _ = writeln!(file, "{entry}");
-    }
 }

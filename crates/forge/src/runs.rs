@@ -2,11 +2,13 @@
 //! that whatever lies there cannot hold us up.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use forge_tools::audit::segment_name;
+use forge_tools::audit::{
+    Break, Integrity, LineReader, Place, RawLine, Verified, Verifier, segment_name,
+};
 use forge_tools::escape_controls;
 use rustix::fs::OFlags;
 use serde_json::Value;
@@ -20,7 +22,7 @@ const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
 const TAIL_BYTES: u64 = 16 * 1024;
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Run {
     path: PathBuf,
     /// `<worker>_<seconds>-<random>`.
@@ -32,14 +34,18 @@ pub(crate) struct Run {
 }
 
 /// All of them, the newest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Runs(Vec<Run>);
 
 impl Runs {
     /// Looks into the state directory.
     pub(crate) fn read(state: &Path) -> Result<Self, Failure> {
-        let dir = state.join("runs");
-        let entries = match std::fs::read_dir(&dir) {
+        Runs::in_dir(&state.join("runs"))
+    }
+
+    /// Looks into one directory.
+    pub(crate) fn in_dir(dir: &Path) -> Result<Self, Failure> {
+        let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Runs(Vec::new())),
             Err(error) => {
@@ -50,11 +56,22 @@ impl Runs {
                 ));
             }
         };
-        let mut runs: Vec<Run> = entries
+        let runs = entries
             .filter_map(|entry| Run::new(entry.ok()?.path()))
             .collect();
-        runs.sort_by(|a, b| (b.seconds, &b.name).cmp(&(a.seconds, &a.name)));
-        Ok(Runs(runs))
+        Ok(Runs(runs).sorted())
+    }
+
+    /// These and those.
+    pub(crate) fn and(mut self, mut others: Runs) -> Self {
+        self.0.append(&mut others.0);
+        self.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        self.0
+            .sort_by(|a, b| (b.seconds, &b.name).cmp(&(a.seconds, &a.name)));
+        self
     }
 
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Run> {
@@ -106,6 +123,17 @@ impl Run {
         })
     }
 
+    /// The run that is kept in this directory, if that is one.
+    pub(crate) fn at(dir: &Path) -> Option<Self> {
+        let dir = dir.canonicalize().ok().filter(|dir| dir.is_dir())?;
+        Run::new(dir)
+    }
+
+    /// Where it is kept.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn answers_to(&self, name: &str) -> bool {
         let id = self.name.get(self.worker.len() + 1..).unwrap_or_default();
         !name.is_empty() && (self.name.starts_with(name) || id.starts_with(name))
@@ -123,11 +151,16 @@ impl Run {
 
     /// One file of its audit log, if there is that many.
     pub(crate) fn segment(&self, segment: u32) -> std::io::Result<Option<File>> {
+        self.file(&segment_name(segment))
+    }
+
+    /// One of its files, if it is there.
+    pub(crate) fn file(&self, name: &str) -> std::io::Result<Option<File>> {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits();
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(i32::try_from(flags).unwrap_or(0))
-            .open(self.path.join(segment_name(segment)));
+            .open(self.path.join(name));
         match opened {
             Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
             Ok(_) => Err(std::io::Error::new(
@@ -137,6 +170,41 @@ impl Run {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether its log is what was written.
+    pub(crate) fn verified(&self) -> std::io::Result<Verified> {
+        let mut verifier = Verifier::new();
+        let mut segment = 0;
+        while let Some(file) = self.segment(segment)? {
+            verifier.segment(BufReader::new(file))?;
+            segment += 1;
+        }
+        let mut verified = verifier.finish();
+        let broken = matches!(verified.integrity, Integrity::Broken(_));
+        if let (false, Some(segment)) = (broken, self.stray_segment(segment)?) {
+            let at = Place { segment, line: 1 };
+            let why = "the file before it is missing";
+            verified.integrity = Integrity::Broken(Break::Foreign { at, why });
+        }
+        Ok(verified)
+    }
+
+    /// How many calls its log says were decided.
+    pub(crate) fn decisions(&self) -> std::io::Result<u64> {
+        let (mut count, mut segment) = (0, 0);
+        while let Some(file) = self.segment(segment)? {
+            let mut lines = LineReader::new(BufReader::new(file));
+            while let Some(line) = lines.next_line()? {
+                if let RawLine::Whole(bytes) = line
+                    && let Ok(line) = serde_json::from_slice::<Value>(bytes)
+                {
+                    count += u64::from(line["kind"] == "decision");
+                }
+            }
+            segment += 1;
+        }
+        Ok(count)
     }
 
     /// The first file of its log that stands after a gap, if there are `segments` before it.

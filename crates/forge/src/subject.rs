@@ -16,6 +16,8 @@ pub(crate) struct Chosen {
     pub(crate) worker: Worker,
     pub(crate) grant: Grant,
     pub(crate) workers: Vec<Worker>,
+    /// The worker's file, if it is of no project.
+    pub(crate) alone: Option<PathBuf>,
 }
 
 pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<Chosen, Failure> {
@@ -53,6 +55,7 @@ pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<C
         grant: gather::entry_grant(&project, &worker)?,
         worker,
         project,
+        alone: None,
     })
 }
 
@@ -64,6 +67,7 @@ fn alone(project: Project, file: &Path) -> Result<Chosen, Failure> {
         worker,
         grant,
         workers: Vec::new(),
+        alone: Some(file.to_path_buf()),
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 43] = [
+const CODES: [(&str, &str); 47] = [
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
@@ -79,6 +79,19 @@ const CODES: [(&str, &str); 43] = [
     ("policy", "the mounts make no policy for commands"),
     ("receipt", "the receipt could not be written"),
     ("record", "a run could not be recorded"),
+    (
+        "run.answered",
+        "the run ended with an answer: there is nothing to go on with",
+    ),
+    (
+        "run.changed",
+        "the run rested upon something else than there is now",
+    ),
+    ("run.held", "another program still works on the run"),
+    (
+        "run.transcript",
+        "the run has no transcript, or one that nothing can go on from",
+    ),
     ("run.failed", "the run ended without an answer"),
     (
         "run.subject",

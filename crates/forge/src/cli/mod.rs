@@ -96,7 +96,7 @@ impl Cli {
 }
 
 /// Flags that every command takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Start here instead of in the working directory.
@@ -529,7 +529,7 @@ pub(crate) enum ApproveAll {
 }
 
 /// How calls are approved; shared by `run` and `tools call`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Approval")]
 pub(crate) struct Approval {
     /// Answer every question with yes. Never lifts a block.

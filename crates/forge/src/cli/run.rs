@@ -7,12 +7,13 @@ use clap::Args;
 use crate::cli::Approval;
 
 /// `forge run`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
   forge run
   forge run reviewer 'look at the last change'
   forge run --trust examples/dep-audit
+  forge run --resume last
 
 WORKER is a name; a directory runs the entry worker of the project in it. A worker file that
 belongs to no project runs without files and commands.")]
@@ -32,6 +33,13 @@ pub(crate) struct Run {
     /// Write a playbook of what the models say and call, without secrets; `--replay` plays it.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Go on with a run that did not come to an answer: `last`, its name or the beginning of it, or
+    /// its directory.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "input"])]
+    pub(crate) resume: Option<String>,
+    /// Go on although what the run may do, a worker's text or the model changed.
+    #[arg(long, requires = "resume")]
+    pub(crate) accept_changes: bool,
     #[command(flatten)]
     pub(crate) approval: Approval,
 }

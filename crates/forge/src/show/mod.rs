@@ -1,5 +1,5 @@
 //! A run as it goes on. For the person watching, on standard error: a view that moves, on a
-//! terminal, or else lines. For programs, on standard output: events. And the transcript is kept.
+//! terminal, or else lines. For programs, on standard output: events.
 
 mod cells;
 mod events;
@@ -16,7 +16,6 @@ use std::time::Instant;
 use forge_runtime::{Observer, RunEvent};
 use forge_tools::Redactor;
 
-use crate::run_dir::Transcript;
 use crate::stderr;
 
 pub(crate) use events::{Beginning, Outcome, SCHEMA, Stream, failed};
@@ -44,7 +43,6 @@ pub(crate) struct Look {
 pub(crate) struct Watcher {
     view: View,
     stream: Option<Arc<Stream>>,
-    transcript: Option<Arc<Transcript>>,
 }
 
 enum View {
@@ -64,7 +62,6 @@ impl Watcher {
         look: Look,
         redactor: &Arc<Redactor>,
         stream: Option<Arc<Stream>>,
-        transcript: Option<Arc<Transcript>>,
     ) -> (Arc<Self>, Watching) {
         let wanted = Wanted {
             more: look.verbose,
@@ -92,11 +89,7 @@ impl Watcher {
                 whole: look.verbose,
             },
         };
-        let watcher = Arc::new(Watcher {
-            view,
-            stream,
-            transcript,
-        });
+        let watcher = Arc::new(Watcher { view, stream });
         (watcher, Watching(live))
     }
 }
@@ -130,9 +123,6 @@ impl Observer for Watcher {
         }
         if let Some(stream) = &self.stream {
             stream.observe(event);
-        }
-        if let (Some(transcript), RunEvent::Said { caller, message }) = (&self.transcript, event) {
-            transcript.add(caller, message);
         }
     }
 }

@@ -23,6 +23,7 @@ mod protocol;
 mod provider_keys;
 mod published;
 mod reload;
+mod resume;
 mod schema;
 mod settings;
 mod support;

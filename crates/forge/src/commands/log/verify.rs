@@ -1,8 +1,6 @@
 //! `forge log verify [RUN]`: whether the logs are what was written.
 
-use std::io::BufReader;
-
-use forge_tools::audit::{Break, Integrity, Place, Verified, Verifier};
+use forge_tools::audit::{Integrity, Verified};
 use serde_json::{Value, json};
 
 use super::{put, unreadable};
@@ -23,7 +21,7 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
         let locked = run.is_locked();
-        let verified = read(run).map_err(|error| unreadable(run, &error))?;
+        let verified = run.verified().map_err(|error| unreadable(run, &error))?;
         let finding = finding(run, locked, &verified);
         hold &= finding.holds;
         if global.json {
@@ -42,23 +40,6 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
         put(json!({ "runs": rows }))?;
     }
     Ok(if hold { Exit::Done } else { Exit::Negative })
-}
-
-fn read(run: &Run) -> std::io::Result<Verified> {
-    let mut verifier = Verifier::new();
-    let mut segment = 0;
-    while let Some(file) = run.segment(segment)? {
-        verifier.segment(BufReader::new(file))?;
-        segment += 1;
-    }
-    let mut verified = verifier.finish();
-    let broken = matches!(verified.integrity, Integrity::Broken(_));
-    if let (false, Some(segment)) = (broken, run.stray_segment(segment)?) {
-        let at = Place { segment, line: 1 };
-        let why = "the file before it is missing";
-        verified.integrity = Integrity::Broken(Break::Foreign { at, why });
-    }
-    Ok(verified)
 }
 
 fn finding(run: &Run, locked: bool, verified: &Verified) -> Finding {

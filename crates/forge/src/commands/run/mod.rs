@@ -1,8 +1,10 @@
 //! `forge run`: a worker, and the workers that it calls, driven by a model.
 
 mod conclude;
+mod kept;
 mod model;
 mod record;
+mod resume;
 mod told;
 
 use std::sync::Arc;
@@ -14,23 +16,34 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, Run};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::run_dir::{self, RunDir};
+use crate::run_dir;
 use crate::show::{Look, Watcher};
 use crate::subject::{Chosen, chosen};
+use kept::Kept;
+use resume::Earlier;
 use told::Told;
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
-    told::telling(global, |told| go(global, args, ambient, told))
+    told::telling(global, |told| {
+        let Some(name) = &args.resume else {
+            return go(global, args, ambient, None, told);
+        };
+        let earlier = Earlier::find(global, ambient, name)?;
+        let (global, args) = earlier.as_then(global, args);
+        go(&global, &args, ambient, Some(earlier), told)
+    })
 }
 
-fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result<Exit, Failure> {
-    let Chosen {
-        project,
-        worker,
-        grant,
-        workers,
-    } = chosen(global, args, ambient)?;
-    let models = model::choose(args, ambient, &project, &worker, &workers)?;
+fn go(
+    global: &Global,
+    args: &Run,
+    ambient: &Ambient,
+    earlier: Option<Earlier>,
+    told: &mut Told,
+) -> Result<Exit, Failure> {
+    let chosen = chosen(global, args, ambient)?;
+    let (project, worker) = (&chosen.project, &chosen.worker);
+    let models = model::choose(args, ambient, project, worker, &chosen.workers)?;
     let model = &models.entry;
     if !worker.runs_on(&model.name()) {
         return Err(Failure::new(
@@ -50,15 +63,28 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
     let attempts = models.attempts;
     let mut record = record::Record::begin(args.record.as_deref())?;
 
-    let kept = RunDir::create(&project, ambient, worker.name())?;
-    let audit = Arc::new(kept.audit()?);
     let redactor = ambient.redactor(&[project.redacted(), &models.secrets].concat());
-    let transcript = match project.keeps_transcripts() {
-        true => Some(Arc::new(kept.transcript(Arc::clone(&redactor))?)),
-        false => None,
+    let kept = match earlier {
+        None => Kept::begin(args, ambient, &chosen, &model.name(), &redactor)?,
+        Some(earlier) => {
+            let basis = kept::basis(&chosen, &model.name(), &redactor);
+            earlier.take(global, args, basis, Arc::clone(&redactor))?
+        }
     };
-    let input = args.input.join(" ");
-    told.begins(worker.name(), &model.name(), &input, kept.path(), &redactor);
+    let Chosen {
+        project,
+        worker,
+        grant,
+        workers,
+        alone: _,
+    } = chosen;
+    told.begins(
+        worker.name(),
+        &model.name(),
+        &kept.input,
+        kept.dir.path(),
+        &redactor,
+    );
     let look = Look {
         quiet: global.quiet || global.streams() && ambient.stdout_terminal,
         verbose: global.verbose > 0,
@@ -66,7 +92,7 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         moves: ambient.moves,
         answer_is_seen: ambient.stdout_terminal,
     };
-    let (watcher, watching) = Watcher::start(look, &redactor, told.stream(), transcript);
+    let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
         session = session.models(own);
@@ -76,16 +102,16 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         .max_children(project.max_children())
         .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
         .approver(gather::approver(&args.approval, global, ambient, &project))
-        .recorder(Arc::clone(&audit) as Arc<dyn forge_tools::Recorder>)
+        .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
-        .observer(record.watching(watcher, redactor))
+        .observer(kept.observer(record.watching(watcher, redactor)))
         .build();
     // Dropping the run ends every command it started.
-    let outcome = gather::until_stopped(session.run(&worker, grant, &input));
+    let outcome = gather::until_stopped(session.go_on(&worker, grant, kept.conversation.clone()));
     drop(watching);
     told.attempts = attempts.list();
-    let sealed = run_dir::seal(&audit, &ending(outcome.as_ref().ok()))?;
-    kept.finish(&json!({
+    let sealed = run_dir::seal(&kept.audit, &ending(outcome.as_ref().ok()))?;
+    kept.dir.finish(&json!({
         "worker": worker.name(),
         "report": outcome.as_ref().ok(),
         "stopped": outcome.is_err(),
@@ -93,8 +119,9 @@ fn go(global: &Global, args: &Run, ambient: &Ambient, told: &mut Told) -> Result
         "audit": sealed,
     }))?;
     record.finish()?;
+    kept.say_how_it_goes_on(global, outcome.as_ref().ok());
     let report = told.report.insert(outcome?);
-    conclude::tell(global, report, &attempts, kept.path())?;
+    conclude::tell(global, report, &attempts, kept.dir.path())?;
     conclude::exit(report)
 }
 

@@ -1,0 +1,136 @@
+//! What is kept of a run while it goes on: its directory, its audit log, its transcript.
+
+use std::sync::Arc;
+
+use forge_runtime::transcript::{Basis, Begin, FORMAT, Guarded};
+use forge_runtime::{Conversation, Observer, RunEvent, RunReport};
+use forge_tools::audit::AuditLog;
+use forge_tools::{Recorder, Redactor};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Run as Args};
+use crate::exit::Failure;
+use crate::run_dir::{self, Keeper, RunDir};
+use crate::stderr::say;
+use crate::subject::Chosen;
+use crate::visible::visible;
+
+/// A run that nobody else can write to.
+pub(super) struct Kept {
+    pub(super) dir: RunDir,
+    pub(super) audit: Arc<AuditLog>,
+    /// None: the run keeps no transcript.
+    pub(super) keeper: Option<Arc<Keeper>>,
+    /// What the entry worker was asked.
+    pub(super) input: String,
+    /// Where it begins, or goes on.
+    pub(super) conversation: Conversation,
+}
+
+impl Kept {
+    /// A new run.
+    pub(super) fn begin(
+        args: &Args,
+        ambient: &Ambient,
+        chosen: &Chosen,
+        model: &str,
+        redactor: &Arc<Redactor>,
+    ) -> Result<Self, Failure> {
+        let Chosen {
+            project, worker, ..
+        } = chosen;
+        let dir = RunDir::create(project, ambient, worker.name())?;
+        let audit = Arc::new(dir.audit()?);
+        let input = args.input.join(" ");
+        let keeper = if project.keeps_transcripts() {
+            let keeper = dir.transcript(Arc::clone(redactor))?;
+            let file = chosen.alone.as_ref();
+            let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));
+            let begun = keeper.begin(Begin {
+                format: FORMAT,
+                forge: env!("CARGO_PKG_VERSION").to_owned(),
+                name: dir.name(),
+                project: project.dir().to_string_lossy().into_owned(),
+                worker: worker.name().to_owned(),
+                file: file.map(|file| file.to_string_lossy().into_owned()),
+                model_flag: model_flag(args),
+                input: input.clone(),
+                basis: basis(chosen, model, redactor),
+            });
+            begun.map_err(|error| run_dir::not_kept(dir.path(), &error))?;
+            Some(Arc::new(keeper))
+        } else {
+            None
+        };
+        Ok(Kept {
+            dir,
+            audit,
+            keeper,
+            conversation: Conversation::asked(input.clone()),
+            input,
+        })
+    }
+
+    /// Who keeps the records: what the transcript does not keep is not done.
+    pub(super) fn recorder(&self) -> Arc<dyn Recorder> {
+        let audit = Arc::clone(&self.audit) as Arc<dyn Recorder>;
+        match &self.keeper {
+            Some(keeper) => Arc::new(Guarded::new(audit, Arc::clone(keeper))),
+            None => audit,
+        }
+    }
+
+    /// Who is told what happens: the transcript first, then `shown`.
+    pub(super) fn observer(&self, shown: Arc<dyn Observer>) -> Arc<dyn Observer> {
+        match &self.keeper {
+            Some(keeper) => Arc::new(Both(Arc::clone(keeper), shown)),
+            None => shown,
+        }
+    }
+
+    /// Says how a run that has no answer goes on, or why it cannot.
+    pub(super) fn say_how_it_goes_on(&self, global: &Global, report: Option<&RunReport>) {
+        let answered = report.is_some_and(|report| report.end.is_answer());
+        let Some(keeper) = self.keeper.as_ref().filter(|_| !global.quiet) else {
+            return;
+        };
+        if let Some(failure) = keeper.failure() {
+            say(format_args!(
+                "warning: the transcript is not whole: {}",
+                visible(&failure.to_string())
+            ));
+        } else if !answered {
+            say(format_args!(
+                "it goes on with: forge run --resume {}",
+                visible(&self.dir.name())
+            ));
+        }
+    }
+}
+
+struct Both(Arc<Keeper>, Arc<dyn Observer>);
+
+impl Observer for Both {
+    fn observe(&self, event: RunEvent<'_>) {
+        self.0.observe(event);
+        self.1.observe(event);
+    }
+}
+
+/// What a run of `chosen` rests upon.
+pub(super) fn basis(chosen: &Chosen, model: &str, redactor: &Redactor) -> Basis {
+    let Chosen {
+        worker,
+        grant,
+        workers,
+        ..
+    } = chosen;
+    Basis::of(model, worker, grant, workers, redactor)
+}
+
+/// The model, if the command line names one.
+pub(super) fn model_flag(args: &Args) -> Option<String> {
+    let replayed = args.replay.as_ref();
+    let replayed = replayed.map(|file| format!("scripted:{file}"));
+    args.model.clone().or(replayed)
+}

@@ -1,0 +1,284 @@
+//! `forge run --resume RUN`: goes on with a run that did not come to an answer, in its own
+//! directory: its audit log goes on behind the line that says so, its transcript as well.
+//!
+//! First everything that can speak against it is looked at, and nothing is written; then the log is
+//! taken, which one program at a time can do.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forge_runtime::transcript::{
+    Basis, CannotGoOn, Damage, GoneOn, Past, Problem, Transcript, read,
+};
+use forge_tools::audit::Integrity;
+use forge_tools::{Redactor, escape_controls};
+use sandbox_config::WithoutFile;
+
+use super::kept::{self, Kept};
+use crate::ambient::Ambient;
+use crate::cli::{Global, Run as Args};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::run_dir::{self, RunDir};
+use crate::runs::{Run, Runs};
+use crate::stderr::say;
+use crate::visible::visible;
+
+/// A run that is to go on, as it lies there.
+pub(super) struct Earlier {
+    run: Run,
+    transcript: Transcript,
+}
+
+impl Earlier {
+    /// Finds the run and reads what it left.
+    pub(super) fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Self, Failure> {
+        let run = find(global, ambient, name)?;
+        if run.is_locked() {
+            return Err(held(&run));
+        }
+        let transcript = transcript(&run)?;
+        if let Err(CannotGoOn::Answered) = Past::of(&transcript, true) {
+            return Err(answered(&run));
+        }
+        Ok(Earlier { run, transcript })
+    }
+
+    /// The same project and worker as then. Flags that changed what they may do have to be given
+    /// again.
+    pub(super) fn as_then(&self, global: &Global, args: &Args) -> (Global, Args) {
+        let (mut global, mut args) = (global.clone(), args.clone());
+        let begin = &self.transcript.begin;
+        if global.directory.is_none() {
+            global.directory = Some(PathBuf::from(&begin.project));
+        }
+        args.worker = Some(begin.file.clone().unwrap_or_else(|| begin.worker.clone()));
+        if kept::model_flag(&args).is_none() {
+            args.model = self.transcript.model_flag().map(str::to_owned);
+        }
+        (global, args)
+    }
+
+    /// Takes the run, if it may go on upon `basis`.
+    pub(super) fn take(
+        self,
+        global: &Global,
+        args: &Args,
+        basis: Basis,
+        redactor: Arc<Redactor>,
+    ) -> Result<Kept, Failure> {
+        let before = self.transcript.basis();
+        let changes = basis.since(before);
+        let accepted: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        if !changes.is_empty() && !args.accept_changes {
+            return Err(changed(&self.run, &accepted));
+        }
+        let same_model = basis.model == before.model;
+        let past = Past::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
+        self.audit_fits()?;
+        let dir = RunDir::at(self.run.path());
+        dir.set_aside_the_end()?;
+        let audit = dir.audit().map_err(|failure| match self.run.is_locked() {
+            true => held(&self.run),
+            false => failure,
+        })?;
+        // Now that nobody else can write there.
+        let keeper = dir.transcript_goes_on(&self.transcript, redactor)?;
+        let interrupted = past.interrupted().iter().map(ToString::to_string);
+        let gone_on = GoneOn {
+            forge: env!("CARGO_PKG_VERSION").to_owned(),
+            model_flag: kept::model_flag(args),
+            basis,
+            accepted,
+            interrupted: interrupted.collect(),
+        };
+        keeper
+            .gone_on(gone_on)
+            .and_then(|()| past.keep(&keeper))
+            .map_err(|error| run_dir::not_kept(dir.path(), &error))?;
+        if !global.quiet {
+            tell(&self.run, &past);
+        }
+        Ok(Kept {
+            dir,
+            audit: Arc::new(audit),
+            keeper: Some(Arc::new(keeper)),
+            input: self.transcript.begin.input,
+            conversation: past.conversation(),
+        })
+    }
+
+    /// The audit log is what was written, and knows of no call that the transcript does not.
+    fn audit_fits(&self) -> Result<(), Failure> {
+        let unreadable = |error: &std::io::Error| {
+            Failure::new(
+                Exit::Negative,
+                "log.unreadable",
+                format!("cannot read the log of {}: {error}", self.run.shown()),
+            )
+        };
+        let verified = self.run.verified().map_err(|error| unreadable(&error))?;
+        let noted = self.run.noted_head();
+        let wrong = match (&verified.integrity, noted) {
+            (Integrity::Broken(found), _) => Some(found.to_string()),
+            (Integrity::Whole, Some(noted)) if noted != verified.head => {
+                Some("it is whole, but not the log that run.json was written after".to_owned())
+            }
+            (Integrity::Unsealed | Integrity::Torn { .. }, Some(_)) => {
+                Some("its end was cut off: the run had sealed it".to_owned())
+            }
+            (Integrity::Whole | Integrity::Unsealed | Integrity::Torn { .. }, _) => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(Failure::new(
+                Exit::Negative,
+                "log.unreadable",
+                format!(
+                    "the audit log of {} does not hold: {wrong}",
+                    self.run.shown()
+                ),
+            )
+            .hint("`forge log verify` says more; begin a new run"));
+        }
+        let decided = self.run.decisions().map_err(|error| unreadable(&error))?;
+        let known = self.transcript.runs.values().map(|run| run.calls).sum();
+        if decided > known {
+            return Err(Failure::new(
+                Exit::Negative,
+                "run.transcript",
+                format!(
+                    "the transcript of {} has lost its end: the audit log has {decided} calls, the \
+                     transcript {known}",
+                    self.run.shown()
+                ),
+            )
+            .hint("going on would make calls twice; `forge log show` has them; begin a new run"));
+        }
+        Ok(())
+    }
+}
+
+/// By name in the state directory or where the project here keeps its runs; or by its directory.
+fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Run, Failure> {
+    if name.contains('/') {
+        let dir = Path::new(name);
+        return Run::at(dir).ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                "log.run",
+                format!("there is no run in {}", visible(name)),
+            )
+        });
+    }
+    let project = gather::project_silently(global, ambient, WithoutFile::DefaultZones).ok();
+    let own = project.as_ref().and_then(|project| project.runs_dir());
+    let state = ambient.state.as_ref().map(|state| state.join("runs"));
+    let mut runs = Runs::default();
+    for dir in own.into_iter().chain(state.as_deref()) {
+        runs = runs.and(Runs::in_dir(dir)?);
+    }
+    runs.find(name).cloned()
+}
+
+/// What the models saw and said.
+fn transcript(run: &Run) -> Result<Transcript, Failure> {
+    let opened = run.file("transcript.jsonl").map_err(|error| {
+        Failure::new(
+            Exit::Negative,
+            "run.transcript",
+            format!("cannot read the transcript of {}: {error}", run.shown()),
+        )
+    })?;
+    let file =
+        opened.ok_or_else(|| {
+            Failure::new(
+            Exit::Usage,
+            "run.transcript",
+            format!("{} has no transcript, so nothing can go on from it", run.shown()),
+        )
+        .hint(
+            "runs of `forge run` have one, unless it was --ephemeral or `log.transcripts` is false",
+        )
+        })?;
+    read_from(&file).map_err(|damage| damaged(run, &damage))
+}
+
+fn read_from(file: &File) -> Result<Transcript, Damage> {
+    read(std::io::BufReader::new(file))
+}
+
+fn damaged(run: &Run, damage: &Damage) -> Failure {
+    let line = usize::try_from(damage.line).unwrap_or(usize::MAX);
+    let failure = Failure::new(
+        Exit::Negative,
+        "run.transcript",
+        format!(
+            "the transcript of {} cannot be gone on from: {}",
+            run.shown(),
+            escape_controls(&damage.to_string())
+        ),
+    )
+    .at(&run.path().join("transcript.jsonl"), line, 1);
+    match damage.problem {
+        Problem::Empty => failure.hint("it was stopped before it began; begin a new run"),
+        Problem::Version { .. } => failure.hint("use the forge that wrote it"),
+        Problem::NotTheFirst
+        | Problem::TooLong
+        | Problem::TooMany
+        | Problem::NotALine(_)
+        | Problem::OutOfPlace(_)
+        | Problem::Unreadable(_) => failure.hint("begin a new run"),
+    }
+}
+
+fn answered(run: &Run) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        "run.answered",
+        format!(
+            "{} ended with an answer: there is nothing to go on with",
+            run.shown()
+        ),
+    )
+    .hint("`forge log show` shows it; begin a new run for more")
+}
+
+fn held(run: &Run) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        "run.held",
+        format!("another program still works on {}", run.shown()),
+    )
+    .hint("wait for it, or stop it first")
+}
+
+fn changed(run: &Run, changes: &[String]) -> Failure {
+    let list: Vec<String> = changes
+        .iter()
+        .map(|change| format!("\n  {change}"))
+        .collect();
+    Failure::new(
+        Exit::Usage,
+        "run.changed",
+        format!(
+            "{} rested upon something else than there is now:{}",
+            run.shown(),
+            list.concat()
+        ),
+    )
+    .hint("give the flags that the run was begun with, or --accept-changes to go on all the same")
+}
+
+fn tell(run: &Run, past: &Past) {
+    let used = past.used();
+    say(format_args!(
+        "going on with {}: {} turns and {} calls so far",
+        run.shown(),
+        used.turns,
+        used.calls
+    ));
+    for call in past.interrupted() {
+        say(format_args!("interrupted: {}", visible(&call.to_string())));
+    }
+}
