@@ -113,7 +113,8 @@ fn of_mount(mount: &Mount) -> String {
         target: _,
         host,
         part,
-        anchor,
+        // How much of `host` existed: another answer as soon as it was made.
+        anchor: _,
         create,
         mode,
         suffixes,
@@ -138,10 +139,9 @@ fn of_mount(mount: &Mount) -> String {
     let made = if *create { ", made if missing" } else { "" };
     let used = if *usable { "" } else { ", not used" };
     format!(
-        "{name}: {}{part} on {}{made}{used}, {mode}, read {}, write {}, delete {}, files {}, largest {}, \
+        "{name}: {}{part}{made}{used}, {mode}, read {}, write {}, delete {}, files {}, largest {}, \
          {file_rules:?}, own files {own_files:?}",
         host.display(),
-        anchor.display(),
         stated(read),
         stated(write),
         stated(delete),
