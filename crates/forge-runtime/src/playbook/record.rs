@@ -249,6 +249,7 @@ impl Observer for Recording {
             | RunEvent::CallEnded { .. }
             | RunEvent::Ended { .. }
             | RunEvent::LeftOut { .. }
+            | RunEvent::Prepared { .. }
             | RunEvent::Warning { .. } => {}
         }
         self.inner.observe(event);
