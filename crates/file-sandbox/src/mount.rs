@@ -15,9 +15,11 @@ use crate::error::{Error, Reason};
 use crate::host::HostDir;
 use crate::limits::Limits;
 use crate::mode::Mode;
+use crate::ops::WriteOptions;
 use crate::path::SandboxPath;
 use crate::resolve::{hidden_by, names_below};
 use crate::rules::NameRules;
+use crate::sandbox::FileSandbox;
 
 /// One directory of the host, shown at a place in the sandbox.
 ///
@@ -121,6 +123,51 @@ impl Mount {
             }),
         };
         planted.map_err(|fault| failed("something is in the way", Some(fault.into_io())))?;
+        Ok(self)
+    }
+
+    /// Plants a file in a mount in memory, at a path below it, also where the mount is read-only:
+    /// a tree is put together before it is given away.
+    ///
+    /// ```
+    /// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let given = Mount::memory(SandboxPath::parse("/given")?, Mode::ReadOnly)
+    ///     .with_file(&SandboxPath::parse("a/note.md")?, b"hello")?;
+    /// let files = FileSandbox::new(vec![given])?;
+    /// let note = files.path("/given/a/note.md")?;
+    /// assert_eq!(files.read(&note, Default::default())?.content, "hello");
+    /// assert!(files.write(&note, "other", Default::default()).is_err());
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `INVALID_PATH` for a mount of the host, and where something is in the way.
+    pub fn with_file(self, at: &SandboxPath, bytes: &[u8]) -> Result<Self, Error> {
+        if let AnyDir::Host(_) = &*self.dir {
+            return Err(Error::new(
+                at.asked(),
+                Reason::Mount {
+                    why: "files are planted in memory only",
+                    source: None,
+                },
+            ));
+        }
+        let open = Self {
+            target: SandboxPath::root(),
+            mode: Mode::ReadWrite,
+            limits: Limits::new(),
+            protected: NameRules::default(),
+            hidden: NameRules::default(),
+            ..self.clone()
+        };
+        let files = FileSandbox::new(vec![open])?;
+        let options = WriteOptions::new().create_new(true);
+        files.write_bytes(
+            &SandboxPath::parse(&format!("/{}", at.as_str().trim_start_matches('/')))?,
+            bytes,
+            options,
+        )?;
         Ok(self)
     }
 

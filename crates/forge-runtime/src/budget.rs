@@ -80,7 +80,7 @@ impl Budget {
             reached(budget.limits.max_tokens(), &budget.tokens)
                 .map(|tokens| End::TokenLimit { tokens })
                 .or_else(|| {
-                    reached(max_nano_usd(&budget.limits), &budget.nano_usd)
+                    reached(budget.limits.max_cost_nano_usd(), &budget.nano_usd)
                         .map(|nano_usd| End::CostLimit { nano_usd })
                 })
         })
@@ -89,7 +89,7 @@ impl Budget {
     /// The limit that so many more calls would break, here or above.
     pub(crate) fn too_many_calls(&self, more: u64) -> Option<End> {
         self.chain().find_map(|budget| {
-            let calls = max_calls(&budget.limits);
+            let calls = budget.limits.max_tool_calls();
             let with = budget.calls.load(Ordering::Relaxed).saturating_add(more);
             (with > calls).then_some(End::CallLimit { calls })
         })
@@ -98,7 +98,7 @@ impl Budget {
     /// Whether money is limited, here or above.
     pub(crate) fn limits_cost(&self) -> bool {
         self.chain()
-            .any(|budget| max_nano_usd(&budget.limits).is_some())
+            .any(|budget| budget.limits.max_cost_nano_usd().is_some())
     }
 
     /// Counts one more worker started; false: there were `most` already.
@@ -108,6 +108,11 @@ impl Budget {
                 (so_far < most).then_some(so_far + 1)
             })
             .is_ok()
+    }
+
+    /// One that was counted could not be given what it needs.
+    pub(crate) fn child_did_not_start(&self) {
+        self.children.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn children(&self) -> u64 {
@@ -156,14 +161,6 @@ impl Budget {
             return self.over.get_or_init(|| end).clone();
         }
     }
-}
-
-fn max_nano_usd(_: &Limits) -> Option<u64> {
-    None
-}
-
-fn max_calls(_: &Limits) -> u64 {
-    20_000
 }
 
 /// While time stands still, look again no more often than this.

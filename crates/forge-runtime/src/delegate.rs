@@ -2,20 +2,21 @@
 //! `call_worker` for naming one.
 //!
 //! What the child would hold is decided in `decide`, before anything of it exists:
-//! a declaration that asks for more than the caller holds starts nothing.
+//! a declaration that asks for more than the caller holds starts nothing. Attachments are
+//! paths of the caller: what it may not read, it cannot attach.
+
+use std::sync::Arc;
 
 use forge_tools::{
     Annotations, Arguments, BoxFuture, Caller, Code, Failure, Hands, Intent, Param, Params,
     PreferredRunner, Reply, Risk, Spec, Tool, View,
 };
 use sandbox_config::{Grant, Worker};
-use serde_json::json;
-
-use std::sync::Arc;
+use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::report::End;
-use crate::session::{Conversation, Session};
+use crate::session::{Attachment, Conversation, Session, Shape};
 
 /// The tool that names the worker to call.
 pub(crate) const CALL_WORKER: &str = "call_worker";
@@ -35,6 +36,8 @@ pub(crate) fn tools(
     if callable.is_empty() {
         return Vec::new();
     }
+    // Without files there is nothing to attach.
+    let attaches = grant.mounts().any(|mount| mount.usable());
     let delegation = |target: Target, spec: Spec| -> Box<dyn Tool> {
         Box::new(CallWorker {
             spec,
@@ -46,11 +49,11 @@ pub(crate) fn tools(
             budget: Arc::clone(budget),
         })
     };
-    let mut all = vec![delegation(Target::Named, general_spec(&callable))];
+    let mut all = vec![delegation(Target::Named, general_spec(&callable, attaches))];
     for other in callable {
         all.push(delegation(
             Target::Fixed(other.name().to_owned()),
-            worker_spec(other),
+            worker_spec(other, attaches),
         ));
     }
     all
@@ -80,6 +83,87 @@ impl CallWorker {
             Target::Fixed(name) => name,
             Target::Named => args.text("worker").unwrap_or_default(),
         }
+    }
+
+    /// What the worker is to do: a text, or what its `input_schema` asks for as JSON.
+    fn input(&self, worker: &Worker, args: &Arguments) -> Result<String, Failure> {
+        let name = worker.name();
+        if let (Target::Fixed(_), Some(_)) = (&self.target, worker.input_schema()) {
+            // Checked as the arguments of the tool.
+            return Ok(args.to_json().to_string());
+        }
+        let input = args.text("input").unwrap_or_default();
+        if let Some(schema) = worker.input_schema() {
+            let fits = Shape::new(schema).map_err(|problem| vec![problem]);
+            let fits = fits.and_then(|shape| shape.check(input).map(drop));
+            return fits.map(|()| input.to_owned()).map_err(|problems| {
+                Failure::new(
+                    Code::InvalidArguments,
+                    format!(
+                        "Cannot call worker '{name}': `input` does not fit its input schema: {}.",
+                        problems.join("; ")
+                    ),
+                )
+                .structured(json!({ "input_schema": schema }))
+            });
+        }
+        if input.trim().is_empty() && !worker.allows_empty_input() {
+            return Err(Failure::new(
+                Code::InvalidArguments,
+                format!("Cannot call worker '{name}': `input` is empty."),
+            )
+            .hint("Say in `input` what the worker is to do."));
+        }
+        Ok(input.to_owned())
+    }
+
+    /// The worker's input, with what is attached to it.
+    async fn given(
+        &self,
+        worker: &Worker,
+        grant: &Grant,
+        input: String,
+        args: &Arguments,
+        hands: &Hands,
+    ) -> Result<Conversation, Failure> {
+        let attached = self.attached(worker, args, hands).await?;
+        self.session
+            .give(worker, grant, input, &attached)
+            .map_err(|why| not_attached(worker.name(), &why))
+    }
+
+    /// Copies of what is attached, as the caller may read it.
+    async fn attached(
+        &self,
+        worker: &Worker,
+        args: &Arguments,
+        hands: &Hands,
+    ) -> Result<Vec<Attachment>, Failure> {
+        let mut paths = Vec::new();
+        for asked in args.text_list("attachments") {
+            paths.push(hands.path(asked)?);
+        }
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files = hands.files()?.clone();
+        let most = worker.attachment_policy().max_total_bytes();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut left = most;
+            let mut attached = Vec::new();
+            for path in paths {
+                let bytes = files.read_bytes(&path, left)?;
+                left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                attached.push(Attachment::new(path.as_str(), bytes));
+            }
+            Ok(attached)
+        });
+        reading.await.unwrap_or_else(|_| {
+            Err(Failure::new(
+                Code::Internal,
+                "The attachments could not be read.",
+            ))
+        })
     }
 
     /// The worker and what it would hold, or why it may not be called.
@@ -130,21 +214,11 @@ impl CallWorker {
                 format!("Cannot call worker '{shown}': {error}"),
             )
         })?;
-        if self.budget.limits_cost() && model.prices().is_none() {
+        let named = model.name();
+        if !worker.runs_on(&named) {
             return Err(Failure::new(
                 Code::WorkerFailed,
-                format!(
-                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
-                     for the model `{}`.",
-                    model.name()
-                ),
-            ));
-        }
-        let model = model.name();
-        if !worker.runs_on(&model) {
-            return Err(Failure::new(
-                Code::WorkerFailed,
-                format!("Cannot call worker '{shown}': it does not run on the model `{model}`."),
+                format!("Cannot call worker '{shown}': it does not run on the model `{named}`."),
             ));
         }
         if self.budget.children() >= self.session.max_children() {
@@ -162,6 +236,16 @@ impl CallWorker {
                     "The worker was not started. Do the work with what you hold, or leave it out.",
                 )
             })?;
+        let limited = grant.limits().max_cost_nano_usd().is_some() || self.budget.limits_cost();
+        if limited && model.prices().is_none() {
+            return Err(Failure::new(
+                Code::WorkerFailed,
+                format!(
+                    "Cannot call worker '{shown}': the cost is limited, and no prices are known \
+                     for the model `{named}`."
+                ),
+            ));
+        }
         Ok((worker.clone(), grant))
     }
 
@@ -181,38 +265,51 @@ impl Tool for CallWorker {
         &self.spec
     }
 
-    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let name = self.target(args);
         let (worker, _) = self.child(name)?;
-        let input = args.text("input").unwrap_or_default();
-        if input.trim().is_empty() && !worker.allows_empty_input() {
-            return Err(Failure::new(
-                Code::InvalidArguments,
-                format!("Cannot call worker '{name}': `input` is empty."),
-            )
-            .hint("Say in `input` what the worker is to do."));
+        self.input(&worker, args)?;
+        let mut intents = vec![Intent::Delegate(name.to_owned())];
+        let attachments = args.text_list("attachments");
+        // Sizes are known once they are read.
+        let named = attachments.iter().map(|asked| (*asked, 0));
+        worker
+            .attachment_policy()
+            .check(named)
+            .map_err(|why| not_attached(name, &why))?;
+        for asked in attachments {
+            intents.push(Intent::Read(view.path(asked)?));
         }
-        Ok(vec![Intent::Delegate(name.to_owned())])
+        Ok(intents)
     }
 
-    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         Box::pin(async move {
             let name = self.target(&args).to_owned();
             let (worker, grant) = self.child(&name)?;
-            let input = args.text("input").unwrap_or_default().to_owned();
-            let caller = self.caller.child(&name);
+            let input = self.input(&worker, &args)?;
+            // Taken in the order of the calls, before anything is waited for.
             if !self.budget.start_child(self.session.max_children()) {
                 return Err(self.too_many(&name));
             }
+            let given = self.given(&worker, &grant, input, &args, &hands).await;
+            let asked = given.inspect_err(|_| self.budget.child_did_not_start())?;
+            let caller = self.caller.child(&name);
             let above = Some(Arc::clone(&self.budget));
-            let asked = Conversation::asked(input);
+            let shaped = worker.output_schema().is_some();
             let run = self.session.run_worker(worker, grant, caller, asked, above);
             match run.await {
-                End::Answered { answer } => Ok(Reply::text(answer.clone()).structured(json!({
-                    "success": true,
-                    "worker": name,
-                    "answer": answer,
-                }))),
+                End::Answered { answer } => {
+                    let value = match shaped {
+                        true => serde_json::from_str(&answer).unwrap_or(Value::Null),
+                        false => Value::from(answer.clone()),
+                    };
+                    Ok(Reply::text(answer).structured(json!({
+                        "success": true,
+                        "worker": name,
+                        "answer": value,
+                    })))
+                }
                 end => {
                     let end = for_caller(end);
                     Err(Failure::new(
@@ -224,6 +321,16 @@ impl Tool for CallWorker {
             }
         })
     }
+}
+
+fn not_attached(name: &str, why: &str) -> Failure {
+    let name = forge_tools::escape_controls(name);
+    let why = forge_tools::escape_controls(why);
+    Failure::new(
+        Code::InvalidArguments,
+        format!("Cannot call worker '{name}': {why}."),
+    )
+    .hint("The worker was not started. Attach less, or say in `input` what it needs to know.")
 }
 
 /// The end of a worker as the model that called it may know it: why a worker could not
@@ -244,34 +351,58 @@ fn for_caller(end: End) -> End {
     }
 }
 
-fn worker_spec(worker: &Worker) -> Spec {
-    spec(
-        worker.name(),
-        worker.description().map_or_else(
-            || format!("Calls the worker {}.", worker.name()),
-            str::to_owned,
-        ),
-        Params::new([if worker.allows_empty_input() {
-            Param::text(
-                "input",
-                "What the worker is to do, if there is more to say.",
-            )
-        } else {
-            Param::text("input", "What the worker is to do.").required()
-        }]),
+/// Most paths in one call; how many a worker takes is its own word.
+const MAX_ATTACHMENTS: usize = 64;
+
+fn attachments() -> Param {
+    Param::text_list(
+        "attachments",
+        "Paths of files that the worker is given as copies.",
+        MAX_ATTACHMENTS,
     )
 }
 
-fn general_spec(callable: &[&Worker]) -> Spec {
+fn worker_spec(worker: &Worker, attaches: bool) -> Spec {
+    let description = worker.description().map_or_else(
+        || format!("Calls the worker {}.", worker.name()),
+        str::to_owned,
+    );
+    if let Some(schema) = worker.input_schema() {
+        return spec(worker.name(), description, shaped(schema));
+    }
+    let input = if worker.allows_empty_input() {
+        Param::text(
+            "input",
+            "What the worker is to do, if there is more to say.",
+        )
+    } else {
+        Param::text("input", "What the worker is to do.").required()
+    };
+    let params = std::iter::once(input).chain(attaches.then(attachments));
+    spec(worker.name(), description, Params::new(params))
+}
+
+/// The arguments are the worker's `input_schema`, which is about an object.
+fn shaped(schema: &Value) -> Params {
+    let shape = Shape::new(schema);
+    Params::of_schema(schema.clone(), move |arguments| match &shape {
+        Ok(shape) => shape.check_value(arguments),
+        Err(problem) => Err(vec![format!("the input schema cannot be used: {problem}")]),
+    })
+}
+
+fn general_spec(callable: &[&Worker], attaches: bool) -> Spec {
     let names: Vec<&str> = callable.iter().map(|worker| worker.name()).collect();
+    let params = [
+        Param::text("worker", "Name of the worker.").required(),
+        // Some may be called without.
+        Param::text("input", "What the worker is to do."),
+    ];
+    let params = params.into_iter().chain(attaches.then(attachments));
     spec(
         CALL_WORKER,
         format!("Call another worker by name: {}.", names.join(", ")),
-        Params::new([
-            Param::text("worker", "Name of the worker.").required(),
-            // Some may be called without.
-            Param::text("input", "What the worker is to do."),
-        ]),
+        Params::new(params),
     )
 }
 

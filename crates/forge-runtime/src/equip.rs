@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use file_sandbox::Mount;
 use forge_tools::{
     Approver, Caller, Processes, ProgramList, Recorder, Redactor, Tool, Toolbox, ToolboxBuilder,
 };
@@ -117,6 +118,31 @@ pub fn equip(
     redactor: Arc<Redactor>,
     extra: Vec<Box<dyn Tool>>,
 ) -> Result<Equipped, EquipError> {
+    let beside = Beside {
+        tools: extra,
+        place: None,
+    };
+    equip_beside(grant, caller, os, approver, recorder, redactor, beside)
+}
+
+/// What a worker is given that no grant gives.
+pub(crate) struct Beside {
+    /// Workers to call.
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    /// Copies that its caller hands over.
+    pub(crate) place: Option<Mount>,
+}
+
+/// The same, with what a worker's caller gives it.
+pub(crate) fn equip_beside(
+    grant: &Grant,
+    caller: Caller,
+    os: &OsSandbox,
+    approver: Arc<dyn Approver>,
+    recorder: Arc<dyn Recorder>,
+    redactor: Arc<Redactor>,
+    beside: Beside,
+) -> Result<Equipped, EquipError> {
     let mut warnings = Vec::new();
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
@@ -126,7 +152,7 @@ pub fn equip(
         .shared_approver(approver)
         .shared_recorder(recorder)
         .shared_redactor(redactor);
-    let files = grant.files(cap_std::ambient_authority())?;
+    let files = grant.files_beside(cap_std::ambient_authority(), beside.place)?;
     let writable = files
         .as_ref()
         .map(|files| files.writable_roots())
@@ -154,7 +180,7 @@ pub fn equip(
         }
         plan = Some(confinement);
     }
-    for tool in extra {
+    for tool in beside.tools {
         builder = builder.boxed_tool(tool);
     }
     Ok(Equipped {

@@ -45,6 +45,6 @@ pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wi
 pub use providers::{read_stream, read_whole};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
 pub use retry::Retrying;
-pub use session::{Conversation, Session, SessionBuilder, Used};
+pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};
 #[cfg(feature = "wire")]
 pub use wire::{WireError, Wired};

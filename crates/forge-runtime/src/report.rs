@@ -310,8 +310,8 @@ impl End {
             End::WorkingLimit { .. } => Some("limits.max_working_s"),
             End::CostLimit { .. } => Some("limits.max_cost_usd"),
             End::Repeated { .. } => Some("limits.repeat_calls"),
-            End::CallLimit { .. }
-            | End::ContextFull { .. }
+            End::CallLimit { .. } => Some("limits.max_tool_calls"),
+            End::ContextFull { .. }
             | End::UnfitAnswer { .. }
             | End::Cancelled
             | End::Answered { .. }

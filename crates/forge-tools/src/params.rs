@@ -5,6 +5,7 @@
 //! costs it a turn each.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -188,6 +189,23 @@ impl Param {
 #[derive(Debug, Clone, Default)]
 pub struct Params {
     fields: Vec<Param>,
+    /// In place of the fields.
+    schema: Option<Schema>,
+}
+
+/// A JSON Schema, and who holds arguments against it.
+#[derive(Clone)]
+struct Schema {
+    text: Value,
+    check: Arc<Check>,
+}
+
+type Check = dyn Fn(&Value) -> Result<(), Vec<String>> + Send + Sync;
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.text.fmt(f)
+    }
 }
 
 impl Params {
@@ -195,11 +213,42 @@ impl Params {
     pub fn new(fields: impl IntoIterator<Item = Param>) -> Self {
         Params {
             fields: fields.into_iter().collect(),
+            schema: None,
+        }
+    }
+
+    /// Parameters that a JSON Schema of an object describes. `check` holds arguments
+    /// against it, and says all that is wrong with them.
+    ///
+    /// ```
+    /// use forge_tools::Params;
+    /// use serde_json::json;
+    /// let schema = json!({"type": "object", "required": ["n"]});
+    /// let params = Params::of_schema(schema, |arguments| match arguments.get("n") {
+    ///     Some(_) => Ok(()),
+    ///     None => Err(vec!["`n` is missing".to_owned()]),
+    /// });
+    /// assert!(params.parse(&json!({"n": 1})).is_ok());
+    /// assert_eq!(params.parse(&json!({})).unwrap_err()[0].to_string(), "`n` is missing");
+    /// ```
+    pub fn of_schema(
+        schema: Value,
+        check: impl Fn(&Value) -> Result<(), Vec<String>> + Send + Sync + 'static,
+    ) -> Self {
+        Params {
+            fields: Vec::new(),
+            schema: Some(Schema {
+                text: schema,
+                check: Arc::new(check),
+            }),
         }
     }
 
     /// JSON Schema (2020-12) of the arguments object.
     pub fn to_json_schema(&self) -> Value {
+        if let Some(schema) = &self.schema {
+            return schema.text.clone();
+        }
         let properties: Map<String, Value> = self
             .fields
             .iter()
@@ -233,6 +282,13 @@ impl Params {
                 text: format!("arguments must be an object, not {}", kind_of(arguments)),
             }]);
         };
+        if let Some(schema) = &self.schema {
+            let about = |text| Complaint { name: None, text };
+            return match (schema.check)(arguments) {
+                Ok(()) => Ok(Arguments(given.clone())),
+                Err(problems) => Err(problems.into_iter().map(about).collect()),
+            };
+        }
         let mut complaints = Vec::new();
         let mut accepted = Map::new();
         for field in &self.fields {

@@ -308,6 +308,26 @@ pub(crate) fn until_stopped<F: Future>(work: F) -> Result<F::Output, Failure> {
     })?
 }
 
+/// Runs `work` to its end. Where forge is told to stop, `stop` is called, which is to end it
+/// soon; then what told it comes out as well.
+pub(crate) fn stopping<F: Future>(
+    work: F,
+    stop: impl FnOnce(),
+) -> Result<(F::Output, Option<Failure>), Failure> {
+    block_on(async {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            // Listens before the work begins, which may not wait for anything for a while.
+            biased;
+            failure = told_to_stop() => {
+                stop();
+                (work.await, Some(failure))
+            }
+            output = &mut work => (output, None),
+        }
+    })
+}
+
 /// Runs one future to its end on a runtime of our own.
 fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forge_tools::{Approver, Recorder, Redactor};
 use sandbox_config::Worker;
+use serde_json::Value;
 
 use super::Session;
 use super::shared::Shared;
@@ -43,6 +44,13 @@ impl SessionBuilder {
             .into_iter()
             .map(|worker| (worker.name().to_owned(), worker))
             .collect();
+        self
+    }
+
+    /// What the entry worker's answer must be like in this run: a JSON Schema, in place of
+    /// the worker's own `output_schema`.
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.shared.output_schema = Some(schema);
         self
     }
 

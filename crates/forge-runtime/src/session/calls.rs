@@ -100,6 +100,10 @@ impl Session {
             caller: toolbox.caller(),
             call: &call,
         });
+        if self.shared.is_cancelled() {
+            // Told to stop while this one waited its turn: its result is said at the end.
+            return call;
+        }
         // A fault of one call is no fault of the others.
         let made = AssertUnwindSafe(prepared.make()).catch_unwind().await;
         let result = match made {

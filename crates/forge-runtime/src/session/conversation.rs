@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use file_sandbox::Mount;
 use forge_tools::Toolbox;
 use sandbox_config::{Grant, Worker};
 use serde_json::Value;
 
 use super::Session;
+use super::answer::{Shape, repair};
 use super::calls::cut_short;
+use super::context::make_room;
 use super::running::Running;
 use super::turn::receive;
 use crate::budget::{Repeated, Repeats};
@@ -23,7 +26,7 @@ use crate::report::{End, RunEvent};
 /// assert_eq!(conversation.messages().len(), 1);
 /// assert_eq!(conversation.used().turns, 0);
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Conversation {
     pub(super) messages: Vec<Message>,
     /// So many of the messages are known to those who watch.
@@ -31,6 +34,8 @@ pub struct Conversation {
     used: Used,
     /// The highest number that a run of a worker had before.
     worker_runs: u64,
+    /// Copies that the worker is handed.
+    pub(super) place: Option<Mount>,
 }
 
 /// What a worker and everybody it called used up.
@@ -50,6 +55,16 @@ pub struct Used {
     pub cost_nano_usd: u64,
 }
 
+/// What was said and used up; not what is handed over beside it.
+impl PartialEq for Conversation {
+    fn eq(&self, other: &Self) -> bool {
+        self.messages == other.messages
+            && self.told == other.told
+            && self.used == other.used
+            && self.worker_runs == other.worker_runs
+    }
+}
+
 impl Conversation {
     /// One that begins with this input.
     pub fn asked(input: impl Into<String>) -> Conversation {
@@ -58,7 +73,12 @@ impl Conversation {
             told: 0,
             used: Used::default(),
             worker_runs: 0,
+            place: None,
         }
+    }
+
+    pub(super) fn beside(self, place: Option<Mount>) -> Conversation {
+        Conversation { place, ..self }
     }
 
     /// One that was held before, and what it used up. Every call in it has its result:
@@ -69,6 +89,7 @@ impl Conversation {
             messages,
             used,
             worker_runs: 0,
+            place: None,
         }
     }
 
@@ -100,6 +121,8 @@ impl Session {
         &self,
         worker: &Worker,
         grant: &Grant,
+        shape: Result<Option<Shape>, String>,
+        place: Option<Mount>,
         running: &mut Running<'_>,
     ) -> End {
         let model = match self.model_of(worker) {
@@ -109,7 +132,11 @@ impl Session {
         if let Err(end) = fits(worker, &*model, running) {
             return end;
         }
-        let toolbox = match self.toolbox(worker, grant, &running.caller, &running.budget) {
+        let shape = match shape {
+            Ok(shape) => shape,
+            Err(problem) => return no_shape(worker, &problem),
+        };
+        let toolbox = match self.toolbox(worker, grant, &running.caller, &running.budget, place) {
             Ok(toolbox) => toolbox,
             Err(error) => return not_equipped(&error),
         };
@@ -121,6 +148,7 @@ impl Session {
             instructions: &running.request().instructions,
             tools: &running.request().tools,
         });
+        let mut last = Usage::default();
         let mut repeats = Repeats::default();
         let max_turns = grant.limits().max_turns();
         let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
@@ -132,14 +160,30 @@ impl Session {
             if let Some(end) = running.budget.used_up() {
                 return end;
             }
+            if let Some(limit) = model.context_tokens()
+                && let Err(end) = self.make_room(running, limit, last)
+            {
+                return end;
+            }
             so_far += 1;
-            let (text, calls, stop) = match self.take_turn(&*model, &name, so_far, running).await {
-                Ok(turn) => turn,
+            let taken = match self.take_turn(&*model, &name, so_far, running).await {
+                Ok(taken) => taken,
                 Err(end) => return end,
             };
+            let Taken {
+                text,
+                calls,
+                stop,
+                usage,
+            } = taken;
+            last = usage;
             match (stop, calls.is_empty()) {
                 (Stop::Refused, _) => return End::Refused { text },
-                (Stop::Done | Stop::Unknown, true) => return End::Answered { answer: text },
+                (Stop::Done | Stop::Unknown, true) => match answered(shape.as_ref(), text, running)
+                {
+                    Some(end) => return end,
+                    None => continue,
+                },
                 (Stop::OutOfTokens, true) => return End::OutOfTokens,
                 (Stop::OutOfTokens, false) => {
                     for call in &calls {
@@ -182,7 +226,7 @@ impl Session {
         name: &str,
         number: u64,
         running: &mut Running<'_>,
-    ) -> Result<(String, Vec<ToolCall>, Stop), End> {
+    ) -> Result<Taken, End> {
         self.shared.counts.turn();
         let caller = running.caller.clone();
         self.tell(RunEvent::TurnStarted {
@@ -228,7 +272,69 @@ impl Session {
             thinking: turn.thinking,
             calls: turn.calls.clone(),
         });
-        Ok((turn.text, turn.calls, stop))
+        Ok(Taken {
+            text: turn.text,
+            calls: turn.calls,
+            stop,
+            usage,
+        })
+    }
+
+    /// Before the next turn: see [`context`](super::context).
+    fn make_room(&self, running: &mut Running<'_>, limit: u64, last: Usage) -> Result<(), End> {
+        let Some(left_out) = make_room(running.request_mut(), limit, last)? else {
+            return Ok(());
+        };
+        self.tell(RunEvent::LeftOut {
+            caller: &running.caller,
+            calls: &left_out.calls,
+            tokens: left_out.tokens,
+        });
+        Ok(())
+    }
+}
+
+/// A turn that was taken.
+struct Taken {
+    text: String,
+    calls: Vec<ToolCall>,
+    stop: Stop,
+    usage: Usage,
+}
+
+/// What becomes of an answer; none: it does not fit, and the model was asked once more. Such
+/// a question is the only input of a conversation beside the first.
+fn answered(shape: Option<&Shape>, answer: String, running: &mut Running<'_>) -> Option<End> {
+    let Some(shape) = shape else {
+        return Some(End::Answered { answer });
+    };
+    let problems = match shape.check(&answer) {
+        Ok(value) => {
+            return Some(End::Answered {
+                answer: value.to_owned(),
+            });
+        }
+        Err(problems) => problems,
+    };
+    let asked = running.request().messages.iter();
+    let asked = asked.filter(|message| matches!(message, Message::Input { .. }));
+    if asked.count() > 1 {
+        return Some(End::UnfitAnswer { answer, problems });
+    }
+    running.say(Message::Input {
+        text: repair(&problems),
+    });
+    None
+}
+
+fn no_shape(worker: &Worker, problem: &str) -> End {
+    End::NotEquipped {
+        reason: format!(
+            "the output schema of worker `{}` cannot be used: {problem}",
+            worker.name()
+        ),
+        hint: None,
+        isolation: false,
     }
 }
 

@@ -5,8 +5,11 @@
 //! [`conversation`] is the loop of one worker, [`running`] what was said in it and what
 //! still lacks a result, [`turn`] receives a turn, [`calls`] makes its calls.
 
+mod answer;
+mod attached;
 mod builder;
 mod calls;
+mod context;
 mod conversation;
 mod running;
 mod shared;
@@ -14,15 +17,18 @@ mod turn;
 
 use std::sync::Arc;
 
+use file_sandbox::Mount;
 use forge_tools::{BoxFuture, Caller, Toolbox};
 use sandbox_config::{Grant, Worker};
 
 use crate::budget::{Budget, Timed};
 use crate::delegate;
-use crate::equip::{EquipError, equip};
+use crate::equip::{Beside, EquipError, equip_beside};
 use crate::model::{Model, ModelError, Request};
 use crate::report::{End, RunEvent, RunReport};
 
+pub(crate) use answer::Shape;
+pub use attached::Attachment;
 pub use builder::SessionBuilder;
 pub use conversation::{Conversation, Used};
 use running::Running;
@@ -65,6 +71,39 @@ impl Session {
         self.go_on(worker, grant, Conversation::asked(input)).await
     }
 
+    /// Runs `worker` on `input` with copies of files beside it. One whose
+    /// `attachment_policy` does not allow them ends at once.
+    pub async fn run_with(
+        &self,
+        worker: &Worker,
+        grant: Grant,
+        input: &str,
+        attachments: &[Attachment],
+    ) -> RunReport {
+        match self.give(worker, &grant, input.to_owned(), attachments) {
+            Ok(conversation) => self.go_on(worker, grant, conversation).await,
+            Err(reason) => self.shared.report(End::NotEquipped {
+                reason,
+                hint: None,
+                isolation: false,
+            }),
+        }
+    }
+
+    /// A conversation that begins with `input` and attachments, as far as `worker` takes
+    /// them; if not, why.
+    pub(crate) fn give(
+        &self,
+        worker: &Worker,
+        grant: &Grant,
+        input: String,
+        attachments: &[Attachment],
+    ) -> Result<Conversation, String> {
+        let redactor = &self.shared.redactor;
+        let given = attached::give(worker, grant, redactor, input, attachments)?;
+        Ok(Conversation::asked(given.input).beside(given.place))
+    }
+
     /// Runs `worker` from where `conversation` stands; what was used up in it counts
     /// towards the limits. What was said in it is not told again.
     ///
@@ -95,8 +134,8 @@ impl Session {
         // Dropping the work ends every command, and gives every open call its result.
         let end = tokio::select! {
             biased;
-            end = work => end,
             () = self.shared.cancelled() => End::Cancelled,
+            end = work => end,
         };
         self.shared.report(end)
     }
@@ -164,9 +203,15 @@ impl Session {
                     message,
                 });
             }
+            let mut instructions = worker.instructions().to_owned();
+            let shape = self.shape_of(&worker, &caller);
+            if let Ok(Some(shape)) = &shape {
+                instructions.push_str(&shape.instructions());
+            }
+            let place = conversation.place;
             let request = Request {
                 worker: worker.name().to_owned(),
-                instructions: worker.instructions().to_owned(),
+                instructions,
                 tools: Vec::new(),
                 messages: conversation.messages,
             };
@@ -174,11 +219,21 @@ impl Session {
             // Dropping the conversation ends whatever it is waiting for.
             let end = tokio::select! {
                 biased;
-                end = self.converse(&worker, &grant, &mut running) => end,
+                end = self.converse(&worker, &grant, shape, place, &mut running) => end,
                 end = budget.time_up() => end,
             };
             running.end(end)
         })
+    }
+
+    /// What the worker's answer must be like: its own word, and of the entry worker also
+    /// that of whoever runs it.
+    fn shape_of(&self, worker: &Worker, caller: &Caller) -> Result<Option<Shape>, String> {
+        let of_run = (self.shared.output_schema.as_ref()).filter(|_| caller.chain().len() == 1);
+        of_run
+            .or(worker.output_schema())
+            .map(Shape::new)
+            .transpose()
     }
 
     /// The worker's tools: its grant's, and one for each worker that it may call.
@@ -188,9 +243,10 @@ impl Session {
         grant: &Grant,
         caller: &Caller,
         budget: &Arc<Budget>,
+        place: Option<Mount>,
     ) -> Result<Toolbox, EquipError> {
         let delegates = delegate::tools(self, worker, grant, caller, budget);
-        let equipped = equip(
+        let equipped = equip_beside(
             grant,
             caller.clone(),
             &self.shared.os,
@@ -201,7 +257,10 @@ impl Session {
             }),
             Arc::clone(&self.shared.recorder),
             Arc::clone(&self.shared.redactor),
-            delegates,
+            Beside {
+                tools: delegates,
+                place,
+            },
         )?;
         for text in &equipped.warnings {
             self.shared.warn_once(text);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor};
 use sandbox_config::Worker;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Conversation;
@@ -17,6 +18,8 @@ pub(super) struct Shared {
     pub(super) model: Arc<dyn Model>,
     pub(super) models: Option<Arc<dyn Models>>,
     pub(super) workers: BTreeMap<String, Worker>,
+    /// For the entry worker of this run.
+    pub(super) output_schema: Option<Value>,
     pub(super) max_depth: u64,
     pub(super) max_children: u64,
     pub(super) os: OsSandbox,
@@ -37,6 +40,7 @@ impl Shared {
             model,
             models: None,
             workers: BTreeMap::new(),
+            output_schema: None,
             max_depth: 5,
             max_children: 16,
             os: OsSandbox::Off,
@@ -61,6 +65,10 @@ impl Shared {
 
     pub(super) fn cancel(&self) {
         self.stop.send_replace(true);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        *self.stop.borrow()
     }
 
     /// Returns when somebody stops the run.

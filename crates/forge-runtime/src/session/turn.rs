@@ -98,7 +98,7 @@ pub(super) async fn receive(
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// About how many bytes a value takes.
-fn size(value: &Value) -> usize {
+pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 8,

@@ -1,10 +1,13 @@
 //! Worker trees on real directories, driven by playbooks.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod answers;
+mod attachments;
 mod command_lines;
 mod delegation;
 mod fronts;
 mod limits;
+mod listed;
 mod precedence;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
@@ -15,5 +18,6 @@ mod runners;
 mod sessions;
 mod support;
 mod transcripts;
+mod turns;
 mod watched;
 mod wire;

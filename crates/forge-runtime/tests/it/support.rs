@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use forge_runtime::{
-    Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted, Session,
+    Attachment, Message, Model, Observer, OsSandbox, Playbook, RunEvent, RunReport, Scripted,
+    Session,
 };
 use forge_tools::{Approver, MemoryRecorder, NobodyAnswers};
 use sandbox_config::{Sources, Trust, load};
@@ -78,6 +79,24 @@ impl World {
     }
 
     pub(crate) fn run_with(&self, model: impl Model) -> RunReport {
+        self.run_session(model, |_| ())
+    }
+
+    /// The same, with a look at the session before it runs.
+    pub(crate) fn run_session(&self, model: impl Model, look: impl FnOnce(&Session)) -> RunReport {
+        self.run_all(model, &[], look)
+    }
+
+    pub(crate) fn run_attaching(&self, model: impl Model, attached: &[Attachment]) -> RunReport {
+        self.run_all(model, attached, |_| ())
+    }
+
+    fn run_all(
+        &self,
+        model: impl Model,
+        attached: &[Attachment],
+        look: impl FnOnce(&Session),
+    ) -> RunReport {
         let mut sources = Sources::new(self.dir.path());
         sources.trust = Trust::Given;
         // Below the project, so that a test can write one; absent otherwise.
@@ -93,12 +112,18 @@ impl World {
             .recorder(self.records.clone())
             .observer(self.log.clone())
             .build();
+        look(&session);
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap()
-            .block_on(session.run(&worker, project.entry_grant(&worker).unwrap(), "go"))
+            .block_on(session.run_with(
+                &worker,
+                project.entry_grant(&worker).unwrap(),
+                "go",
+                attached,
+            ))
     }
 
     pub(crate) fn results(&self) -> String {

@@ -26,6 +26,18 @@ impl Grant {
     /// # Errors
     /// A directory is absent, not a directory, or may not be opened.
     pub fn files(&self, authority: AmbientAuthority) -> Result<Option<FileSandbox>, GrantError> {
+        self.files_beside(authority, None)
+    }
+
+    /// The same, with a place beside them that is not the grant's: what a caller hands over.
+    ///
+    /// # Errors
+    /// Those of [`Grant::files`], and a place where a mount is.
+    pub fn files_beside(
+        &self,
+        authority: AmbientAuthority,
+        place: Option<file_sandbox::Mount>,
+    ) -> Result<Option<FileSandbox>, GrantError> {
         let style = match self.front {
             FrontEnd::Paths => RootStyle::Relative,
             FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
@@ -41,6 +53,9 @@ impl Grant {
         }
         if nothing {
             return Ok(None);
+        }
+        if let Some(place) = place {
+            builder = builder.mount(place);
         }
         let files = builder.build().map_err(|error| GrantError {
             target: "the mounts".into(),

@@ -106,23 +106,34 @@ fn go(
         .redactor(Arc::clone(&redactor))
         .observer(kept.observer(record.watching(watcher, redactor)))
         .build();
-    // Dropping the run ends every command it started.
-    let outcome = gather::until_stopped(session.go_on(&worker, grant, kept.conversation.clone()));
+    // A run that is stopped ends every command, and every open call gets its result.
+    let stopper = session.clone();
+    let work = session.go_on(&worker, grant, kept.conversation.clone());
+    let (report, stopped) = match gather::stopping(work, || stopper.cancel()) {
+        Ok((report, stopped)) => (Some(report), stopped),
+        Err(failure) => (None, Some(failure)),
+    };
     drop(watching);
     told.attempts = attempts.list();
-    let sealed = run_dir::seal(&kept.audit, &ending(outcome.as_ref().ok()))?;
+    let sealed = run_dir::seal(&kept.audit, &ending(report.as_ref()))?;
     kept.dir.finish(&json!({
         "worker": worker.name(),
-        "report": outcome.as_ref().ok(),
-        "stopped": outcome.is_err(),
+        "report": report,
+        "stopped": stopped.is_some(),
         "attempts": attempts.list(),
         "audit": sealed,
     }))?;
     record.finish()?;
-    kept.say_how_it_goes_on(global, outcome.as_ref().ok());
-    let report = told.report.insert(outcome?);
-    conclude::tell(global, report, &attempts, kept.dir.path())?;
-    conclude::exit(report)
+    kept.say_how_it_goes_on(global, report.as_ref());
+    if let Some(report) = &report {
+        conclude::tell(global, report, &attempts, kept.dir.path())?;
+    }
+    told.report = report;
+    match (stopped, &told.report) {
+        (None, Some(report)) => conclude::exit(report),
+        (Some(failure), _) => Err(failure),
+        (None, None) => Ok(Exit::Negative),
+    }
 }
 
 /// What a run came to, in one word.
