@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
 use sandbox_config::Limits;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::model::Usage;
@@ -26,6 +27,8 @@ pub(crate) struct Budget {
     nano_usd: AtomicU64,
     calls: AtomicU64,
     children: AtomicU64,
+    /// Workers below that have not ended yet.
+    at_work: watch::Sender<u64>,
     still: Still,
     /// What ended it, where that is known before those below it have ended.
     over: OnceLock<End>,
@@ -46,6 +49,7 @@ impl Budget {
             nano_usd: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             children: AtomicU64::new(0),
+            at_work: watch::Sender::new(0),
             still: Still::default(),
             over: OnceLock::new(),
         })
@@ -119,6 +123,20 @@ impl Budget {
         self.children.load(Ordering::Relaxed)
     }
 
+    /// One worker is at work directly below, until what comes back is dropped.
+    pub(crate) fn at_work_below(self: &Arc<Self>) -> AtWork {
+        self.at_work.send_modify(|workers| *workers += 1);
+        AtWork(Arc::clone(self))
+    }
+
+    /// Returns when those below have ended, after they were stopped: within
+    /// [`PATIENCE`], whatever holds them up.
+    pub(crate) async fn ended_below(&self) {
+        let mut at_work = self.at_work.subscribe();
+        let none = at_work.wait_for(|workers| *workers == 0);
+        let _late = tokio::time::timeout(PATIENCE, none).await;
+    }
+
     /// From now on nothing here is work, until what comes back is dropped: a person is
     /// asked, or a provider wants to be left alone. Whoever called the worker waits as well.
     pub(crate) fn stand_still(self: &Arc<Self>) -> StandingStill {
@@ -160,6 +178,19 @@ impl Budget {
             // Known before the worker is dropped, and with it everybody it called.
             return self.over.get_or_init(|| end).clone();
         }
+    }
+}
+
+/// How long a worker waits for those below it to end, once all are to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A worker below at work.
+#[derive(Debug)]
+pub(crate) struct AtWork(Arc<Budget>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        (self.0.at_work).send_modify(|workers| *workers = workers.saturating_sub(1));
     }
 }
 

@@ -298,7 +298,7 @@ impl Tool for CallWorker {
             let above = Some(Arc::clone(&self.budget));
             let shaped = worker.output_schema().is_some();
             let run = self.session.run_worker(worker, grant, caller, asked, above);
-            match run.await {
+            match aside(run).await {
                 End::Answered { answer } => {
                     let value = match shaped {
                         true => serde_json::from_str(&answer).unwrap_or(Value::Null),
@@ -320,6 +320,26 @@ impl Tool for CallWorker {
                 }
             }
         })
+    }
+}
+
+/// A called worker in a task of its own: workers that call workers would otherwise be polled one
+/// inside the other, down a stack that ends. Dropped, it stops the worker.
+async fn aside(work: BoxFuture<'static, End>) -> End {
+    struct Stops(tokio::task::JoinHandle<End>);
+    impl Drop for Stops {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let mut task = Stops(tokio::spawn(work));
+    match (&mut task.0).await {
+        Ok(end) => end,
+        Err(stopped) => match stopped.try_into_panic() {
+            // Whoever makes the call deals with it.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => End::Cancelled,
+        },
     }
 }
 

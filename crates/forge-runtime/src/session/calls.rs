@@ -47,7 +47,7 @@ impl Session {
     pub(super) async fn make_calls(
         &self,
         toolbox: &Toolbox,
-        running: &mut Running<'_>,
+        running: &mut Running,
         calls: Vec<ToolCall>,
         mut heard: impl FnMut(&ToolCall, &mut ToolResult),
     ) {
@@ -96,14 +96,14 @@ impl Session {
         call: ToolCall,
         prepared: Prepared,
     ) -> ToolCall {
-        self.tell(RunEvent::CallStarted {
-            caller: toolbox.caller(),
-            call: &call,
-        });
         if self.shared.is_cancelled() {
             // Told to stop while this one waited its turn: its result is said at the end.
             return call;
         }
+        self.tell(RunEvent::CallStarted {
+            caller: toolbox.caller(),
+            call: &call,
+        });
         // A fault of one call is no fault of the others.
         let made = AssertUnwindSafe(prepared.make()).catch_unwind().await;
         let result = match made {

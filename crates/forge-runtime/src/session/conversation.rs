@@ -123,7 +123,7 @@ impl Session {
         grant: &Grant,
         shape: Result<Option<Shape>, String>,
         place: Option<Mount>,
-        running: &mut Running<'_>,
+        running: &mut Running,
     ) -> End {
         let model = match self.model_of(worker) {
             Ok(model) => model,
@@ -225,7 +225,7 @@ impl Session {
         model: &dyn Model,
         name: &str,
         number: u64,
-        running: &mut Running<'_>,
+        running: &mut Running,
     ) -> Result<Taken, End> {
         self.shared.counts.turn();
         let caller = running.caller.clone();
@@ -281,7 +281,7 @@ impl Session {
     }
 
     /// Before the next turn: see [`context`](super::context).
-    fn make_room(&self, running: &mut Running<'_>, limit: u64, last: Usage) -> Result<(), End> {
+    fn make_room(&self, running: &mut Running, limit: u64, last: Usage) -> Result<(), End> {
         let Some(left_out) = make_room(running.request_mut(), limit, last)? else {
             return Ok(());
         };
@@ -304,7 +304,7 @@ struct Taken {
 
 /// What becomes of an answer; none: it does not fit, and the model was asked once more. Such
 /// a question is the only input of a conversation beside the first.
-fn answered(shape: Option<&Shape>, answer: String, running: &mut Running<'_>) -> Option<End> {
+fn answered(shape: Option<&Shape>, answer: String, running: &mut Running) -> Option<End> {
     let Some(shape) = shape else {
         return Some(End::Answered { answer });
     };
@@ -339,7 +339,7 @@ fn no_shape(worker: &Worker, problem: &str) -> End {
 }
 
 /// Whether the worker may run on the model, and within its limits.
-fn fits(worker: &Worker, model: &dyn Model, running: &Running<'_>) -> Result<(), End> {
+fn fits(worker: &Worker, model: &dyn Model, running: &Running) -> Result<(), End> {
     let name = model.name();
     if !worker.runs_on(&name) {
         return Err(End::WrongModel { model: name });

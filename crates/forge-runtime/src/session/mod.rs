@@ -130,13 +130,9 @@ impl Session {
     ) -> RunReport {
         self.shared.counts.start_from(&conversation);
         let caller = Caller::new(worker.name());
-        let work = self.run_worker(worker.clone(), grant, caller, conversation, None);
-        // Dropping the work ends every command, and gives every open call its result.
-        let end = tokio::select! {
-            biased;
-            () = self.shared.cancelled() => End::Cancelled,
-            end = work => end,
-        };
+        let end = self
+            .run_worker(worker.clone(), grant, caller, conversation, None)
+            .await;
         self.shared.report(end)
     }
 
@@ -175,7 +171,8 @@ impl Session {
         self.shared.cancel();
     }
 
-    /// One worker, called by anybody; boxed because workers call workers.
+    /// One worker, called by anybody. It has begun when this returns, and does its work as
+    /// what comes back is polled; dropped before it has ended, it is told as stopped.
     pub(crate) fn run_worker(
         &self,
         worker: Worker,
@@ -183,45 +180,55 @@ impl Session {
         caller: Caller,
         conversation: Conversation,
         above: Option<Arc<Budget>>,
-    ) -> BoxFuture<'_, End> {
-        Box::pin(async move {
-            let caller = caller.numbered(match above {
-                None => 1,
-                Some(_) => self.shared.counts.worker_run(),
-            });
-            self.tell(RunEvent::Started {
+    ) -> BoxFuture<'static, End> {
+        let caller = caller.numbered(match above {
+            None => 1,
+            Some(_) => self.shared.counts.worker_run(),
+        });
+        self.tell(RunEvent::Started {
+            caller: &caller,
+            drawn_from: grant.drawn_from(),
+        });
+        let at_work = above.as_ref().map(Budget::at_work_below);
+        let budget = Budget::new(above, *grant.limits());
+        let used = conversation.used();
+        budget.spend(used.usage, used.cost_nano_usd);
+        budget.count_calls(used.calls);
+        for message in &conversation.messages[conversation.told..] {
+            self.tell(RunEvent::Said {
                 caller: &caller,
-                drawn_from: grant.drawn_from(),
+                message,
             });
-            let budget = Budget::new(above, *grant.limits());
-            let used = conversation.used();
-            budget.spend(used.usage, used.cost_nano_usd);
-            budget.count_calls(used.calls);
-            for message in &conversation.messages[conversation.told..] {
-                self.tell(RunEvent::Said {
-                    caller: &caller,
-                    message,
-                });
-            }
-            let mut instructions = worker.instructions().to_owned();
-            let shape = self.shape_of(&worker, &caller);
-            if let Ok(Some(shape)) = &shape {
-                instructions.push_str(&shape.instructions());
-            }
-            let place = conversation.place;
-            let request = Request {
-                worker: worker.name().to_owned(),
-                instructions,
-                tools: Vec::new(),
-                messages: conversation.messages,
-            };
-            let mut running = Running::new(self, caller, Arc::clone(&budget), request);
+        }
+        let mut instructions = worker.instructions().to_owned();
+        let shape = self.shape_of(&worker, &caller);
+        if let Ok(Some(shape)) = &shape {
+            instructions.push_str(&shape.instructions());
+        }
+        let place = conversation.place;
+        let request = Request {
+            worker: worker.name().to_owned(),
+            instructions,
+            tools: Vec::new(),
+            messages: conversation.messages,
+        };
+        let session = self.clone();
+        let mut running = Running::new(
+            session.clone(),
+            caller,
+            Arc::clone(&budget),
+            request,
+            at_work,
+        );
+        Box::pin(async move {
             // Dropping the conversation ends whatever it is waiting for.
             let end = tokio::select! {
                 biased;
-                end = self.converse(&worker, &grant, shape, place, &mut running) => end,
+                () = session.shared.cancelled() => End::Cancelled,
+                end = session.converse(&worker, &grant, shape, place, &mut running) => end,
                 end = budget.time_up() => end,
             };
+            budget.ended_below().await;
             running.end(end)
         })
     }

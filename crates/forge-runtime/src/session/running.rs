@@ -10,12 +10,12 @@ use forge_tools::{Caller, Code};
 
 use super::Session;
 use super::calls::failed;
-use crate::budget::Budget;
+use crate::budget::{AtWork, Budget};
 use crate::model::{Message, Request, ToolCall, ToolResult};
 use crate::report::{End, RunEvent};
 
-pub(super) struct Running<'s> {
-    session: &'s Session,
+pub(super) struct Running {
+    session: Session,
     pub(super) caller: Caller,
     pub(super) budget: Arc<Budget>,
     request: Arc<Request>,
@@ -25,6 +25,8 @@ pub(super) struct Running<'s> {
     open: VecDeque<(String, String)>,
     done: Arc<Done>,
     ended: bool,
+    /// Whoever called it knows that it is at work; dropped after all else.
+    _at_work: Option<AtWork>,
 }
 
 /// Results by id that are there and not said yet: those of calls that were faster than the
@@ -44,13 +46,14 @@ impl Done {
     }
 }
 
-impl<'s> Running<'s> {
+impl Running {
     /// With nothing said yet; what is in `request` is known already.
     pub(super) fn new(
-        session: &'s Session,
+        session: Session,
         caller: Caller,
         budget: Arc<Budget>,
         request: Request,
+        at_work: Option<AtWork>,
     ) -> Self {
         let mut ids = HashSet::new();
         for message in &request.messages {
@@ -70,6 +73,7 @@ impl<'s> Running<'s> {
             open: VecDeque::new(),
             done: Arc::default(),
             ended: false,
+            _at_work: at_work,
         }
     }
 
@@ -152,7 +156,7 @@ impl<'s> Running<'s> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
             let end = self.budget.stopped_by();

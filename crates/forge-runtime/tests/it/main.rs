@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod answers;
+mod any_events;
 mod attachments;
 mod command_lines;
 mod delegation;
 mod fronts;
+mod hostile;
 mod limits;
 mod listed;
 mod precedence;
@@ -18,6 +20,8 @@ mod runners;
 mod sessions;
 mod support;
 mod transcripts;
+#[cfg(unix)]
+mod trees;
 mod turns;
 mod watched;
 mod wire;

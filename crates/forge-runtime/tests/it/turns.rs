@@ -493,3 +493,23 @@ fn workers_called_in_one_turn_work_side_by_side() {
     assert!(world.run_with(together).end.is_answer());
     assert_eq!(world.results(), "✓ child: a is done\n✓ child: b is done");
 }
+
+#[test]
+fn a_long_chain_of_workers_is_no_deep_stack() {
+    const LONG: usize = 60;
+    let names: Vec<String> = (0..LONG).map(|n| format!("w{n}")).collect();
+    let mut workers = vec![("main", "workers: [w0]\n".to_owned())];
+    for (n, name) in names.iter().enumerate() {
+        workers.push((name, format!("workers: [w{}]\n", n + 1)));
+    }
+    let workers: Vec<(&str, &str)> = workers.iter().map(|(a, b)| (*a, b.as_str())).collect();
+    let world = World::new(
+        &format!("{CONFIG}delegation: {{max_depth: 100}}\n"),
+        &workers,
+    );
+    let model =
+        Listed::new((0..LONG).map(|n| calls([call("1", &format!("w{n}"), json!({"input": "x"}))])));
+    let report = world.run_with(model);
+    assert!(report.end.is_answer(), "{:?}", report.end);
+    assert_eq!(world.started().len(), LONG + 1);
+}
