@@ -274,6 +274,24 @@ impl Project {
         self.ephemeral_root.as_deref()
     }
 
+    /// Where `limits.max_cost_usd` stands, if anybody says it.
+    pub(crate) fn cost_at(&self) -> Option<Origin> {
+        let below = |node: &'_ Node, key: &str| match &node.value {
+            Value::Map(entries) => {
+                let found = entries.iter().find(|entry| entry.key == key);
+                found.map(|entry| entry.node.clone())
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Str(_)
+            | Value::List(_) => None,
+        };
+        let limits = below(&self.root, "limits")?;
+        Some(below(&limits, "max_cost_usd")?.span.origin())
+    }
+
     pub(crate) fn network_at(&self) -> Option<&Origin> {
         self.network_at.as_ref()
     }

@@ -2,6 +2,7 @@
 //! cannot work, and what is odd. Looks at nothing but what was loaded, and changes nothing.
 
 mod lints;
+mod models;
 pub(crate) mod tree;
 
 use std::collections::BTreeSet;
@@ -67,6 +68,7 @@ impl Project {
     pub fn review(&self) -> Review {
         let mut findings = self.warnings().to_vec();
         lints::rules(self.ceiling(), &mut findings);
+        models::project(self, &mut findings);
         let (readable, workers, tree) = match self.workers() {
             Err(mistakes) => {
                 findings.extend(mistakes.into_list());
@@ -93,6 +95,7 @@ impl Project {
                 findings.extend(escalation.diagnostics_list());
             }
             lints::worker_rules(worker, findings);
+            models::worker(self, worker, findings);
         }
         let Forest { tree, reached } = tree::grow(self, workers, findings);
         lints::workers(self, workers, &reached, findings);

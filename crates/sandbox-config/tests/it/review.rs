@@ -344,3 +344,37 @@ fn a_graph_with_more_ways_than_atoms_ends() {
     let review = scratch.load().unwrap().review();
     assert!(review.tree().len() == 1);
 }
+
+/// What a run with such a model would not begin with.
+#[test]
+fn models_without_a_provider_or_prices() {
+    check(
+        "model: nobody:m\n",
+        &[("main", "")],
+        &[
+            "warning config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: there is no provider `nobody`",
+        ],
+    );
+    check("model: scripted:a.yaml\n", &[("main", "")], &[]);
+    check("model: anthropic:m\n", &[("main", "")], &[]);
+    check(
+        "model: anthropic:m\nlimits: { max_cost_usd: 1 }\n",
+        &[("main", "")],
+        &[
+            "error config.missing_key golem-forge.config.yaml:2:25 `limits.max_cost_usd` cannot be kept: no prices of `anthropic:m` are known",
+        ],
+    );
+    let priced = "model: ollama:m\nproviders: { ollama: { models: { m: { prices: { input: 0, output: 0 } } } } }\n";
+    check(
+        &format!("{priced}limits: {{ max_cost_usd: 1 }}\n"),
+        &[("main", "")],
+        &[],
+    );
+    check(
+        priced,
+        &[("main", "model: openai:x\nlimits: { max_cost_usd: 1 }\n")],
+        &[
+            "error config.missing_key workers/main.worker:1:1 `limits.max_cost_usd` cannot be kept: no prices of `openai:x` are known",
+        ],
+    );
+}
