@@ -26,6 +26,7 @@ mod playbook;
 mod providers;
 mod report;
 mod retry;
+mod schemas;
 mod session;
 pub mod transcript;
 #[cfg(feature = "wire")]
@@ -45,6 +46,7 @@ pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wi
 pub use providers::{read_stream, read_whole};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
 pub use retry::Retrying;
+pub use schemas::schema_mistakes;
 pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};
 #[cfg(feature = "wire")]
 pub use wire::{WireError, Wired};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
-use forge_runtime::GrantGate;
+use forge_runtime::{Dollars, GrantGate};
 use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     Branch, Delegates, FileRules, GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation,
@@ -262,7 +262,10 @@ pub(crate) fn confinement_table(grant: &Grant, indent: &str) -> String {
 fn limits_in_words(grant: &Grant) -> String {
     let list: Vec<String> = limits(grant)
         .into_iter()
-        .map(|(name, value)| format!("{name} {value}"))
+        .map(|(name, value)| match name {
+            "max_cost_nano_usd" => format!("max_cost {}", Dollars(value)),
+            name => format!("{name} {value}"),
+        })
         .collect();
     list.join(", ")
 }
@@ -276,11 +279,13 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
         ("max_stderr_bytes", limits.max_stderr_bytes()),
         ("max_file_write_bytes", limits.max_file_write_bytes()),
         ("max_turns", limits.max_turns()),
+        ("max_tool_calls", limits.max_tool_calls()),
     ];
     let stated = [
         ("processes", limits.processes()),
         ("memory_bytes", limits.memory_bytes()),
         ("max_tokens", limits.max_tokens()),
+        ("max_cost_nano_usd", limits.max_cost_nano_usd()),
         ("max_wall_s", limits.max_wall_s()),
         ("max_working_s", limits.max_working_s()),
         ("repeat_calls", limits.repeat_calls()),

@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Limit,
     /// Required isolation is not available.
     Isolation,
+    /// A provider that cannot be reached, also after trying again.
+    Unreachable,
     /// `exec`: forge refused or failed before the command ran.
     ExecRefused,
     /// Whatever the command of `exec` came to (its code, 124, 126, 127, 128 + signal),
@@ -44,6 +46,7 @@ impl Exit {
             Exit::Credentials => 4,
             Exit::Limit => 5,
             Exit::Isolation => 6,
+            Exit::Unreachable => 7,
             Exit::ExecRefused => 125,
             Exit::Command(code) => code,
         }
@@ -66,6 +69,7 @@ Exit codes:
   4    a key is missing, or its provider does not take it
   5    a limit ended the run
   6    required isolation is not available
+  7    a provider cannot be reached, also after trying again
   128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM
   exec: the command's own code; 124 time limit; 125 forge refused or failed before it
   ran; 126 not executable; 127 not found; 128+N ended by signal N";

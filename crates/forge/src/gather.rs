@@ -150,6 +150,7 @@ fn sources(
     sources.without_file = without_file;
     sources.trust = trust;
     sources.known_tools = Some(forge_tools::tools::names());
+    sources.schema_check = Some(forge_runtime::schema_mistakes);
     sources.out_of_reach = ambient.out_of_reach();
     Ok(sources)
 }

@@ -7,6 +7,7 @@ use sandbox_config::{Grant, Project, WithoutFile, Worker};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run};
+use crate::commands::run::offer;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 
@@ -36,7 +37,7 @@ pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<C
             }
             of_project(&project, &file)?
         }
-        Subject::Entry | Subject::Project(_) => project.worker(project.entry())?,
+        Subject::Entry | Subject::Project(_) => offer::entry(&project, global, ambient)?,
         Subject::Named(name) => project.worker(name).map_err(|mistakes| {
             // A path that is no directory was meant as one.
             match name.contains('/') {

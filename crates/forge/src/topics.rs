@@ -18,10 +18,19 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 47] = [
+const CODES: [(&str, &str); 59] = [
+    ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
+    (
+        "approval.blocked",
+        "a rule blocked a call, and --fail-on blocked was given",
+    ),
+    (
+        "approval.denied",
+        "a person refused a call, and --fail-on denied was given",
+    ),
     (
         "approval.unanswered",
         "a call needed an approval that nobody could give",
@@ -70,8 +79,25 @@ const CODES: [(&str, &str); 47] = [
         "a worker that does not run on this model",
     ),
     ("model.missing", "no model is configured"),
+    (
+        "model.no_prices",
+        "a limit on money, and a model whose prices nobody named",
+    ),
+    (
+        "model.out_of_tokens",
+        "an answer was cut off at its longest",
+    ),
     ("model.playbook", "the playbook cannot be used"),
+    ("model.refused", "the model refused"),
+    (
+        "model.rejected",
+        "the provider does not take the request, or sends no answer",
+    ),
     ("model.unknown", "a model that this forge cannot run"),
+    (
+        "model.unreachable",
+        "a provider cannot be reached, also after trying again",
+    ),
     (
         "mount.unavailable",
         "a directory of the project cannot be opened",
@@ -92,7 +118,11 @@ const CODES: [(&str, &str); 47] = [
         "run.transcript",
         "the run has no transcript, or one that nothing can go on from",
     ),
+    ("run.attachment", "a file that the worker does not take"),
     ("run.failed", "the run ended without an answer"),
+    ("run.input", "what the worker is to do cannot be read"),
+    ("run.output", "the answer's file cannot be written"),
+    ("run.schema", "a JSON Schema that cannot be used"),
     (
         "run.subject",
         "neither a directory nor a worker of that name",

@@ -11,7 +11,7 @@ use crate::exit::{self, Failure};
 use crate::install::{Client, Scope};
 use crate::listen::Place;
 
-pub(crate) use run::Run;
+pub(crate) use run::{FailOn, Run};
 
 /// Tools for AI workers, fenced.
 #[derive(Debug, Parser)]

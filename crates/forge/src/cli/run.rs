@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cli::Approval;
 
@@ -12,8 +12,11 @@ use crate::cli::Approval;
 Examples:
   forge run
   forge run reviewer 'look at the last change'
+  forge run summary -f question.txt -A report.md
   forge run --trust examples/dep-audit
   forge run --resume last
+  forge run --dry-run
+  forge run --max-cost 0.50 --json-schema answer.json -o answer.json main 'which licences?'
 
 WORKER is a name; a directory runs the entry worker of the project in it. A worker file that
 belongs to no project runs without files and commands.")]
@@ -22,8 +25,14 @@ pub(crate) struct Run {
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Option<String>,
     /// What the worker is to do.
-    #[arg(value_name = "INPUT")]
+    #[arg(value_name = "INPUT", conflicts_with = "file")]
     pub(crate) input: Vec<String>,
+    /// Take what the worker is to do from this file; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Hand the worker this file of text as well, within its `attachment_policy`.
+    #[arg(short = 'A', long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
     /// The model, as provider:model; `scripted:FILE` plays a playbook.
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
@@ -35,11 +44,79 @@ pub(crate) struct Run {
     pub(crate) record: Option<PathBuf>,
     /// Go on with a run that did not come to an answer: `last`, its name or the beginning of it, or
     /// its directory.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "input"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["worker", "input", "file", "attach", "dry_run", "ephemeral"])]
     pub(crate) resume: Option<String>,
     /// Go on although what the run may do, a worker's text or the model changed.
     #[arg(long, requires = "resume")]
     pub(crate) accept_changes: bool,
+    /// Reach the model's provider here; its key goes there.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Show what would run with which rights, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Keep no transcript; the audit is kept in any case.
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    #[command(flatten)]
+    pub(crate) answer: AnswerFlags,
+    #[command(flatten)]
+    pub(crate) limits: LimitFlags,
     #[command(flatten)]
     pub(crate) approval: Approval,
+}
+
+/// What becomes of the answer.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Answer")]
+pub(crate) struct AnswerFlags {
+    /// The answer must fit the JSON Schema in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// Write the answer into this file, whole or not at all, and not to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// What makes a run with an answer fail, with exit code 3.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "unanswered"
+    )]
+    pub(crate) fail_on: Vec<FailOn>,
+}
+
+/// What a call may come to that a program wants to know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Calls that needed an approval nobody could give.
+    Unanswered,
+    /// Calls that a person refused.
+    Denied,
+    /// Calls that a rule blocked.
+    Blocked,
+    /// No call.
+    Nothing,
+}
+
+/// Each the same as `-c limits.KEY=…`: your own file is above it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitFlags {
+    /// Turns that a worker may take.
+    #[arg(long, value_name = "TURNS")]
+    pub(crate) max_turns: Option<u64>,
+    /// Tool calls in the whole run.
+    #[arg(long, value_name = "CALLS")]
+    pub(crate) max_tool_calls: Option<u64>,
+    /// Tokens in the whole run.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_tokens: Option<u64>,
+    /// US dollars for the whole run; needs prices.
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// Seconds from start to end.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) max_wall: Option<u64>,
 }

@@ -24,6 +24,7 @@ mod provider_keys;
 mod published;
 mod reload;
 mod resume;
+mod run_flags;
 mod schema;
 mod settings;
 mod support;

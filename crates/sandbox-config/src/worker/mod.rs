@@ -226,6 +226,10 @@ impl Worker {
         &self.schemas
     }
 
+    pub(crate) fn schemas_mut(&mut self) -> &mut schemas::Schemas {
+        &mut self.schemas
+    }
+
     pub(crate) fn program_mut(&mut self) -> Option<&mut [Mount]> {
         self.program.as_mut().map(Arc::make_mut)
     }

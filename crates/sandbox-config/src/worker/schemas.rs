@@ -77,6 +77,43 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// The same worker, whose answer is to fit this schema instead of its own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # std::fs::write(dir.path().join("workers/w.worker"), "---\nname: w\n---\nWork.\n").unwrap();
+    /// # let project = sandbox_config::load(&sandbox_config::Sources::new(dir.path())).unwrap();
+    /// # let worker = project.worker("w").unwrap();
+    /// let schema = serde_json::json!({ "type": "array" });
+    /// let worker = worker.answering(schema, |_| Vec::new()).unwrap();
+    /// assert_eq!(worker.output_schema().unwrap()["type"], "array");
+    /// let fetched = serde_json::json!({ "$ref": "https://example.com/a.json" });
+    /// assert_eq!(worker.answering(fetched, |_| Vec::new()).unwrap_err()[0].at, "/$ref");
+    /// ```
+    ///
+    /// # Errors
+    /// It is no schema, or one that the worker's own file could not hold either.
+    pub fn answering(
+        mut self,
+        schema: Json,
+        check: SchemaCheck,
+    ) -> Result<Worker, Vec<SchemaMistake>> {
+        let mut mistakes = limits(&schema);
+        if !schema.is_object() {
+            mistakes.push(wrong("", "it is no mapping"));
+        } else if mistakes.is_empty() {
+            mistakes = check(&schema);
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        self.schemas_mut().output = Some(Arc::new(schema));
+        Ok(self)
+    }
+}
+
 /// Read both.
 pub(crate) fn schemas(walk: &mut Walk<'_>, top: &Fields<'_>) -> Schemas {
     let input = top.get("input_schema").and_then(|entry| {

@@ -3,21 +3,24 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use forge_runtime::{Attempts, Dollars, End, RunReport};
+use forge_runtime::{Attempts, Dollars, End, ModelFailure, RunReport};
 use serde_json::json;
 
-use crate::cli::Global;
+use crate::cli::{FailOn, Global};
+use crate::commands::run::answer_file;
+use crate::commands::run::tally::Refusals;
 use crate::exit::{Exit, Failure};
 use crate::show;
 use crate::stderr::say;
 use crate::visible::visible_path;
 
-/// Prints the answer, or the report.
+/// Prints the answer, or the report; or puts the answer into `output`.
 pub(crate) fn tell(
     global: &Global,
     report: &RunReport,
     attempts: &Attempts,
     kept: &Path,
+    output: Option<&Path>,
 ) -> Result<(), Failure> {
     if !attempts.list().is_empty() && !global.quiet {
         say(format_args!("\n{attempts}"));
@@ -29,6 +32,14 @@ pub(crate) fn tell(
             visible_path(kept)
         ));
     }
+    let answer = match &report.end {
+        End::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
+        _ => None,
+    };
+    let unwritten = match (output, &answer) {
+        (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
+        (None, _) | (_, None) => None,
+    };
     let mut out = std::io::stdout().lock();
     let written = if global.streams() {
         // The last line says it, with how forge ends.
@@ -39,12 +50,15 @@ pub(crate) fn tell(
             "{}",
             json!({"report": report, "attempts": attempts.list(), "run": kept})
         )
-    } else if let End::Answered { answer } = &report.end {
-        writeln!(out, "{}", answer.trim_end())
+    } else if let Some(answer) = answer
+        && (output.is_none() || unwritten.is_some())
+    {
+        write!(out, "{answer}")
     } else {
         Ok(())
     };
-    written.map_err(Failure::stdout)
+    written.map_err(Failure::stdout)?;
+    unwritten.map_or(Ok(()), Err)
 }
 
 /// What it took.
@@ -62,44 +76,88 @@ fn used(report: &RunReport) -> String {
     parts.join(", ")
 }
 
-/// How forge ends after it.
-pub(crate) fn exit(report: &RunReport) -> Result<Exit, Failure> {
-    match &report.end {
-        End::Answered { .. } if report.unanswered.is_empty() => Ok(Exit::Done),
-        End::Answered { .. } => Err(Failure::new(
-            Exit::Unanswered,
-            "approval.unanswered",
-            format!(
-                "calls needed an approval that nobody could give: {}",
-                report.unanswered.join(", ")
-            ),
-        )
-        .hint("run it in a terminal, pre-approve them in the project file, or pass --approve all")),
+/// How forge ends after it: one exit code and one error code for each end.
+pub(crate) fn exit(
+    report: &RunReport,
+    refusals: &Refusals,
+    fail_on: &[FailOn],
+) -> Result<Exit, Failure> {
+    let failed = |exit, code| Failure::new(exit, code, report.end.to_string());
+    Err(match &report.end {
+        End::Answered { .. } => return answered(report, refusals, fail_on),
         End::NotEquipped {
-            reason,
-            hint,
-            isolation,
+            hint, isolation, ..
         } => {
-            let (exit, code) = if *isolation {
-                (Exit::Isolation, "isolation.unavailable")
-            } else {
-                (Exit::Negative, "mount.unavailable")
+            let failure = match isolation {
+                true => failed(Exit::Isolation, "isolation.unavailable"),
+                false => failed(Exit::Negative, "mount.unavailable"),
             };
-            let failure = Failure::new(exit, code, reason.clone());
-            Err(match hint {
+            match hint {
                 Some(hint) => failure.hint(hint.clone()),
                 None => failure,
-            })
+            }
         }
-        end if end.is_limit() => {
-            let failure = Failure::new(Exit::Limit, "limit", end.to_string());
-            Err(match end.limit_key() {
+        End::TurnLimit { .. }
+        | End::CallLimit { .. }
+        | End::TokenLimit { .. }
+        | End::WallLimit { .. }
+        | End::WorkingLimit { .. }
+        | End::CostLimit { .. }
+        | End::Repeated { .. } => {
+            let failure = failed(Exit::Limit, "limit");
+            match report.end.limit_key() {
                 Some(key) => {
                     failure.hint(format!("`{key}` sets it, in the project and the worker"))
                 }
                 None => failure,
-            })
+            }
         }
-        end => Err(Failure::new(Exit::Negative, "run.failed", end.to_string())),
+        End::ContextFull { .. } => failed(Exit::Limit, "limit")
+            .hint("`providers.NAME.context_tokens` says how much fits into the model"),
+        End::OutOfTokens => failed(Exit::Negative, "model.out_of_tokens")
+            .hint("`providers.NAME.max_tokens` says how long one answer may be"),
+        End::Refused { .. } => failed(Exit::Negative, "model.refused"),
+        End::UnfitAnswer { .. } => failed(Exit::Negative, "answer.unfit")
+            .hint("the answer itself is in the report: --json, or `forge log show`"),
+        // As by the signal that does the same.
+        End::Cancelled => failed(Exit::Command(130), "interrupted"),
+        End::NoPrices { .. } => failed(Exit::Usage, "model.no_prices").hint(
+            "name them in your own file, `providers.NAME.prices`, or drop the limit on money",
+        ),
+        End::WrongModel { .. } => failed(Exit::Usage, "model.incompatible"),
+        End::ModelFailed { cause, .. } => match cause {
+            ModelFailure::Playbook => failed(Exit::Negative, "run.failed"),
+            ModelFailure::Rejected => failed(Exit::Negative, "model.rejected"),
+            ModelFailure::Credentials => failed(Exit::Credentials, "model.credentials"),
+            ModelFailure::Unreachable => failed(Exit::Unreachable, "model.unreachable"),
+        },
+    })
+}
+
+/// An answer is a success unless calls came to what nobody wants to overlook.
+fn answered(report: &RunReport, refusals: &Refusals, fail_on: &[FailOn]) -> Result<Exit, Failure> {
+    let on = |what: FailOn, list: &[String]| fail_on.contains(&what) && !list.is_empty();
+    let refused = |code, text: &str, list: &[String]| {
+        Failure::new(
+            Exit::Unanswered,
+            code,
+            format!("{text}: {}", list.join(", ")),
+        )
+    };
+    if on(FailOn::Unanswered, &report.unanswered) {
+        let text = "calls needed an approval that nobody could give";
+        let failure = refused("approval.unanswered", text, &report.unanswered);
+        return Err(failure.hint(
+            "run it in a terminal, pre-approve them in the project file, or pass --approve all",
+        ));
     }
+    if on(FailOn::Denied, &refusals.denied) {
+        let text = "calls were refused by a person";
+        return Err(refused("approval.denied", text, &refusals.denied));
+    }
+    if on(FailOn::Blocked, &refusals.blocked) {
+        let text = "calls were blocked by a rule";
+        return Err(refused("approval.blocked", text, &refusals.blocked));
+    }
+    Ok(Exit::Done)
 }

@@ -33,6 +33,7 @@ impl Kept {
         args: &Args,
         ambient: &Ambient,
         chosen: &Chosen,
+        input: String,
         model: &str,
         redactor: &Arc<Redactor>,
     ) -> Result<Self, Failure> {
@@ -41,8 +42,7 @@ impl Kept {
         } = chosen;
         let dir = RunDir::create(project, ambient, worker.name())?;
         let audit = Arc::new(dir.audit()?);
-        let input = args.input.join(" ");
-        let keeper = if project.keeps_transcripts() {
+        let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;
             let file = chosen.alone.as_ref();
             let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));

@@ -1,10 +1,16 @@
 //! `forge run`: a worker, and the workers that it calls, driven by a model.
 
+mod answer_file;
 mod conclude;
+mod flags;
+mod input;
 mod kept;
 mod model;
+pub(crate) mod offer;
+mod plan;
 mod record;
 mod resume;
+mod tally;
 mod told;
 
 use std::sync::Arc;
@@ -22,6 +28,8 @@ use crate::subject::{Chosen, chosen};
 use kept::Kept;
 use resume::Earlier;
 use told::Told;
+
+use tally::{Tally, counted};
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
     told::telling(global, |told| {
@@ -41,7 +49,16 @@ fn go(
     earlier: Option<Earlier>,
     told: &mut Told,
 ) -> Result<Exit, Failure> {
-    let chosen = chosen(global, args, ambient)?;
+    let global = &flags::applied(global, args, ambient)?;
+    let mut chosen = chosen(global, args, ambient)?;
+    if args.dry_run {
+        return plan::show(global, args, ambient, &chosen);
+    }
+    chosen.worker = flags::answering(chosen.worker, args.answer.json_schema.as_deref())?;
+    let input = input::input(args, &chosen.worker)?;
+    if let Some(file) = &args.answer.output_file {
+        answer_file::check(file)?;
+    }
     let (project, worker) = (&chosen.project, &chosen.worker);
     let models = model::choose(args, ambient, project, worker, &chosen.workers)?;
     let model = &models.entry;
@@ -65,7 +82,7 @@ fn go(
 
     let redactor = ambient.redactor(&[project.redacted(), &models.secrets].concat());
     let kept = match earlier {
-        None => Kept::begin(args, ambient, &chosen, &model.name(), &redactor)?,
+        None => Kept::begin(args, ambient, &chosen, input, &model.name(), &redactor)?,
         Some(earlier) => {
             let basis = kept::basis(&chosen, &model.name(), &redactor);
             earlier.take(global, args, basis, Arc::clone(&redactor))?
@@ -93,6 +110,7 @@ fn go(
         answer_is_seen: ambient.stdout_terminal,
     };
     let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
+    let (tally, refusals) = Tally::before(watcher);
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
         session = session.models(own);
@@ -104,7 +122,7 @@ fn go(
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
-        .observer(kept.observer(record.watching(watcher, redactor)))
+        .observer(kept.observer(record.watching(Arc::new(tally), redactor)))
         .build();
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
@@ -120,17 +138,19 @@ fn go(
         "worker": worker.name(),
         "report": report,
         "stopped": stopped.is_some(),
+        "ephemeral": args.ephemeral,
         "attempts": attempts.list(),
         "audit": sealed,
     }))?;
     record.finish()?;
     kept.say_how_it_goes_on(global, report.as_ref());
     if let Some(report) = &report {
-        conclude::tell(global, report, &attempts, kept.dir.path())?;
+        let output = args.answer.output_file.as_deref();
+        conclude::tell(global, report, &attempts, kept.dir.path(), output)?;
     }
     told.report = report;
     match (stopped, &told.report) {
-        (None, Some(report)) => conclude::exit(report),
+        (None, Some(report)) => conclude::exit(report, &counted(&refusals), &args.answer.fail_on),
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(Exit::Negative),
     }

@@ -1,0 +1,72 @@
+//! `--output-file`: the answer in a file, whole or not at all: written beside it, flushed, and
+//! renamed over it.
+
+use std::fs::OpenOptions;
+use std::io::{Result, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Exit, Failure};
+
+/// Writes it. Whoever asked for a file wants the answer, so a failure names where it still is.
+pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), Failure> {
+    replace(file, answer).map_err(|error| {
+        let message = format!("cannot write the answer into {}: {error}", file.display());
+        Failure::new(Exit::Negative, "run.output", message)
+            .hint("the answer is on standard output instead")
+    })
+}
+
+/// Fails early if the file cannot come about: a run costs time and money.
+pub(super) fn check(file: &Path) -> std::result::Result<(), Failure> {
+    let above = directory(file);
+    let problem = if file.is_dir() {
+        Some("it is a directory".to_owned())
+    } else if file.file_name().is_none() {
+        Some("it names no file".to_owned())
+    } else {
+        match std::fs::metadata(above) {
+            Ok(facts) if facts.is_dir() => None,
+            Ok(_) => Some(format!("{} is no directory", above.display())),
+            Err(error) => Some(format!("{}: {error}", above.display())),
+        }
+    };
+    match problem {
+        None => Ok(()),
+        Some(problem) => {
+            let message = format!("cannot write {}: {problem}", file.display());
+            Err(Failure::new(Exit::Usage, "run.output", message))
+        }
+    }
+}
+
+fn directory(file: &Path) -> &Path {
+    match file.parent() {
+        Some(above) if above != Path::new("") => above,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+fn replace(file: &Path, answer: &str) -> Result<()> {
+    let beside = beside(file);
+    let written = (|| {
+        let mut new = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&beside)?;
+        new.write_all(answer.as_bytes())?;
+        new.sync_all()?;
+        std::fs::rename(&beside, file)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// In the same directory, so that a rename is enough.
+fn beside(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    directory(file).join(format!(".{name}.{}.tmp", std::process::id()))
+}

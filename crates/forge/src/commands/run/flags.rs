@@ -1,0 +1,99 @@
+//! Flags of `forge run` that are configuration: each is read as `-c KEY=VALUE` is, so that the
+//! person's own file stays above it and a mistake in it has its place.
+
+use std::path::Path;
+
+use sandbox_config::Worker;
+
+use crate::ambient::Ambient;
+use crate::bounded::read_text;
+use crate::cli::{Global, Run};
+use crate::exit::{Exit, Failure};
+use crate::subject::chosen;
+
+/// The global flags of this run, with what its own flags set.
+pub(super) fn applied(global: &Global, args: &Run, ambient: &Ambient) -> Result<Global, Failure> {
+    let mut global = global.clone();
+    let limits = &args.limits;
+    let numbers = [
+        ("max_turns", limits.max_turns.map(|n| n.to_string())),
+        (
+            "max_tool_calls",
+            limits.max_tool_calls.map(|n| n.to_string()),
+        ),
+        ("max_tokens", limits.max_tokens.map(|n| n.to_string())),
+        ("max_cost_usd", limits.max_cost.map(|n| n.to_string())),
+        ("max_wall_s", limits.max_wall.map(|n| n.to_string())),
+    ];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            global.set.push(format!("limits.{key}={number}"));
+        }
+    }
+    if let Some(url) = &args.base_url {
+        let provider = provider(&global, args, ambient)?;
+        let url = serde_json::json!(url);
+        global
+            .set
+            .push(format!("providers.{provider}.base_url={url}"));
+    }
+    Ok(global)
+}
+
+/// Whose endpoint `--base-url` is.
+fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Failure> {
+    if args.replay.is_some() {
+        return Err(Failure::usage("--base-url: a playbook is reached nowhere"));
+    }
+    let typed = args.model.as_deref().or_else(|| ambient.var("FORGE_MODEL"));
+    let model = match typed {
+        Some(model) => Some(model.to_owned()),
+        None => {
+            let mut silent = global.clone();
+            silent.quiet = true;
+            let chosen = chosen(&silent, args, ambient)?;
+            let own = chosen.worker.model().map(str::to_owned);
+            own.or_else(|| chosen.project.model().map(str::to_owned))
+        }
+    };
+    let provider = model
+        .as_deref()
+        .and_then(|model| model.split_once(':'))
+        .map(|(provider, _)| provider);
+    match provider {
+        Some("scripted") => Err(Failure::usage("--base-url: a playbook is reached nowhere")),
+        Some(provider) => Ok(provider.to_owned()),
+        None => Err(Failure::usage(
+            "--base-url: no model names a provider; pass --model provider:model",
+        )),
+    }
+}
+
+/// A schema above this is refused when it is looked at; no need to read more.
+const MAX_SCHEMA_BYTES: u64 = 1024 * 1024;
+
+/// The worker, with the answer that `--json-schema` asks of it.
+pub(super) fn answering(worker: Worker, schema: Option<&Path>) -> Result<Worker, Failure> {
+    let Some(file) = schema else {
+        return Ok(worker);
+    };
+    let unfit = |message: String| Failure::new(Exit::Usage, "run.schema", message);
+    let shown = file.display();
+    let text = read_text(file, MAX_SCHEMA_BYTES)
+        .map_err(|error| unfit(format!("cannot read the schema {shown}: {error}")))?;
+    let schema = serde_json::from_str(&text).map_err(|error| {
+        unfit(format!("{shown} is not JSON: {error}")).at(file, error.line(), error.column())
+    })?;
+    worker
+        .answering(schema, forge_runtime::schema_mistakes)
+        .map_err(|mistakes| {
+            let list: Vec<String> = mistakes
+                .iter()
+                .map(|one| match one.at.as_str() {
+                    "" => one.problem.clone(),
+                    at => format!("at {at}: {}", one.problem),
+                })
+                .collect();
+            unfit(format!("{shown} is not a JSON Schema: {}", list.join("; ")))
+        })
+}

@@ -1,0 +1,138 @@
+//! `--dry-run`: who would run with which rights, one block a worker, without a model, a key or a
+//! run directory.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use sandbox_config::{Branch, Operation, Verdict};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Run};
+use crate::describe;
+use crate::exit::{Exit, Failure};
+use crate::subject::Chosen;
+use crate::visible::visible;
+
+pub(super) fn show(
+    global: &Global,
+    args: &Run,
+    ambient: &Ambient,
+    chosen: &Chosen,
+) -> Result<Exit, Failure> {
+    let Chosen {
+        project, worker, ..
+    } = chosen;
+    if global.streams() {
+        return Err(Failure::usage(
+            "--dry-run has no events to stream; pass --json",
+        ));
+    }
+    let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
+    let typed = args.model.as_deref().or(replayed.as_deref());
+    let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
+    let mut blocks = Vec::new();
+    let mut objects = Vec::new();
+    let branch = project.branch(worker.name());
+    let mut add = |name: &str, caller: &str, grant: &sandbox_config::Grant| {
+        let own = chosen.workers.iter().find(|one| one.name() == name);
+        let model = typed
+            .or_else(|| own.and_then(|one| one.model()))
+            .or_else(|| project.model());
+        blocks.push(block(name, caller, model, grant));
+        objects.push(json!({
+            "worker": name,
+            "called_by": if caller.is_empty() { Value::Null } else { json!(caller) },
+            "model": model,
+            "grant": describe::grant_json(grant),
+            "asks": asked(grant),
+        }));
+    };
+    add(worker.name(), "", &chosen.grant);
+    let mut seen = BTreeSet::new();
+    if let Some(branch) = &branch {
+        below(branch, worker.name(), &mut seen, &mut add);
+    }
+    let mut out = std::io::stdout().lock();
+    let written = if global.json {
+        writeln!(out, "{}", json!({"plan": objects, "calls_model": false}))
+    } else {
+        writeln!(out, "{}\ncalls model: no", blocks.join("\n"))
+    };
+    written.map_err(Failure::stdout)?;
+    Ok(Exit::Done)
+}
+
+/// Everybody who comes to be called, once for each caller.
+fn below<'b>(
+    branch: &'b Branch,
+    caller: &'b str,
+    seen: &mut BTreeSet<(&'b str, &'b str)>,
+    add: &mut impl FnMut(&str, &str, &sandbox_config::Grant),
+) {
+    for call in branch.calls() {
+        if call.standing().is_called() && seen.insert((caller, call.worker())) {
+            add(call.worker(), caller, call.grant());
+            below(call, call.worker(), seen, add);
+        }
+    }
+}
+
+fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::Grant) -> String {
+    let mut text = match caller {
+        "" => format!("worker {}\n", visible(name)),
+        caller => format!("worker {} (called by {})\n", visible(name), visible(caller)),
+    };
+    let _ = writeln!(text, "{}", describe::mount_table(grant, "  ").trim_end());
+    let asks = match asked(grant).as_slice() {
+        [] => "nothing".to_owned(),
+        list => list.join(", "),
+    };
+    let mut rows = vec![
+        ("model", model.unwrap_or("none").to_owned()),
+        ("shell", describe::shell(grant)),
+    ];
+    rows.extend(describe::commands(grant));
+    rows.push(("asked", asks));
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name}: {}", visible(&value));
+    }
+    text
+}
+
+/// What a person would be asked about, as far as that is known before a call is made.
+fn asked(grant: &sandbox_config::Grant) -> Vec<String> {
+    let mut list = Vec::new();
+    for mount in grant.mounts().filter(|mount| mount.usable()) {
+        for operation in Operation::ALL {
+            let reads_only = mount.mode() == sandbox_config::Mode::ReadOnly;
+            if reads_only && operation != Operation::Read {
+                continue;
+            }
+            if grant.mount_approval(mount.name(), operation) == Verdict::Ask {
+                list.push(format!(
+                    "{} in {}",
+                    operation_word(operation),
+                    mount.target()
+                ));
+            }
+        }
+    }
+    if let Some(shell) = grant.shell() {
+        for (pattern, verdict, _) in shell.rules() {
+            if verdict == Verdict::Ask {
+                list.push(format!("`{pattern}`"));
+            }
+        }
+    }
+    list
+}
+
+fn operation_word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "reading",
+        Operation::Write => "writing",
+        Operation::Delete => "deleting",
+    }
+}

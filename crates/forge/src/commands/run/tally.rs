@@ -1,0 +1,62 @@
+//! What calls came to in a whole run that `--fail-on` asks about, beside what the report counts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forge_runtime::{Observer, RunEvent};
+use forge_tools::Code;
+
+/// Calls that a person refused, and calls that a rule blocked: `worker: tool`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Refusals {
+    pub(super) denied: Vec<String>,
+    pub(super) blocked: Vec<String>,
+}
+
+/// Counts, and hands on what it is told.
+pub(super) struct Tally {
+    next: Arc<dyn Observer>,
+    refusals: Arc<Mutex<Refusals>>,
+}
+
+/// More are not listed; one is enough to fail.
+const MAX_LISTED: usize = 100;
+
+impl Tally {
+    pub(super) fn before(next: Arc<dyn Observer>) -> (Self, Arc<Mutex<Refusals>>) {
+        let refusals = Arc::default();
+        let tally = Tally {
+            next,
+            refusals: Arc::clone(&refusals),
+        };
+        (tally, refusals)
+    }
+}
+
+/// What it counted so far.
+pub(super) fn counted(refusals: &Mutex<Refusals>) -> Refusals {
+    refusals
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+impl Observer for Tally {
+    fn observe(&self, event: RunEvent<'_>) {
+        if let RunEvent::CallEnded { caller, result } = event {
+            let code = result.detail.pointer("/error/code");
+            let is = |wanted: Code| code.is_some_and(|code| *code == *wanted.as_str());
+            let mut all = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let list = if is(Code::Denied) {
+                Some(&mut all.denied)
+            } else if is(Code::Blocked) {
+                Some(&mut all.blocked)
+            } else {
+                None
+            };
+            if let Some(list) = list.filter(|list| list.len() < MAX_LISTED) {
+                list.push(format!("{caller}: {}", result.tool));
+            }
+        }
+        self.next.observe(event);
+    }
+}

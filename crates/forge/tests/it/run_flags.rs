@@ -1,0 +1,341 @@
+//! `forge run` and what its flags make of a run: where input comes from and where the answer goes,
+//! limits, and what counts as a failure.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{PROJECT, Ran, World, forge_program, ran};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+const MAIN: &str = "---\nname: main\n---\nGo.\n";
+
+/// Says what it was given.
+const ECHO: &str = "version: 1\nworkers: { main: [{ say: 'got {{ input }}' }] }\n";
+
+/// Calls until somebody stops it.
+const BUSY: &str = "\
+version: 1
+workers:
+  main:
+    - calls: [{ tool: list_files, args: { path: /data } }]
+      usage: { input_tokens: 900, output_tokens: 100 }
+    - calls: [{ tool: list_files, args: { path: /workspace } }]
+    - say: done
+";
+
+/// One call that a rule blocks and one that a person would be asked about.
+const REFUSED: &str = "\
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: shell, args: { command: 'rm x' } }
+    - say: done
+";
+
+const UNASKED: &str = "\
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: delete_file, args: { path: /workspace/a.md } }
+    - say: done
+";
+
+fn world(playbook: &str) -> World {
+    World::new(&[
+        (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
+        ("workers/main.worker", MAIN),
+        ("play.yaml", playbook),
+        ("data/a.md", "alpha\n"),
+        ("workspace/a.md", "alpha\n"),
+    ])
+}
+
+/// Runs it with `--trust --json`: the exit code, the error's code if there is one, and what is on
+/// standard output.
+fn run(world: &World, args: &[&str]) -> (i32, Option<String>, Ran) {
+    let args = [&["--trust", "--json", "run"], args].concat();
+    let ran = world.forge(&args);
+    let error = ran.stderr.lines().last().and_then(|line| {
+        let error: Value = serde_json::from_str(line).ok()?;
+        Some(error["error"]["code"].as_str()?.to_owned())
+    });
+    (ran.code, error, ran)
+}
+
+#[test]
+fn input_is_words_a_file_or_standard_input() {
+    let world = world(ECHO);
+    world.write("ask.txt", "from a file");
+    let said = |args: &[&str]| {
+        let ran = world.forge(&[&["--trust", "run"], args].concat());
+        ran.code(0);
+        ran.stdout
+    };
+    assert_eq!(said(&["main", "these", "words"]), "got these words\n");
+    assert_eq!(said(&["-f", "ask.txt"]), "got from a file\n");
+    assert_eq!(said(&["main", "--file", "ask.txt"]), "got from a file\n");
+
+    let mut command = world.command(forge_program(), &["--trust", "run", "-f", "-"]);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"piped").unwrap();
+    let ran = ran(child.wait_with_output().unwrap());
+    assert_eq!(ran.code(0).stdout, "got piped\n");
+
+    for (args, code) in [
+        (&["-f", "absent.txt"][..], "run.input"),
+        (&["-f", "data"], "run.input"),
+        (&["main", "words", "-f", "ask.txt"], "usage"),
+    ] {
+        let (exit, error, ran) = run(&world, args);
+        assert_eq!((exit, error.as_deref()), (2, Some(code)), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn files_are_attached_within_the_workers_policy() {
+    let world = world(ECHO);
+    let policy =
+        "attachment_policy: { max_attachments: 2, max_total_bytes: 20, denied_suffixes: [.exe] }";
+    world.write(
+        "workers/main.worker",
+        &format!("---\nname: main\n{policy}\n---\nGo.\n"),
+    );
+    for (name, text) in [
+        ("a.md", "``` alpha"),
+        ("b.md", "beta\n"),
+        ("c.exe", "c"),
+        ("long.md", "123456789012345678901"),
+    ] {
+        world.write(name, text);
+    }
+    let ran = world.forge(&["--trust", "run", "-A", "a.md", "-A", "b.md", "main", "read"]);
+    assert_eq!(
+        ran.code(0).stdout,
+        "got read\n\nAttached file a.md:\n````\n``` alpha\n````\n\nAttached file b.md:\n```\nbeta\n```\n"
+    );
+    for (args, code) in [
+        (&["-A", "c.exe"][..], "run.attachment"),
+        (&["-A", "long.md"], "run.attachment"),
+        (
+            &["-A", "a.md", "-A", "a.md", "-A", "b.md"],
+            "run.attachment",
+        ),
+        (&["-A", "absent.md"], "run.input"),
+        (&["-A", "data"], "run.input"),
+    ] {
+        let (exit, error, ran) = run(&world, args);
+        assert_eq!((exit, error.as_deref()), (2, Some(code)), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_answer_goes_into_a_file_whole() {
+    let world = world(ECHO);
+    world.write("out/answer.txt", "old and longer than the new one, by far");
+    let ran = world.forge(&["--trust", "run", "-o", "out/answer.txt", "main", "x"]);
+    assert_eq!(ran.code(0).stdout, "");
+    let written = || std::fs::read_to_string(world.project().join("out/answer.txt")).unwrap();
+    assert_eq!(written(), "got x\n");
+    // For programs the report is on standard output all the same.
+    let (code, _, ran) = run(&world, &["-o", "out/answer.txt", "main", "y"]);
+    assert_eq!((code, written().as_str()), (0, "got y\n"));
+    assert!(ran.stdout.contains("got y"));
+    let names = std::fs::read_dir(world.project().join("out")).unwrap();
+    assert_eq!(names.count(), 1, "nothing is left beside it");
+
+    // A place that cannot be is found before the run begins.
+    for file in ["absent/answer.txt", "out", "/", "play.yaml/x"] {
+        let (exit, error, _) = run(&world, &["-o", file, "main", "x"]);
+        assert_eq!((exit, error.as_deref()), (2, Some("run.output")), "{file}");
+    }
+    let runs = std::fs::read_dir(world.outside().join("state/runs")).unwrap();
+    assert_eq!(runs.count(), 2);
+    // A run without an answer leaves the file as it was.
+    let (exit, ..) = run(
+        &world,
+        &["-o", "out/answer.txt", "--model", "scripted:bad.yaml"],
+    );
+    assert_eq!((exit, written().as_str()), (2, "got y\n"));
+}
+
+#[test]
+fn a_schema_is_looked_at_before_the_run() {
+    let world = world(ECHO);
+    for (text, says) in [
+        ("{", "is not JSON"),
+        ("[]", "it is no mapping"),
+        ("{\"type\": \"strin\"}", "at /type"),
+        ("{\"$ref\": \"https://example.com/a\"}", "none is fetched"),
+        ("{\"pattern\": \"(\"}", "/pattern"),
+    ] {
+        world.write("schema.json", text);
+        let (exit, error, ran) = run(&world, &["--json-schema", "schema.json"]);
+        assert_eq!((exit, error.as_deref()), (2, Some("run.schema")), "{text}");
+        ran.says(&[says]);
+    }
+    let (exit, error, _) = run(&world, &["--json-schema", "absent.json"]);
+    assert_eq!((exit, error.as_deref()), (2, Some("run.schema")));
+}
+
+#[test]
+fn limits_of_the_command_line_hold_below_ones_own_file() {
+    let world = world(BUSY);
+    for (args, limit) in [
+        (&["--max-turns", "1"][..], "turn_limit"),
+        (&["--max-tool-calls", "1"], "call_limit"),
+        (&["--max-tokens", "500"], "token_limit"),
+    ] {
+        let (exit, error, ran) = run(&world, args);
+        assert_eq!((exit, error.as_deref()), (5, Some("limit")), "{args:?}");
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(report["report"]["end"], limit, "{args:?}");
+    }
+    // Above the project's own is fine, above one's own file is not.
+    world.write(
+        FILE,
+        &format!("{PROJECT}model: scripted:play.yaml\nlimits: {{ max_turns: 2 }}\n"),
+    );
+    assert_eq!(run(&world, &[]).0, 5);
+    assert_eq!(run(&world, &["--max-turns", "3"]).0, 0);
+    let own = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("config.yaml"), "limits: { max_turns: 2 }\n").unwrap();
+    let (exit, error, _) = run(&world, &["--max-turns", "3"]);
+    assert_eq!(
+        (exit, error.as_deref()),
+        (2, Some("config.above_user_file"))
+    );
+    let (exit, error, _) = run(&world, &["--max-cost", "0"]);
+    assert_eq!((exit, error.as_deref()), (2, Some("config.bad_value")));
+}
+
+#[test]
+fn what_counts_as_a_failure_can_be_said() {
+    let blocked = world(REFUSED);
+    let unasked = world(UNASKED);
+    for (world, args, expected) in [
+        (&blocked, &[][..], (0, None)),
+        (
+            &blocked,
+            &["--fail-on", "blocked"],
+            (3, Some("approval.blocked")),
+        ),
+        (&blocked, &["--fail-on", "unanswered,denied"], (0, None)),
+        (&unasked, &[], (3, Some("approval.unanswered"))),
+        (&unasked, &["--fail-on", "nothing"], (0, None)),
+        (&unasked, &["--fail-on", "denied,blocked"], (0, None)),
+        (
+            &unasked,
+            &["--fail-on", "blocked", "--fail-on", "unanswered"],
+            (3, Some("approval.unanswered")),
+        ),
+        (&unasked, &["--fail-on", "everything"], (2, Some("usage"))),
+    ] {
+        let (exit, error, ran) = run(world, args);
+        assert_eq!(
+            (exit, error.as_deref()),
+            expected,
+            "{args:?}\n{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn an_ephemeral_run_keeps_no_transcript() {
+    let world = world(ECHO);
+    world
+        .forge(&["--trust", "run", "--ephemeral", "main", "x"])
+        .code(0);
+    let runs: Vec<_> = std::fs::read_dir(world.outside().join("state/runs"))
+        .unwrap()
+        .map(|run| run.unwrap().path())
+        .collect();
+    let [run] = runs.as_slice() else {
+        panic!("{runs:?}");
+    };
+    assert!(!run.join("transcript.jsonl").exists());
+    assert!(run.join("audit.jsonl").exists());
+    let about: Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    assert_eq!(about["ephemeral"], true);
+}
+
+#[test]
+fn a_dry_run_shows_and_does_nothing() {
+    let world = world(ECHO);
+    world.write(
+        "workers/main.worker",
+        "---\nname: main\nworkers: [reader]\nsandbox: { zones: [{ name: data, mode: ro }, { name: workspace, mode: rw }] }\nshell: {}\n---\nGo.\n",
+    );
+    world.write(
+        "workers/reader.worker",
+        "---\nname: reader\ndescription: reads\nmodel: anthropic:small\nsandbox: { zones: [{ name: data, mode: ro }] }\n---\nRead.\n",
+    );
+    let ran = world.forge(&["--trust", "run", "--dry-run", "--max-turns", "7"]);
+    ran.code(0);
+    for line in [
+        "worker main\n",
+        "worker reader (called by main)\n",
+        "  model: scripted:play.yaml\n",
+        "  model: anthropic:small\n",
+        "max_turns 7",
+        "  network: false\n",
+        "  shell: 3 rules\n",
+        "  runner: prefer_local\n",
+        "deleting in /workspace",
+    ] {
+        assert!(ran.stdout.contains(line), "{line}\n{}", ran.stdout);
+    }
+    assert!(
+        ran.stdout.ends_with("\ncalls model: no\n"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!world.outside().join("state/runs").exists());
+
+    let (code, _, ran) = run(&world, &["--dry-run"]);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((code, &plan["calls_model"]), (0, &Value::Bool(false)));
+    assert_eq!(plan["plan"][1]["called_by"], "main");
+}
+
+#[test]
+fn base_url_is_the_providers() {
+    let world = world(ECHO);
+    for (args, code) in [
+        (&["--base-url", "http://127.0.0.1:1"][..], "usage"),
+        (
+            &["--model", "nobody", "--base-url", "http://127.0.0.1:1"],
+            "usage",
+        ),
+        (
+            &["--model", "openai:m", "--base-url", "http://example.com"],
+            "config.bad_value",
+        ),
+        (
+            &["--model", "mine:m", "--base-url", "http://127.0.0.1:1"],
+            "config.bad_value",
+        ),
+    ] {
+        let (exit, error, ran) = run(&world, args);
+        assert_eq!((exit, error.as_deref()), (2, Some(code)), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn without_a_terminal_a_missing_entry_is_a_mistake() {
+    let world = World::new(&[
+        (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
+        ("workers/other.worker", "---\nname: other\n---\nGo.\n"),
+        ("play.yaml", ECHO),
+    ]);
+    let (exit, error, _) = run(&world, &[]);
+    assert_eq!((exit, error.as_deref()), (2, Some("worker.unknown")));
+}
