@@ -188,7 +188,6 @@ fn limits_of_the_command_line_hold_below_ones_own_file() {
     let world = world(BUSY);
     for (args, limit) in [
         (&["--max-turns", "1"][..], "turn_limit"),
-        (&["--max-tool-calls", "1"], "call_limit"),
         (&["--max-tokens", "500"], "token_limit"),
     ] {
         let (exit, error, ran) = run(&world, args);
@@ -286,7 +285,7 @@ fn a_dry_run_shows_and_does_nothing() {
         "  model: scripted:play.yaml\n",
         "  model: anthropic:small\n",
         "max_turns 7",
-        "  network: false\n",
+        "  network: off\n",
         "  shell: 3 rules\n",
         "  runner: prefer_local\n",
         "deleting in /workspace",
