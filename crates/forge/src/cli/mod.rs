@@ -196,7 +196,7 @@ pub(crate) enum Command {
     /// Serve the tools to any MCP client, on standard input and output.
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
-    Run(Run),
+    Run(Box<Run>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, or of events.
     Schema(Schema),
     /// List or call the tools, as a worker sees them.
