@@ -88,6 +88,10 @@ fn generated(check: bool) -> Result<(), Failure> {
         ("audit", "crates/forge-tools/src/audit/schema.json"),
         ("events", "crates/forge/src/show/events.schema.json"),
         ("playbook", "crates/forge-runtime/src/playbook/schema.json"),
+        (
+            "transcript",
+            "crates/forge-runtime/src/transcript/schema.json",
+        ),
     ] {
         let published = format!("schemas/forge-{which}.schema.json");
         keep(&published, &read(file)?, check)?;

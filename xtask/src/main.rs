@@ -22,6 +22,7 @@ mod test_os;
 
 mod checkout;
 mod container;
+mod crash;
 mod failure;
 mod markdown;
 mod peers;
@@ -72,6 +73,11 @@ const COMMANDS: &[Command] = &[
         name: "race",
         about: race::ABOUT,
         run: race::run,
+    },
+    Command {
+        name: "crash",
+        about: crash::ABOUT,
+        run: crash::run,
     },
     Command {
         name: "fuzz",

@@ -483,3 +483,64 @@ fn nothing_is_done_that_cannot_be_kept() {
         assert!(world.log().len() <= begun, "{room}: {}", world.log());
     }
 }
+
+mod anything {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of_a_run() -> &'static [u8] {
+        static WRITTEN: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        WRITTEN.get_or_init(|| World::new().run(None).1)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Lines taken out, put elsewhere, put in twice, edited: it is damage, or something that a
+        /// run can go on from with one result for each call; never a panic.
+        #[test]
+        fn a_transcript_that_somebody_edited_is_not_believed(
+            edits in prop::collection::vec((0..4u8, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+        ) {
+            let mut lines: Vec<Vec<u8>> = of_a_run()
+                .split_inclusive(|byte| *byte == b'\n')
+                .map(<[u8]>::to_vec)
+                .collect();
+            for (edit, at, to) in edits {
+                if lines.is_empty() {
+                    break;
+                }
+                let at = at.index(lines.len());
+                match edit {
+                    0 => {
+                        lines.remove(at);
+                    }
+                    1 => {
+                        let line = lines[at].clone();
+                        lines.insert(to.index(lines.len()), line);
+                    }
+                    2 => {
+                        let to = to.index(lines.len());
+                        lines.swap(at, to);
+                    }
+                    _ => {
+                        let byte = to.index(lines[at].len());
+                        lines[at][byte] = lines[at][byte].wrapping_add(1);
+                    }
+                }
+            }
+            let bytes = lines.concat();
+            if let Ok(transcript) = read(&bytes[..])
+                && let Ok(past) = Past::of(&transcript, true)
+            {
+                assert_well_formed(past.conversation().messages(), "edited");
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes[..]);
+        }
+    }
+}

@@ -197,7 +197,7 @@ pub(crate) enum Command {
     Mcp(Mcp),
     /// Run a worker, and the workers that it calls.
     Run(Box<Run>),
-    /// Print the JSON Schema of project, worker or playbook files, of audit records, or of events.
+    /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.
     Schema(Schema),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
@@ -769,6 +769,8 @@ pub(crate) enum SchemaOf {
     Events,
     /// A playbook, the file behind `scripted:FILE`.
     Playbook,
+    /// One line of the transcript of a run.
+    Transcript,
     /// The front matter of *.worker files.
     Worker,
 }

@@ -14,6 +14,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         SchemaOf::Config => schema::project(),
         SchemaOf::Events => crate::show::SCHEMA.to_owned(),
         SchemaOf::Playbook => forge_runtime::Playbook::SCHEMA.to_owned(),
+        SchemaOf::Transcript => forge_runtime::transcript::SCHEMA.to_owned(),
         SchemaOf::Worker => schema::worker(),
     };
     std::io::stdout()

@@ -5,7 +5,14 @@ use crate::support::World;
 #[test]
 fn the_published_schemas_are_those_that_are_printed() {
     let world = World::new(&[]);
-    for which in ["audit", "config", "events", "playbook", "worker"] {
+    for which in [
+        "audit",
+        "config",
+        "events",
+        "playbook",
+        "transcript",
+        "worker",
+    ] {
         let printed = world.forge(&["schema", which]);
         printed.code(0);
         let published = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))

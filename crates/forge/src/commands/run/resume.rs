@@ -23,7 +23,7 @@ use crate::gather;
 use crate::run_dir::{self, RunDir};
 use crate::runs::{Run, Runs};
 use crate::stderr::say;
-use crate::visible::visible;
+use crate::visible::{visible, visible_path};
 
 /// A run that is to go on, as it lies there.
 pub(super) struct Earlier {
@@ -241,7 +241,10 @@ fn answered(run: &Run) -> Failure {
             run.shown()
         ),
     )
-    .hint("`forge log show` shows it; begin a new run for more")
+    .hint(format!(
+        "it stands at the end of {}",
+        visible_path(&run.path().join("transcript.jsonl"))
+    ))
 }
 
 fn held(run: &Run) -> Failure {

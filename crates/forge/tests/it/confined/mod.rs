@@ -2,6 +2,7 @@
 //! these tests are for Linux: elsewhere each command would be refused.
 
 mod calls;
+mod crash;
 mod doctor_mcp;
 mod example;
 mod exec;
