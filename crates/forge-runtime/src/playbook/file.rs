@@ -190,19 +190,16 @@ pub(crate) struct FailScript {
     pub(crate) message: String,
     /// So many times, and then the turn is taken.
     #[serde(default = "once")]
+    #[cfg_attr(
+        not(feature = "wire"),
+        expect(dead_code, reason = "without a wire there is no second time")
+    )]
     pub(crate) times: u32,
 }
 
 /// What goes wrong with a stream.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[cfg_attr(
-    not(feature = "wire"),
-    expect(
-        dead_code,
-        reason = "a playbook without a wire has nothing to split or delay"
-    )
-)]
 pub(crate) struct StreamScript {
     /// The connection ends after so many events.
     pub(crate) cut_after: Option<usize>,

@@ -24,4 +24,5 @@ mod transcripts;
 mod trees;
 mod turns;
 mod watched;
+#[cfg(feature = "wire")]
 mod wire;
