@@ -21,6 +21,9 @@ use sha2::{Digest, Sha256};
 /// Shorter values are words, not secrets.
 const MIN_BYTES: usize = 8;
 
+/// A shorter beginning of a value says nothing of it.
+const MIN_BEGUN: usize = 4;
+
 /// What every placeholder begins with.
 const OPEN: &str = "[redacted: ";
 
@@ -127,6 +130,33 @@ impl Redactor {
         }
         shown.push_str(&text[from..]);
         Cow::Owned(shown)
+    }
+
+    /// How many bytes at the end of `text` may be the beginning of a value that is known by name.
+    /// Who shows a text while it comes waits with these for what follows.
+    ///
+    /// ```
+    /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
+    /// assert_eq!(redactor.begun("token: tr0ub4"), 6);
+    /// assert_eq!(redactor.begun("token: tr0ub4 "), 0);
+    /// ```
+    pub fn begun(&self, text: &str) -> usize {
+        let of = |value: &str| {
+            let longest = value.len().saturating_sub(1).min(text.len());
+            (MIN_BEGUN..=longest)
+                .rev()
+                .find(|end| value.get(..*end).is_some_and(|begun| text.ends_with(begun)))
+        };
+        let all = self.named.iter().filter_map(|(_, Secret(value))| of(value));
+        let begun = all.max().unwrap_or(0);
+        let start = text.len() - begun;
+        // A value may end as it begins; what is there whole is not cut in two.
+        let whole = begun > 0
+            && self
+                .find(text)
+                .iter()
+                .any(|(_, at)| at.start < start && start < at.end);
+        if whole { 0 } else { begun }
     }
 
     /// Every text in `value`, names of fields included.
@@ -290,6 +320,21 @@ mod tests {
         assert!(shown.ends_with("]> short"), "{shown}");
         assert!(!shown.contains("abcabc"));
         assert_eq!(redactor.restore(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn a_value_that_ends_as_it_begins_is_whole_when_it_is_there() {
+        let value = "canary-4711-canary";
+        let redactor = Redactor::new([("A_TOKEN", value)]);
+        for end in 0..=value.len() {
+            let text = format!("so {}", &value[..end]);
+            let shown = &text[..text.len() - redactor.begun(&text)];
+            let shown = redactor.redact(shown);
+            assert!(!shown.contains("cana"), "{shown}");
+            assert_eq!(shown.contains(OPEN), end == value.len(), "{shown}");
+        }
+        assert_eq!(redactor.begun("canary-4711-canary-4711"), 0);
+        assert_eq!(redactor.begun("canary-4711-canary, cana"), 4);
     }
 
     #[test]

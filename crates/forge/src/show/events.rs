@@ -7,7 +7,7 @@
 //! limits and its end. What it leaves unread is kept, up to a bound; beyond that pieces of text are
 //! left out, and it is said how many.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,8 @@ pub(crate) struct Stream {
     wake: Condvar,
     written: Condvar,
     redactor: Mutex<Arc<Redactor>>,
+    /// Ends of texts that may be beginnings of secrets, by run of a worker.
+    begun: Mutex<BTreeMap<u64, String>>,
 }
 
 #[derive(Default)]
@@ -74,6 +76,7 @@ impl Stream {
             wake: Condvar::new(),
             written: Condvar::new(),
             redactor: Mutex::default(),
+            begun: Mutex::default(),
         });
         let writer = Arc::clone(&stream);
         std::thread::Builder::new()
@@ -105,9 +108,54 @@ impl Stream {
 
     /// Something happened.
     pub(crate) fn observe(&self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Streamed { caller, event } => match event {
+                Event::Text(text) => return self.text(caller, text),
+                // It is void.
+                Event::Again(_) => drop(self.rest(caller)),
+                Event::Thinking(_)
+                | Event::Call(_)
+                | Event::Alive
+                | Event::Usage(_)
+                | Event::End(_)
+                | Event::Failed(_) => {}
+            },
+            RunEvent::Used { caller, .. } | RunEvent::Ended { caller, .. } => {
+                if let Some(rest) = self.rest(caller) {
+                    self.push(piece(caller, &rest));
+                }
+            }
+            RunEvent::Started { .. }
+            | RunEvent::Prepared { .. }
+            | RunEvent::TurnStarted { .. }
+            | RunEvent::CallStarted { .. }
+            | RunEvent::CallEnded { .. }
+            | RunEvent::Said { .. }
+            | RunEvent::LeftOut { .. }
+            | RunEvent::Warning { .. } => {}
+        }
         if let Some(line) = line(event) {
             self.push(line);
         }
+    }
+
+    /// A piece of text, but for an end of it that may be the beginning of a secret.
+    fn text(&self, caller: &Caller, text: &str) {
+        let redactor = Arc::clone(&self.redactor.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut text = self.rest(caller).unwrap_or_default() + text;
+        let rest = text.split_off(text.len() - redactor.begun(&text));
+        if !rest.is_empty() {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            begun.insert(caller.run(), rest);
+        }
+        if !text.is_empty() {
+            self.push(piece(caller, &text));
+        }
+    }
+
+    fn rest(&self, caller: &Caller) -> Option<String> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.remove(&caller.run())
     }
 
     /// Writes the result, and waits until everything is written.
@@ -256,6 +304,10 @@ fn of(kind: &str, caller: &Caller) -> Value {
     json!({"type": kind, "worker_run": caller.run()})
 }
 
+fn piece(caller: &Caller, text: &str) -> Value {
+    json!({"type": "text", "worker_run": caller.run(), "text": text})
+}
+
 fn line(event: RunEvent<'_>) -> Option<Value> {
     let with = |kind, caller: &Caller, more: Value| {
         let mut line = of(kind, caller);
@@ -287,7 +339,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             json!({"turn": turn, "model": model}),
         ),
         RunEvent::Streamed { caller, event } => match event {
-            Event::Text(text) => with("text", caller, json!({"text": text})),
+            Event::Text(text) => Some(piece(caller, text)),
             Event::Thinking(block) => with("thinking", caller, json!({"text": block.text})),
             Event::Again(retry) => with(
                 "retry",

@@ -154,9 +154,10 @@ impl Run {
         }
     }
 
-    /// A text without what no text shows.
+    /// A text that still comes, without what no text shows and what may become it.
     pub(super) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.telling.text(text)
+        let begun = self.telling.redactor.begun(text);
+        self.telling.text(&text[..text.len() - begun])
     }
 
     /// Everybody at work, callers before whom they called.

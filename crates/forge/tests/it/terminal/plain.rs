@@ -225,7 +225,7 @@ fn no_line_is_a_command_to_ci() {
 workers:
   main:
     - say: \"::error::a\\n ##[error]b\"
-      calls: [{ tool: list_files, args: { path: \"/data\\n::error::c\" } }, { tool: \"::error::d\" }]
+      calls: [{ tool: list_files, args: { path: \"/data\\n::error::c\" } }, { tool: read_file, args: { path: \"::error::d\" } }]
     - say: done
 ",
     );
