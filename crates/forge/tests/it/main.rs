@@ -14,6 +14,8 @@ mod explain;
 mod help;
 mod init;
 mod install;
+#[cfg(target_os = "linux")]
+mod interrupted;
 mod json;
 mod log;
 mod own_dirs;

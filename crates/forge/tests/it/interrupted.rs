@@ -1,0 +1,107 @@
+//! Ctrl-C and SIGTERM in the middle of a run: everything it started is gone, and everything it
+//! called has a result.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{PROJECT, World, forge_program, ran};
+
+const PLAYBOOK: &str = "version: 1
+workers:
+  main:
+    - calls:
+        - { tool: child, args: { input: x } }
+        - { tool: write_file, args: { path: /workspace/late, content: x } }
+    - say: never
+  child:
+    - calls:
+        - { tool: shell, args: { command: 'sleep 4711.MARK' } }
+        - { tool: write_file, args: { path: /workspace/later, content: x } }
+    - say: never
+";
+
+/// Whether a process with this command line is there.
+fn is_there(command: &str) -> bool {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).replace('\0', " ").trim() == command)
+}
+
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mark = format!("{}{code}", std::process::id());
+        let command = format!("sleep 4711.{mark}");
+        let front = "sandbox: inherit\nshell: {}\n";
+        let project = PROJECT.replace("'echo *'", "'sleep *'");
+        let world = World::new(&[
+            ("golem-forge.config.yaml", &project),
+            ("play.yaml", &PLAYBOOK.replace("MARK", &mark)),
+            (
+                "workers/main.worker",
+                &format!("---\nname: main\ndescription: d\n{front}workers: [child]\n---\nGo.\n"),
+            ),
+            (
+                "workers/child.worker",
+                &format!("---\nname: child\ndescription: d\n{front}---\nGo.\n"),
+            ),
+        ]);
+        let args = ["--trust", "run", "main", "--model", "scripted:play.yaml"];
+        let mut forge = world.command(forge_program(), &args);
+        let forge = forge.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = forge.spawn().unwrap();
+        let id = running.id().to_string();
+        eventually("started", || is_there(&command));
+        let told = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(told.unwrap().success());
+        let ran = ran(running.wait_with_output().unwrap());
+        ran.code(code);
+        eventually("gone", || !is_there(&command));
+        for late in ["late", "later"] {
+            assert!(!world.project().join("workspace").join(late).exists());
+        }
+
+        let shown = world.forge(&["log", "show", "last"]);
+        let runs = world.outside().join("state");
+        let transcript = found(&runs, "transcript.jsonl");
+        let cancelled = transcript
+            .lines()
+            .filter(|line| line.contains("Cancelled by user."))
+            .count();
+        assert_eq!(cancelled, 4, "{transcript}\n{}", shown.stdout);
+        let kept = found(&runs, "run.json");
+        assert!(
+            kept.contains(r#""end":"cancelled""#) || kept.contains(r#""end": "cancelled""#),
+            "{kept}"
+        );
+        world.forge(&["log", "verify", "last"]).code(0);
+    }
+}
+
+/// The text of the only file of this name below a directory.
+fn found(below: &std::path::Path, name: &str) -> String {
+    for entry in std::fs::read_dir(below).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            let text = found(&path, name);
+            if !text.is_empty() {
+                return text;
+            }
+        } else if entry.file_name() == name {
+            return std::fs::read_to_string(path).unwrap();
+        }
+    }
+    String::new()
+}
