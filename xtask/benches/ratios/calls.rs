@@ -8,8 +8,8 @@ use cap_std::ambient_authority;
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::audit::{AuditLog, LogOptions};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Failure, Hands, Intent, NoRecord, Param, Reply, Spec, Tool,
-    Toolbox, View,
+    Arguments, BoxFuture, Call, Failure, Hands, Intent, NoRecord, Param, Reply, Spec, StandIn,
+    Tool, Toolbox, View,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -27,8 +27,11 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let (idle, hop) = executor(&runtime)?;
-    let (without, with) = audit(&runtime)?;
+    let stand_in = runtime
+        .block_on(async { StandIn::on_this_runtime() })
+        .ok_or("a runtime of one thread")?;
+    let (idle, hop) = executor(&runtime, &stand_in)?;
+    let (without, with) = audit(&runtime, &stand_in)?;
     let difference = with.saturating_sub(without);
     Ok(vec![
         microseconds(
@@ -56,8 +59,8 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
 }
 
 /// A call through the whole road, and what it costs to hand work to another thread, which a call
-/// does at least once: whatever may wait for a file system does not hold up other calls.
-fn executor(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
+/// did at least once before another thread stood by.
+fn executor(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration), Box<dyn Error>> {
     let toolbox = Toolbox::builder()
         .tool(Nothing(
             Spec::looks("nothing", "Does nothing.").params([Param::text("path", "A path.")]),
@@ -66,7 +69,7 @@ fn executor(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
         .build()?;
     let (mut calls, mut hops) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
-        calls.push(calls_of(runtime, &toolbox, "nothing")?);
+        calls.push(calls_of(runtime, stand_in, &toolbox, "nothing")?);
         hops.push(runtime.block_on(runtime.spawn(async {
             let start = Instant::now();
             for _ in 0..BATCH {
@@ -80,7 +83,7 @@ fn executor(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
 }
 
 /// One call without records, and with the log on the disk.
-fn audit(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
+fn audit(runtime: &Runtime, stand_in: &StandIn) -> Result<(Duration, Duration), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     std::fs::create_dir(dir.path().join("data"))?;
     let builder = || -> Result<_, Box<dyn Error>> {
@@ -96,8 +99,8 @@ fn audit(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
     let with = builder()?.recorder(log).build()?;
     let (mut plain, mut recorded) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
-        plain.push(calls_of(runtime, &without, "file_exists")?);
-        recorded.push(calls_of(runtime, &with, "file_exists")?);
+        plain.push(calls_of(runtime, stand_in, &without, "file_exists")?);
+        recorded.push(calls_of(runtime, stand_in, &with, "file_exists")?);
     }
     Ok((median(plain), median(recorded)))
 }
@@ -105,15 +108,16 @@ fn audit(runtime: &Runtime) -> Result<(Duration, Duration), Box<dyn Error>> {
 /// The mean of a batch of calls, made where a server makes them: in a task.
 fn calls_of(
     runtime: &Runtime,
+    stand_in: &StandIn,
     toolbox: &Toolbox,
     tool: &'static str,
 ) -> Result<Duration, Box<dyn Error>> {
-    let toolbox = toolbox.clone();
+    let (toolbox, stand_in) = (toolbox.clone(), stand_in.clone());
     let (time, failed) = runtime.block_on(runtime.spawn(async move {
         let start = Instant::now();
         let mut failed = 0;
         for _ in 0..BATCH {
-            let call = Call::new(tool, json!({ "path": "/data/a.md" }));
+            let call = Call::new(tool, json!({ "path": "/data/a.md" })).beside(stand_in.clone());
             failed += u32::from(!toolbox.call(call).await.ok);
         }
         (start.elapsed() / BATCH, failed)
