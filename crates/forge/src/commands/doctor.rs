@@ -17,6 +17,9 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     if args.mcp {
         return super::doctor_mcp::run(global, ambient);
     }
+    if let Some(named) = &args.model {
+        return super::doctor_model::run(global, ambient, named.as_deref());
+    }
     // How it is now, also for the next command.
     Support::forget();
     let support = Support::detect();

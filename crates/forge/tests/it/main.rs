@@ -10,6 +10,7 @@ mod cli;
 mod config;
 #[cfg(target_os = "linux")]
 mod confined;
+mod doctor_model;
 mod explain;
 mod help;
 mod init;

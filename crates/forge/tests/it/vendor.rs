@@ -98,6 +98,12 @@ pub(crate) fn says(deltas: &[Value]) -> String {
     )
 }
 
+/// The same in one piece.
+pub(crate) fn says_whole(message: &Value) -> String {
+    let body = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+    refusal(200, &body)
+}
+
 /// A call as one piece of such an answer.
 pub(crate) fn call(id: &str, tool: &str, arguments: &Value) -> Value {
     json!({"tool_calls": [{"index": 0, "id": id, "type": "function",
