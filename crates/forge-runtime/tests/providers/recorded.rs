@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use forge_runtime::{Event, Provider, read_stream, read_whole};
+use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::events::{fits, hello, lines, turn};
@@ -196,4 +197,59 @@ async fn text_comes_at_once() {
         let text = tokio::time::timeout(Duration::from_secs(30), text).await;
         assert_eq!(text.as_deref(), Ok("Guten Tag, "), "{name}");
     }
+}
+
+/// Recorded streams with something in them changed: whatever it is, a turn has one end, its
+/// calls come right before it, and no way of cutting it into pieces changes what comes out.
+#[test]
+fn changed_anyhow() {
+    let all: Vec<Fixture> = Fixture::all()
+        .into_iter()
+        .filter(Fixture::is_stream)
+        .collect();
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), 0..5_u8, any::<u8>()), 1..6);
+    let strategy = (
+        0..all.len(),
+        changes,
+        prop::collection::vec(1..400_usize, 1..8),
+    );
+    let config = ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest::test_runner::TestRunner::new(config)
+        .run(&strategy, |(nth, changes, pieces)| {
+            let mut bytes = all[nth].body.clone();
+            for (at, what, byte) in changes {
+                let at = at.index(bytes.len().max(1)).min(bytes.len());
+                let to = (at + usize::from(byte)).min(bytes.len());
+                match what {
+                    0 if at < bytes.len() => bytes[at] = byte,
+                    1 => bytes.insert(at, byte),
+                    2 => drop(bytes.drain(at..to)),
+                    3 => {
+                        let again = bytes[at..to].to_vec();
+                        bytes.splice(at..at, again);
+                    }
+                    _ => bytes.splice(at..at, *b"\n\n").for_each(drop),
+                }
+            }
+            let found = read_stream(all[nth].wire, &bytes, &[]);
+            let is_end = |event: &Event| matches!(event, Event::End(_) | Event::Failed(_));
+            prop_assert_eq!(found.iter().filter(|event| is_end(event)).count(), 1);
+            prop_assert!(found.last().is_some_and(is_end));
+            if let Some(first) = found
+                .iter()
+                .position(|event| matches!(event, Event::Call(_)))
+            {
+                let late = |event: &Event| {
+                    matches!(event, Event::Call(_) | Event::Usage(_) | Event::End(_))
+                };
+                prop_assert!(found[first..].iter().all(late), "{:?}", found);
+            }
+            prop_assert_eq!(read_stream(all[nth].wire, &bytes, &pieces), found);
+            Ok(())
+        })
+        .unwrap();
 }

@@ -53,7 +53,7 @@ fn what_is_found() {
         },
         Row {
             what: "text in a stream",
-            stream: says(&[text.clone()]),
+            stream: says(std::slice::from_ref(&text)),
             whole: says_whole(&right()),
             config: "",
             code: 1,
@@ -65,7 +65,7 @@ fn what_is_found() {
         },
         Row {
             what: "the same where streams are not used",
-            stream: says(&[text.clone()]),
+            stream: says(std::slice::from_ref(&text)),
             whole: says_whole(&right()),
             config: ", stream: false",
             code: 0,
@@ -76,7 +76,7 @@ fn what_is_found() {
         },
         Row {
             what: "text in both",
-            stream: says(&[text.clone()]),
+            stream: says(std::slice::from_ref(&text)),
             whole: says_whole(&text),
             config: "",
             code: 1,
