@@ -1,13 +1,13 @@
-//! `cargo xtask bench [files] [os] [config] [mcp]`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [os] [config] [mcp] [loop]`: runs `benches/ratios`, built for release.
 
 use crate::failure::Failure;
 use crate::peers;
 use crate::process;
 use crate::table::Table;
 
-pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config, mcp)";
+pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config, mcp, loop)";
 
-const GROUPS: [&str; 4] = ["files", "os", "config", "mcp"];
+const GROUPS: [&str; 5] = ["files", "os", "config", "mcp", "loop"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments

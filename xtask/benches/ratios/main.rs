@@ -6,6 +6,7 @@
 
 use std::error::Error;
 
+mod agents;
 mod amounts;
 mod calls;
 mod compare;
@@ -25,6 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     {
         return amounts::operate(operation, dir.as_ref());
     }
+    if let [flag, dir] = arguments.as_slice()
+        && flag == agents::FLAG
+    {
+        return agents::operate(dir.as_ref());
+    }
     if let [flag, operation] = arguments.as_slice()
         && flag == inside::FLAG
     {
@@ -41,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .peekable();
         words.peek().is_none() || words.any(|word| word == name)
     };
-    let groups: [(&str, &[Group]); 4] = [
+    let groups: [(&str, &[Group]); 5] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
@@ -49,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("os", &[spawn::measures, inside::measures]),
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
+        ("loop", &[agents::measures]),
     ];
     for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
         for measures in *measures {
