@@ -40,11 +40,13 @@ pub(crate) fn tell(
         (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
         (None, _) | (_, None) => None,
     };
+    if global.streams() {
+        // The last line says it, with how forge ends; and who writes the lines may hold standard
+        // output for as long as nobody reads them.
+        return unwritten.map_or(Ok(()), Err);
+    }
     let mut out = std::io::stdout().lock();
-    let written = if global.streams() {
-        // The last line says it, with how forge ends.
-        Ok(())
-    } else if global.json {
+    let written = if global.json {
         writeln!(
             out,
             "{}",
