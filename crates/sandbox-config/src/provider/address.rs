@@ -33,7 +33,11 @@ pub(crate) fn parse(text: &str) -> Result<Address, &'static str> {
         return Err("it holds a user or a password; keys are named by `api_key_env`");
     }
     let loopback = is_loopback(host(place)?);
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._~%/+:=@-".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._~/+:=@-".contains(c);
+    // `%2e%2e` is `..` to whoever decodes first, and a name to whoever does not.
+    if path.contains('%') {
+        return Err("its path holds a percent sign");
+    }
     if !path.chars().all(plain) {
         return Err("its path holds a character that endpoints do not have");
     }
@@ -135,6 +139,10 @@ mod tests {
             "https://example.com/v1?key=1",
             "https://example.com/v1#x",
             "https://example.com/../v1",
+            "https://example.com/%2e%2e/v1",
+            "https://example.com/a/.%2E/v1",
+            "https://example.com/a%2fb",
+            "https://example.com/%252e/v1",
             "https://exa mple.com",
             "https://example.com\\@evil.com",
             "https://ex\u{e4}mple.com",
