@@ -170,11 +170,15 @@ fn base_url(reports: &mut Reports, fields: &Fields<'_>) -> Option<String> {
         Ok(address) => address,
         Err(problem) => {
             let message = format!("`{path}` is not an endpoint: {problem}");
-            reports.add(
-                Diagnostic::error(Code::BadValue, message)
-                    .at(span)
-                    .help("for example https://api.example.com/v1"),
-            );
+            let unfit = Diagnostic::error(Code::BadValue, message)
+                .at(span)
+                .help("for example https://api.example.com/v1");
+            // A password, or a key in a query.
+            let may_hold_a_key = text.contains(['@', '?', '#']);
+            reports.add(match may_hold_a_key {
+                true => unfit.hiding(),
+                false => unfit,
+            });
             return None;
         }
     };
@@ -211,7 +215,10 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
     if let Value::Null = variable.node.value {
         return Some(ApiKey::None);
     }
-    let name = fields.string(reports, "api_key_env")?;
+    let mut unfit = Reports::default();
+    let name = fields.string(&mut unfit, "api_key_env");
+    reports.extend(unfit.into_list().into_iter().map(Diagnostic::hiding));
+    let name = name?;
     let begins = |c: char| c == '_' || c.is_ascii_alphabetic();
     let fits = |c: char| c == '_' || c.is_ascii_alphanumeric();
     if !name.starts_with(begins) || !name.chars().all(fits) || name.len() > 256 {
@@ -223,6 +230,7 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
         reports.add(
             Diagnostic::error(Code::BadValue, message)
                 .at(&variable.node.span)
+                .hiding()
                 .help("it names the variable that holds the key, such as ANTHROPIC_API_KEY; a key itself stands in no file of forge's"),
         );
         return None;

@@ -1,6 +1,7 @@
 //! Mistakes with their place: code, file, line, column, caret, and what to write instead.
 //! The shape is the one rustc made familiar; the texts are ours, and tests hold them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -251,6 +252,8 @@ pub struct Diagnostic {
     message: String,
     at: Option<Span>,
     label: Option<String>,
+    /// The line that it points at is not shown.
+    hides: bool,
     file: Option<String>,
     related: Vec<(Origin, String)>,
     notes: Vec<String>,
@@ -265,6 +268,7 @@ impl Diagnostic {
             message: shorten(message.into()),
             at: None,
             label: None,
+            hides: false,
             file: None,
             related: Vec::new(),
             notes: Vec::new(),
@@ -281,6 +285,12 @@ impl Diagnostic {
 
     pub(crate) fn at(mut self, span: &Span) -> Diagnostic {
         self.at = Some(span.clone());
+        self
+    }
+
+    /// Where somebody may have written a secret: the line is named and not shown.
+    pub(crate) fn hiding(mut self) -> Diagnostic {
+        self.hides = true;
         self
     }
 
@@ -430,6 +440,19 @@ impl Diagnostic {
     }
 }
 
+/// A line that one of them hides is shown by no other.
+fn hide_their_lines(list: &mut [Diagnostic]) {
+    let line = |one: &Diagnostic| Some((one.file()?.to_owned(), one.line()?));
+    let hidden: BTreeSet<(String, u32)> = list
+        .iter()
+        .filter(|one| one.hides)
+        .filter_map(line)
+        .collect();
+    for one in list {
+        one.hides |= line(one).is_some_and(|line| hidden.contains(&line));
+    }
+}
+
 fn end(span: &Span) -> serde_json::Value {
     serde_json::json!({ "line": span.line, "column": span.column + span.width })
 }
@@ -460,7 +483,10 @@ impl fmt::Display for Diagnostic {
                 line,
                 before,
                 carets,
-            } = shown::window(span);
+            } = match self.hides {
+                true => shown::hidden(),
+                false => shown::window(span),
+            };
             let carets = "^".repeat(carets);
             write!(f, "\n {pad} |\n {} | {line}", span.line)?;
             write!(f, "\n {pad} | {}{carets}", " ".repeat(before))?;
@@ -524,6 +550,7 @@ impl Diagnostics {
     pub(crate) fn from_list(list: Vec<Diagnostic>) -> Option<Diagnostics> {
         let first_error = list.iter().position(Diagnostic::is_error)?;
         let mut list = list;
+        hide_their_lines(&mut list);
         let first = list.remove(first_error);
         Some(Diagnostics {
             first: Box::new(first),

@@ -142,12 +142,22 @@ impl<'n> Fields<'n> {
         if key.starts_with("x-") {
             return;
         }
+        // Who writes `api_key: …` into a provider has written a key.
+        let placed = |diagnostic: Diagnostic| {
+            let diagnostic = diagnostic.at(&entry.key_span);
+            match self.path.starts_with("providers.") {
+                true => diagnostic.hiding(),
+                false => diagnostic,
+            }
+        };
         let here = keys.foreign.iter().find(|(foreign, _)| *foreign == key);
         if let Some(help) = here.map(|(_, help)| *help).or_else(|| our_words(key)) {
             reports.add(
-                Diagnostic::error(Code::ForeignKey, format!("`{key}` is not a forge key here"))
-                    .at(&entry.key_span)
-                    .help(help),
+                placed(Diagnostic::error(
+                    Code::ForeignKey,
+                    format!("`{key}` is not a forge key here"),
+                ))
+                .help(help),
             );
             return;
         }
@@ -166,13 +176,12 @@ impl<'n> Fields<'n> {
         } else {
             " have:"
         };
-        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"))
-            .at(&entry.key_span)
-            .label(if accepted.is_empty() {
-                keys.plural.to_owned()
-            } else {
-                format!("{}{verb} {}", keys.plural, accepted.join(", "))
-            });
+        let unknown = Diagnostic::error(Code::UnknownKey, format!("unknown key `{key}`"));
+        let unknown = placed(unknown).label(if accepted.is_empty() {
+            keys.plural.to_owned()
+        } else {
+            format!("{}{verb} {}", keys.plural, accepted.join(", "))
+        });
         let unknown = match lookalikes(key) {
             Some(note) => unknown.note(note),
             None => unknown,

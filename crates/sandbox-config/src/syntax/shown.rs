@@ -67,6 +67,16 @@ pub(crate) struct Window {
     pub(crate) carets: usize,
 }
 
+/// Instead of a line that may hold a secret.
+pub(crate) fn hidden() -> Window {
+    let line = "(not shown: a key may stand here)".to_owned();
+    Window {
+        carets: line.len(),
+        before: 0,
+        line,
+    }
+}
+
 pub(crate) fn window(span: &Span) -> Window {
     const BEFORE: usize = 80;
     const TOTAL: usize = 160;

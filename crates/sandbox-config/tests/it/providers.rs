@@ -327,3 +327,36 @@ limits: { max_cost_usd: 0.1 }
         assert!(project.provider_of(bad).is_err(), "{bad}");
     }
 }
+
+/// Who mistakes the name of a key for the key is told where, and the key is not shown: not even
+/// by another mistake on the same line.
+#[test]
+fn a_key_in_the_wrong_place_is_not_shown() {
+    const KEY: &str = "sk-mine-4711";
+    for provider in [
+        "{ wire: openai-chat, base_url: 'https://a.org', api_key_env: KEY }",
+        "{ wire: openai-chat, base_url: 'https://a.org', api_key_env: [KEY] }",
+        "{ wire: openai-chat, base_url: 'https://a.org', api_key: KEY }",
+        "{ wire: openai-chat, base_url: 'https://a.org', secret: KEY }",
+        "{ wire: openai-chat, base_url: 'https://me:KEY@a.org' }",
+        "{ wire: openai-chat, base_url: 'https://a.org?key=KEY' }",
+        "{ wire: nonsense, base_url: 'https://me:KEY@a.org', api_key_env: KEY }",
+        "\n    wire: openai-chat\n    base_url: https://a.org\n    api_key_env: \"KEY\"",
+    ] {
+        let text = format!("providers:\n  work: {}", provider.replace("KEY", KEY));
+        let both = [(text.as_str(), ""), ("", text.as_str())];
+        for (user, project) in both {
+            let mistakes = load(&world(user, project).sources).unwrap_err();
+            let shown = format!("{mistakes}\n{}", mistakes.to_json());
+            assert!(!shown.contains("4711"), "{shown}");
+            assert!(
+                shown.contains("(not shown: a key may stand here)"),
+                "{shown}"
+            );
+            assert!(mistakes.iter().all(|one| one.line().is_some()), "{shown}");
+        }
+    }
+    let innocent = "providers: { work: { wire: nonsense, base_url: 'https://a.org' } }";
+    let shown = load(&world(innocent, "").sources).unwrap_err().to_string();
+    assert!(shown.contains("wire: nonsense"), "{shown}");
+}
