@@ -110,6 +110,8 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
         ("tools", tool_names),
         ("calls", describe::delegates(&worker)),
         ("model", model.to_owned()),
+        ("input", shape(worker.input_schema())),
+        ("answer", shape(worker.output_schema())),
         ("the project holds and it does not", or_none(&narrowed)),
     ];
     text.push('\n');
@@ -126,6 +128,8 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
         "grant": describe::grant_json(&grant),
         "narrowed": narrowed,
         "tools": names,
+        "input_schema": worker.input_schema(),
+        "output_schema": worker.output_schema(),
         "calls": describe::delegates_json(&worker),
     });
     if tree {
@@ -140,6 +144,14 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
         object["tree"] = branch.as_ref().map(describe::tree_json).into();
     }
     Ok((object, text))
+}
+
+fn shape(schema: Option<&Value>) -> String {
+    let words = match schema {
+        Some(_) => "JSON that fits its schema",
+        None => "any text",
+    };
+    words.to_owned()
 }
 
 /// The tree below a worker, as if a person had started it.

@@ -21,7 +21,7 @@ fn world() -> World {
         ),
         (
             "workers/fmt.worker",
-            "---\nname: fmt\ndescription: formats\nsandbox: { zones: [{ name: ws, mode: ro }] }\ntools: [read_file]\nlimits: { max_turns: 3 }\n---\nGo.\n",
+            "---\nname: fmt\ndescription: formats\nsandbox: { zones: [{ name: ws, mode: ro }] }\ntools: [read_file]\nlimits: { max_turns: 3 }\noutput_schema: { type: integer }\n---\nGo.\n",
         ),
         (
             "workers/greedy.worker",
@@ -61,7 +61,16 @@ fn show_is_one_worker_with_everything() {
     assert_eq!(object["tools"], serde_json::json!(["read_file"]));
     assert_eq!(object["grant"]["limits"]["max_turns"], 3);
     assert_eq!(object["grant"]["mounts"][0]["origin"]["line"], 4);
+    assert_eq!(object["output_schema"]["type"], "integer");
+    assert_eq!(object["input_schema"], Value::Null);
     assert!(object.get("tree").is_none());
+    let ran = world.forge(&["worker", "show", "fmt"]);
+    for line in [
+        "  input: any text\n",
+        "  answer: JSON that fits its schema\n",
+    ] {
+        assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    }
     let object = json(&world, &["worker", "show", "main", "--tree", "--json"]);
     assert_eq!(object["tree"]["calls"][0]["worker"], "fmt");
     let ran = world.forge(&["worker", "show", "main", "--tree"]);
