@@ -361,3 +361,43 @@ fn only_the_person_reads_what_is_kept() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
 }
+
+/// What an answer has to be belongs to what a run rests upon: it neither gets lost nor changes
+/// unseen, whether a flag says it or a file of the worker's.
+#[test]
+fn the_shape_of_the_answer_is_not_lost() {
+    const CHANGED: &str = "\n  the file of the worker `main`\n";
+    let text = "---\nname: main\noutput_schema: answer.json\n---\nGo.\n";
+    let rows: [(Option<&str>, &[&str], bool); 6] = [
+        (None, &["--json-schema", "flag.json"], true),
+        (None, &[], false),
+        (None, &["--json-schema", "other.json"], false),
+        (Some("flag.json"), &[], true),
+        (Some("other.json"), &[], false),
+        (Some("other.json"), &["--accept-changes"], true),
+    ];
+    for (file, flags, goes_on) in rows {
+        let world = world();
+        world.write("flag.json", "{\"type\": \"string\"}");
+        world.write("other.json", "{\"type\": \"integer\"}");
+        let begun = match file {
+            None => vec!["run", "main", "do it", "--json-schema", "flag.json"],
+            Some(_) => {
+                world.write("workers/main.worker", text);
+                world.write("answer.json", "{\"type\": \"string\"}");
+                vec!["run", "main", "do it"]
+            }
+        };
+        world.forge(&begun).code(5);
+        if let Some(file) = file {
+            let copied = world.project().join(file);
+            std::fs::copy(copied, world.project().join("answer.json")).unwrap();
+        }
+        let ran = world.forge(&[&["run", "--resume", "last"], flags].concat());
+        let _said = match goes_on {
+            // To the same limit.
+            true => ran.code(5),
+            false => ran.code(2).says(&[CHANGED, "`--json-schema` too"]),
+        };
+    }
+}

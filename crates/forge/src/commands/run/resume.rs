@@ -270,7 +270,10 @@ fn changed(run: &Run, changes: &[String]) -> Failure {
             list.concat()
         ),
     )
-    .hint("give the flags that the run was begun with, or --accept-changes to go on all the same")
+    .hint(
+        "give the flags that the run was begun with, `--json-schema` too, or --accept-changes to \
+         go on all the same",
+    )
 }
 
 fn tell(run: &Run, past: &Past) {
