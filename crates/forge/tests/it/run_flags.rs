@@ -246,6 +246,43 @@ fn what_counts_as_a_failure_can_be_said() {
     }
 }
 
+/// A person says no from another terminal; the model goes on, and what that counts as can be said.
+#[test]
+fn what_a_person_refused_counts_as_a_failure_if_that_is_said() {
+    for (flags, expected) in [
+        (&[][..], (0, None)),
+        (&["--fail-on", "unanswered,blocked"], (0, None)),
+        (&["--fail-on", "denied"], (3, Some("approval.denied"))),
+    ] {
+        let world = world(UNASKED);
+        let args = [&["--trust", "--json", "run", "--approver", "queue"], flags].concat();
+        let mut command = world.command(forge_program(), &args);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let begun = std::time::Instant::now();
+        let id = loop {
+            let listed = world.forge(&["approve", "--json"]);
+            let listed: Value = serde_json::from_str(&listed.code(0).stdout).unwrap();
+            if let Some(id) = listed["pending"][0]["id"].as_str() {
+                break id.to_owned();
+            }
+            assert!(begun.elapsed().as_secs() < 60 && child.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        world.forge(&["approve", &id, "--deny"]).code(0);
+        let ran = ran(child.wait_with_output().unwrap());
+        let error = ran.stderr.lines().last();
+        let error = error.and_then(|line| serde_json::from_str::<Value>(line).ok());
+        let code = error
+            .as_ref()
+            .and_then(|error| error["error"]["code"].as_str());
+        assert_eq!((ran.code, code), expected, "{flags:?}\n{}", ran.stderr);
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(report["report"]["end"], "answered");
+        assert!(world.project().join("workspace/a.md").exists());
+    }
+}
+
 #[test]
 fn an_ephemeral_run_keeps_no_transcript() {
     let world = world(ECHO);
