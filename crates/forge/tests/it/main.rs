@@ -27,6 +27,7 @@ mod provider_keys;
 mod published;
 mod reload;
 mod resume;
+mod run_ends;
 mod run_flags;
 mod schema;
 mod settings;

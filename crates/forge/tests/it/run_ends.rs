@@ -1,0 +1,298 @@
+//! How `forge run` ends: one exit code and one error code for each end, on standard error as the
+//! last line, with the report on standard output if anything began.
+
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{PROJECT, Ran, World, forge_program, ran};
+use crate::vendor::{Vendor, call, refusal, says};
+
+const FILE: &str = "golem-forge.config.yaml";
+
+const MAIN: &str = "---\nname: main\n---\nGo.\n";
+
+/// What a run is expected to come to: exit code, error code, the report's end. No end: nothing
+/// began, and there is no report.
+type Expected = (i32, Option<&'static str>, Option<&'static str>);
+
+#[track_caller]
+fn check(what: &str, ran: &Ran, expected: Expected) {
+    let (exit, code, end) = expected;
+    let about = format!("{what}\n{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, exit, "{about}");
+    let error = ran.stderr.lines().last().map(serde_json::from_str);
+    let error: Value = match (code, error) {
+        (Some(_), Some(Ok(error))) => error,
+        (None, None | Some(Err(_))) => Value::Null,
+        (_, error) => panic!("{error:?}: {about}"),
+    };
+    assert_eq!(error["error"]["code"].as_str(), code, "{about}");
+    assert_eq!(
+        ran.stdout.lines().count(),
+        usize::from(end.is_some()),
+        "{about}"
+    );
+    if let Some(end) = end {
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(report["report"]["end"], end, "{about}");
+        assert!(report["attempts"].is_array(), "{about}");
+        let kept = report["run"].as_str().unwrap();
+        let kept = std::fs::read_to_string(format!("{kept}/run.json")).unwrap();
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(kept["report"], report["report"], "{about}");
+    }
+}
+
+/// What the playbook plays goes over a real wire to a real client.
+#[test]
+fn a_playbooks_ends() {
+    let list = "calls: [{ tool: list_files, args: { path: /data } }]";
+    let again = format!("{list} }}, {{ {list}");
+    let used = format!("{list}, usage: {{ input_tokens: 900, output_tokens: 100 }}");
+    let rows: [(&str, &str, &[&str], Expected); 16] = [
+        ("answered", "say: yes", &[], (0, None, Some("answered"))),
+        (
+            "refused",
+            "say: no, stop: refused",
+            &[],
+            (1, Some("model.refused"), Some("refused")),
+        ),
+        (
+            "out of tokens",
+            "say: half, stop: out_of_tokens",
+            &[],
+            (1, Some("model.out_of_tokens"), Some("out_of_tokens")),
+        ),
+        (
+            "unfit",
+            "say: 'no number' }, { say: 'again none'",
+            &["--json-schema", "number.json"],
+            (1, Some("answer.unfit"), Some("unfit_answer")),
+        ),
+        (
+            "fit",
+            "say: '7'",
+            &["--json-schema", "number.json"],
+            (0, None, Some("answered")),
+        ),
+        (
+            "expected otherwise",
+            "expect: [{ that: 'false', else: not so }], say: x",
+            &[],
+            (1, Some("run.failed"), Some("model_failed")),
+        ),
+        (
+            "key not taken",
+            "fail: { status: 401, times: 9 }, say: x",
+            &[],
+            (4, Some("model.credentials"), Some("model_failed")),
+        ),
+        (
+            "request not taken",
+            "fail: { status: 400, times: 9 }, say: x",
+            &[],
+            (1, Some("model.rejected"), Some("model_failed")),
+        ),
+        (
+            "busy for too long",
+            "fail: { status: 529, retry_after_s: 9999, times: 9 }, say: x",
+            &[],
+            (7, Some("model.unreachable"), Some("model_failed")),
+        ),
+        (
+            "busy at first",
+            "fail: { status: 503, times: 2 }, say: x",
+            &[],
+            (0, None, Some("answered")),
+        ),
+        (
+            "turns",
+            list,
+            &["--max-turns", "1"],
+            (5, Some("limit"), Some("turn_limit")),
+        ),
+        (
+            "calls",
+            &again,
+            &["--max-tool-calls", "1"],
+            (5, Some("limit"), Some("call_limit")),
+        ),
+        (
+            "tokens",
+            &used,
+            &["--max-tokens", "500"],
+            (5, Some("limit"), Some("token_limit")),
+        ),
+        (
+            "wall",
+            "stream: { slow_ms: 60000 }, say: late",
+            &["--max-wall", "1"],
+            (5, Some("limit"), Some("wall_limit")),
+        ),
+        (
+            "the same again",
+            &[list; 9].join(" }, { "),
+            &["--limit-of-repeats"],
+            (5, Some("limit"), Some("repeated")),
+        ),
+        (
+            "no worker",
+            "say: x",
+            &["nobody", "x"],
+            (2, Some("worker.unknown"), None),
+        ),
+    ];
+    for (what, turn, flags, expected) in rows {
+        let last = "{ say: end }";
+        let playbook = format!("version: 1\nworkers: {{ main: [{{ {turn} }}, {last}] }}\n");
+        let world = World::new(&[
+            (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
+            ("workers/main.worker", MAIN),
+            ("number.json", "{\"type\": \"integer\"}"),
+            ("data/a.md", "alpha\n"),
+            ("play.yaml", &playbook),
+        ]);
+        let args = match flags {
+            ["--limit-of-repeats"] => {
+                vec!["--trust", "--json", "-c", "limits.repeat_calls=2", "run"]
+            }
+            flags => [&["--trust", "--json", "run"], flags].concat(),
+        };
+        check(what, &world.forge(&args), expected);
+    }
+}
+
+/// A world whose model is at `url`.
+fn world(url: &str, provider: &str) -> World {
+    let world = World::new(&[
+        (FILE, &format!("{PROJECT}model: mine:m\n")),
+        ("workers/main.worker", MAIN),
+        ("data/a.md", "alpha\n"),
+    ]);
+    let own = world.outside().join("home/.config/forge");
+    std::fs::create_dir_all(&own).unwrap();
+    let text = format!(
+        "providers: {{ mine: {{ wire: openai-chat, base_url: '{url}', retry_s: 1, {provider} }} }}\n"
+    );
+    std::fs::write(own.join("config.yaml"), text).unwrap();
+    world
+}
+
+/// What it is, what the vendor replies, keys of the provider, flags.
+type Provided<'a> = (&'a str, Vec<String>, &'a str, &'a [&'a str], Expected);
+
+#[test]
+fn a_providers_ends() {
+    let listing = || says(&[call("c", "list_files", &json!({"path": "/data"}))]);
+    let error = |status| refusal(status, &json!({"error": {"message": "no"}}));
+    let done = || says(&[json!({"content": "Done."})]);
+    let dollar_a_token = "prices: { input: 10000, output: 10000 }";
+    let rows: [Provided; 9] = [
+        (
+            "answered",
+            vec![done()],
+            "stream: true",
+            &[],
+            (0, None, Some("answered")),
+        ),
+        (
+            "no key",
+            vec![done()],
+            "api_key_env: NOT_SET",
+            &[],
+            (4, Some("model.credentials"), None),
+        ),
+        (
+            "key not taken",
+            vec![error(401)],
+            "stream: true",
+            &[],
+            (4, Some("model.credentials"), Some("model_failed")),
+        ),
+        (
+            "request not taken",
+            vec![error(404)],
+            "stream: true",
+            &[],
+            (1, Some("model.rejected"), Some("model_failed")),
+        ),
+        (
+            "busy",
+            vec![error(503)],
+            "stream: true",
+            &[],
+            (7, Some("model.unreachable"), Some("model_failed")),
+        ),
+        (
+            "cost",
+            vec![listing(), done()],
+            dollar_a_token,
+            &["--max-cost", "0.1"],
+            (5, Some("limit"), Some("cost_limit")),
+        ),
+        (
+            "no prices",
+            vec![done()],
+            "stream: true",
+            &["--max-cost", "1"],
+            (2, Some("model.no_prices"), Some("no_prices")),
+        ),
+        (
+            "context",
+            vec![listing(), done()],
+            "context_tokens: 20",
+            &[],
+            (5, Some("limit"), Some("context_full")),
+        ),
+        (
+            "wall",
+            vec![String::new()],
+            "stream: true",
+            &["--max-wall", "1"],
+            (5, Some("limit"), Some("wall_limit")),
+        ),
+    ];
+    for (what, replies, provider, flags, expected) in rows {
+        let vendor = Vendor::start(replies);
+        let world = world(&vendor.url, provider);
+        let args = [&["--trust", "--json", "run"], flags].concat();
+        check(what, &world.forge(&args), expected);
+    }
+    let nobody = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}/v1", nobody.local_addr().unwrap());
+    drop(nobody);
+    let world = world(&url, "stream: true");
+    let ran = world.forge(&["--trust", "--json", "run"]);
+    check(
+        "nobody there",
+        &ran,
+        (7, Some("model.unreachable"), Some("model_failed")),
+    );
+}
+
+/// While the provider is waited for.
+#[test]
+fn a_signals_ends() {
+    for (signal, exit) in [("-INT", 130), ("-TERM", 143)] {
+        let vendor = Vendor::start(vec![String::new()]);
+        let world = world(&vendor.url, "stream: true");
+        let mut command = world.command(forge_program(), &["--trust", "--json", "run"]);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = command.spawn().unwrap();
+        let begun = Instant::now();
+        while vendor.asked().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let id = running.id().to_string();
+        let told = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(told.unwrap().success());
+        let ran = ran(running.wait_with_output().unwrap());
+        check(signal, &ran, (exit, Some("interrupted"), Some("cancelled")));
+    }
+}
