@@ -167,6 +167,22 @@ pub(super) fn arguments(text: &str) -> Value {
     }
 }
 
+/// The name of a call that was made, as it goes back to a server that takes up to `longest`
+/// ASCII letters, digits, `_` and `-`. A model may have made up any name, which is not to cost
+/// the whole conversation: such a one is written in those letters. The result says the real
+/// one, and calls are told apart by their ids.
+pub(super) fn name_back(name: &str, longest: usize) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if (1..=longest).contains(&name.len()) && name.chars().all(fits) {
+        return name.to_owned();
+    }
+    // Not the name of a tool that is there and differs in a blank.
+    "x_".chars()
+        .chain(name.chars().map(|it| if fits(it) { it } else { '_' }))
+        .take(longest)
+        .collect()
+}
+
 /// Arguments as they go back to a server. All of them parse what they get, and some fail on what
 /// they wrote themselves, so that what was no object goes back inside of one.
 pub(super) fn arguments_back(arguments: &Value) -> Value {

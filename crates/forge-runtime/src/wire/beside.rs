@@ -3,6 +3,7 @@
 //! The client is trusted by real runs to lose nothing of a conversation. Here both ends are
 //! known, so it is looked at, on every request of every run of a playbook.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::asked::Asked;
@@ -45,13 +46,30 @@ fn worded(text: &str) -> &str {
     if text.trim().is_empty() { "" } else { text }
 }
 
+/// A call's name on the wire: one that the wire refuses is marked and written in letters that it
+/// takes. On what arrived this changes nothing, it was held against the schema.
+fn called(name: &str, wire: PlaybookWire) -> Cow<'_, str> {
+    let longest = match wire {
+        PlaybookWire::Anthropic => 128,
+        PlaybookWire::OpenAiChat | PlaybookWire::OpenAiResponses => 64,
+    };
+    let is_strange =
+        |letter: char| !matches!(letter, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-');
+    if !name.is_empty() && name.len() <= longest && !name.contains(is_strange) {
+        return Cow::Borrowed(name);
+    }
+    let mut written = format!("x_{}", name.replace(is_strange, "_"));
+    written.truncate(longest);
+    Cow::Owned(written)
+}
+
 /// What every wire has to carry of a conversation.
 #[derive(PartialEq)]
 enum Entry<'a> {
     Input(&'a str),
     Thinking(&'a str, &'a str),
     Text(&'a str),
-    Call(&'a str, &'a str),
+    Call(&'a str, Cow<'a, str>),
     Result(&'a str, &'a str),
 }
 
@@ -92,7 +110,11 @@ fn entries(messages: &[Message], wire: PlaybookWire) -> Vec<Entry<'_>> {
                     found.push(Entry::Text(text));
                 }
                 // Not the arguments: the same number is written in more than one way.
-                found.extend(calls.iter().map(|call| Entry::Call(&call.id, &call.tool)));
+                found.extend(
+                    calls
+                        .iter()
+                        .map(|call| Entry::Call(&call.id, called(&call.tool, wire))),
+                );
             }
         }
     }

@@ -300,7 +300,14 @@ fn any_turn() -> impl Strategy<Value = AnyTurn> {
     let thought = ("[a-zé日 ]{1,60}", prop::option::of("[A-Za-z0-9+/=]{1,30}"));
     let arguments = prop::collection::btree_map("[a-z_]{1,6}", any_json(3), 0..4)
         .prop_map(|fields| Value::Object(fields.into_iter().collect()));
-    let call = ("[a-z_]{1,12}", arguments);
+    // A model may call whatever it likes.
+    let name = prop_oneof![
+        3 => "[a-z_]{1,12}",
+        1 => any_text(),
+        1 => "[a-zA-Z0-9_-]{60,140}",
+        1 => "[a-z:\u{0}\u{1b}é日👍]{1,300}",
+    ];
+    let call = (name, arguments);
     let stop = prop_oneof![
         4 => Just(Stop::Done),
         1 => Just(Stop::OutOfTokens),

@@ -213,6 +213,79 @@ async fn responses() {
     assert_eq!(seen.body, expected);
 }
 
+/// A model may make up any name for a call. What a vendor would refuse, and the whole
+/// conversation with it, goes back written in its letters; the result says which it was.
+#[tokio::test]
+async fn calls_of_any_name() {
+    let row = |name: &str, on_anthropic: &str, elsewhere: &str| {
+        [name, on_anthropic, elsewhere].map(ToOwned::to_owned)
+    };
+    let same = |name: &str, written: &str| row(name, written, written);
+    let long = |count: usize| "a".repeat(count);
+    let cut = |count: usize| format!("x_{}", long(count));
+    let rows = [
+        same("read_file", "read_file"),
+        same("Read-2", "Read-2"),
+        same("", "x_"),
+        same("read file", "x_read_file"),
+        same("::error::d", "x___error__d"),
+        same("a\u{1b}[1m\n\0", "x_a__1m__"),
+        same("é日👍", "x____"),
+        same(&long(64), &long(64)),
+        row(&long(65), &long(65), &cut(62)),
+        row(&long(128), &long(128), &cut(62)),
+        row(&long(129), &cut(126), &cut(62)),
+        row(&long(300), &cut(126), &cut(62)),
+    ];
+    for [name, on_anthropic, elsewhere] in &rows {
+        let said = format!("There is no tool named `{name}`.");
+        let request = || {
+            let mut request = Request::clone(&hello());
+            let mut made = call("c1", json!({}));
+            made.tool = name.clone();
+            request.messages.push(Message::Model {
+                text: String::new(),
+                thinking: vec![],
+                calls: vec![made],
+            });
+            request.messages.push(result("c1", &said, true));
+            Arc::new(request)
+        };
+        for (wire, name_at, result_at, expected) in [
+            (
+                Wire::Anthropic,
+                "/messages/1/content/0/name",
+                "/messages/2/content/0/content",
+                on_anthropic,
+            ),
+            (
+                Wire::OpenAiChat,
+                "/messages/2/tool_calls/0/function/name",
+                "/messages/3/content",
+                elsewhere,
+            ),
+            (
+                Wire::OpenAiResponses,
+                "/input/1/name",
+                "/input/2/output",
+                elsewhere,
+            ),
+        ] {
+            let body = seen(wire, true, request()).await.body;
+            assert_eq!(
+                body.pointer(name_at),
+                Some(&json!(expected)),
+                "{wire} {name:?}: {body}"
+            );
+            assert_eq!(
+                body.pointer(result_at),
+                Some(&json!(said)),
+                "{wire} {name:?}: {body}"
+            );
+        }
+    }
+}
+
 /// In one piece, and without what is empty; the mark for the cache then stands on the tools.
 #[tokio::test]
 async fn less() {

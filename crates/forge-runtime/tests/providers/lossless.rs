@@ -4,7 +4,7 @@
 //! What a wire has no place for is left out before the comparison, and listed here: Chat
 //! Completions carries no sealed thinking, and unsealed only beside calls; Anthropic and
 //! Responses carry only sealed thinking; `is_error` goes over Anthropic alone; the texts of
-//! several blocks are one.
+//! several blocks are one; a name that vendors refuse is written in letters that they take.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -45,6 +45,15 @@ fn arguments() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// What tools are called, and what nobody would call one.
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        2 => "[a-zA-Z0-9_-]{1,64}",
+        1 => "[a-z_]{60,140}",
+        1 => "[a-z:.]{0,8}\\PC{0,12}[\n\u{0}\u{1b}]?",
+    ]
+}
+
 fn thinking() -> impl Strategy<Value = Thinking> {
     prop_oneof![
         (text(), "[A-Za-z0-9+/]{4,12}=?").prop_map(|(text, signature)| Thinking {
@@ -66,14 +75,14 @@ fn thinking() -> impl Strategy<Value = Thinking> {
 struct Turn {
     text: String,
     thinking: Vec<Thinking>,
-    calls: Vec<(Value, String, bool)>,
+    calls: Vec<(String, Value, String, bool)>,
 }
 
 fn a_turn() -> impl Strategy<Value = Turn> {
     (
         prop_oneof![Just(String::new()), text()],
         prop::collection::vec(thinking(), 0..3),
-        prop::collection::vec((arguments(), text(), any::<bool>()), 1..4),
+        prop::collection::vec((name(), arguments(), text(), any::<bool>()), 1..4),
     )
         .prop_map(|(text, thinking, calls)| Turn {
             text,
@@ -91,17 +100,17 @@ fn conversation(input: String, turns: Vec<Turn>) -> Vec<Message> {
             text: turn.text,
             thinking: turn.thinking,
             calls: calls
-                .map(|(call, (arguments, ..))| ToolCall {
+                .map(|(call, (name, arguments, ..))| ToolCall {
                     id: id(call),
-                    tool: format!("tool_{call}"),
+                    tool: name.clone(),
                     arguments: arguments.clone(),
                 })
                 .collect(),
         });
-        for (call, (_, content, is_error)) in turn.calls.into_iter().enumerate() {
+        for (call, (name, _, content, is_error)) in turn.calls.into_iter().enumerate() {
             messages.push(Message::ToolResult(ToolResult {
                 id: id(call),
-                tool: format!("tool_{call}"),
+                tool: name,
                 content,
                 is_error,
                 detail: Value::Null,
@@ -109,6 +118,23 @@ fn conversation(input: String, turns: Vec<Turn>) -> Vec<Message> {
         }
     }
     messages
+}
+
+/// A call's name, written in what vendors' pages say that they take.
+fn name_on(wire: Wire, name: &str) -> String {
+    let longest = if wire == Wire::Anthropic { 128 } else { 64 };
+    let written: String = name
+        .chars()
+        .map(|letter| match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => letter,
+            _ => '_',
+        })
+        .collect();
+    if written == name && !name.is_empty() && name.len() <= longest {
+        written
+    } else {
+        format!("x_{written}").chars().take(longest).collect()
+    }
 }
 
 /// What is left of a conversation on a wire.
@@ -122,7 +148,12 @@ fn carried(wire: Wire, messages: &[Message]) -> Vec<Message> {
                 result.is_error &= wire == Wire::Anthropic;
                 result.tool.clear();
             }
-            Message::Model { thinking, .. } => {
+            Message::Model {
+                thinking, calls, ..
+            } => {
+                for call in calls {
+                    call.tool = name_on(wire, &call.tool);
+                }
                 thinking.retain(carries);
                 if wire == Wire::OpenAiChat && thinking.len() > 1 {
                     let texts: Vec<&str> = thinking.iter().map(|it| it.text.as_str()).collect();

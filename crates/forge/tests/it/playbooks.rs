@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{PROJECT, Ran, World};
 
@@ -150,6 +150,56 @@ fn a_run_is_the_same_on_every_wire_and_again_when_it_is_recorded() {
     }
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0], told[2]);
+}
+
+/// A model calls what is not there, by names that no vendor takes back: it is told so, and the run
+/// goes on. The server behind the playbook refuses what a vendor would refuse.
+#[test]
+fn no_name_of_a_call_ends_a_run() {
+    let names = [
+        "::error::d".to_owned(),
+        "a".repeat(300),
+        String::new(),
+        "read file\u{1b}[2J\n\0".to_owned(),
+        "é日👍".to_owned(),
+        "read_file".to_owned(),
+    ];
+    let calls: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"tool": name, "args": {"path": "/data/a.txt"}}))
+        .collect();
+    for wire in WIRES {
+        let playbook = json!({"version": 1, "wire": wire, "workers": {"main": [
+            {"calls": calls, "verbatim": true},
+            {"calls": calls, "verbatim": true},
+            {
+                "expect": [
+                    {"that": "request.messages | length == 15", "else": "results are missing"},
+                    {
+                        "that": "'There is no tool named `::error::d`' in request.messages[2].content",
+                        "else": "{{ request.messages[2].content }}",
+                    },
+                    {"that": "'only a' in request.last_result", "else": "{{ request.last_result }}"},
+                ],
+                "say": "all the same",
+            },
+        ]}});
+        let world = World::new(&[
+            (
+                "golem-forge.config.yaml",
+                &format!("{PROJECT}entry: main\nmodel: scripted:play.yaml\n"),
+            ),
+            (
+                "workers/main.worker",
+                "---\nname: main\nsandbox: { zones: [{ name: data, mode: ro }] }\n---\nGo.\n",
+            ),
+            ("play.yaml", &playbook.to_string()),
+            ("data/a.txt", "only a\n"),
+            ("workspace/.keep", ""),
+        ]);
+        let ran = world.forge(&["run"]);
+        assert_eq!(ran.code(0).stdout, "all the same\n", "{wire}");
+    }
 }
 
 /// Texts that are templates, calls of one worker twice, a result behind a handle, a secret.

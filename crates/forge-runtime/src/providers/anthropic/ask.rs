@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 
 use super::REDACTED;
 use crate::model::{Message, Request, Thinking, ToolCall, ToolResult};
-use crate::providers::turn::arguments_back;
+use crate::providers::turn::{arguments_back, name_back};
 
 /// Stands for an input without a letter, which a worker may have and this wire refuses.
 const NO_INPUT: &str = "(no input)";
+
+/// Longest name of a call.
+const NAME_LETTERS: usize = 128;
 
 /// Up to where the conversation stays as it is: the provider keeps it for the next turn.
 fn cache() -> Value {
@@ -106,7 +109,7 @@ fn said(text: &str, thinking: &[Thinking], calls: &[ToolCall]) -> Vec<Value> {
         json!({
             "type": "tool_use",
             "id": id(&call.id),
-            "name": call.tool,
+            "name": name_back(&call.tool, NAME_LETTERS),
             "input": arguments_back(&call.arguments),
         })
     }));

@@ -7,7 +7,10 @@
 use serde_json::{Value, json};
 
 use crate::model::{Message, Request, Thinking, ToolCall};
-use crate::providers::turn::arguments_back;
+use crate::providers::turn::{arguments_back, name_back};
+
+/// Longest name of a call.
+const NAME_LETTERS: usize = 64;
 
 /// What a limit on an answer is called. The newer name is refused or, worse, not heard by many
 /// servers; the older one is refused by some models, in words that name the other.
@@ -104,7 +107,7 @@ fn unsealed(thinking: &[Thinking]) -> Option<String> {
 
 fn call(call: &ToolCall) -> Value {
     json!({"id": call.id, "type": "function", "function": {
-        "name": call.tool,
+        "name": name_back(&call.tool, NAME_LETTERS),
         "arguments": arguments_back(&call.arguments).to_string(),
     }})
 }

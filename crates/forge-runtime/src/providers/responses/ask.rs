@@ -4,7 +4,10 @@
 use serde_json::{Value, json};
 
 use crate::model::{Message, Request, Thinking};
-use crate::providers::turn::arguments_back;
+use crate::providers::turn::{arguments_back, name_back};
+
+/// Longest name of a call.
+const NAME_LETTERS: usize = 64;
 
 /// Whether thinking is asked for in its sealed form. Models that do not think refuse that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +83,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
                 json!({
                     "type": "function_call",
                     "call_id": call.id,
-                    "name": call.tool,
+                    "name": name_back(&call.tool, NAME_LETTERS),
                     "arguments": arguments_back(&call.arguments).to_string(),
                 })
             }));
