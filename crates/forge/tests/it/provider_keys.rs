@@ -146,6 +146,52 @@ fn nobody_is_told_a_key() {
     }
 }
 
+/// The provider repeats the key in its answer, also where only a reader of JSON sees it: no file,
+/// no program and no person is shown it, and an answer in JSON stays JSON.
+#[test]
+fn an_answer_with_a_key_in_it() {
+    let plain = format!("your key is {CANARY}");
+    let escaped = CANARY.replace("wfq", "\\u0077fq");
+    let structured = format!("{{\"said\": \"key {escaped}\"}}");
+    let key = "api_key_env: MINE_ALONE";
+    for (content, is_json) in [(plain, false), (structured, true)] {
+        let vendor = Vendor::start(vec![says(&[json!({"content": content})])]);
+        let world = world(&vendor.url, key);
+        let run = ["run", "main", "go", "--ephemeral"];
+        for more in [
+            &[][..],
+            &["--json"],
+            &["--output", "stream-json"],
+            &["-o", "answer"],
+        ] {
+            let forge = as_a_person(&world, &[&run[..], more].concat(), Some(CANARY));
+            forge.code(0);
+            let shown = format!("{}{}", forge.stdout, forge.stderr);
+            assert!(!shown.contains("wfq8zzk1"), "{more:?}: {shown}");
+            let answer = match more {
+                [] => forge.stdout.clone(),
+                ["-o", _] => std::fs::read_to_string(world.project().join("answer")).unwrap(),
+                _ => {
+                    let last = forge.stdout.lines().last().unwrap();
+                    let line: serde_json::Value = serde_json::from_str(last).unwrap();
+                    let answer = line["report"]["answer"].as_str();
+                    answer.unwrap_or_else(|| panic!("{line}")).to_owned()
+                }
+            };
+            assert!(answer.contains("[redacted: "), "{more:?}: {answer}");
+            if is_json {
+                assert!(!answer.contains("0077fq8"), "{more:?}: {answer}");
+                let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+                assert!(value["said"].as_str().unwrap().starts_with("key [redacted"));
+            }
+        }
+        let mut found = Vec::new();
+        holding(&world.outside().join("state"), &mut found);
+        holding(&world.project(), &mut found);
+        assert!(found.is_empty(), "{content}: {found:?}");
+    }
+}
+
 /// A key that is not there, or is none, is said before anything begins, with what to do.
 #[test]
 fn a_key_that_is_missing() {

@@ -9,6 +9,7 @@ mod model;
 pub(crate) mod offer;
 mod plan;
 mod record;
+mod redacted;
 mod resume;
 mod tally;
 mod told;
@@ -122,7 +123,7 @@ fn go(
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))
-        .observer(kept.observer(record.watching(Arc::new(tally), redactor)))
+        .observer(kept.observer(record.watching(Arc::new(tally), Arc::clone(&redactor))))
         .build();
     // A run that is stopped ends every command, and every open call gets its result.
     let stopper = session.clone();
@@ -131,6 +132,7 @@ fn go(
         Ok((report, stopped)) => (Some(report), stopped),
         Err(failure) => (None, Some(failure)),
     };
+    let report = report.map(|report| redacted::report(report, &redactor));
     drop(watching);
     told.attempts = attempts.list();
     let sealed = run_dir::seal(&kept.audit, &ending(report.as_ref()))?;
