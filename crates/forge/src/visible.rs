@@ -25,6 +25,26 @@ pub(crate) fn visible_lines(text: &str) -> String {
     lines.join("\n")
 }
 
+/// JSON on its way to a terminal, which means what it meant.
+pub(crate) fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Control characters below these are written out by JSON, or stand between its parts.
+        let mut bytes = [0; 4];
+        let text: &str = c.encode_utf8(&mut bytes);
+        let hidden = c > '~' && forge_tools::escape_controls(text) != text;
+        match hidden {
+            false => shown.push(c),
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    shown.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +57,11 @@ mod tests {
         );
         assert_eq!(visible("a ##[error]b # c"), "a #\\x23[error]b # c");
         assert_eq!(visible_lines("a\n\tb\r\u{7}"), "a\n\tb\\r\\x07");
+        let text = "é語\u{7f}\u{9b}\u{202e}\u{e0041}\u{1b}\n";
+        let json = serde_json::json!({"a": text}).to_string();
+        let shown = visible_json(&json);
+        assert!(shown.starts_with("{\"a\":\"é語\\u007f\\u009b\\u202e\\udb40\\udc41\\u001b\\n"));
+        let meant: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(meant["a"], text);
     }
 }

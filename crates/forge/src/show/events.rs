@@ -8,7 +8,7 @@
 //! left out, and it is said how many.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use forge_tools::{Caller, Redactor};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::visible::visible_json;
 
 /// The JSON Schema of one line.
 pub(crate) const SCHEMA: &str = include_str!("events.schema.json");
@@ -35,6 +36,7 @@ pub(crate) struct Stream {
     wake: Condvar,
     written: Condvar,
     redactor: Mutex<Arc<Redactor>>,
+    on_terminal: bool,
     /// Ends of texts that may be beginnings of secrets, by run of a worker.
     begun: Mutex<BTreeMap<u64, String>>,
 }
@@ -76,6 +78,7 @@ impl Stream {
             wake: Condvar::new(),
             written: Condvar::new(),
             redactor: Mutex::default(),
+            on_terminal: std::io::stdout().is_terminal(),
             begun: Mutex::default(),
         });
         let writer = Arc::clone(&stream);
@@ -195,7 +198,10 @@ impl Stream {
         let may_be_left_out = line["type"] == "text";
         let redactor = Arc::clone(&self.redactor.lock().unwrap_or_else(PoisonError::into_inner));
         redactor.redact_json(&mut line);
-        let line = format!("{line}\n");
+        let mut line = format!("{line}\n");
+        if self.on_terminal {
+            line = visible_json(&line);
+        }
         let mut state = self.lock();
         if state.error.is_some() {
             return;

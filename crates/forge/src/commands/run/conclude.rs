@@ -12,18 +12,20 @@ use crate::commands::run::tally::Refusals;
 use crate::exit::{Exit, Failure};
 use crate::show;
 use crate::stderr::say;
-use crate::visible::visible_path;
+use crate::visible::{visible_json, visible_lines, visible_path};
 
-/// Prints the answer, or the report; or puts the answer into `output`.
+/// Prints the answer, or the report; or puts the answer into `output`. `on_terminal`: standard
+/// output is one.
 pub(crate) fn tell(
     global: &Global,
     report: &RunReport,
     attempts: &Attempts,
     kept: &Path,
     output: Option<&Path>,
+    on_terminal: bool,
 ) -> Result<(), Failure> {
     if !attempts.list().is_empty() && !global.quiet {
-        say(format_args!("\n{attempts}"));
+        say(format_args!("\n{}", visible_lines(&attempts.to_string())));
     }
     if !global.quiet {
         say(format_args!(
@@ -47,15 +49,19 @@ pub(crate) fn tell(
     }
     let mut out = std::io::stdout().lock();
     let written = if global.json {
-        writeln!(
-            out,
-            "{}",
-            json!({"report": report, "attempts": attempts.list(), "run": kept})
-        )
+        let line = json!({"report": report, "attempts": attempts.list(), "run": kept}).to_string();
+        match on_terminal {
+            true => writeln!(out, "{}", visible_json(&line)),
+            false => writeln!(out, "{line}"),
+        }
     } else if let Some(answer) = answer
         && (output.is_none() || unwritten.is_some())
     {
-        write!(out, "{answer}")
+        // What a model says is text there, and nothing that moves the cursor or types an answer.
+        match on_terminal {
+            true => write!(out, "{}", visible_lines(&answer)),
+            false => write!(out, "{answer}"),
+        }
     } else {
         Ok(())
     };

@@ -148,7 +148,14 @@ fn go(
     kept.say_how_it_goes_on(global, report.as_ref());
     if let Some(report) = &report {
         let output = args.answer.output_file.as_deref();
-        conclude::tell(global, report, &attempts, kept.dir.path(), output)?;
+        conclude::tell(
+            global,
+            report,
+            &attempts,
+            kept.dir.path(),
+            output,
+            ambient.stdout_terminal,
+        )?;
     }
     told.report = report;
     match (stopped, &told.report) {

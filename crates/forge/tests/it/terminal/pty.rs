@@ -219,7 +219,7 @@ fn only_ours(raw: &[u8]) {
         let c = rest[at..].chars().next().unwrap();
         rest = &rest[at + c.len_utf8()..];
         match c {
-            '\r' | '\n' => {}
+            '\r' | '\n' | '\t' => {}
             '\u{1b}' => {
                 let sequence = rest.strip_prefix('[').unwrap_or_else(|| panic!("{text:?}"));
                 let digits = sequence.trim_start_matches(|c: char| c.is_ascii_digit());

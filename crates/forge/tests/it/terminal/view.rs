@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::pty::{Setup, Terminal, USUAL};
-use super::{RUN, SLEEPS, world};
+use super::{HOSTILE, RUN, SLEEPS, world};
 
 #[test]
 fn a_run_at_eighty_columns() {
@@ -190,6 +190,50 @@ fn an_answer_that_is_seen_anyway_is_not_shown_twice() {
         ended.screen
     );
     assert_eq!(answer, "\n\nThe report stands in /out/report.md.");
+}
+
+/// What a model says is text on a terminal ([`Terminal::end`] looks at every byte), and as it is in
+/// a pipe.
+#[test]
+fn an_answer_is_text_on_a_terminal() {
+    let hostile = format!("{HOSTILE}\\u001b]52;c;eA==\\u0007\\u009b2J\\u007f");
+    let playbook =
+        format!("version: 1\nworkers: {{ main: [{{ say: \"a\\tb {hostile}\\nlast\" }}] }}\n");
+    for more in [&[][..], &["--json"], &["--output", "stream-json"]] {
+        let world = world();
+        world.write("play.yaml", &playbook);
+        let args = [&RUN[..], more].concat();
+        let setup = Setup {
+            columns: 200,
+            piped: false,
+            ..USUAL
+        };
+        // Without the view, which is above.
+        let ended = Terminal::start(&world, setup, &[&args[..], &["-q"]].concat()).end();
+        assert_eq!(ended.code, Some(0), "{}", ended.screen);
+        let raw = ended.raw.replace("\r\n", "\n");
+        assert!(
+            !raw.contains(['\u{202e}', '\u{9b}', '\u{7f}', '\r', '\u{1b}']),
+            "{raw:?}"
+        );
+        match more {
+            [] => {
+                assert!(raw.starts_with("a\tb \\x1b[2J\\x1b]0;owned"), "{raw:?}");
+                assert!(raw.ends_with("\\x9b2J\\x7f\nlast\n"), "{raw:?}");
+            }
+            _ => {
+                let last = raw.lines().last().unwrap();
+                let line: serde_json::Value = serde_json::from_str(last).unwrap();
+                let answer = line["report"]["answer"].as_str().unwrap();
+                assert!(answer.ends_with("\u{9b}2J\u{7f}\nlast"), "{answer:?}");
+            }
+        }
+        let piped = world.forge(&args);
+        let answer = piped.code(0).stdout.as_str();
+        if more.is_empty() {
+            assert!(answer.ends_with("\u{9b}2J\u{7f}\nlast\n"), "{answer:?}");
+        }
+    }
 }
 
 /// Whatever ends it: the terminal is as it was (which [`Terminal::end`] looks at), and nothing of
