@@ -4,6 +4,10 @@
 //! A command on a terminal is another matter: Ctrl-C reaches it as well, and what it
 //! means is the command's to say.
 
+use std::future::Future as _;
+use std::sync::mpsc;
+use std::task::Poll;
+
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -28,6 +32,49 @@ async fn arrival(kind: SignalKind) {
         }
         Err(_) => std::future::pending().await,
     }
+}
+
+/// Being told to stop once a run is over. What takes signals while it goes on stays installed, and
+/// whoever should read the result may never do it: this ends the process, as soon as what has to
+/// be kept is kept and this is dropped.
+pub(crate) struct AfterTheRun {
+    _over: mpsc::Sender<()>,
+}
+
+impl AfterTheRun {
+    /// Begins to listen. Without a thread there is nobody who does.
+    pub(crate) fn listen() -> Self {
+        let (over, is_over) = mpsc::channel();
+        let (listens, is_listening) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || end_by_signal(&listens, &is_over));
+        if thread.is_ok() {
+            // Also where it could not be done: the other end is gone then.
+            let _ = is_listening.recv();
+        }
+        AfterTheRun { _over: over }
+    }
+}
+
+fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build();
+    let Ok(runtime) = runtime else { return };
+    let failure = runtime.block_on(async {
+        let mut told = std::pin::pin!(told_to_stop());
+        // Listens before it says so.
+        let now = std::future::poll_fn(|context| Poll::Ready(told.as_mut().poll(context))).await;
+        let _ = listens.send(());
+        match now {
+            Poll::Ready(failure) => failure,
+            Poll::Pending => told.await,
+        }
+    });
+    // Ends when the other end is dropped.
+    let _ = is_over.recv();
+    std::process::exit(failure.exit().code().into());
 }
 
 /// While this is held, Ctrl-C and Ctrl-\ do nothing to forge. A command started

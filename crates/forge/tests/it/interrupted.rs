@@ -90,6 +90,41 @@ fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
     }
 }
 
+/// The run is over, and its result is more than a pipe holds, which nobody reads: a signal ends
+/// forge all the same, and what the run came to is kept.
+#[test]
+fn a_result_that_nobody_reads_does_not_hold_it() {
+    let long = "x".repeat(300_000);
+    let playbook = format!("version: 1\nworkers: {{ main: [{{ say: {long} }}] }}\n");
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        for more in [&[][..], &["--json"], &["--output", "stream-json"]] {
+            let world = World::new(&[
+                ("golem-forge.config.yaml", PROJECT),
+                ("play.yaml", &playbook),
+                ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+            ]);
+            let args = ["--trust", "run", "main", "--model", "scripted:play.yaml"];
+            let mut forge = world.command(forge_program(), &[&args[..], more].concat());
+            let forge = forge.stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut running = forge.spawn().unwrap();
+            let runs = world.outside().join("state");
+            eventually("over", || found(&runs, "run.json").ends_with("}\n"));
+            let id = running.id().to_string();
+            let mut ended = None;
+            eventually("ended", || {
+                // It may still be about to listen.
+                let told = std::process::Command::new("kill")
+                    .args([signal, &id])
+                    .status();
+                assert!(told.unwrap().success());
+                ended = running.try_wait().unwrap();
+                ended.is_some()
+            });
+            assert_eq!(ended.unwrap().code(), Some(code), "{signal} {more:?}");
+        }
+    }
+}
+
 /// The text of the only file of this name below a directory.
 fn found(below: &std::path::Path, name: &str) -> String {
     for entry in std::fs::read_dir(below).unwrap().flatten() {

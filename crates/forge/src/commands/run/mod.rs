@@ -25,6 +25,7 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir;
 use crate::show::{Look, Watcher};
+use crate::signals::AfterTheRun;
 use crate::subject::{Chosen, chosen};
 use kept::Kept;
 use resume::Earlier;
@@ -133,7 +134,7 @@ fn go(
         Err(failure) => (None, Some(failure)),
     };
     let report = report.map(|report| redacted::report(report, &redactor));
-    drop(watching);
+    let after = AfterTheRun::listen();
     told.attempts = attempts.list();
     let sealed = run_dir::seal(&kept.audit, &ending(report.as_ref()))?;
     kept.dir.finish(&json!({
@@ -145,6 +146,8 @@ fn go(
         "audit": sealed,
     }))?;
     record.finish()?;
+    drop(after);
+    drop(watching);
     kept.say_how_it_goes_on(global, report.as_ref());
     if let Some(report) = &report {
         let output = args.answer.output_file.as_deref();
