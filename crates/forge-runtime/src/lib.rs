@@ -38,7 +38,9 @@ pub use model::{
     Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,
     ToolDescription, ToolResult, Usage,
 };
-pub use playbook::{Attempt, Attempts, Playbook, PlaybookError, PlaybookWire, Recording, Scripted};
+pub use playbook::{
+    Attempt, Attempts, Playbook, PlaybookError, PlaybookWire, RECORDED, Recording, Scripted,
+};
 #[cfg(feature = "providers")]
 pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wire};
 #[cfg(feature = "providers")]

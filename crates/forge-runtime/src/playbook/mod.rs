@@ -18,7 +18,7 @@ pub use attempts::{Attempt, Attempts};
 #[cfg(feature = "wire")]
 pub(crate) use file::StreamScript;
 pub use file::{Playbook, PlaybookError, PlaybookWire};
-pub use record::Recording;
+pub use record::{RECORDED, Recording};
 #[cfg(feature = "wire")]
 pub(crate) use scripted::Played;
 pub use scripted::Scripted;

@@ -18,6 +18,13 @@ use super::templates::MAX_TEMPLATE_BYTES;
 use crate::model::{Event, Message, Stop, Thinking, ToolCall, ToolResult, Usage};
 use crate::report::{Observer, RunEvent};
 
+/// What every recording begins with.
+///
+/// ```
+/// assert!(forge_runtime::RECORDED.starts_with('#'));
+/// ```
+pub const RECORDED: &str = "# Recorded from a run.\n";
+
 /// Watches a run and makes a playbook of it, and passes on what it sees.
 ///
 /// ```
@@ -101,7 +108,7 @@ impl Recording {
         for talk in talks.values() {
             by_worker.entry(&talk.worker).or_default().push(talk);
         }
-        let mut text = String::from("# Recorded from a run.\nversion: 1\n");
+        let mut text = format!("{RECORDED}version: 1\n");
         let _ = writeln!(
             text,
             "wire: {}",

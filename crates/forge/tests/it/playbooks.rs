@@ -270,6 +270,31 @@ fn a_run_that_cannot_be_recorded_is_not_begun() {
         ran.code(1).says(&["cannot record the run in"]);
         assert!(!ran.stderr.contains("▸"), "{}", ran.stderr);
     }
+    // Nothing is lost by a slip of the fingers.
+    for (place, why) in [
+        ("x.worker", "it is there already, and is no recording"),
+        ("p.yaml", "it is there already, and is no recording"),
+        (".", "it is a directory"),
+        ("link", "it is a link"),
+    ] {
+        let before = std::fs::read(world.project().join(place)).ok();
+        let ran = world.forge(&[
+            "run", "x.worker", "go", "--replay", "p.yaml", "--record", place,
+        ]);
+        ran.code(1)
+            .says(&["cannot record the run in", why, "\nhint: "]);
+        assert_eq!(std::fs::read(world.project().join(place)).ok(), before);
+    }
+    world.write("empty.yaml", "");
+    for place in ["made.yaml", "made.yaml", "empty.yaml"] {
+        world
+            .forge(&[
+                "run", "x.worker", "go", "--replay", "p.yaml", "--record", place,
+            ])
+            .code(0);
+        let made = std::fs::read_to_string(world.project().join(place)).unwrap();
+        assert!(made.starts_with("# Recorded from a run.\n"), "{made}");
+    }
     world
         .forge(&[
             "run",

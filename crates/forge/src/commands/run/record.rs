@@ -1,7 +1,7 @@
 //! `--record FILE`: the playbook of a run, written when it is over, however it ended.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ impl Record {
         let to = match file {
             None => None,
             Some(path) => {
+                check(path)?;
                 let opened = open_plain(path).map_err(|error| failed(path, &error))?;
                 Some((path.to_owned(), opened))
             }
@@ -54,6 +55,36 @@ impl Record {
         };
         file.write_all(recording.playbook().as_bytes())
             .map_err(|error| failed(&path, &error))
+    }
+}
+
+/// Nothing but an earlier recording is overwritten: a slip of the fingers is not to cost a file.
+fn check(path: &Path) -> Result<(), Failure> {
+    let refused = |why: &str| {
+        let why = std::io::Error::other(why);
+        Err(failed(path, &why).hint("name a file that is not there yet, or an earlier recording"))
+    };
+    // What else is wrong with it shows when it is opened.
+    let Ok(facts) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if facts.is_dir() {
+        return refused("it is a directory");
+    }
+    if facts.is_symlink() {
+        return refused("it is a link");
+    }
+    if !facts.is_file() {
+        return refused("it is no file");
+    }
+    let mut begins = Vec::new();
+    let length = u64::try_from(forge_runtime::RECORDED.len()).unwrap_or(0);
+    let read = File::open(path).and_then(|file| file.take(length).read_to_end(&mut begins));
+    match read {
+        Err(error) => Err(failed(path, &error)),
+        Ok(0) => Ok(()),
+        Ok(_) if begins == forge_runtime::RECORDED.as_bytes() => Ok(()),
+        Ok(_) => refused("it is there already, and is no recording"),
     }
 }
 
