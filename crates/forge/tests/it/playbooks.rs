@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{PROJECT, Ran, World};
+use crate::support::{PROJECT, Ran, World, forge_program, ran};
 
 const WIRES: [&str; 3] = ["anthropic", "openai-chat", "openai-responses"];
 
@@ -306,6 +306,20 @@ fn a_run_that_cannot_be_recorded_is_not_begun() {
             "scripted:p.yaml",
         ])
         .code(2);
+}
+
+/// What the kernel makes up is no playbook, and is not quoted.
+#[test]
+fn a_playbook_is_a_file() {
+    let world = World::new(&[("x.worker", "---\nname: x\n---\nGo.\n")]);
+    let canary = "canary-of-mine";
+    for place in ["/proc/self/environ", "/dev/null"] {
+        let args = ["run", "x.worker", "go", "--replay", place];
+        let mut forge = world.command(forge_program(), &args);
+        let ran = ran(forge.env("CANARY", canary).output().unwrap());
+        ran.code(2).says(&["it is no regular file"]);
+        assert!(!ran.stderr.contains(canary), "{}", ran.stderr);
+    }
 }
 
 /// Every playbook of the page is played, on a project that has what it speaks of.
