@@ -1,5 +1,5 @@
 //! Turns that failed in a way that passes, tried again: with a pause that grows and is random,
-//! or the one that the provider asks for, until a limit of all pauses together.
+//! or a longer one that the provider asks for, until a limit of all pauses together.
 //!
 //! A turn is sent again whole. Nothing of it has been executed, since calls only count when
 //! their turn is over.
@@ -15,6 +15,8 @@ use crate::model::{Event, Model, ModelError, Prices, Request, Retry};
 
 /// The longest pause that we choose ourselves.
 const LONGEST_MS: u64 = 30_000;
+/// Attempts of one turn, whatever its limit is.
+const MAX_ATTEMPTS: u32 = 100;
 /// Events that wait for whoever reads them.
 const MAX_WAITING: usize = 64;
 
@@ -69,7 +71,8 @@ impl Retrying {
         }
     }
 
-    /// How long the first pause is at most; each next one may be twice as long.
+    /// How long the first pause is at most, and twice what it is at least; each next one may be
+    /// twice as long.
     #[must_use]
     pub fn first_pause_ms(mut self, first_ms: u64) -> Self {
         self.first_ms = first_ms;
@@ -88,7 +91,8 @@ impl Retrying {
                 .total_ms
                 .saturating_sub(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
             let wait_ms = self.pause_ms(attempt, &error);
-            if !error.passes() || wait_ms > left_ms || left_ms == 0 {
+            let no_more = wait_ms > left_ms || left_ms == 0 || attempt >= MAX_ATTEMPTS;
+            if !error.passes() || no_more {
                 let _gone = events.send(Event::Failed(error)).await;
                 return;
             }
@@ -124,21 +128,23 @@ impl Retrying {
         Err(ModelError::Cut)
     }
 
-    /// What the provider asks for, else anything up to a second, two, four and so on: whoever
-    /// was refused together does not come back together.
+    /// Half a second to one, one to two, two to four and so on: whoever was refused together
+    /// does not come back together. More if the provider asks for more; never less, since it
+    /// may ask for no pause at all.
     fn pause_ms(&self, attempt: u32, error: &ModelError) -> u64 {
-        if let ModelError::Busy {
-            retry_after_ms: Some(ms),
-            ..
-        } = error
-        {
-            return *ms;
-        }
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
         let most = self.first_ms.saturating_mul(doubled).min(LONGEST_MS);
         // Seeded by the system; good enough to spread.
         let random = std::hash::RandomState::new().build_hasher().finish();
-        random % most.saturating_add(1)
+        let chosen = (most - random % (most / 2 + 1)).max(1);
+        if let ModelError::Busy {
+            retry_after_ms: Some(wanted),
+            ..
+        } = error
+        {
+            return chosen.max(*wanted);
+        }
+        chosen
     }
 }
 
