@@ -1,30 +1,38 @@
 //! Why a provider did not answer, in its words and in our kinds: what it says is for people, the
 //! kind decides whether the same request is worth another try.
+//!
+//! Servers like to repeat a key. It is taken out before a text is cut: no rest of it stays.
 
 use std::time::SystemTime;
 
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
+use super::key::Key;
 use crate::model::ModelError;
 
 /// Longer words of a provider are cut.
 const MAX_CHARS: usize = 1_000;
 
 /// An answer with a status that is none of success.
-pub(super) fn refused(status: u16, headers: &HeaderMap, body: &[u8], had_key: bool) -> ModelError {
+pub(super) fn refused(
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+    key: Option<&Key>,
+) -> ModelError {
     let body = String::from_utf8_lossy(body);
     let error = serde_json::from_str::<Value>(&body).ok();
     let message = match &error {
         Some(error) => words(error.get("error").unwrap_or(error)),
-        None => plain(&body),
+        None => plain(&body, key),
     };
     // Not even a later request is paid for.
     let is_used_up = error
         .as_ref()
         .is_some_and(|error| error.pointer("/error/code") == Some(&"insufficient_quota".into()));
     match status {
-        401 | 403 if had_key => ModelError::Credentials(format!(
+        401 | 403 if key.is_some() => ModelError::Credentials(format!(
             "the provider refused the key ({status}): {message}"
         )),
         401 | 403 => {
@@ -93,15 +101,15 @@ pub(super) fn in_stream(error: &Value) -> ModelError {
 }
 
 /// An answer that is of another type than any we asked for.
-pub(super) fn other_type(content_type: &str, body: &[u8]) -> ModelError {
-    let seen = plain(&String::from_utf8_lossy(body));
+pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&Key>) -> ModelError {
+    let seen = plain(&String::from_utf8_lossy(body), key);
     ModelError::Malformed(format!(
         "it is {}; is the base URL right? It begins: {seen}",
-        short(content_type, 100)
+        short(&hidden(content_type, key), 100)
     ))
 }
 
-/// What an error says about itself. Servers differ in where they write it.
+/// What an error says about itself, at any length. Servers differ in where they write it.
 fn words(error: &Value) -> String {
     let text = match error {
         Value::String(text) => Some(text.as_str()),
@@ -110,16 +118,49 @@ fn words(error: &Value) -> String {
             .find_map(|field| error.get(field).and_then(Value::as_str)),
     };
     match text.map(str::trim) {
-        Some(text) if !text.is_empty() => short(text, MAX_CHARS),
+        Some(text) if !text.is_empty() => text.to_owned(),
         _ if error.is_null() => "it gives no reason".to_owned(),
-        _ => short(&error.to_string(), MAX_CHARS),
+        _ => error.to_string(),
     }
 }
 
 /// The beginning of a text that is not of the protocol: a page of a proxy, say.
-fn plain(body: &str) -> String {
+fn plain(body: &str, key: Option<&Key>) -> String {
     let line = body.lines().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(|| "it gives no reason".to_owned(), |line| short(line, 200))
+    line.map_or_else(
+        || "it gives no reason".to_owned(),
+        |line| short(&hidden(line, key), 200),
+    )
+}
+
+fn hidden(text: &str, key: Option<&Key>) -> String {
+    key.map_or_else(|| text.to_owned(), |key| key.hide(text))
+}
+
+/// An error as it may be shown: without the key, and then no longer than people read.
+pub(super) fn presentable(error: ModelError, key: Option<&Key>) -> ModelError {
+    let fit = |text: String| short(&hidden(&text, key), MAX_CHARS);
+    match error {
+        ModelError::Expectation(text) => ModelError::Expectation(fit(text)),
+        ModelError::Playbook(text) => ModelError::Playbook(fit(text)),
+        ModelError::Cut => ModelError::Cut,
+        ModelError::Credentials(text) => ModelError::Credentials(fit(text)),
+        ModelError::Rejected { status, message } => ModelError::Rejected {
+            status,
+            message: fit(message),
+        },
+        ModelError::Busy {
+            status,
+            message,
+            retry_after_ms,
+        } => ModelError::Busy {
+            status,
+            message: fit(message),
+            retry_after_ms,
+        },
+        ModelError::Unreachable(text) => ModelError::Unreachable(fit(text)),
+        ModelError::Malformed(text) => ModelError::Malformed(fit(text)),
+    }
 }
 
 fn short(text: &str, max_chars: usize) -> String {

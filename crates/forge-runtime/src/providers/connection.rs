@@ -115,7 +115,8 @@ impl Shared {
             Err(_) => Err(silent(format!("no end of its answer within {total_ms} ms"))),
         };
         if let Err(error) = outcome {
-            let _gone = events.send(Event::Failed(self.hide_key(error))).await;
+            let error = complaint::presentable(error, self.provider.key.as_ref());
+            let _gone = events.send(Event::Failed(error)).await;
         }
     }
 
@@ -136,18 +137,22 @@ impl Shared {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .unwrap_or("")
-            .to_ascii_lowercase();
+            .to_owned();
         let kind = content_type.split(';').next().unwrap_or("").trim();
-        match kind {
+        match kind.to_ascii_lowercase().as_str() {
             "text/event-stream" => self.read_stream(response, events).await,
             // Some do not know streams and answer in one piece.
             "application/json" => self.read_whole(response, events).await,
             // Some do not say.
             "" if self.provider.stream => self.read_stream(response, events).await,
             "" => self.read_whole(response, events).await,
-            other => {
+            _ => {
                 let body = self.body(response, MAX_COMPLAINT_BYTES, Excess::Cut).await;
-                Err(complaint::other_type(other, &body.unwrap_or_default()))
+                Err(complaint::other_type(
+                    kind,
+                    &body.unwrap_or_default(),
+                    self.provider.key.as_ref(),
+                ))
             }
         }
     }
@@ -192,7 +197,7 @@ impl Shared {
             &headers,
             // Its status says enough if its words do not come.
             &body.unwrap_or_default(),
-            provider.key.is_some(),
+            provider.key.as_ref(),
         )))
     }
 
@@ -339,7 +344,12 @@ impl Shared {
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
                 return match excess {
-                    Excess::Cut => Ok(body),
+                    Excess::Cut => {
+                        if let Some(key) = &self.provider.key {
+                            key.cut_off(&mut body);
+                        }
+                        Ok(body)
+                    }
                     Excess::Fail => Err(too_long(max_bytes)),
                 };
             }
@@ -353,35 +363,6 @@ impl Shared {
             Ok(Ok(chunk)) => Ok(chunk),
             Ok(Err(_)) => Err(ModelError::Cut),
             Err(_) => Err(silent(format!("nothing came for {idle_ms} ms"))),
-        }
-    }
-
-    /// Servers that refuse a key like to repeat it.
-    fn hide_key(&self, error: ModelError) -> ModelError {
-        let Some(key) = &self.provider.key else {
-            return error;
-        };
-        let hide = |text: String| key.hide(&text);
-        match error {
-            ModelError::Expectation(text) => ModelError::Expectation(hide(text)),
-            ModelError::Playbook(text) => ModelError::Playbook(hide(text)),
-            ModelError::Cut => ModelError::Cut,
-            ModelError::Credentials(text) => ModelError::Credentials(hide(text)),
-            ModelError::Rejected { status, message } => ModelError::Rejected {
-                status,
-                message: hide(message),
-            },
-            ModelError::Busy {
-                status,
-                message,
-                retry_after_ms,
-            } => ModelError::Busy {
-                status,
-                message: hide(message),
-                retry_after_ms,
-            },
-            ModelError::Unreachable(text) => ModelError::Unreachable(hide(text)),
-            ModelError::Malformed(text) => ModelError::Malformed(hide(text)),
         }
     }
 }

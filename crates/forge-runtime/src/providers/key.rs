@@ -68,6 +68,15 @@ impl Key {
     pub fn hide(&self, text: &str) -> String {
         text.replace(self.reveal(), HIDDEN)
     }
+
+    /// Takes the beginning of the key from the end of what was cut there.
+    pub(super) fn cut_off(&self, bytes: &mut Vec<u8>) {
+        let key = self.reveal().as_bytes();
+        let begun = (1..=key.len())
+            .rev()
+            .find(|len| bytes.ends_with(&key[..*len]));
+        bytes.truncate(bytes.len() - begun.unwrap_or(0));
+    }
 }
 
 impl std::fmt::Debug for Key {

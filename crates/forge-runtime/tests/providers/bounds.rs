@@ -250,6 +250,58 @@ async fn a_key_that_comes_back() {
     }
 }
 
+/// A text that is cut in the middle of the key shows nothing of the key.
+#[tokio::test]
+async fn a_key_at_every_cut() {
+    const CANARY: &str = "sk-canary-0123456789";
+    let refusal = |before: usize| {
+        let message = format!("{}{CANARY}{}", "x".repeat(before), "y".repeat(2_000));
+        format!(
+            "HTTP/1.1 400 No\r\ncontent-type: application/json\r\n\r\n{{\"error\":{{\"message\":\"{message}\"}}}}"
+        )
+    };
+    let rows = [
+        refusal(990),
+        refusal(1_000 - CANARY.len() + 1),
+        format!("HTTP/1.1 400 No\r\n\r\n{}{CANARY} more", "x".repeat(190)),
+        format!(
+            "HTTP/1.1 400 No\r\n\r\n{}{CANARY} more",
+            "\n".repeat(64 * 1_024 - 12)
+        ),
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {}{CANARY}\r\n\r\nx",
+            "t".repeat(90)
+        ),
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n{}{CANARY} more",
+            "x".repeat(190)
+        ),
+        format!(
+            "{HEAD}data: {{\"type\":\"error\",\"error\":{{\"message\":\"{}{CANARY} more\"}}}}\n\n",
+            "x".repeat(990)
+        ),
+        format!(
+            "{HEAD}data: {{\"choices\":\"{}{CANARY} more\"}}\n\n",
+            "x".repeat(900)
+        ),
+    ];
+    for wire in Wire::ALL {
+        for row in &rows {
+            let server = Server::start(vec![Reply::new(row.as_bytes())]).await;
+            let provider = Provider::new("test", wire, &server.url, 64)
+                .unwrap()
+                .key(Key::new(CANARY).unwrap());
+            let found = turn(&provider.model("m").unwrap(), hello()).await;
+            let Some(Event::Failed(error)) = found.last() else {
+                panic!("{wire}: {row}: {found:?}");
+            };
+            let shown = error.to_string();
+            assert!(!shown.contains("sk-can"), "{wire}: {shown}");
+            assert!(shown.chars().count() < 1_200, "{wire}: {shown}");
+        }
+    }
+}
+
 /// A redirect is an answer, not a way for the key to take.
 #[tokio::test]
 async fn no_key_goes_elsewhere() {
