@@ -1,10 +1,14 @@
 //! The server: HTTP/1.1 on loopback, for this process and nobody else.
 //!
 //! Anybody on the machine can connect. Without the key of a turn that is on its way they get
-//! a 401 before a byte of their body is read; there is nothing else to get.
+//! a 401 before a byte of their body is read; there is nothing else to get. Nor can they keep a
+//! turn waiting: a connection is accepted at once, and of too many that have shown no key the
+//! oldest is closed.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,8 +21,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::answer::{self, Body};
 use super::asked::Asked;
@@ -29,11 +32,11 @@ use crate::playbook::{PlaybookWire, Scripted};
 /// Largest request.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Requests at once; further ones wait.
-const MAX_CONNECTIONS: usize = 256;
+/// Connections that have shown no key. Those that have are as many as turns are on their way.
+const MAX_STRANGERS: usize = 256;
 
 /// How long a request's head may take.
-const MAX_HEAD: Duration = Duration::from_secs(30);
+const MAX_HEAD: Duration = Duration::from_secs(5);
 
 /// How long its body may take.
 const MAX_BODY: Duration = Duration::from_secs(120);
@@ -51,31 +54,45 @@ pub(super) struct Shop {
 
 /// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, shop: Arc<Shop>) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
+    let mut strangers: VecDeque<Stranger> = VecDeque::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let shop = Arc::clone(&shop);
-                connections.spawn(async move {
-                    one(stream, shop).await;
-                    drop(permit);
-                });
+                strangers.retain(Stranger::is_here);
+                if strangers.len() >= MAX_STRANGERS
+                    && let Some(oldest) = strangers.pop_front()
+                {
+                    oldest.task.abort();
+                }
+                let known = Arc::new(AtomicBool::new(false));
+                let task = connections.spawn(one(stream, Arc::clone(&shop), Arc::clone(&known)));
+                strangers.push_back(Stranger { task, known });
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
+/// A connection, until it shows the key of a turn.
+struct Stranger {
+    task: AbortHandle,
+    known: Arc<AtomicBool>,
+}
+
+impl Stranger {
+    fn is_here(&self) -> bool {
+        !self.known.load(Ordering::Relaxed) && !self.task.is_finished()
+    }
+}
+
 /// One request: a connection that is kept could be closed just when the next one is sent.
-async fn one(stream: TcpStream, shop: Arc<Shop>) {
+async fn one(stream: TcpStream, shop: Arc<Shop>, known: Arc<AtomicBool>) {
     let service = service_fn(move |request| {
         let shop = Arc::clone(&shop);
-        async move { Ok::<_, Infallible>(respond(request, &shop).await) }
+        let known = Arc::clone(&known);
+        async move { Ok::<_, Infallible>(respond(request, &shop, &known).await) }
     });
     // A connection that fails has nobody left to tell.
     let _ = http1::Builder::new()
@@ -86,11 +103,16 @@ async fn one(stream: TcpStream, shop: Arc<Shop>) {
         .await;
 }
 
-async fn respond(request: Request<Incoming>, shop: &Arc<Shop>) -> Response<Body> {
+async fn respond(
+    request: Request<Incoming>,
+    shop: &Arc<Shop>,
+    known: &AtomicBool,
+) -> Response<Body> {
     let wire = shop.wire;
     let Some((id, ticket)) = ticket(&request, shop) else {
         return answer::refusal(wire, 401, "the key is not one of a turn that is on its way");
     };
+    known.store(true, Ordering::Relaxed);
     let asked = match asked(request, wire, &ticket).await {
         Ok(asked) => asked,
         Err((status, why)) => return answer::refusal(wire, status, &why),

@@ -255,6 +255,26 @@ proptest! {
     }
 }
 
+/// Whoever holds connections open and says nothing keeps no turn waiting.
+#[tokio::test]
+async fn strangers_are_in_nobodys_way() {
+    let wire = PlaybookWire::Anthropic;
+    let (address, _laid) = started(wire).await;
+    let mut silent = Vec::new();
+    for _ in 0..400 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let body = good(wire).to_string();
+    let request = post(path(wire), &keyed(wire, "good"), body.as_bytes());
+    // Far less than the half minute for which a head was waited for.
+    let answer = tokio::time::timeout(Duration::from_secs(15), sent(address, &request));
+    assert!(answer.await.unwrap().contains("the answer"));
+    // The oldest are gone.
+    let mut byte = [0];
+    let gone = tokio::time::timeout(Duration::from_secs(15), silent[0].read(&mut byte));
+    assert!(!matches!(gone.await.unwrap(), Ok(1..)));
+}
+
 #[test]
 fn the_schemas_are_schemas_and_hold() {
     for wire in WIRES {
