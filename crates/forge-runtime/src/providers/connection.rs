@@ -320,7 +320,8 @@ impl Shared {
         response: Response,
         events: &mpsc::Sender<Event>,
     ) -> Result<(), ModelError> {
-        let max_bytes = self.provider.bounds.answer_bytes;
+        let bounds = &self.provider.bounds;
+        let max_bytes = bounds.answer_bytes.min(bounds.event_bytes);
         let body = self.body(response, max_bytes, Excess::Fail).await?;
         let mut found = Vec::new();
         whole(self.provider.wire, &body, &mut found)?;

@@ -16,6 +16,7 @@ mod complaint;
 mod connection;
 mod http;
 mod key;
+mod list;
 mod provider;
 mod responses;
 mod sse;

@@ -62,7 +62,7 @@ pub struct Bounds {
     pub total_ms: u64,
     /// Of a whole answer, as it comes over the wire.
     pub answer_bytes: usize,
-    /// Of one event in it.
+    /// Of one event in it, and of an answer in one piece.
     pub event_bytes: usize,
 }
 
@@ -74,9 +74,11 @@ impl Default for Bounds {
             idle_ms: 300_000,
             progress_ms: 600_000,
             total_ms: 3_600_000,
+            // Each of many thousand words comes with hundreds of bytes around it.
             answer_bytes: 64 * 1024 * 1024,
-            // The last event of Responses holds the whole answer once more.
-            event_bytes: 16 * 1024 * 1024,
+            // The last event of Responses holds the whole answer once more. What is parsed can
+            // take fifty times its bytes.
+            event_bytes: 4 * 1024 * 1024,
         }
     }
 }

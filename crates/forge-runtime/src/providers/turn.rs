@@ -95,7 +95,10 @@ impl Reader {
         for frame in self.complete.drain(..) {
             let step = match frame {
                 Frame::Comment => {
-                    events.push(Event::Alive);
+                    // A hundred at once say no more than one.
+                    if events.last() != Some(&Event::Alive) {
+                        events.push(Event::Alive);
+                    }
                     Step::More
                 }
                 Frame::Data(data) => match &mut self.answer {

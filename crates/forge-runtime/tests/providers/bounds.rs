@@ -118,7 +118,7 @@ async fn each_limit() {
             json("", Then::Repeat(spaces)),
             false,
             tight(),
-            "longer than 100000 bytes",
+            "longer than 10000 bytes",
         ),
     ];
     for (what, reply, stream, bounds, words) in rows {
@@ -178,20 +178,88 @@ async fn a_megabyte_of_arguments() {
     assert!(lines(&found) == expected, "over a socket");
 }
 
-/// More calls at once than anybody makes: as many come out, in a time that does not grow with
-/// their square.
+/// As many calls as an answer may have come out; of more, nothing.
 #[test]
-fn a_hundred_thousand_calls() {
+fn many_calls() {
+    let calls = |found: &[Event]| {
+        let is_call = |event: &&Event| matches!(event, Event::Call(_));
+        found.iter().filter(is_call).count()
+    };
+    assert_eq!(calls(&calls_of(2_048)), 2_048);
+    let found = calls_of(2_049);
+    assert_eq!(calls(&found), 0);
+    too_many(&found, "2049 calls");
+}
+
+fn too_many(found: &[Event], what: &str) {
+    match found.last() {
+        Some(Event::Failed(ModelError::Malformed(why))) => {
+            assert!(why.contains("more than 2048"), "{what}: {why}");
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+fn calls_of(count: usize) -> Vec<Event> {
     let mut body = String::new();
-    for nth in 0..100_000 {
+    for nth in 0..count {
         let call = json!({"index": nth, "id": format!("c{nth}"), "function": {"name": "x"}});
         let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
         body.push_str(&format!("data: {chunk}\n\n"));
     }
     body.push_str("data: [DONE]\n\n");
+    read_stream(Wire::OpenAiChat, body.as_bytes(), &[16_384])
+}
+
+/// Items that are nothing but many are not kept until there is no room for them.
+#[test]
+fn many_small_things() {
+    let list = |item: &str| vec![item; 5_000].join(",");
+    let begun = |nth: usize| {
+        format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":{nth},\"content_block\":{{\"type\":\"text\"}}}}\n\n"
+        )
+    };
+    let said = |nth: usize| {
+        format!(
+            "data: {{\"type\":\"response.output_text.delta\",\"output_index\":{nth},\"delta\":\"a\"}}\n\n"
+        )
+    };
+    let rows = [
+        (
+            Wire::OpenAiChat,
+            format!("data: {{\"choices\":[{}]}}\n\n", list("{}")),
+        ),
+        (
+            Wire::OpenAiChat,
+            format!(
+                "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{}]}}}}]}}\n\n",
+                list("{}")
+            ),
+        ),
+        (Wire::Anthropic, (0..5_000).map(begun).collect()),
+        (Wire::OpenAiResponses, (0..5_000).map(said).collect()),
+        (
+            Wire::OpenAiResponses,
+            format!(
+                "data: {{\"type\":\"response.completed\",\"response\":{{\"status\":\"completed\",\"output\":[{}]}}}}\n\n",
+                list("{\"type\":\"x\"}")
+            ),
+        ),
+    ];
+    for (wire, body) in rows {
+        too_many(&read_stream(wire, body.as_bytes(), &[16_384]), &body[..60]);
+    }
+    // Parts of one text are one text.
+    let parts = list("{\"text\":\"a\"}");
+    let body = format!(
+        "data: {{\"choices\":[{{\"delta\":{{\"content\":[{parts}]}}}}]}}\n\ndata: [DONE]\n\n"
+    );
     let found = read_stream(Wire::OpenAiChat, body.as_bytes(), &[16_384]);
-    let calls = found.iter().filter(|event| matches!(event, Event::Call(_)));
-    assert_eq!(calls.count(), 100_000);
+    assert_eq!(found[0], Event::Text("a".repeat(5_000)));
+    // Signs of life that come together are one.
+    let found = read_stream(Wire::OpenAiChat, &b":\n".repeat(100_000), &[usize::MAX]);
+    assert_eq!(found, [Event::Alive, Event::Failed(ModelError::Cut)]);
 }
 
 /// Whoever does not want a turn any more is soon rid of its connection.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::REDACTED;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
+use crate::providers::list::{List, room};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
@@ -201,7 +202,7 @@ impl Answer {
             Frame::ContentBlockStart {
                 index,
                 content_block,
-            } => self.begin(index, content_block, events),
+            } => self.begin(index, content_block, events)?,
             Frame::ContentBlockDelta { index, delta } => self.go_on(index, delta, events)?,
             Frame::ContentBlockStop { index } => {
                 // A call stays until the turn is over; so does a block that is cut short.
@@ -227,7 +228,15 @@ impl Answer {
         Ok(Step::More)
     }
 
-    fn begin(&mut self, index: u64, block: Block, events: &mut Vec<Event>) {
+    fn begin(
+        &mut self,
+        index: u64,
+        block: Block,
+        events: &mut Vec<Event>,
+    ) -> Result<(), ModelError> {
+        if !self.blocks.contains_key(&index) {
+            room(self.blocks.len(), "blocks")?;
+        }
         let kept = match block {
             Block::Text { text } => {
                 if !text.is_empty() {
@@ -252,6 +261,7 @@ impl Answer {
             events.push(Event::Alive);
         }
         self.blocks.insert(index, kept);
+        Ok(())
     }
 
     fn go_on(
@@ -320,7 +330,7 @@ fn stop(reason: &str) -> Stop {
 
 #[derive(Deserialize)]
 struct Whole {
-    content: Vec<Block>,
+    content: List<Block>,
     stop_reason: Option<String>,
     #[serde(default)]
     usage: Tokens,

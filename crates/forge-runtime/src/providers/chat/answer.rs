@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
+use crate::providers::list::{List, room};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 struct Chunk {
-    choices: Option<Vec<Choice>>,
+    choices: Option<List<Choice>>,
     usage: Option<Tokens>,
     error: Option<Value>,
 }
@@ -37,14 +39,53 @@ struct Delta {
     /// Two names for one thing.
     reasoning_content: Option<String>,
     reasoning: Option<String>,
-    tool_calls: Option<Vec<CallPiece>>,
+    tool_calls: Option<List<CallPiece>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
+/// A text, or parts that are one. They are put together as they are read: many small ones would
+/// take far more memory than they have bytes.
+#[derive(Default)]
+struct Content {
+    text: String,
+    refused: bool,
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Contents)
+    }
+}
+
+struct Contents;
+
+impl<'de> Visitor<'de> for Contents {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text or its parts")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Content, E> {
+        Ok(Content {
+            text,
+            refused: false,
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Content, A::Error> {
+        let mut content = Content::default();
+        while let Some(part) = from.next_element::<Part>()? {
+            content.refused |= part.refusal.is_some();
+            for text in [part.text, part.refusal].into_iter().flatten() {
+                content.text.push_str(&text);
+            }
+        }
+        Ok(content)
+    }
 }
 
 #[derive(Deserialize)]
@@ -161,17 +202,9 @@ impl Answer {
         if let Some(thought) = delta.reasoning_content.or(delta.reasoning) {
             self.thinking.push_str(&thought);
         }
-        match delta.content {
-            None => {}
-            Some(Content::Text(text)) => self.say(text, events),
-            Some(Content::Parts(parts)) => {
-                for part in parts {
-                    self.refused |= part.refusal.is_some();
-                    for text in [part.text, part.refusal].into_iter().flatten() {
-                        self.say(text, events);
-                    }
-                }
-            }
+        if let Some(content) = delta.content {
+            self.refused |= content.refused;
+            self.say(content.text, events);
         }
         if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.is_empty()) {
             self.refused = true;
@@ -216,6 +249,7 @@ impl Answer {
         });
         let at = known.unwrap_or(self.calls.len());
         if known.is_none() {
+            room(self.calls.len(), "calls")?;
             self.calls.push(PartialCall::default());
             if let Some(index) = piece.index {
                 self.by_index.insert(index, at);
@@ -278,7 +312,7 @@ fn stop(reason: &str) -> Stop {
 /// The same in one piece.
 pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
     let chunk: Chunk = parse(body)?;
-    if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(Vec::is_empty) {
+    if chunk.error.is_none() && chunk.choices.as_ref().is_none_or(List::is_empty) {
         return Err(ModelError::Malformed("it has no choices".to_owned()));
     }
     let mut answer = Answer::default();

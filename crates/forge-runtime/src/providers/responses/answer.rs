@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
+use crate::providers::list::{List, room};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
@@ -72,7 +73,7 @@ enum Frame {
 enum Item {
     Message {
         #[serde(default)]
-        content: Vec<Part>,
+        content: List<Part>,
     },
     FunctionCall {
         #[serde(default)]
@@ -84,8 +85,8 @@ enum Item {
     },
     Reasoning {
         #[serde(default)]
-        summary: Vec<Part>,
-        content: Option<Vec<Part>>,
+        summary: List<Part>,
+        content: Option<List<Part>>,
         encrypted_content: Option<String>,
     },
     /// Tools of the provider's own, which are never asked for.
@@ -127,7 +128,7 @@ impl Part {
 #[derive(Deserialize)]
 struct Whole {
     #[serde(default)]
-    output: Vec<Item>,
+    output: List<Item>,
     status: Option<String>,
     incomplete_details: Option<Incomplete>,
     error: Option<Value>,
@@ -207,18 +208,18 @@ impl Answer {
         }
         let before = events.len();
         match parse(data)? {
-            Frame::Added { output_index, item } => self.add(output_index, item),
-            Frame::Done { output_index, item } => self.done(output_index, item, events),
+            Frame::Added { output_index, item } => self.add(output_index, item)?,
+            Frame::Done { output_index, item } => self.done(output_index, item, events)?,
             Frame::Text {
                 output_index,
                 delta,
-            } => self.say(output_index, delta, events),
+            } => self.say(output_index, delta, events)?,
             Frame::Refusal {
                 output_index,
                 delta,
             } => {
                 self.refused = true;
-                self.say(output_index, delta, events);
+                self.say(output_index, delta, events)?;
             }
             Frame::Arguments {
                 output_index,
@@ -251,12 +252,19 @@ impl Answer {
         Ok(Step::More)
     }
 
-    fn say(&mut self, index: u64, text: String, events: &mut Vec<Event>) {
+    fn item(&mut self, index: u64) -> Result<&mut Kept, ModelError> {
+        if !self.items.contains_key(&index) {
+            room(self.items.len(), "items")?;
+        }
+        Ok(self.items.entry(index).or_default())
+    }
+
+    fn say(&mut self, index: u64, text: String, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if !text.is_empty() {
-            let kept = self.items.entry(index).or_default();
-            kept.told.push_str(&text);
+            self.item(index)?.told.push_str(&text);
             events.push(Event::Text(text));
         }
+        Ok(())
     }
 
     fn call(&mut self, index: u64) -> Result<&mut PartialCall, ModelError> {
@@ -266,14 +274,14 @@ impl Answer {
         })
     }
 
-    fn add(&mut self, index: u64, item: Item) {
+    fn add(&mut self, index: u64, item: Item) -> Result<(), ModelError> {
         match item {
             Item::FunctionCall {
                 call_id,
                 name,
                 arguments,
             } => {
-                self.items.entry(index).or_default().call = Some(PartialCall {
+                self.item(index)?.call = Some(PartialCall {
                     id: call_id,
                     tool: name,
                     arguments,
@@ -281,17 +289,20 @@ impl Answer {
             }
             Item::Message { .. } | Item::Reasoning { .. } | Item::Other => {}
         }
+        Ok(())
     }
 
-    fn done(&mut self, index: u64, item: Item, events: &mut Vec<Event>) {
-        let kept = self.items.entry(index).or_default();
+    fn done(&mut self, index: u64, item: Item, events: &mut Vec<Event>) -> Result<(), ModelError> {
+        let is_refusal = |part: &Part| matches!(part, Part::Refusal { .. });
+        if let Item::Message { content } = &item {
+            self.refused |= content.iter().any(is_refusal);
+        }
+        let kept = self.item(index)?;
         if std::mem::replace(&mut kept.is_done, true) {
-            return;
+            return Ok(());
         }
         match item {
             Item::Message { content } => {
-                let is_refusal = |part: &Part| matches!(part, Part::Refusal { .. });
-                self.refused |= content.iter().any(is_refusal);
                 let text: String = content.into_iter().map(Part::into_text).collect();
                 // What was not told piece by piece; a text that differs has been told already.
                 if let Some(rest) = text.strip_prefix(kept.told.as_str())
@@ -345,6 +356,7 @@ impl Answer {
             }
             Item::Other => {}
         }
+        Ok(())
     }
 
     fn end(&mut self, response: Whole, events: &mut Vec<Event>) -> Result<(), ModelError> {
@@ -372,7 +384,7 @@ impl Answer {
         for (index, item) in (0..).zip(response.output) {
             match &item {
                 Item::FunctionCall { call_id, .. } if known.contains(call_id) => {}
-                _ => self.done(index, item, events),
+                _ => self.done(index, item, events)?,
             }
         }
         let stop = match self.refused {

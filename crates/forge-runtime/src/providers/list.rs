@@ -1,0 +1,83 @@
+//! Lists that a server writes, none of them longer than any answer needs.
+//!
+//! An empty item is three bytes on the wire and a hundred times that in memory, so that a bound
+//! on bytes alone bounds little; the reading stops at the first item that is too many.
+
+use std::fmt::{Formatter, Result as Written};
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+use crate::model::ModelError;
+
+/// Most items of one list, and most calls or blocks of one answer: hardly more than the calls of
+/// a turn that would be made, each of the others being refused in a line of its own.
+pub(super) const MAX_ITEMS: usize = 2_048;
+
+/// Items of a list that was not too long.
+#[derive(Debug)]
+pub(super) struct List<T>(Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        List(Vec::new())
+    }
+}
+
+impl<T> List<T> {
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T> IntoIterator for List<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_seq(Items(PhantomData))
+    }
+}
+
+struct Items<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> Written {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<List<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = from.next_element()? {
+            if items.len() == MAX_ITEMS {
+                return Err(A::Error::custom(format_args!(
+                    "a list of more than {MAX_ITEMS} items"
+                )));
+            }
+            items.push(item);
+        }
+        Ok(List(items))
+    }
+}
+
+/// Whether an answer that has so many may have one more.
+pub(super) fn room(items: usize, what: &str) -> Result<(), ModelError> {
+    match items < MAX_ITEMS {
+        true => Ok(()),
+        false => Err(ModelError::Malformed(format!(
+            "it has more than {MAX_ITEMS} {what}"
+        ))),
+    }
+}
