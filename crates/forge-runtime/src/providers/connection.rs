@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use super::chat::LimitName;
-use super::http::causes;
+use super::http::{causes, is_no_http};
 use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
 use super::turn::{Reader, Step, too_long, whole};
@@ -181,8 +181,11 @@ impl Shared {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let host = provider.url.host_str().unwrap_or_default();
-                let why = causes(&error);
-                return Err(ModelError::Unreachable(format!("{host}: {why}")));
+                let why = format!("{host}: {}", causes(&error));
+                return Err(match is_no_http(&error) {
+                    true => ModelError::Malformed(why),
+                    false => ModelError::Unreachable(why),
+                });
             }
             Err(_) => return Err(silent(format!("no answer within {limit_ms} ms"))),
         };

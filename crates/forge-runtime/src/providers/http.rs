@@ -50,6 +50,20 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Whether there was an answer, but none of HTTP: a length that is none, bytes that no header
+/// has. The same server would say the same again.
+pub(super) fn is_no_http(error: &reqwest::Error) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        let parse = error.downcast_ref().is_some_and(hyper::Error::is_parse);
+        if parse {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// An error with its reasons; reqwest shows only the outermost. Without the URL, which people
 /// know and which may hold what they would not show.
 pub(super) fn causes(error: &reqwest::Error) -> String {

@@ -127,6 +127,24 @@ async fn each_limit() {
     }
 }
 
+/// What is no HTTP is said at once: it is no server that cannot be reached.
+#[tokio::test]
+async fn what_is_no_http() {
+    let rows = [
+        "HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n{".as_bytes(),
+        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\x1b\r\n\r\n{",
+        b"SSH-2.0-nobody\r\n\r\n",
+    ];
+    for row in rows {
+        let error = fails(Reply::new(row), true, tight()).await;
+        let malformed = matches!(error, ModelError::Malformed(_));
+        assert!(malformed, "{}: {error:?}", row.escape_ascii());
+    }
+    let error = fails(Reply::new(""), true, tight()).await;
+    assert!(matches!(error, ModelError::Unreachable(_)), "{error:?}");
+}
+
 /// A refusal without an end is read as far as it is needed.
 #[tokio::test]
 async fn an_endless_refusal() {
