@@ -5,6 +5,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 /// A longer one is something else by mistake, a file say.
 const MAX_BYTES: usize = 16 * 1024;
 
+/// A shorter one could not be taken out of texts: it stands in too many of them by chance.
+const MIN_BYTES: usize = 8;
+
 /// Stands for a key in what a provider says.
 const HIDDEN: &str = "[key]";
 
@@ -33,6 +36,11 @@ pub enum BadKey {
     /// Letters that no header can carry: line breaks inside of it, or not ASCII.
     #[error("the key holds characters that no key has")]
     Characters,
+    /// Shorter than what is taken out of texts and records.
+    #[error(
+        "the key is shorter than {MIN_BYTES} bytes, too short to be kept out of what is shown and recorded"
+    )]
+    TooShort,
     /// Longer than any key.
     #[error("the key is longer than any key")]
     TooLong,
@@ -50,6 +58,8 @@ impl Key {
         let key = text.expose_secret().trim();
         if key.is_empty() {
             Err(BadKey::Empty)
+        } else if key.len() < MIN_BYTES {
+            Err(BadKey::TooShort)
         } else if key.len() > MAX_BYTES {
             Err(BadKey::TooLong)
         } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -82,5 +92,28 @@ impl Key {
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_key() {
+        let rows = [
+            ("", Some(BadKey::Empty)),
+            (" \n", Some(BadKey::Empty)),
+            ("sk-1234", Some(BadKey::TooShort)),
+            ("  sk-1234\n", Some(BadKey::TooShort)),
+            ("sk-12345", None),
+            ("sk-1 2345", Some(BadKey::Characters)),
+            ("sk-12345ü", Some(BadKey::Characters)),
+        ];
+        for (text, why) in rows {
+            assert_eq!(Key::new(text).err(), why, "{text}");
+        }
+        let long = "x".repeat(MAX_BYTES + 1);
+        assert_eq!(Key::new(long).err(), Some(BadKey::TooLong));
     }
 }

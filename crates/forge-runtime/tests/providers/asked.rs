@@ -81,7 +81,7 @@ async fn seen(wire: Wire, stream: bool, request: Arc<Request>) -> Seen {
     let server = Server::start(vec![Reply::new(fixture.response(Framing::Length))]).await;
     let provider = Provider::new("test", wire, &server.url, 4_096)
         .unwrap()
-        .key(Key::new("canary").unwrap())
+        .key(Key::new("sk-canary").unwrap())
         .stream(stream);
     // A name that a library once took for a wish to think less.
     let found = turn(&provider.model("m-high").unwrap(), request).await;
@@ -97,7 +97,7 @@ async fn anthropic() {
         "{}",
         seen.head
     );
-    assert!(seen.head.contains("\r\nx-api-key: canary\r\n"));
+    assert!(seen.head.contains("\r\nx-api-key: sk-canary\r\n"));
     assert!(seen.head.contains("\r\nanthropic-version: 2023-06-01\r\n"));
     assert!(!seen.head.contains("authorization"));
     let mark = json!({"type": "ephemeral"});
@@ -144,7 +144,10 @@ async fn chat() {
         "{}",
         seen.head
     );
-    assert!(seen.head.contains("\r\nauthorization: bearer canary\r\n"));
+    assert!(
+        seen.head
+            .contains("\r\nauthorization: bearer sk-canary\r\n")
+    );
     let call = |id: &str, arguments: &str| {
         json!({"id": id, "type": "function",
             "function": {"name": "read_file", "arguments": arguments}})

@@ -400,7 +400,7 @@ async fn no_key_goes_elsewhere() {
         let server = Server::start(vec![Reply::new(to)]).await;
         let provider = Provider::new("test", Wire::Anthropic, &server.url, 64)
             .unwrap()
-            .key(Key::new("canary").unwrap());
+            .key(Key::new("sk-canary").unwrap());
         let found = turn(&provider.model("m").unwrap(), hello()).await;
         let rejected = |event: &Event| matches!(event, Event::Failed(ModelError::Rejected { .. }));
         assert!(found.last().is_some_and(rejected), "{status}: {found:?}");

@@ -210,6 +210,12 @@ fn a_key_that_is_missing() {
             "",
         ),
         (
+            "api_key_env: MINE_ALONE",
+            Some("sk-1234"),
+            "MINE_ALONE: the key is shorter than 8 bytes",
+            "",
+        ),
+        (
             "api_key_command: [no-such-program]",
             None,
             "`no-such-program`: ",
