@@ -67,9 +67,11 @@ impl Reader {
         }
         let read = self.frames.feed(bytes, &mut self.complete);
         let step = self.take(events)?;
-        // What was whole before it counts.
-        read.map_err(broken)?;
-        Ok(step)
+        // What was whole before it counts, and behind the end nothing does.
+        match step {
+            Step::Over => Ok(Step::Over),
+            Step::More => read.map(|()| Step::More).map_err(broken),
+        }
     }
 
     /// There are no more bytes.

@@ -229,6 +229,16 @@ fn calls_of(count: usize) -> Vec<Event> {
     read_stream(Wire::OpenAiChat, body.as_bytes(), &[16_384])
 }
 
+/// Behind its end an answer is not read, however the bytes come.
+#[test]
+fn what_stands_behind_the_end() {
+    let body = b"data: [DONE]\n\ndata: \xff\n\n";
+    for size in [1, usize::MAX] {
+        let found = read_stream(Wire::OpenAiChat, body, &[size]);
+        assert_eq!(lines(&found), [json!({"end": "unknown"})], "{size}");
+    }
+}
+
 /// Items that are nothing but many are not kept until there is no room for them.
 #[test]
 fn many_small_things() {
