@@ -6,6 +6,7 @@ use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use forge_runtime::transcript::{self, Transcript};
 use forge_tools::audit::{
     Break, Integrity, LineReader, Place, RawLine, Verified, Verifier, segment_name,
 };
@@ -31,6 +32,17 @@ pub(crate) struct Run {
     pub(crate) worker: String,
     /// When it began, in seconds since 1970.
     pub(crate) seconds: u64,
+}
+
+/// What is kept of what its models saw and said.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// All of it, up to what a killed program tore.
+    Kept(Box<Transcript>),
+    /// Something that cannot be believed, and why.
+    Damaged(String),
+    /// Nothing: no model was asked, or nothing was to be kept.
+    Nothing,
 }
 
 /// All of them, the newest first.
@@ -254,6 +266,37 @@ impl Run {
             .next()
             .and_then(|end| serde_json::from_slice(end).ok());
         Some(end.unwrap_or(Value::Null))
+    }
+
+    /// What its models saw and said.
+    pub(crate) fn told(&self) -> Told {
+        match self.file("transcript.jsonl") {
+            Ok(None) => Told::Nothing,
+            Ok(Some(file)) => match transcript::read(BufReader::new(file)) {
+                Ok(transcript) => Told::Kept(Box::new(transcript)),
+                Err(damage) => Told::Damaged(damage.to_string()),
+            },
+            Err(error) => Told::Damaged(error.to_string()),
+        }
+    }
+
+    /// What the run came to, if the last of its programs noted that.
+    pub(crate) fn report(&self) -> Option<Value> {
+        self.report_in("run.json")
+    }
+
+    /// The newest report of its programs. Each counts on from the one before.
+    pub(crate) fn newest_report(&self) -> Option<Value> {
+        let earlier = (1_u64..).map(|number| format!("run.{number}.json"));
+        let earlier = earlier.take_while(|name| matches!(self.file(name), Ok(Some(_))));
+        self.report()
+            .or_else(|| earlier.filter_map(|name| self.report_in(&name)).last())
+    }
+
+    fn report_in(&self, name: &str) -> Option<Value> {
+        let file = self.file(name).ok()??;
+        let facts: Value = serde_json::from_reader(file.take(MAX_RUN_JSON_BYTES)).ok()?;
+        Some(facts["report"].clone()).filter(Value::is_object)
     }
 
     /// The hash of the seal, as the run noted it beside its log.

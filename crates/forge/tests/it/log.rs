@@ -336,3 +336,184 @@ fn a_run_that_goes_on_can_be_followed() {
     assert!(follower.wait().unwrap().success());
     world.forge(&["log", "verify"]).code(0);
 }
+
+const WITH_MODEL: &str = "\
+sandbox:
+  mode: direct
+  zones: { workspace: { path: ./workspace, approval: { write: preApproved } } }
+model: scripted:playbook.yaml
+limits: { max_turns: 2 }
+";
+
+const TREE: &str = "
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: append_file, args: { path: /workspace/log, content: a } }
+        - { tool: reader, args: { input: look } }
+      usage: { input_tokens: 100, output_tokens: 10 }
+    - calls: [{ tool: append_file, args: { path: /workspace/log, content: b } }]
+      usage: { input_tokens: 200, output_tokens: 20 }
+    - say: through
+      usage: { input_tokens: 300, output_tokens: 30 }
+  reader:
+    - say: looked
+      usage: { input_tokens: 5, output_tokens: 2 }
+";
+
+/// A tree of two workers, which its limit on turns ends the first time.
+fn with_model() -> World {
+    World::new(&[
+        ("golem-forge.config.yaml", WITH_MODEL),
+        ("playbook.yaml", TREE),
+        (
+            "workers/main.worker",
+            "---\nname: main\nworkers: [reader]\n---\nGo.\n",
+        ),
+        ("workers/reader.worker", "---\nname: reader\n---\nRead.\n"),
+    ])
+}
+
+fn dir_of_last(world: &World) -> PathBuf {
+    let name = last(world)["run"].as_str().unwrap().to_owned();
+    world.outside().join("state/runs").join(name)
+}
+
+/// The newest run of the list.
+#[track_caller]
+fn last(world: &World) -> Value {
+    let ran = world.forge(&["log", "list", "--json"]);
+    let list: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    list["runs"][0].clone()
+}
+
+/// The fields of `found` that `expected` has.
+#[track_caller]
+fn has(found: &Value, expected: Value) {
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(found[name], *value, "{name} of {found:#}");
+    }
+}
+
+#[test]
+fn what_models_used_is_shown_over_all_programs_of_a_run() {
+    let world = with_model();
+    world.forge(&["run", "main", "do it"]).code(5);
+    has(
+        &last(&world),
+        json!({
+            "outcome": "turn_limit", "programs": 1, "calls": 3, "turns": 3, "tokens": 337,
+            "transcript": "kept", "damage": null, "resumable": true,
+        }),
+    );
+    let listed = world.forge(&["log", "list"]);
+    let says = "turn_limit: 3 calls, 0 failed, 0 denied; 3 turns, 337 tokens; can be resumed\n";
+    assert!(listed.code(0).stdout.ends_with(says), "{}", listed.stdout);
+    let shown = world.forge(&["log", "show", "last"]);
+    for says in [
+        "\nworker 1  main  scripted:playbook.yaml  2 turns, 3 calls, 330 tokens  the limit of 2 turns was reached\n",
+        "\nworker 2  main > reader  scripted:playbook.yaml  1 turn, 0 calls, 7 tokens  done\n",
+        "\nin all: 3 turns, 337 tokens; can be resumed\n",
+    ] {
+        assert!(
+            shown.code(0).stdout.contains(says),
+            "{says}{}",
+            shown.stdout
+        );
+    }
+
+    // The program that goes on makes no call; those of the first one are not forgotten.
+    let goes_on = ["-c", "limits.max_turns=9", "run", "--resume", "last"];
+    let goes_on: Vec<&str> = goes_on.into_iter().chain(["--accept-changes"]).collect();
+    world.forge(&goes_on).code(0);
+    has(
+        &last(&world),
+        json!({
+            "outcome": "answered", "programs": 2, "calls": 3, "turns": 4, "tokens": 667,
+            "transcript": "kept", "resumable": false,
+        }),
+    );
+    let listed = world.forge(&["log", "list"]);
+    let says = "answered: 3 calls, 0 failed, 0 denied; 4 turns, 667 tokens\n";
+    assert!(listed.code(0).stdout.ends_with(says), "{}", listed.stdout);
+    let ran = world.forge(&["log", "show", "last", "--json", "--worker", "reader"]);
+    let shown: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+    has(
+        &shown,
+        json!({ "turns": 4, "tokens": 667, "resumable": false, "broken": false }),
+    );
+    assert_eq!(shown["workers"].as_array().unwrap().len(), 1);
+    has(
+        &shown["workers"][0],
+        json!({
+            "run": 2, "above": 1, "workers": ["main", "reader"], "turns": 1, "calls": 0,
+            "tokens": 7, "cost_nano_usd": 0, "end": { "end": "answered", "answer": "looked" },
+        }),
+    );
+}
+
+#[test]
+fn a_transcript_that_is_missing_or_damaged_is_said() {
+    let world = with_model();
+    world
+        .forge(&["run", "--ephemeral", "main", "do it"])
+        .code(5);
+    let none = json!({
+        "transcript": "none", "turns": 3, "tokens": 337, "resumable": false, "damage": null,
+    });
+    has(&last(&world), none);
+    let listed = world.forge(&["log", "list"]);
+    let says = "; 3 turns, 337 tokens; no transcript\n";
+    assert!(listed.code(0).stdout.ends_with(says), "{}", listed.stdout);
+    let shown = world.forge(&["log", "show"]);
+    let says = "\nin all: 3 turns, 337 tokens; no transcript\n";
+    assert!(shown.code(0).stdout.ends_with(says), "{}", shown.stdout);
+
+    let world = with_model();
+    world.forge(&["run", "main", "do it"]).code(5);
+    let dir = dir_of_last(&world);
+    let file = dir.join("transcript.jsonl");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(
+        &file,
+        whole.replacen("\"kind\":\"turn\"", "\"kind\":\"\\u001b\"", 1),
+    )
+    .unwrap();
+    let turn = |line: &str| line.contains("\"kind\":\"turn\"");
+    let place = format!("line {}: ", 1 + whole.lines().position(turn).unwrap());
+    let found = last(&world);
+    has(
+        &found,
+        json!({ "transcript": "damaged", "tokens": 337, "resumable": false }),
+    );
+    assert!(
+        found["damage"].as_str().unwrap().starts_with(&place),
+        "{found}"
+    );
+    for command in ["list", "show"] {
+        let ran = world.forge(&["log", command]);
+        let says = format!("damaged transcript: {place}it is no line of a transcript");
+        assert!(ran.code(0).stdout.contains(&says), "{}", ran.stdout);
+        assert!(ran.stdout.chars().all(|c| c == '\n' || !c.is_control()));
+    }
+
+    // As a kill leaves it: what there is counts, and the run can go on.
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let cut = lines
+        .iter()
+        .rposition(|line| line.contains("\"kind\":\"came\""))
+        .unwrap();
+    std::fs::write(&file, lines[..=cut].concat() + "{\"at_ms\":").unwrap();
+    std::fs::remove_file(dir.join("run.json")).unwrap();
+    has(
+        &last(&world),
+        json!({ "transcript": "kept", "turns": 3, "tokens": 337, "resumable": true }),
+    );
+    let shown = world.forge(&["log", "show"]);
+    assert!(
+        shown.code(0).stdout.contains("330 tokens  did not end\n"),
+        "{}",
+        shown.stdout
+    );
+}

@@ -6,14 +6,18 @@ use forge_tools::{escape_controls, rfc3339};
 use serde_json::{Value, json};
 
 use super::calls::{Calls, Item, text};
+use super::told::Left;
 use super::{put, since, unreadable};
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::runs::{Run, Runs};
+use crate::show;
 
 /// What a run came to.
 struct Came {
     outcome: String,
+    /// How many programs worked on it, one after another.
+    programs: u64,
     calls: u64,
     failed: u64,
     denied: u64,
@@ -32,10 +36,11 @@ pub(super) fn list(
         .filter(|run| since_ms.is_none_or(|since| run.seconds.saturating_mul(1000) >= since));
     let mut rows = Vec::new();
     for run in wanted {
+        let left = Left::briefly(run);
         let came = came(run)?;
         let at = rfc3339(UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799)));
         if global.json {
-            rows.push(json!({
+            let mut row = json!({
                 "run": run.name,
                 "worker": run.worker,
                 "at": at,
@@ -43,15 +48,22 @@ pub(super) fn list(
                 "calls": came.calls,
                 "failed": came.failed,
                 "denied": came.denied,
-            }));
+                "programs": came.programs,
+            });
+            for (name, value) in left.fields() {
+                row[name] = value;
+            }
+            rows.push(row);
         } else {
+            let more = left.shown().map(|left| format!("; {left}"));
             put(format_args!(
-                "{at}  {}  {}: {}, {} failed, {} denied",
+                "{at}  {}  {}: {}, {} failed, {} denied{}",
                 run.shown(),
                 escape_controls(&came.outcome),
-                counted(came.calls, "call"),
+                show::count(came.calls, "call"),
                 came.failed,
                 came.denied,
+                more.unwrap_or_default(),
             ))?;
         }
     }
@@ -61,31 +73,32 @@ pub(super) fn list(
     Ok(Exit::Done)
 }
 
-fn counted(count: u64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
-}
-
-/// From the end of its log; of one that has no end, by counting.
+/// From the end of its log; of one that has no end, or that several programs wrote, by counting.
 fn came(run: &Run) -> Result<Came, Failure> {
-    if let Some(end) = run.end() {
+    let end = run.end();
+    if let Some(end) = &end {
         let count = |name: &str| end[name].as_u64().unwrap_or_default();
-        return Ok(Came {
-            outcome: text(&end["outcome"]),
-            calls: count("calls"),
-            failed: count("failed"),
-            denied: count("denied"),
-        });
-    }
-    let mut came = Came {
-        outcome: if run.is_locked() {
-            "running"
-        } else {
-            "not finished"
+        // What stands there are the calls of the last program. It was the only one if there is
+        // nothing before but the first line and two for each of them.
+        let lines = count("calls").saturating_mul(2).saturating_add(1);
+        if end["seq"].as_u64() == Some(lines) {
+            return Ok(Came {
+                outcome: text(&end["outcome"]),
+                programs: 1,
+                calls: count("calls"),
+                failed: count("failed"),
+                denied: count("denied"),
+            });
         }
-        .to_owned(),
+    }
+    let outcome = match &end {
+        Some(end) => text(&end["outcome"]),
+        None if run.is_locked() => "running".to_owned(),
+        None => "not finished".to_owned(),
+    };
+    let mut came = Came {
+        outcome,
+        programs: 1,
         calls: 0,
         failed: 0,
         denied: 0,
@@ -99,7 +112,7 @@ fn came(run: &Run) -> Result<Came, Failure> {
                 came.denied += u64::from(call.is_denied());
             }
             Item::Broken(..) => came.outcome = "broken".to_owned(),
-            Item::Note(_) => {}
+            Item::Note(note) => came.programs += u64::from(note["kind"] == "resumed"),
         }
     }
     came.calls += u64::try_from(calls.rest().count()).unwrap_or(u64::MAX);

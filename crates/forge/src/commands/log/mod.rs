@@ -8,6 +8,7 @@ mod export;
 mod list;
 mod show;
 mod since;
+mod told;
 mod verify;
 
 use std::fmt::Display;

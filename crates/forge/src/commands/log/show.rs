@@ -1,4 +1,4 @@
-//! `forge log show RUN`: each call in one line, and below it why.
+//! `forge log show RUN`: each call in one line, and below it why; then what each worker used.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,6 +8,7 @@ use forge_tools::{escape_controls, rfc3339};
 use serde_json::Value;
 
 use super::calls::{Call, Calls, Item, Wanted, text};
+use super::told::{self, Left};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
 use crate::exit::{Exit, Failure};
@@ -59,7 +60,25 @@ pub(super) fn show(
     for call in calls.rest().filter(|call| wanted.has(call)) {
         printer.call(&call)?;
     }
-    printer.end()?;
+    // Asked first, as above.
+    let at_work = run.is_locked();
+    let told = run.told();
+    let left = Left::of(run, at_work, &told);
+    let worker = selection.worker.as_deref();
+    if printer.one_object {
+        let workers = told::workers(&told, worker);
+        let workers = workers.map(|(number, run)| told::worker_object(number, run));
+        let mut more = left.fields();
+        more.push(("workers", workers.collect()));
+        printer.end(more)?;
+    } else {
+        for (number, run) in told::workers(&told, worker) {
+            printer.text(&told::worker_shown(number, run, at_work))?;
+        }
+        if let Some(left) = left.shown() {
+            printer.text(&format!("in all: {left}"))?;
+        }
+    }
     Ok(if printer.broken {
         Exit::Negative
     } else {
@@ -127,11 +146,13 @@ impl Printer {
         if self.json { Ok(()) } else { put(line) }
     }
 
-    fn end(&self) -> Result<(), Failure> {
-        if self.one_object {
-            return put(format_args!("],\"broken\":{}}}", self.broken));
-        }
-        Ok(())
+    /// The rest of the one object.
+    fn end(&self, more: Vec<(&'static str, Value)>) -> Result<(), Failure> {
+        let more: String = more
+            .into_iter()
+            .map(|(name, value)| format!(",\"{name}\":{value}"))
+            .collect();
+        put(format_args!("],\"broken\":{}{more}}}", self.broken))
     }
 }
 

@@ -1,0 +1,206 @@
+//! What the models of a run used, how its workers ended, and whether it can be gone on with: from
+//! its transcript, or from what its programs noted at their ends if that is not kept or damaged.
+
+use forge_runtime::transcript::{Past, Transcript, WorkerRun};
+use forge_runtime::{Dollars, Usage};
+use serde_json::{Value, json};
+
+use crate::runs::{Run, Told};
+use crate::show;
+use crate::visible::visible;
+
+/// Characters of how a worker ended, and of what is wrong with a transcript; `--json` has them all.
+const MAX_END_CHARS: usize = 200;
+
+/// What a run left besides its log.
+pub(super) struct Left {
+    /// None: not known, or no model was asked anything.
+    used: Option<Used>,
+    state: State,
+    /// It has no answer, its transcript is there, and nobody is at work on it.
+    resumable: bool,
+}
+
+/// Whether there is a transcript.
+enum State {
+    Kept,
+    Damaged(String),
+    Nothing,
+}
+
+/// What all workers used, in all programs that worked on the run.
+struct Used {
+    turns: u64,
+    tokens: u64,
+    cost_nano_usd: u64,
+}
+
+impl Used {
+    fn reported(report: &Value) -> Self {
+        let count = |name: &str| report[name].as_u64().unwrap_or_default();
+        Used {
+            turns: count("turns"),
+            tokens: count("tokens"),
+            cost_nano_usd: count("cost_nano_usd"),
+        }
+    }
+
+    fn kept(transcript: &Transcript) -> Self {
+        let runs = || transcript.runs.values();
+        let usage = runs().fold(Usage::default(), |sum, run| sum.plus(run.usage));
+        let sum = |each: fn(&WorkerRun) -> u64| runs().map(each).fold(0, u64::saturating_add);
+        Used {
+            turns: sum(|run| run.turns),
+            tokens: usage.total(),
+            cost_nano_usd: sum(|run| run.cost_nano_usd.unwrap_or(0)),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let mut parts = vec![show::count(self.turns, "turn")];
+        parts.extend((self.tokens > 0).then(|| show::tokens(self.tokens)));
+        let cost = Dollars(self.cost_nano_usd);
+        parts.extend((self.cost_nano_usd > 0).then(|| cost.to_string()));
+        parts.join(", ")
+    }
+}
+
+impl Left {
+    /// For a list. A run with an answer noted what it used, so its transcript is not read.
+    pub(super) fn briefly(run: &Run) -> Self {
+        match run.report().filter(|report| report["end"] == "answered") {
+            Some(report) => Left {
+                used: Some(Used::reported(&report)),
+                state: match run.file("transcript.jsonl") {
+                    Ok(Some(_)) => State::Kept,
+                    Ok(None) => State::Nothing,
+                    Err(error) => State::Damaged(error.to_string()),
+                },
+                resumable: false,
+            },
+            // Asked first: a run that ends meanwhile is not taken for one that was stopped.
+            None => Left::of(run, run.is_locked(), &run.told()),
+        }
+    }
+
+    /// Of a run that somebody is at work on, or not.
+    pub(super) fn of(run: &Run, at_work: bool, told: &Told) -> Self {
+        let reported = || run.newest_report().map(|report| Used::reported(&report));
+        match told {
+            Told::Kept(transcript) => Left {
+                used: Some(Used::kept(transcript)),
+                state: State::Kept,
+                resumable: !at_work && Past::of(transcript, true).is_ok(),
+            },
+            Told::Damaged(why) => Left {
+                used: reported(),
+                state: State::Damaged(why.clone()),
+                resumable: false,
+            },
+            Told::Nothing => Left {
+                used: reported(),
+                state: State::Nothing,
+                resumable: false,
+            },
+        }
+    }
+
+    /// For a person, if there is anything to say: no model was asked in calls of a client.
+    pub(super) fn shown(&self) -> Option<String> {
+        let mut parts: Vec<String> = self.used.iter().map(Used::shown).collect();
+        match &self.state {
+            State::Kept if self.resumable => parts.push("can be resumed".to_owned()),
+            State::Kept => {}
+            State::Damaged(why) => parts.push(format!("damaged transcript: {}", short(why))),
+            State::Nothing if self.used.is_some() => parts.push("no transcript".to_owned()),
+            State::Nothing => {}
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// The fields for programs.
+    pub(super) fn fields(&self) -> Vec<(&'static str, Value)> {
+        let used = |each: fn(&Used) -> u64| Value::from(self.used.as_ref().map(each));
+        let (state, damage) = match &self.state {
+            State::Kept => ("kept", None),
+            State::Damaged(why) => ("damaged", Some(why.as_str())),
+            State::Nothing => ("none", None),
+        };
+        vec![
+            ("turns", used(|used| used.turns)),
+            ("tokens", used(|used| used.tokens)),
+            ("cost_nano_usd", used(|used| used.cost_nano_usd)),
+            ("transcript", state.into()),
+            ("damage", damage.into()),
+            ("resumable", self.resumable.into()),
+        ]
+    }
+}
+
+/// The runs of workers in a transcript, those of `worker` if that is said.
+pub(super) fn workers<'a>(
+    told: &'a Told,
+    worker: Option<&'a str>,
+) -> impl Iterator<Item = (u64, &'a WorkerRun)> {
+    let runs = match told {
+        Told::Kept(transcript) => Some(&transcript.runs),
+        Told::Damaged(_) | Told::Nothing => None,
+    };
+    let wanted = move |run: &WorkerRun| {
+        worker.is_none_or(|worker| run.workers.last().is_some_and(|last| last == worker))
+    };
+    let runs = runs
+        .into_iter()
+        .flatten()
+        .map(|(number, run)| (*number, run));
+    runs.filter(move |(_, run)| wanted(run))
+}
+
+/// One run of a worker in a line.
+pub(super) fn worker_shown(number: u64, run: &WorkerRun, at_work: bool) -> String {
+    let mut used = vec![
+        show::count(run.turns, "turn"),
+        show::count(run.calls, "call"),
+    ];
+    used.extend((run.usage.total() > 0).then(|| show::tokens(run.usage.total())));
+    let cost = run.cost_nano_usd.filter(|cost| *cost > 0);
+    used.extend(cost.map(|cost| Dollars(cost).to_string()));
+    let end = match &run.end {
+        Some(end) => short(&end.to_string()),
+        None if at_work => "at work".to_owned(),
+        None => "did not end".to_owned(),
+    };
+    format!(
+        "worker {number}  {}  {}  {}  {end}",
+        visible(&run.workers.join(" > ")),
+        visible(run.model.as_deref().unwrap_or("no model yet")),
+        used.join(", "),
+    )
+}
+
+/// The object of one run of a worker.
+pub(super) fn worker_object(number: u64, run: &WorkerRun) -> Value {
+    json!({
+        "run": number,
+        "above": run.above,
+        "workers": run.workers,
+        "model": run.model,
+        "turns": run.turns,
+        "calls": run.calls,
+        "retries": run.retries.len(),
+        "usage": run.usage,
+        "tokens": run.usage.total(),
+        "cost_nano_usd": run.cost_nano_usd,
+        "end": run.end,
+    })
+}
+
+/// What a model or an edited file says, in a line that ends.
+fn short(text: &str) -> String {
+    let mut shown = visible(text);
+    if let Some((cut, _)) = shown.char_indices().nth(MAX_END_CHARS) {
+        shown.truncate(cut);
+        shown.push('…');
+    }
+    shown
+}
