@@ -95,7 +95,7 @@ impl CallWorker {
         let input = args.text("input").unwrap_or_default();
         if let Some(schema) = worker.input_schema() {
             let fits = Shape::new(schema).map_err(|problem| vec![problem]);
-            let fits = fits.and_then(|shape| shape.check(input).map(drop));
+            let fits = fits.and_then(|shape| shape.check_now(input));
             return fits.map(|()| input.to_owned()).map_err(|problems| {
                 Failure::new(
                     Code::InvalidArguments,

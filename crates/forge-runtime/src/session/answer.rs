@@ -5,30 +5,56 @@
 //! knows which is meant, so that is a problem like any other. What is given on is the value
 //! alone, without fence and words.
 
-use jsonschema::Validator;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::schemas::{Compiled, compiled};
 
 /// Most problems that are told at once.
 const MAX_PROBLEMS: usize = 20;
 /// Longest problem, in characters.
 const MAX_PROBLEM_CHARS: usize = 300;
+/// Longest text, and most text within a value, that is held against a schema.
+const MAX_BYTES: usize = 256 * 1024;
+/// Most values in a value.
+const MAX_VALUES: usize = 10_000;
+/// Where a schema and a value are larger than this together (the product), all problems of them
+/// may be more than fit into memory: the first is told.
+const MAX_FOR_ALL_PROBLEMS: u64 = 1_000_000;
+/// Longest that a check is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where the wait holds up whoever waits: nothing ends it before its time.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// A schema that refers to itself goes as deep as the value, of which the reader of JSON bounds
+/// the depth to 128. Only what is used of it is ever taken.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// Most checks at a time, those included that nobody waits for any more.
+const MAX_CHECKS: usize = 32;
+
+static CHECKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A schema that answers are held against, compiled once.
 pub(crate) struct Shape {
-    validator: Validator,
+    compiled: Arc<Compiled>,
     text: String,
+    /// A check took too long: there is no second one, since nothing ends the first.
+    is_slow: AtomicBool,
 }
 
 impl Shape {
     /// # Errors
     ///
-    /// It is no JSON Schema, or refers to one elsewhere.
+    /// It is no JSON Schema, or refers to one elsewhere, or is too much work.
     pub(crate) fn new(schema: &Value) -> Result<Shape, String> {
-        let validator =
-            jsonschema::draft202012::new(schema).map_err(|error| shortened(&error.to_string()))?;
+        let compiled = compiled(schema).map_err(|mistake| shortened(&mistake.problem))?;
         Ok(Shape {
-            validator,
+            compiled: Arc::new(compiled),
             text: schema.to_string(),
+            is_slow: AtomicBool::new(false),
         })
     }
 
@@ -46,32 +72,159 @@ impl Shape {
     /// # Errors
     ///
     /// Everything that is wrong with it.
-    pub(crate) fn check<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
-        let text = payload(answer).map_err(|problem| vec![problem])?;
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| vec![format!("it is not JSON: {error}")])?;
-        self.check_value(&value).map(|()| text)
+    pub(crate) async fn check<'a>(&self, answer: &'a str) -> Result<&'a str, Vec<String>> {
+        let (text, value) = parsed(answer).map_err(|problem| vec![problem])?;
+        let (tell, told) = oneshot::channel();
+        self.start(value, |found| {
+            // Nobody may wait for it any more.
+            let _ = tell.send(found);
+        })?;
+        match tokio::time::timeout(PATIENCE, told).await {
+            Ok(Ok(found)) => found.map(|()| text),
+            Ok(Err(_)) => Err(vec![NOT_CHECKED.to_owned()]),
+            Err(_) => Err(self.too_slow()),
+        }
     }
 
+    /// For who cannot await: see [`Shape::check_value`].
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub(crate) fn check_now(&self, answer: &str) -> Result<(), Vec<String>> {
+        let (_, value) = parsed(answer).map_err(|problem| vec![problem])?;
+        self.check_value(&value)
+    }
+
+    /// For who cannot await. Takes a second at most, and that once.
+    ///
     /// # Errors
     ///
     /// Everything that is wrong with it.
     pub(crate) fn check_value(&self, value: &Value) -> Result<(), Vec<String>> {
-        let mut problems: Vec<String> = Vec::new();
-        for error in self.validator.iter_errors(value) {
-            if problems.len() == MAX_PROBLEMS {
-                problems.push("and more".to_owned());
-                break;
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        self.start(value.clone(), move |found| {
+            // Nobody may wait for it any more.
+            let _ = tell.send(found);
+        })?;
+        match told.recv_timeout(SHORT_PATIENCE) {
+            Ok(found) => found,
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+                Err(vec![NOT_CHECKED.to_owned()])
             }
-            let at = error.instance_path().to_string();
-            let at = if at.is_empty() { "/" } else { &at };
-            problems.push(shortened(&format!("{at}: {error}")));
-        }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(problems),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(self.too_slow()),
         }
     }
+
+    fn too_slow(&self) -> Vec<String> {
+        self.is_slow.store(true, Ordering::Relaxed);
+        vec![TOO_SLOW.to_owned()]
+    }
+
+    /// Checks on a thread of its own, since nothing can stop a check: what ends a run leaves the
+    /// thread behind, and the process does not wait for it.
+    fn start(
+        &self,
+        value: Value,
+        tell: impl FnOnce(Result<(), Vec<String>>) + Send + 'static,
+    ) -> Result<(), Vec<String>> {
+        let values = measured(&value).map_err(|problem| vec![problem])?;
+        if self.is_slow.load(Ordering::Relaxed) {
+            return Err(vec![TOO_SLOW.to_owned()]);
+        }
+        let counted = Counted::new().ok_or_else(|| vec![NOT_CHECKED.to_owned()])?;
+        let compiled = Arc::clone(&self.compiled);
+        std::thread::Builder::new()
+            .name("schema".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let found = problems(&compiled, &value, values);
+                drop(counted);
+                tell(found);
+            })
+            .map(drop)
+            .map_err(|_| vec![NOT_CHECKED.to_owned()])
+    }
+}
+
+const TOO_SLOW: &str =
+    "holding it against the schema takes too long; make the value smaller and less nested";
+const NOT_CHECKED: &str = "it could not be held against the schema";
+
+/// One of the checks at a time.
+struct Counted;
+
+impl Counted {
+    fn new() -> Option<Counted> {
+        let counted = Counted;
+        (CHECKS.fetch_add(1, Ordering::Relaxed) < MAX_CHECKS).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        CHECKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many values there are in a value.
+fn measured(value: &Value) -> Result<usize, String> {
+    let (mut values, mut bytes) = (0, 0);
+    let mut ahead = vec![value];
+    while let Some(next) = ahead.pop() {
+        values += 1;
+        match next {
+            Value::Object(map) => {
+                bytes += map.keys().map(String::len).sum::<usize>();
+                ahead.extend(map.values());
+            }
+            Value::Array(items) => ahead.extend(items),
+            Value::String(text) => bytes += text.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        if values > MAX_VALUES {
+            return Err(format!(
+                "it has more than {MAX_VALUES} values, which is the most that is held against a schema"
+            ));
+        }
+    }
+    match bytes > MAX_BYTES {
+        true => Err(too_long()),
+        false => Ok(values),
+    }
+}
+
+fn too_long() -> String {
+    format!(
+        "it is longer than {} KiB, which is the most that is held against a schema",
+        MAX_BYTES / 1024
+    )
+}
+
+fn problems(compiled: &Compiled, value: &Value, values: usize) -> Result<(), Vec<String>> {
+    let values = u64::try_from(values).unwrap_or(u64::MAX);
+    if compiled.size.saturating_mul(values) > MAX_FOR_ALL_PROBLEMS {
+        let first = compiled.validator.validate(value);
+        return first.map_err(|error| vec![told(&error)]);
+    }
+    let mut problems: Vec<String> = Vec::new();
+    for error in compiled.validator.iter_errors(value) {
+        if problems.len() == MAX_PROBLEMS {
+            problems.push("and more".to_owned());
+            break;
+        }
+        problems.push(told(&error));
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
+}
+
+fn told(error: &jsonschema::ValidationError<'_>) -> String {
+    let at = error.instance_path().to_string();
+    let at = if at.is_empty() { "/" } else { &at };
+    shortened(&format!("{at}: {error}"))
 }
 
 /// What the model is told of an answer that does not fit.
@@ -84,6 +237,16 @@ pub(super) fn repair(problems: &[String]) -> String {
         "Your answer does not fit the JSON Schema:\n{list}Answer again, with the whole JSON value \
          and nothing else."
     )
+}
+
+/// The value of an answer, as it is written and as it is.
+fn parsed(answer: &str) -> Result<(&str, Value), String> {
+    let text = payload(answer)?;
+    if text.len() > MAX_BYTES {
+        return Err(too_long());
+    }
+    let value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    Ok((text, value))
 }
 
 /// The part of an answer that is meant to be JSON.
@@ -133,8 +296,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn an_answer_may_stand_in_one_fence() {
+    #[tokio::test]
+    async fn an_answer_may_stand_in_one_fence() {
         let shape = Shape::new(&json!({
             "type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}},
             "additionalProperties": false,
@@ -162,20 +325,20 @@ mod tests {
                 ]),
             ),
         ] {
-            let mut found = shape.check(answer);
+            let mut found = shape.check(answer).await;
             if let Err(problems) = &mut found {
                 problems.sort();
             }
             assert_eq!(&found, expected, "{answer}");
         }
-        assert!(shape.check("no JSON").unwrap_err()[0].starts_with("it is not JSON"));
+        assert!(shape.check("no JSON").await.unwrap_err()[0].starts_with("it is not JSON"));
     }
 
-    #[test]
-    fn problems_are_bounded() {
+    #[tokio::test]
+    async fn problems_are_bounded() {
         let shape = Shape::new(&json!({"items": {"type": "integer"}})).unwrap();
-        let answer = json!(vec!["x".repeat(10_000); 100]).to_string();
-        let problems = shape.check(&answer).unwrap_err();
+        let answer = json!(vec!["x".repeat(2_000); 100]).to_string();
+        let problems = shape.check(&answer).await.unwrap_err();
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
         assert!(problems.iter().all(|problem| problem.len() < 400));
     }
@@ -184,5 +347,66 @@ mod tests {
     fn what_is_no_schema_is_said() {
         assert!(Shape::new(&json!({"type": "nothing"})).is_err());
         assert!(Shape::new(&json!({"$ref": "https://example.com/x.json"})).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_held_against_a_schema_is_bounded() {
+        let shape = Shape::new(&json!({"uniqueItems": true})).unwrap();
+        let most: Vec<usize> = (0..MAX_VALUES - 1).collect();
+        assert_eq!(shape.check_value(&json!(most)), Ok(()));
+        let many: Vec<usize> = (0..MAX_VALUES).collect();
+        let long = json!("x".repeat(MAX_BYTES + 1));
+        for (value, problem) in [(json!(many), "10000 values"), (long, "256 KiB")] {
+            for found in [
+                shape.check(&value.to_string()).await.map(drop),
+                shape.check_value(&value),
+            ] {
+                let problems = found.unwrap_err();
+                assert!(problems[0].contains(problem), "{problems:?}");
+            }
+        }
+    }
+
+    /// A check that takes longer than anybody waits.
+    fn slow() -> (Shape, Value) {
+        let schema = json!({"format": "slow"});
+        let validator = jsonschema::options()
+            .should_validate_formats(true)
+            .with_format("slow", |_: &str| {
+                std::thread::sleep(PATIENCE * 4);
+                true
+            })
+            .build(&schema);
+        let shape = Shape {
+            compiled: Arc::new(Compiled {
+                validator: validator.unwrap(),
+                size: 2,
+            }),
+            text: schema.to_string(),
+            is_slow: AtomicBool::new(false),
+        };
+        (shape, json!("x"))
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_long_for_a_check() {
+        let (shape, value) = slow();
+        let began = std::time::Instant::now();
+        assert_eq!(shape.check_value(&value), Err(vec![TOO_SLOW.to_owned()]));
+        // The second is not begun.
+        let text = value.to_string();
+        assert_eq!(shape.check(&text).await, Err(vec![TOO_SLOW.to_owned()]));
+        assert!(began.elapsed() < PATIENCE);
+    }
+
+    #[tokio::test]
+    async fn what_ends_a_run_ends_the_wait() {
+        let (shape, value) = slow();
+        let text = value.to_string();
+        let end = tokio::time::sleep(Duration::from_millis(100));
+        tokio::select! {
+            found = shape.check(&text) => panic!("{found:?}"),
+            () = end => {}
+        }
     }
 }

@@ -179,11 +179,12 @@ impl Session {
             last = usage;
             match (stop, calls.is_empty()) {
                 (Stop::Refused, _) => return End::Refused { text },
-                (Stop::Done | Stop::Unknown, true) => match answered(shape.as_ref(), text, running)
-                {
-                    Some(end) => return end,
-                    None => continue,
-                },
+                (Stop::Done | Stop::Unknown, true) => {
+                    match answered(shape.as_ref(), text, running).await {
+                        Some(end) => return end,
+                        None => continue,
+                    }
+                }
                 (Stop::OutOfTokens, true) => return End::OutOfTokens,
                 (Stop::OutOfTokens, false) => {
                     for call in &calls {
@@ -304,11 +305,11 @@ struct Taken {
 
 /// What becomes of an answer; none: it does not fit, and the model was asked once more. Such
 /// a question is the only input of a conversation beside the first.
-fn answered(shape: Option<&Shape>, answer: String, running: &mut Running) -> Option<End> {
+async fn answered(shape: Option<&Shape>, answer: String, running: &mut Running) -> Option<End> {
     let Some(shape) = shape else {
         return Some(End::Answered { answer });
     };
-    let problems = match shape.check(&answer) {
+    let problems = match shape.check(&answer).await {
         Ok(value) => {
             return Some(End::Answered {
                 answer: value.to_owned(),

@@ -1,7 +1,9 @@
 //! What makes a JSON Schema valid, for whoever loads a project: `sandbox-config` carries no
 //! validator along, and this crate has one for answers anyway.
 
-use jsonschema::Draft;
+mod size;
+
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use sandbox_config::SchemaMistake;
 use serde_json::Value;
 
@@ -26,18 +28,48 @@ pub fn schema_mistakes(schema: &Value) -> Vec<SchemaMistake> {
     if !mistakes.is_empty() {
         return mistakes;
     }
-    // What fits the schema of schemas and still cannot be used: a pattern that does not parse, a
-    // reference to nothing.
-    match jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .build(schema)
-    {
+    match compiled(schema) {
         Ok(_) => Vec::new(),
-        Err(error) => vec![SchemaMistake {
+        Err(mistake) => vec![mistake],
+    }
+}
+
+/// A schema to check values with, and how large it is with every reference written out.
+pub(crate) struct Compiled {
+    pub(crate) validator: Validator,
+    pub(crate) size: u64,
+}
+
+/// # Errors
+///
+/// What fits the schema of schemas and still cannot be used: a pattern that does not parse, a
+/// reference to nothing, more work than is ever done.
+pub(crate) fn compiled(schema: &Value) -> Result<Compiled, SchemaMistake> {
+    let mistake = |problem: String| SchemaMistake {
+        at: String::new(),
+        problem,
+    };
+    let size = size::size(schema);
+    if let Some(problem) = size.problem() {
+        return Err(mistake(problem));
+    }
+    let validator = jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        // The other engine goes back: a short pattern may take it any time.
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error: ValidationError<'_>| SchemaMistake {
             at: error.instance_path().to_string(),
             problem: error.to_string(),
-        }],
+        })?;
+    if size.is_open {
+        let problem = "it has a reference that is not followed: write `#/$defs/…`";
+        return Err(mistake(problem.to_owned()));
     }
+    Ok(Compiled {
+        validator,
+        size: size.values,
+    })
 }
 
 #[cfg(test)]
@@ -51,6 +83,8 @@ mod tests {
             (json!({"type": "strin"}), "/type"),
             (json!({"required": true}), "/required"),
             (json!({"items": {"pattern": "("}}), "/items/pattern"),
+            (json!({"items": {"pattern": "(?=a)a"}}), "/items/pattern"),
+            (json!({"items": {"pattern": "(a)\\1"}}), "/items/pattern"),
             (json!({"$ref": "#/$defs/absent"}), ""),
         ] {
             let mistakes = schema_mistakes(&schema);
