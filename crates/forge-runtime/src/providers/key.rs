@@ -58,12 +58,12 @@ impl Key {
         let key = text.expose_secret().trim();
         if key.is_empty() {
             Err(BadKey::Empty)
-        } else if key.len() < MIN_BYTES {
-            Err(BadKey::TooShort)
         } else if key.len() > MAX_BYTES {
             Err(BadKey::TooLong)
         } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
             Err(BadKey::Characters)
+        } else if key.len() < MIN_BYTES {
+            Err(BadKey::TooShort)
         } else {
             Ok(Key(SecretString::from(key)))
         }
@@ -109,6 +109,8 @@ mod tests {
             ("sk-12345", None),
             ("sk-1 2345", Some(BadKey::Characters)),
             ("sk-12345ü", Some(BadKey::Characters)),
+            // What is wrong with each letter goes before how many there are.
+            ("a b", Some(BadKey::Characters)),
         ];
         for (text, why) in rows {
             assert_eq!(Key::new(text).err(), why, "{text}");
