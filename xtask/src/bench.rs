@@ -1,4 +1,4 @@
-//! `cargo xtask bench [files] [os] [config] [mcp] [loop]`: runs `benches/ratios`, built for release.
+//! `cargo xtask bench [files] [os] [config] [mcp] [loop]`: runs `benches/ratios`, built as what is packaged.
 
 use crate::failure::Failure;
 use crate::peers;
@@ -6,6 +6,9 @@ use crate::process;
 use crate::table::Table;
 
 pub(crate) const ABOUT: &str = "what the sandboxes cost, as ratios measured in one run, beside the targets (files, os, config, mcp, loop)";
+
+/// What is packaged; the program that measures looks for `forge` beside itself.
+const PROFILE: &str = "dist";
 
 const GROUPS: [&str; 5] = ["files", "os", "config", "mcp", "loop"];
 
@@ -27,7 +30,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             "build",
             "--quiet",
             "--locked",
-            "--release",
+            "--profile",
+            PROFILE,
             "--package",
             "forge",
         ]);
@@ -38,6 +42,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "bench",
         "--quiet",
         "--locked",
+        "--profile",
+        PROFILE,
         "--package",
         "xtask",
         "--bench",

@@ -87,7 +87,7 @@ fn in_process(name: &'static str, dir: &Path, target: f64) -> Result<Measure, Bo
 
 fn check(name: &'static str, dir: &Path, target: f64) -> Result<Measure, Box<dyn Error>> {
     let Some(forge) = forge() else {
-        let outcome = Outcome::NotHere("there is no release build of forge".to_owned());
+        let outcome = Outcome::NotHere("there is no packaged build of forge".to_owned());
         return Ok(Measure { name, outcome });
     };
     let least = least(|| {

@@ -143,7 +143,7 @@ fn servers(dir: &Path, data: &Path) -> Vec<Server> {
                 .map(|()| command)
                 .map_err(|error| error.to_string())
         }
-        None => Err("there is no release build of forge".to_owned()),
+        None => Err("there is no packaged build of forge".to_owned()),
     };
     let mut echo = Command::new(std::env::current_exe().unwrap_or_default());
     echo.arg(echo::FLAG);
