@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::budget::Budget;
 use crate::report::End;
-use crate::session::{Attachment, Conversation, Session, Shape};
+use crate::session::{Attachment, CANCELLED, Conversation, Session, Shape};
 
 /// The tool that names the worker to call.
 pub(crate) const CALL_WORKER: &str = "call_worker";
@@ -310,6 +310,9 @@ impl Tool for CallWorker {
                         "answer": value,
                     })))
                 }
+                // The whole run was stopped: said as of every other call that this ends,
+                // whether the worker or its caller hears of it first.
+                End::Cancelled => Err(Failure::new(Code::Cancelled, CANCELLED)),
                 end => {
                     let end = for_caller(end);
                     Err(Failure::new(

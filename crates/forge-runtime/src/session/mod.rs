@@ -31,6 +31,7 @@ pub(crate) use answer::Shape;
 pub use attached::Attachment;
 pub use builder::SessionBuilder;
 pub use conversation::{Conversation, Used};
+pub(crate) use running::CANCELLED;
 use running::Running;
 use shared::Shared;
 

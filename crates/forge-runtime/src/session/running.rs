@@ -165,9 +165,12 @@ impl Drop for Running {
     }
 }
 
+/// The result of a call that was under way, or had not begun, when the run was stopped.
+pub(crate) const CANCELLED: &str = "Cancelled by user.";
+
 fn unfinished(id: String, tool: String, end: &End) -> ToolResult {
     match end {
-        End::Cancelled => failed(id, tool, Code::Cancelled, "Cancelled by user."),
+        End::Cancelled => failed(id, tool, Code::Cancelled, CANCELLED),
         end => failed(id, tool, Code::Limit, &format!("Not finished: {end}.")),
     }
 }
