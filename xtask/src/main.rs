@@ -22,6 +22,7 @@ mod test_os;
 
 mod checkout;
 mod container;
+mod counted;
 mod crash;
 mod failure;
 mod markdown;
@@ -72,12 +73,12 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "race",
         about: race::ABOUT,
-        run: race::run,
+        run: |arguments| race::TEST.run(arguments),
     },
     Command {
         name: "crash",
         about: crash::ABOUT,
-        run: crash::run,
+        run: |arguments| crash::TEST.run(arguments),
     },
     Command {
         name: "fuzz",
