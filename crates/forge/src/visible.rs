@@ -10,7 +10,15 @@ pub(crate) fn visible(text: &str) -> String {
     forge_tools::escape_controls(text).replace("##[", "#\\x23[")
 }
 
-/// The same for a name of the file system, which need not be text.
+/// A text in which everything is seen, up to `max_chars` characters; an ellipsis says that there was more.
+pub(crate) fn shortened(shown: String, max_chars: usize) -> String {
+    match shown.char_indices().nth(max_chars) {
+        None => shown,
+        Some((end, _)) => format!("{}…", &shown[..end]),
+    }
+}
+
+/// One line of a name of the file system, which need not be text.
 pub(crate) fn visible_path(path: &Path) -> String {
     visible(&path.to_string_lossy())
 }

@@ -16,13 +16,16 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::keys::Keys;
 use crate::live;
-use crate::visible::{visible, visible_lines};
+use crate::visible::{shortened, visible, visible_lines};
 
 /// The tool that the model is offered, and what it is to be given.
 const TOOL: &str = "report_weather";
 const CITY: &str = "Reykjavik";
 /// Nobody waits longer for a small question; the first one may load the model.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Enough of what it said instead.
+const MAX_SAID_CHARS: usize = 200;
 
 /// How one question went.
 struct Probe {
@@ -154,12 +157,9 @@ async fn ask(model: &forge_runtime::Connection) -> Outcome {
     }
 }
 
+/// What a model said, in a line that ends.
 fn short(text: &str) -> String {
-    let text = visible(text.trim());
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
+    shortened(visible(text.trim()), MAX_SAID_CHARS)
 }
 
 impl Probe {

@@ -6,6 +6,7 @@ use forge_runtime::ToolCall;
 use serde_json::Value;
 
 use super::cells::clean;
+use crate::visible::shortened;
 
 /// Longest text of somebody else in one line, in characters.
 pub(super) const MAX_LINE_CHARS: usize = 160;
@@ -67,11 +68,7 @@ pub(super) fn retry(reason: &str) -> String {
 
 /// Cleaned, and not longer than a line should be.
 pub(super) fn cut(text: &str) -> String {
-    let text = clean(text.trim_end());
-    match text.char_indices().nth(MAX_LINE_CHARS) {
-        None => text,
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    shortened(clean(text.trim_end()), MAX_LINE_CHARS)
 }
 
 /// A span of time as people say it.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::runs::{Run, Told};
 use crate::show;
-use crate::visible::visible;
+use crate::visible::{shortened, visible};
 
 /// Characters of how a worker ended, and of what is wrong with a transcript; `--json` has them all.
 const MAX_END_CHARS: usize = 200;
@@ -197,10 +197,5 @@ pub(super) fn worker_object(number: u64, run: &WorkerRun) -> Value {
 
 /// What a model or an edited file says, in a line that ends.
 fn short(text: &str) -> String {
-    let mut shown = visible(text);
-    if let Some((cut, _)) = shown.char_indices().nth(MAX_END_CHARS) {
-        shown.truncate(cut);
-        shown.push('…');
-    }
-    shown
+    shortened(visible(text), MAX_END_CHARS)
 }
