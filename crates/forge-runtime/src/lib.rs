@@ -28,6 +28,7 @@ mod report;
 mod retry;
 mod schemas;
 mod session;
+mod shortened;
 pub mod transcript;
 #[cfg(feature = "wire")]
 mod wire;

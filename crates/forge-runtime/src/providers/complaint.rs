@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::key::Key;
 use crate::model::ModelError;
+use crate::shortened::shortened;
 
 /// Longer words of a provider are cut.
 const MAX_CHARS: usize = 1_000;
@@ -105,7 +106,7 @@ pub(super) fn other_type(content_type: &str, body: &[u8], key: Option<&Key>) -> 
     let seen = plain(&String::from_utf8_lossy(body), key);
     ModelError::Malformed(format!(
         "it is {}; is the base URL right? It begins: {seen}",
-        short(&hidden(content_type, key), 100)
+        shortened(&hidden(content_type, key), 100)
     ))
 }
 
@@ -129,7 +130,7 @@ fn plain(body: &str, key: Option<&Key>) -> String {
     let line = body.lines().map(str::trim).find(|line| !line.is_empty());
     line.map_or_else(
         || "it gives no reason".to_owned(),
-        |line| short(&hidden(line, key), 200),
+        |line| shortened(&hidden(line, key), 200),
     )
 }
 
@@ -139,7 +140,7 @@ fn hidden(text: &str, key: Option<&Key>) -> String {
 
 /// An error as it may be shown: without the key, and then no longer than people read.
 pub(super) fn presentable(error: ModelError, key: Option<&Key>) -> ModelError {
-    let fit = |text: String| short(&hidden(&text, key), MAX_CHARS);
+    let fit = |text: String| shortened(&hidden(&text, key), MAX_CHARS);
     match error {
         ModelError::Expectation(text) => ModelError::Expectation(fit(text)),
         ModelError::Playbook(text) => ModelError::Playbook(fit(text)),
@@ -160,13 +161,6 @@ pub(super) fn presentable(error: ModelError, key: Option<&Key>) -> ModelError {
         },
         ModelError::Unreachable(text) => ModelError::Unreachable(fit(text)),
         ModelError::Malformed(text) => ModelError::Malformed(fit(text)),
-    }
-}
-
-fn short(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ mod connection;
 mod http;
 mod key;
 mod list;
+mod openai;
 mod provider;
 mod responses;
 mod sse;

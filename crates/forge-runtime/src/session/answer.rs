@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::schemas::{Compiled, compiled};
+use crate::shortened::shortened;
 
 /// Most problems that are told at once.
 const MAX_PROBLEMS: usize = 20;
@@ -50,7 +51,8 @@ impl Shape {
     ///
     /// It is no JSON Schema, or refers to one elsewhere, or is too much work.
     pub(crate) fn new(schema: &Value) -> Result<Shape, String> {
-        let compiled = compiled(schema).map_err(|mistake| shortened(&mistake.problem))?;
+        let compiled =
+            compiled(schema).map_err(|mistake| shortened(&mistake.problem, MAX_PROBLEM_CHARS))?;
         Ok(Shape {
             compiled: Arc::new(compiled),
             text: schema.to_string(),
@@ -224,7 +226,7 @@ fn problems(compiled: &Compiled, value: &Value, values: usize) -> Result<(), Vec
 fn told(error: &jsonschema::ValidationError<'_>) -> String {
     let at = error.instance_path().to_string();
     let at = if at.is_empty() { "/" } else { &at };
-    shortened(&format!("{at}: {error}"))
+    shortened(&format!("{at}: {error}"), MAX_PROBLEM_CHARS)
 }
 
 /// What the model is told of an answer that does not fit.
@@ -280,13 +282,6 @@ fn payload(answer: &str) -> Result<&str, String> {
             "it has {} fenced blocks, and it is not clear which one is the answer",
             more.len()
         )),
-    }
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_PROBLEM_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
     }
 }
 

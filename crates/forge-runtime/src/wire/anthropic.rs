@@ -5,9 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{Asked, Talk, joined, text_at};
+use super::asked::{Asked, Talk, joined, text_at, tools};
 use super::frames::{Frame, pieces};
-use crate::model::{Stop, Thinking, ToolCall, ToolDescription, Usage};
+use crate::model::{Stop, Thinking, ToolCall, Usage};
 use crate::playbook::Played;
 
 pub(super) fn read(body: &Value) -> Asked {
@@ -23,16 +23,7 @@ pub(super) fn read(body: &Value) -> Asked {
         stream: body["stream"] == true,
         usage_in_stream: true,
         instructions: joined(&body["system"]),
-        tools: body["tools"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|tool| ToolDescription {
-                name: text_at(tool, "name"),
-                description: text_at(tool, "description"),
-                input_schema: tool["input_schema"].clone(),
-            })
-            .collect(),
+        tools: tools(body, |tool| tool, "input_schema"),
         messages: talk.done(),
     }
 }

@@ -18,6 +18,23 @@ pub(super) struct Asked {
     pub(super) messages: Vec<Message>,
 }
 
+/// The tools that a request offers: each in `of` its entry, its schema under `schema`.
+pub(super) fn tools(
+    body: &Value,
+    of: impl Fn(&Value) -> &Value,
+    schema: &str,
+) -> Vec<ToolDescription> {
+    let entries = body["tools"].as_array().into_iter().flatten();
+    entries
+        .map(of)
+        .map(|tool| ToolDescription {
+            name: text_at(tool, "name"),
+            description: text_at(tool, "description"),
+            input_schema: tool[schema].clone(),
+        })
+        .collect()
+}
+
 /// Puts entries together the way a conversation holds them: all that a model says between two
 /// entries of others is one turn.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
 use crate::providers::list::{List, room};
+use crate::providers::openai::{Details, PartialCall};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
@@ -115,31 +116,15 @@ struct Tokens {
     prompt_tokens_details: Option<Details>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    cached_tokens: Option<u64>,
-}
-
 impl Tokens {
     fn usage(&self) -> Usage {
-        let details = self.prompt_tokens_details.as_ref();
         Usage {
             input_tokens: self.prompt_tokens.unwrap_or(0),
             output_tokens: self.completion_tokens.unwrap_or(0),
-            cache_read_tokens: details
-                .and_then(|details| details.cached_tokens)
-                .unwrap_or(0),
+            cache_read_tokens: Details::cached(self.prompt_tokens_details.as_ref()),
             cache_write_tokens: 0,
         }
     }
-}
-
-#[derive(Debug, Default)]
-struct PartialCall {
-    id: String,
-    tool: String,
-    arguments: String,
 }
 
 /// What came of a turn so far.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
 use crate::providers::list::{List, room};
+use crate::providers::openai::{Details, PartialCall};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
@@ -148,21 +149,12 @@ struct Tokens {
     input_tokens_details: Option<Details>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    cached_tokens: Option<u64>,
-}
-
 impl Tokens {
     fn usage(&self) -> Usage {
-        let details = self.input_tokens_details.as_ref();
         Usage {
             input_tokens: self.input_tokens.unwrap_or(0),
             output_tokens: self.output_tokens.unwrap_or(0),
-            cache_read_tokens: details
-                .and_then(|details| details.cached_tokens)
-                .unwrap_or(0),
+            cache_read_tokens: Details::cached(self.input_tokens_details.as_ref()),
             cache_write_tokens: 0,
         }
     }
@@ -175,13 +167,6 @@ struct Kept {
     told: String,
     call: Option<PartialCall>,
     is_done: bool,
-}
-
-#[derive(Debug)]
-struct PartialCall {
-    id: String,
-    tool: String,
-    arguments: String,
 }
 
 /// What came of a turn so far.
