@@ -44,6 +44,7 @@
 //!
 //! None is on by default.
 //!
+//! - `docker`: containers of a Docker engine ([`docker`])
 //! - `serde`: plans and receipts can be serialised
 //! - `tokio`: an async face
 //! - `birdcage`: one more mechanism ([`Backend::Birdcage`]), by a program of this package that is
@@ -69,6 +70,8 @@ mod async_child;
 mod captured;
 mod child;
 mod command;
+#[cfg(feature = "docker")]
+pub mod docker;
 mod enforcement;
 mod error;
 mod escape;

@@ -1,0 +1,5 @@
+//! Containers of a Docker engine.
+
+mod engine;
+
+pub use engine::Engine;
