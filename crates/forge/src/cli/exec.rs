@@ -1,0 +1,49 @@
+//! What `forge exec` takes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `forge exec`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge exec -- make test
+  forge exec --read-only -- grep -rn TODO .
+  forge exec --receipt receipt.json -- ./build.sh
+
+Without a project file the working directory is all that the command may change.
+The exit code is the command's own; 124 to 127 as env and docker use them.")]
+pub(crate) struct Exec {
+    /// Run under what this worker holds instead of what the project holds.
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+    /// Nothing may be written.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Use this mechanism, or fail.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mechanism: Option<MechanismName>,
+    /// End the command, and everything it started, after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Write what was really enforced to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipt: Option<PathBuf>,
+    /// Run without any OS sandbox: the command can do whatever you can.
+    #[arg(long, conflicts_with = "mechanism")]
+    pub(crate) no_os_sandbox: bool,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A mechanism that `exec` can be told to use.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum MechanismName {
+    /// Namespaces by bubblewrap, Landlock and seccomp inside.
+    Bubblewrap,
+    /// Landlock and seccomp.
+    Landlock,
+}

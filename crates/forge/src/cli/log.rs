@@ -1,0 +1,106 @@
+//! What `forge log` takes.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `forge log`
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    pub(crate) action: LogAction,
+}
+
+/// What to do with the runs that are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogAction {
+    /// The runs, the newest first, and what they came to.
+    #[command(after_long_help = "\
+Examples:
+  forge log list
+  forge log list --worker main --since 2h")]
+    List {
+        /// Runs of this worker (`mcp` and `tools-call` for those commands).
+        #[arg(long, value_name = "WORKER")]
+        worker: Option<String>,
+        /// Runs that began since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+    },
+    /// Every call of a run with its reasons.
+    #[command(after_long_help = "\
+Examples:
+  forge log show last
+  forge log show main_1795 --denied
+  forge log show last --follow
+
+RUN is the beginning of a name or of an id of `forge log list`, or `last`. Whatever a
+model wrote is shown with its control characters escaped. With --follow and --json each
+call is an object on a line of its own.")]
+    Show {
+        /// The run.
+        #[arg(value_name = "RUN", default_value = "last")]
+        run: String,
+        #[command(flatten)]
+        selection: Selection,
+        /// Go on for as long as the run does.
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Whether the logs are what was written; exit code 1 if one is not.
+    #[command(after_long_help = "\
+Examples:
+  forge log verify
+  forge log verify last --json
+
+A log is whole if every line holds the hash of the one before it, up to the seal. The
+hash of the seal (`head`) changes with any byte: kept elsewhere, it shows also that a
+whole log was written anew.")]
+    Verify {
+        /// The run; all of them if left out.
+        #[arg(value_name = "RUN")]
+        run: Option<String>,
+    },
+    /// The calls of a run for other programs.
+    #[command(after_long_help = "\
+Examples:
+  forge log export last > calls.csv
+  forge log export last --format otel | curl -d @- …
+
+otel is one line a call: a request of OTLP's trace service, in JSON, with one span.")]
+    Export {
+        /// The run.
+        #[arg(value_name = "RUN", default_value = "last")]
+        run: String,
+        /// The form.
+        #[arg(long, value_name = "FORMAT", default_value = "csv")]
+        format: LogFormat,
+        #[command(flatten)]
+        selection: Selection,
+    },
+}
+
+/// Which calls of a log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which calls")]
+pub(crate) struct Selection {
+    /// Those that a rule, a person, or nobody's being there stopped.
+    #[arg(long)]
+    pub(crate) denied: bool,
+    /// Those since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Those of this tool.
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+    /// Those of this worker.
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+}
+
+/// The forms of `forge log export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A table with a head, one row a call.
+    Csv,
+    /// Spans of OpenTelemetry, one line a call.
+    Otel,
+}

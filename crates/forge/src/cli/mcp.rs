@@ -1,0 +1,85 @@
+//! What `forge mcp` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::ApproverName;
+use crate::install::{Client, Scope};
+use crate::listen::Place;
+
+/// `forge mcp`
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
+Examples:
+  forge mcp
+  forge -C ~/project mcp --worker reader
+  forge mcp --http 127.0.0.1:8123
+  forge mcp --http unix:/run/user/1000/forge.sock
+  forge mcp install codex
+
+A project file that does not validate still starts the server; every call then
+answers with the mistake."
+)]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    pub(crate) action: Option<McpAction>,
+    /// Serve what this worker holds instead of what the entry worker holds.
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+    /// Who answers, where the client cannot ask its user.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) approver: Option<ApproverName>,
+    /// Serve over HTTP: on an address of this machine, to whoever has the token, or on a
+    /// Unix socket (unix:PATH), to this user.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<Place>,
+}
+
+/// What to do beside serving.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpAction {
+    /// Print, or with --write put into its settings, what a client needs to start this server.
+    Install(Install),
+}
+
+/// `forge mcp install`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge mcp install claude
+  forge mcp install codex --write
+  forge mcp install zed --worker reader --name forge-reader --write
+
+The server is started for the project of this directory, from wherever the client runs it;
+-C, --config, -c and --sandbox-root are kept. With --write the settings are replaced as a
+whole, everything else in them stays as it was, and the difference is printed. Settings that
+do not parse, and links, are left alone.")]
+pub(crate) struct Install {
+    /// The client.
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: Client,
+    /// Put it into the client's settings.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Whose settings; which is usual differs by client.
+    #[arg(long, value_name = "SCOPE", conflicts_with = "file")]
+    pub(crate) scope: Option<Scope>,
+    /// These settings instead of where the client keeps them by default.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// What the client calls the server.
+    #[arg(long, value_name = "NAME", default_value = "forge")]
+    pub(crate) name: String,
+    /// Put it in the place of another server of that name.
+    #[arg(long, requires = "write")]
+    pub(crate) replace: bool,
+    /// Serve what this worker holds instead of what the entry worker holds.
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) worker: Option<String>,
+    /// Who answers, where the client cannot ask its user.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) approver: Option<ApproverName>,
+}

@@ -1,0 +1,77 @@
+//! What the commands take that print what forge knows about itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `forge help`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge help exit-codes
+  forge help errors
+  forge help tools call")]
+pub(crate) struct Help {
+    /// A topic (exit-codes, errors, paths, approvals, security), or a command.
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: Vec<String>,
+}
+
+/// `forge schema`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge schema config > .forge/config.schema.json
+  forge schema worker | jq '.properties | keys'
+
+Draft 2020-12. A schema knows keys, types and words; what depends on directories,
+other files or trust only `forge check` finds.")]
+pub(crate) struct Schema {
+    /// Whose schema.
+    #[arg(value_name = "FILE")]
+    pub(crate) of: SchemaOf,
+}
+
+/// A kind of file that has a schema.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// One line of an audit log.
+    Audit,
+    /// golem-forge.config.yaml
+    Config,
+    /// One line of `forge run --output stream-json`.
+    Events,
+    /// A playbook, the file behind `scripted:FILE`.
+    Playbook,
+    /// One line of the transcript of a run.
+    Transcript,
+    /// The front matter of *.worker files.
+    Worker,
+}
+
+/// `forge completions`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge completions bash > ~/.local/share/bash-completion/completions/forge
+  forge completions zsh > ~/.zfunc/_forge
+  forge completions fish > ~/.config/fish/completions/forge.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `forge man`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge man ~/.local/share/man/man1
+
+One page a command, forge.1 and forge-COMMAND.1. The directory is made if it is not there;
+pages of these names in it are replaced.")]
+pub(crate) struct Man {
+    /// Where the pages go.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}

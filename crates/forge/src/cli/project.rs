@@ -1,0 +1,223 @@
+//! What is asked of a project's files.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `forge init`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge init
+  forge init --yes my-project
+  forge init --zones data:./data:ro,reports:./reports
+
+On a terminal the proposal is shown and asked about. Nothing is overwritten.")]
+pub(crate) struct Init {
+    /// The project's directory; the working directory if left out.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// One directory to work in, and no commands.
+    #[arg(long, conflicts_with = "zones")]
+    pub(crate) minimal: bool,
+    /// These directories: NAME:PATH or NAME:PATH:MODE, with ro or rw.
+    #[arg(long, value_name = "ZONE", value_delimiter = ',')]
+    pub(crate) zones: Vec<String>,
+    /// Write what is proposed, without asking.
+    #[arg(long, conflicts_with_all = ["minimal", "zones"])]
+    pub(crate) yes: bool,
+}
+
+/// `forge check`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge check
+  forge check workers/*.worker
+  forge check --format github
+  forge -C examples/dep-audit check --trust
+
+The mount table and the delegation tree go to standard output, findings to standard
+error; with json, sarif and github everything is on standard output. The exit code is 0
+without mistakes (warnings do not count), 1 with mistakes in what was loaded, and 2 if a
+file could not be loaded.")]
+pub(crate) struct Check {
+    /// Report what is found in these files only; the whole project is looked at anyway.
+    #[arg(value_name = "FILES")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How findings are written; `--json` is short for json.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<CheckFormat>,
+}
+
+/// The formats of `forge check`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// For people.
+    Text,
+    /// One object: mounts, workers, tree, findings.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Workflow commands that annotate a pull request.
+    Github,
+}
+
+/// `forge explain`
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("what").required(true).args(["subject", "command"]),
+    after_long_help = "\
+Examples:
+  forge explain /workspace/notes.md --write
+  forge explain shell
+  forge explain host:example.com:443
+  forge explain --as 'main > formatter' /data/a.csv
+  forge explain --worker main -- git log -1
+
+The decision is one of allow, ask, block and outside. Nothing is run and nothing is made.
+A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
+)]
+pub(crate) struct Explain {
+    /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), or a tool.
+    #[arg(value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    /// For this worker, started by a person; without it for the entry worker.
+    #[arg(long, value_name = "WORKER", conflicts_with = "chain")]
+    pub(crate) worker: Option<String>,
+    /// For the last of these workers, each called by the one before it.
+    #[arg(long = "as", value_name = "A>B>C")]
+    pub(crate) chain: Option<String>,
+    /// Whether the path may be written (else: read).
+    #[arg(long, conflicts_with_all = ["delete", "command"])]
+    pub(crate) write: bool,
+    /// Whether the path may be deleted.
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) delete: bool,
+    /// A command and its arguments, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// `forge config`
+#[derive(Debug, Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    pub(crate) action: ConfigAction,
+}
+
+/// What to show of the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Everything that holds, as a project file that means the same.
+    #[command(after_long_help = "\
+Examples:
+  forge config show
+  forge config show --origin
+  FORGE__NETWORK=true forge config show --json
+
+Weakest first: built-in values, your own file, the project file, FORGE__KEY variables,
+-c KEY=VALUE. Preferences (name, model, entry, worker_paths) come from the strongest; of
+everything else your own file says what holds at most.")]
+    Show {
+        /// With the layer, file, line and column of each value.
+        #[arg(long)]
+        origin: bool,
+    },
+    /// The files that are read.
+    Path,
+    /// The value of one key, or a whole section.
+    #[command(after_long_help = "\
+Examples:
+  forge config get limits.max_turns
+  forge config get sandbox.zones --json")]
+    Get {
+        /// A dotted key: sandbox.mode
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+}
+
+/// `forge worker`
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    #[command(subcommand)]
+    pub(crate) action: WorkerAction,
+}
+
+/// What to do with the workers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerAction {
+    /// Every worker, and what it holds when a person starts it.
+    #[command(after_long_help = "Examples:\n  forge worker list\n  forge worker list --json")]
+    List,
+    /// One worker: what it holds and why, its tools, whom it calls.
+    #[command(
+        after_long_help = "Examples:\n  forge worker show main\n  forge worker show main --tree"
+    )]
+    Show {
+        /// The worker.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Everybody whom it comes to call, too.
+        #[arg(long)]
+        tree: bool,
+    },
+    /// Write a worker file that asks for nothing yet, and print its path.
+    #[command(after_long_help = "\
+Examples:
+  forge worker new formatter --description 'Formats data files'
+
+The file goes to the first directory of `worker_paths`. One that is there is never
+overwritten.")]
+    New {
+        /// Its name: lower-case letters, digits, `_` and `-`, a letter first.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// What it is for; what its callers are told.
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+    },
+}
+
+/// `forge trust`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge trust --show
+  forge trust
+
+What is agreed to is bound to exactly the keys and values shown; if one changes, forge
+asks again. It is kept in the state directory, outside the project.")]
+pub(crate) struct Trust {
+    /// Show the keys and change nothing.
+    #[arg(long, conflicts_with_all = ["revoke", "yes"])]
+    pub(crate) show: bool,
+    /// Take the agreement back.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) revoke: bool,
+    /// Agree without being asked.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// `forge clean`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge clean --dry-run
+  forge clean
+  forge clean --root scratch
+
+What lies in the zones below `sandbox.root` is removed; the zones' own directories, and
+everything else, stay. A root that is not `.sandbox` must be typed as well, since anybody
+may have written the project file. Links are removed, never followed. Projects in direct mode, and
+those that are not made of zones, have nothing ephemeral.")]
+pub(crate) struct Clean {
+    /// Count, and remove nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The directory that is meant, where `sandbox.root` is not `.sandbox`.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) root: Option<std::path::PathBuf>,
+}

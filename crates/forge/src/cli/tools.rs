@@ -1,0 +1,41 @@
+//! What `forge tools` takes.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Approval;
+
+/// `forge tools`
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    #[command(subcommand)]
+    pub(crate) action: ToolsAction,
+}
+
+/// What to do with the tools.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsAction {
+    /// The tools that a worker sees.
+    List {
+        /// As this worker sees them.
+        #[arg(long, value_name = "WORKER")]
+        worker: Option<String>,
+    },
+    /// Call one, through the same checks and records as a model's call.
+    #[command(after_long_help = "\
+Examples:
+  forge tools call list_files '{\"path\": \"/\"}'
+  forge tools call read_file '{\"path\": \"/workspace/a.md\"}' --json")]
+    Call {
+        /// The tool.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Its arguments, as one JSON object.
+        #[arg(value_name = "JSON", default_value = "{}")]
+        arguments: String,
+        /// On behalf of this worker.
+        #[arg(long, value_name = "WORKER")]
+        worker: Option<String>,
+        #[command(flatten)]
+        approval: Approval,
+    },
+}
