@@ -1,0 +1,285 @@
+//! An engine that nobody else uses: its own socket, data and pid file, no network of its own, and one
+//! image that no registry was asked for. Only root can start one; where it cannot be, the tests say
+//! so and pass over it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the engine may take to answer, and to end.
+const WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+
+/// The image: a busybox with its usual names in `/bin`.
+pub(crate) const IMAGE: &str = "os-sandbox-test:busybox";
+
+/// A running engine. Dropping it ends it, and takes its directory away.
+pub(crate) struct Daemon {
+    process: Child,
+    host: String,
+    directory: PathBuf,
+    /// Removed after everything else.
+    _scratch: tempfile::TempDir,
+}
+
+impl Daemon {
+    /// One with the image in it. `Err` is why there is none here.
+    pub(crate) fn start() -> Result<Daemon, String> {
+        Daemon::start_in(&std::env::temp_dir(), |_| Vec::new())
+    }
+
+    /// One whose data lies below `base`, with more arguments for the daemon; they are asked for with
+    /// its directory.
+    pub(crate) fn start_in(
+        base: &Path,
+        more: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Result<Daemon, String> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err("only root can start a container engine".to_owned());
+        }
+        for program in ["dockerd", "docker"] {
+            find(program).ok_or(format!("{program} is not installed (cargo xtask setup)"))?;
+        }
+        let busybox = busybox()?;
+        let failed = |error: io::Error| format!("no engine: {error}");
+        let scratch = tempfile::Builder::new()
+            .prefix("os-sandbox-docker.")
+            .tempdir_in(base)
+            .map_err(failed)?;
+        let directory = scratch.path().to_owned();
+        let host = format!("unix://{}/docker.sock", directory.display());
+        let log = directory.join("dockerd.log");
+        let output = File::create(&log).map_err(failed)?;
+        let process = Command::new("dockerd")
+            .arg("--data-root")
+            .arg(directory.join("data"))
+            .arg("--exec-root")
+            .arg(directory.join("exec"))
+            .arg("--pidfile")
+            .arg(directory.join("dockerd.pid"))
+            .args(["--host", &host, "--bridge=none", "--iptables=false"])
+            .args(more(&directory))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(failed)?)
+            .stderr(output)
+            .spawn()
+            .map_err(failed)?;
+        let mut daemon = Daemon {
+            process,
+            host,
+            directory,
+            _scratch: scratch,
+        };
+        daemon.answers()?;
+        daemon.import(&busybox)?;
+        Ok(daemon)
+    }
+
+    /// Where it answers, as in `DOCKER_HOST`.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Asks it by the docker client, which must succeed; what it wrote.
+    pub(crate) fn docker(&self, arguments: &[&str]) -> String {
+        let output = self.try_docker(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "docker {arguments:?}: {errors}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    pub(crate) fn try_docker(&self, arguments: &[&str]) -> Output {
+        let mut docker = Command::new("docker");
+        for name in ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"] {
+            docker.env_remove(name);
+        }
+        docker
+            .args(["--host", &self.host])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the docker client")
+    }
+
+    /// Every container and volume that is there, whoever made it.
+    pub(crate) fn everything(&self) -> Vec<String> {
+        let containers = self.docker(&[
+            "ps",
+            "--all",
+            "--format",
+            "container {{.Names}} {{.Status}}",
+        ]);
+        let volumes = self.docker(&["volume", "ls", "--format", "volume {{.Name}}"]);
+        let lines = containers.lines().chain(volumes.lines());
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Ends it at once, as a crash does. Its containers end with it or stay, as they like.
+    pub(crate) fn kill(&mut self) {
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
+    }
+
+    fn answers(&mut self) -> Result<(), String> {
+        let until = Instant::now() + WITHIN;
+        while !self.try_docker(&["version"]).status.success() {
+            let ended = !matches!(self.process.try_wait(), Ok(None));
+            if ended || Instant::now() > until {
+                let text = fs::read_to_string(self.directory.join("dockerd.log"));
+                let text = text.unwrap_or_default();
+                let last = text.lines().last().unwrap_or("it said nothing");
+                return Err(format!("dockerd does not start here: {last}"));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn import(&self, busybox: &Path) -> Result<(), String> {
+        let root = self.directory.join("root");
+        self.build(&root, busybox)
+            .map_err(|error| format!("no image: {error}"))?;
+        let tar = self.directory.join("root.tar");
+        let tar = tar.to_str().ok_or("the temporary directory is not UTF-8")?;
+        let packed = Command::new("tar")
+            .arg("-C")
+            .arg(&root)
+            .args(["-cf", tar, "."])
+            .status();
+        if !packed.is_ok_and(|status| status.success()) {
+            return Err("no image: tar failed".to_owned());
+        }
+        let output = self.try_docker(&["import", tar, IMAGE]);
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    /// A root of its own: directories, two users, a secret, and busybox under each of its names.
+    fn build(&self, root: &Path, busybox: &Path) -> io::Result<()> {
+        for name in ["bin", "dev", "etc", "proc", "sys", "tmp", "root", "usr/bin"] {
+            fs::create_dir_all(root.join(name))?;
+        }
+        fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+        let passwd = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n";
+        fs::write(root.join("etc/passwd"), passwd)?;
+        fs::write(root.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")?;
+        fs::write(root.join("etc/secret"), "a secret of the image\n")?;
+        let there = root.join("bin/busybox");
+        fs::copy(busybox, &there)?;
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o755))?;
+        let names = Command::new(&there).arg("--list").output()?;
+        for name in String::from_utf8_lossy(&names.stdout).lines() {
+            if name != "busybox" {
+                symlink("busybox", root.join("bin").join(name))?;
+            }
+        }
+        symlink("/bin/env", root.join("usr/bin/env"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // SIGKILL would leave its containerd behind.
+        let pid = nix::unistd::Pid::from_raw(self.process.id().cast_signed());
+        if let Ok(None) = self.process.try_wait() {
+            let _asked = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        }
+        let until = Instant::now() + WITHIN;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(POLL);
+        }
+        self.kill();
+    }
+}
+
+/// A static busybox: the host's own, or Debian's package, unpacked into the cache once.
+fn busybox() -> Result<PathBuf, String> {
+    let here = find("busybox").filter(|path| is_static(path));
+    if let Some(path) = here {
+        return Ok(path);
+    }
+    let cached = unpacked("busybox-static")?.join("bin/busybox");
+    if is_static(&cached) {
+        return Ok(cached);
+    }
+    Err("the package busybox-static has no static busybox".to_owned())
+}
+
+/// A package of Debian that nobody needs to install, unpacked into the cache of tools.
+pub(crate) fn unpacked(package: &str) -> Result<PathBuf, String> {
+    let place =
+        cache().ok_or("no place for the cache of tools: neither XDG_CACHE_HOME nor HOME")?;
+    let there = place.join(package);
+    if there.is_dir() {
+        return Ok(there);
+    }
+    let failed = |what: &str| format!("{package} is not here and cannot be had: {what} failed");
+    fs::create_dir_all(&place).map_err(|error| failed(&error.to_string()))?;
+    let scratch = tempfile::tempdir_in(&place).map_err(|error| failed(&error.to_string()))?;
+    let run = |command: &mut Command| {
+        let output = command
+            .current_dir(scratch.path())
+            .stdin(Stdio::null())
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    // Not as apt's own user: it could not enter the directory.
+    if !run(Command::new("apt-get").args(["-o", "APT::Sandbox::User=root", "download", package])) {
+        return Err(failed("apt-get download"));
+    }
+    let list = fs::read_dir(scratch.path()).map_err(|error| failed(&error.to_string()))?;
+    let archive = list.flatten().map(|entry| entry.path());
+    let archive = archive
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|is| is == "deb"));
+    let archive = archive.ok_or_else(|| failed("apt-get download"))?;
+    if !run(Command::new("dpkg").arg("-x").arg(&archive).arg("unpacked")) {
+        return Err(failed("dpkg -x"));
+    }
+    // Somebody else may have been faster.
+    let _there = fs::rename(scratch.path().join("unpacked"), &there);
+    match there.is_dir() {
+        true => Ok(there),
+        false => Err(failed("keeping it")),
+    }
+}
+
+fn cache() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(base?.join("forge-tools/debian"))
+}
+
+/// Whether a program needs no loader: a 64-bit ELF without a header that names one.
+fn is_static(path: &Path) -> bool {
+    const NAMES_A_LOADER: u64 = 3;
+    let Ok(bytes) = fs::read(path) else {
+        return false;
+    };
+    let number = |at: usize, length: usize| {
+        let part = bytes.get(at..at + length)?.iter().rev();
+        Some(part.fold(0, |so_far, byte| so_far << 8 | u64::from(*byte)))
+    };
+    let first = || usize::try_from(number(32, 8)?).ok();
+    let (Some(first), Some(size), Some(count)) = (first(), number(54, 2), number(56, 2)) else {
+        return false;
+    };
+    let kind = |index: u64| number(first + usize::try_from(index * size).ok()?, 4);
+    bytes.starts_with(b"\x7fELF\x02")
+        && !(0..count).any(|index| kind(index) == Some(NAMES_A_LOADER))
+}
+
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,89 @@
+//! Containers of a real engine, seen from outside: one daemon for all tests, started here and ended
+//! here. Where none can be started, every test is passed over visibly, with the reason.
+//!
+//! The program has more lives: `--broker …` is one that is going to be killed (`reaper.rs`).
+#![expect(clippy::print_stdout, reason = "the program reports on its streams")]
+
+#[cfg(target_os = "linux")]
+mod daemon;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("skipped: only Linux starts an engine of its own");
+}
+
+/// A test is given the engine, and panics if something is not as it should be.
+#[cfg(target_os = "linux")]
+type Test = (&'static str, fn(&daemon::Daemon));
+
+#[cfg(target_os = "linux")]
+fn tests() -> Vec<Test> {
+    vec![("daemon::runs", daemon_runs)]
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::process::ExitCode;
+
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // What cargo and nextest pass: a filter, --list, --exact, --nocapture.
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let filters: Vec<&String> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-') && *argument != "terse")
+        .collect();
+    let wanted = |name: &str| {
+        let matches = |filter: &&String| match has("--exact") {
+            true => name == *filter,
+            false => name.contains(filter.as_str()),
+        };
+        !has("--ignored") && (filters.is_empty() || filters.iter().any(matches))
+    };
+    let chosen: Vec<Test> = tests()
+        .into_iter()
+        .filter(|(name, _)| wanted(name))
+        .collect();
+    if has("--list") {
+        for (name, _) in chosen {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    if chosen.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let engine = match daemon::Daemon::start() {
+        Ok(engine) => engine,
+        Err(reason) => {
+            println!("{} tests skipped: {reason}", chosen.len());
+            return ExitCode::SUCCESS;
+        }
+    };
+    let mut failures = 0;
+    for (name, test) in chosen {
+        let passed = catch_unwind(AssertUnwindSafe(|| test(&engine))).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        failures += usize::from(!passed);
+    }
+    println!("{failures} failures");
+    ExitCode::from(u8::from(failures > 0))
+}
+
+#[cfg(target_os = "linux")]
+fn daemon_runs(engine: &daemon::Daemon) {
+    let run = [
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        daemon::IMAGE,
+        "sh",
+        "-c",
+        "echo hello",
+    ];
+    assert_eq!(engine.docker(&run), "hello");
+    let connected = os_sandbox::docker::Engine::connect(Some(engine.host())).expect("an engine");
+    connected.ping().expect("it answers");
+    assert_eq!(engine.everything(), Vec::<String>::new());
+}
