@@ -64,6 +64,11 @@ impl Engine {
         &self.version
     }
 
+    /// What asks it.
+    pub(super) fn client(&self) -> &Docker {
+        &self.client
+    }
+
     /// Whether it still answers.
     ///
     /// # Errors
@@ -81,7 +86,7 @@ impl Engine {
 }
 
 /// Waits for what the thread of engines does.
-fn ask<T: Send + 'static>(
+pub(super) fn ask<T: Send + 'static>(
     within: Duration,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Error> {
