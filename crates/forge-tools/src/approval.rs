@@ -40,7 +40,8 @@ pub struct ApprovalRequest {
     pub intents: Vec<String>,
     /// What it would make of files.
     pub changes: Vec<Change>,
-    /// Where it would run: `local`, or `os` for a command under an OS sandbox.
+    /// Where it would run: `local`, `os` for a command under an OS sandbox, or what the
+    /// [`Runner`](crate::Runner) says.
     pub runner: &'static str,
     /// Whether it could talk to other machines.
     pub network: bool,

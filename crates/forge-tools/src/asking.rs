@@ -140,7 +140,7 @@ impl Toolbox {
                 .iter()
                 .map(|change| change.clone().redacted(&self.inner.redactor))
                 .collect(),
-            runner: self.inner.runner(spec),
+            runner: self.inner.place(spec),
             network: self.inner.network(spec),
             reasons: judgement.reasons.clone(),
             confined: self.inner.confined(),

@@ -158,7 +158,7 @@ impl Begin {
             place,
         } = self.judge()?;
         match judgement.verdict {
-            Verdict::Allow if wanted.is_about_files() => {}
+            Verdict::Allow if wanted.is_about_files() && inner.is_local(wanted.index) => {}
             Verdict::Allow | Verdict::Ask | Verdict::Block => {
                 return Ok(Begun::Judged(wanted, judgement));
             }
@@ -176,7 +176,7 @@ impl Begin {
         // The same arguments, mostly; then they are not copied.
         drop(wanted.asked);
         let args = Arc::unwrap_or_clone(wanted.args);
-        let outcome = here(inner.tool(wanted.index).run(args, hands));
+        let outcome = here(inner.runner.run(inner.tool(wanted.index), args, hands));
         let mut open = open.lock();
         match open.is_closed() {
             true => Err(cancelled()),

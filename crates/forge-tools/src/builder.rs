@@ -13,6 +13,7 @@ use crate::gate::{Gate, SafeDefaults};
 use crate::hands::Hands;
 use crate::outputs::Outputs;
 use crate::redact::Redactor;
+use crate::runner::{LocalRunner, Runner};
 use crate::tool::Tool;
 use crate::toolbox::{Inner, Toolbox};
 use crate::tools;
@@ -33,6 +34,7 @@ pub struct ToolboxBuilder {
     approver: Option<Arc<dyn Approver>>,
     recorder: Option<Arc<dyn Recorder>>,
     redactor: Option<Arc<Redactor>>,
+    runner: Option<Arc<dyn Runner>>,
     timeout: Option<Duration>,
     turn: Turn,
     extra: Vec<Box<dyn Tool>>,
@@ -126,6 +128,12 @@ impl ToolboxBuilder {
         self
     }
 
+    /// Where the work of calls is done; [`LocalRunner`] if not said.
+    pub fn runner(mut self, runner: impl Runner) -> Self {
+        self.runner = Some(Arc::new(runner));
+        self
+    }
+
     /// Adds a tool of the caller's own, after the built-in ones.
     pub fn tool(self, tool: impl Tool) -> Self {
         self.boxed_tool(Box::new(tool))
@@ -191,6 +199,7 @@ impl ToolboxBuilder {
                 }),
                 recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
                 redactor: self.redactor.unwrap_or_default(),
+                runner: self.runner.unwrap_or_else(|| Arc::new(LocalRunner)),
                 allowed_for_run: Mutex::new(HashSet::new()),
                 asking: tokio::sync::Mutex::new(()),
                 timeout: self.timeout,

@@ -191,6 +191,8 @@ pub enum Code {
     TimeLimit,
     /// The isolation that the policy asks for cannot be had.
     IsolationUnavailable,
+    /// The isolated place that the call ran in ended before the call did.
+    IsolationEnded,
     /// A worker asked for more than its caller holds.
     Escalation,
     /// The called worker failed.
@@ -222,6 +224,7 @@ impl Code {
             Code::CommandNotExecutable => "COMMAND_NOT_EXECUTABLE",
             Code::TimeLimit => "TIME_LIMIT",
             Code::IsolationUnavailable => "ISOLATION_UNAVAILABLE",
+            Code::IsolationEnded => "ISOLATION_ENDED",
             Code::Escalation => "PERMISSION_ESCALATION",
             Code::WorkerFailed => "WORKER_FAILED",
             Code::UnknownOutput => "UNKNOWN_OUTPUT",
@@ -251,6 +254,7 @@ impl Code {
             // A command says itself which limit it was.
             Code::TimeLimit
             | Code::UnknownTool
+            | Code::IsolationEnded
             | Code::UnknownOutput
             | Code::InvalidArguments
             | Code::File(_)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use os_sandbox::{Exceeded, Exit};
+use os_sandbox::Exit;
 use serde_json::{Value, json};
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -11,7 +11,8 @@ use crate::printed::Printed;
 /// What is known of a command after its end.
 pub(crate) struct Finished {
     pub(crate) exit: Exit,
-    pub(crate) exceeded: Option<Exceeded>,
+    /// The limit that it ran into.
+    pub(crate) exceeded: Option<String>,
     pub(crate) stdout: Printed,
     pub(crate) stderr: Printed,
     /// What the model should know after a failure (F004-34..36); part of standard error.
@@ -33,7 +34,7 @@ impl Finished {
             "stderr": self.with_notes(&self.stderr.shown),
             "stdout_bytes": self.stdout.total_bytes,
             "stderr_bytes": self.stderr.total_bytes,
-            "exceeded": self.exceeded.map(|limit| limit.to_string()),
+            "exceeded": self.exceeded,
             "quarantined": self.quarantined,
             "truncated": self.truncated(),
             "output_id": self.output_id,
@@ -65,7 +66,8 @@ impl Finished {
     pub(crate) fn events(&self) -> Vec<PolicyEvent> {
         let exceeded = self
             .exceeded
-            .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string()));
+            .as_ref()
+            .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit));
         let taken = self
             .quarantined
             .iter()
@@ -86,7 +88,7 @@ impl Finished {
             text.push_str(&format!("[{}]", self.exit));
         }
         // Also after a success: a part of the command may have been ended.
-        if let Some(exceeded) = self.exceeded {
+        if let Some(exceeded) = &self.exceeded {
             own_line(&mut text);
             text.push_str(&format!("[limit: the command used {exceeded}]"));
         }

@@ -82,6 +82,7 @@ mod programs;
 mod progress;
 mod redact;
 mod room;
+mod runner;
 #[cfg_attr(
     not(feature = "process"),
     expect(dead_code, reason = "commands have it")
@@ -89,6 +90,8 @@ mod room;
 mod session;
 mod spec;
 mod stand_in;
+#[cfg(feature = "process")]
+mod starter;
 mod time;
 mod tool;
 mod toolbox;
@@ -121,8 +124,11 @@ pub use programs::ProgramList;
 pub use progress::Progress;
 pub use redact::{Redactor, UnknownPlaceholder};
 pub use room::{Place, Room};
+pub use runner::{LocalRunner, Runner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use stand_in::StandIn;
+#[cfg(feature = "process")]
+pub use starter::{Ended, Start, StartInput, Started, Starter};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use toolbox::Toolbox;

@@ -1,15 +1,16 @@
-//! A worker's way to run commands: a plan that the kernel enforces, and the words
+//! A worker's way to run commands: what starts them, the policy that they are under, and the words
 //! that go with it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use os_sandbox::{Backend, Plan};
+use os_sandbox::{Plan, Policy};
 
 use crate::call::Failure;
 use crate::command_line::CommandLine;
 use crate::programs::{self, ProgramList};
 use crate::session::Session;
+use crate::starter::{Local, Starter};
 
 /// Longest time one command may take, whatever the call asks for.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -29,7 +30,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Processes {
-    plan: Plan,
+    starter: Arc<dyn Starter>,
+    policy: Arc<Policy>,
     default_timeout: Duration,
     writable: Vec<String>,
     network: bool,
@@ -38,10 +40,40 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Commands under `plan`.
+    /// Commands under `plan`, on this system.
     pub fn new(plan: Plan) -> Self {
+        let policy = plan.policy().clone();
+        Processes::started_by(Local(plan), policy)
+    }
+
+    /// Commands under `policy`, which `starter` keeps.
+    ///
+    /// ```
+    /// use forge_tools::{Failure, Processes, Start, Started, Starter};
+    ///
+    /// #[derive(Debug)]
+    /// struct Nowhere;
+    ///
+    /// impl Starter for Nowhere {
+    ///     fn place(&self) -> &'static str {
+    ///         "nowhere"
+    ///     }
+    ///     fn is_confined(&self) -> bool {
+    ///         true
+    ///     }
+    ///     fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+    ///         let message = format!("Cannot run `{}` there.", start.program);
+    ///         Err(Failure::new(forge_tools::Code::IsolationUnavailable, message))
+    ///     }
+    /// }
+    ///
+    /// let policy = os_sandbox::Policy::builder().build().unwrap();
+    /// assert_eq!(Processes::started_by(Nowhere, policy).place(), "nowhere");
+    /// ```
+    pub fn started_by(starter: impl Starter, policy: Policy) -> Self {
         Processes {
-            plan,
+            starter: Arc::new(starter),
+            policy: Arc::new(policy),
             default_timeout: Duration::from_secs(30),
             writable: Vec::new(),
             network: false,
@@ -90,12 +122,17 @@ impl Processes {
     }
 
     pub(crate) fn check_programs(&self, line: &CommandLine) -> Result<(), Failure> {
-        programs::check(&self.programs, line, self.plan.policy())
+        programs::check(&self.programs, line, &self.policy)
     }
 
-    /// Whether the kernel confines commands of this worker.
+    /// Whether anything confines commands of this worker.
     pub fn is_confined(&self) -> bool {
-        self.plan.backend() != Backend::None
+        self.starter.is_confined()
+    }
+
+    /// Where commands of this worker run; see [`Starter::place`].
+    pub fn place(&self) -> &'static str {
+        self.starter.place()
     }
 
     /// Whether commands of this worker may talk to other machines.
@@ -103,9 +140,13 @@ impl Processes {
         self.network
     }
 
-    /// The plan.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// What commands of this worker may do.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(crate) fn starter(&self) -> &dyn Starter {
+        &*self.starter
     }
 
     pub(crate) fn timeout(&self, asked: Option<i64>) -> Duration {

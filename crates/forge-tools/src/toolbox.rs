@@ -24,6 +24,7 @@ use crate::open::Open;
 use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
 use crate::params::nearest;
 use crate::redact::Redactor;
+use crate::runner::{LOCAL, Runner};
 use crate::spec::{Risk, Spec};
 use crate::stand_in::StandIn;
 use crate::tool::Tool;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) redactor: Arc<Redactor>,
+    pub(crate) runner: Arc<dyn Runner>,
     /// Answers "for this run".
     pub(crate) allowed_for_run: Mutex<HashSet<Agreed>>,
     /// One question at a time.
@@ -127,15 +129,25 @@ impl Inner {
     }
 
     /// Where a call of this tool runs.
-    pub(crate) fn runner(&self, spec: &Spec) -> &'static str {
-        match spec.risk {
-            Risk::Exec if self.confined() => "os",
-            Risk::Exec
-            | Risk::ReadOnly
-            | Risk::WritesWorkspace
-            | Risk::WritesFs
-            | Risk::Network => "local",
-        }
+    pub(crate) fn place(&self, spec: &Spec) -> &'static str {
+        self.runner.place(spec, self.commands())
+    }
+
+    /// Whether the work of this tool is done in this process.
+    pub(crate) fn is_local(&self, index: usize) -> bool {
+        self.place(self.tool(index).spec()) == LOCAL
+    }
+
+    /// Where commands of this worker run.
+    #[cfg(feature = "process")]
+    fn commands(&self) -> &'static str {
+        let processes = self.hands.processes.as_ref();
+        processes.map_or("os", crate::Processes::place)
+    }
+
+    #[cfg(not(feature = "process"))]
+    fn commands(&self) -> &'static str {
+        "os"
     }
 
     #[cfg(feature = "process")]
@@ -336,7 +348,8 @@ impl Toolbox {
         let work = async {
             hands.session = wanted.session();
             hands.writing = self.inner.writing.hold(&wanted.intents).await;
-            tool.run(Arc::unwrap_or_clone(wanted.args), hands).await
+            let args = Arc::unwrap_or_clone(wanted.args);
+            self.inner.runner.run(tool, args, hands).await
         };
         within(limit, work)
             .await

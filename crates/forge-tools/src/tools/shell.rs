@@ -4,15 +4,10 @@
 //! with operators goes to `sh -c`. Rules decide on the words (see
 //! [`CommandLine`]), the kernel on what they can do.
 
-use std::io::{self, Read};
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
-use os_sandbox::{Command, ErrorKind, Exit, Killer, Stdio};
+use os_sandbox::Exit;
 use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
@@ -26,10 +21,11 @@ use crate::params::{Arguments, Param, Params};
 use crate::printed::Printed;
 use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
+use crate::starter::{Ended, Start, StartInput};
 use crate::tool::{BoxFuture, Tool, blocking};
 
-/// Most bytes of what a command in a session says about its end.
-const MAX_SAID_BYTES: u64 = 4 * 1024 * 1024;
+/// Ends a command.
+type Kill = Box<dyn FnOnce() + Send>;
 
 /// Runs a command.
 ///
@@ -125,12 +121,12 @@ impl Tool for Shell {
 }
 /// Ends a command that nobody waits for any more. If it has not been started yet,
 /// whoever starts it finds the other end of the channel gone.
-struct EndIfDropped(Option<oneshot::Receiver<Killer>>);
+struct EndIfDropped(Option<oneshot::Receiver<Kill>>);
 
 impl Drop for EndIfDropped {
     fn drop(&mut self) {
-        if let Some(killer) = self.0.as_mut().and_then(|running| running.try_recv().ok()) {
-            killer.kill();
+        if let Some(kill) = self.0.as_mut().and_then(|running| running.try_recv().ok()) {
+            kill();
         }
     }
 }
@@ -138,7 +134,7 @@ impl Drop for EndIfDropped {
 fn execute(
     args: &Arguments,
     hands: &Hands,
-    started: oneshot::Sender<Killer>,
+    started: oneshot::Sender<Kill>,
 ) -> Result<Reply, Failure> {
     let processes = hands.processes()?;
     // As it was judged: a call at the same time may have changed the session since.
@@ -160,61 +156,50 @@ fn execute(
         (None, Some([program, rest @ ..])) => (program.as_str(), rest.to_vec()),
         (None, Some([]) | None) => ("sh", shell(line.as_str())),
     };
-    let (listener, stdin) = match line.session() {
-        Some(_) => {
-            let (listener, stdin) = listen().map_err(|_| unheard())?;
-            (Some(listener), stdin)
-        }
-        None => (None, Stdio::Null),
-    };
     let timeout = processes.timeout(args.integer("timeout_s"));
+    let state = line.session().map(|state| state.arguments());
+    let start = Start {
+        input: match state {
+            Some(_) => StartInput::Said,
+            None => StartInput::Nothing,
+        },
+        timeout: Some(timeout),
+        line: Some((line.as_str().to_owned(), state.unwrap_or_default())),
+        ..Start::new(program, rest)
+    };
     let clock = Instant::now();
-    let mut child = Command::new(processes.plan(), program)
-        .args(rest)
-        .stdin(stdin)
-        .stdout(Stdio::Piped)
-        .stderr(Stdio::Piped)
-        .timeout(timeout)
-        .spawn()
-        .map_err(|error| refused(program, &error))?;
-    let killer = child.killer().map_err(|error| refused(program, &error))?;
-    if let Err(killer) = started.send(killer) {
-        killer.kill();
+    let running = processes.starter().start(start)?;
+    if let Err(kill) = started.send(running.killer()?) {
+        kill();
     }
-    let limits = processes.plan().policy().limits();
+    let limits = processes.policy().limits();
     let limits = [limits.stdout_bytes, limits.stderr_bytes];
     let mut captured = limits.map(Printed::capture);
-    let exit = child
-        .wait_streaming(|stream, bytes| {
-            if let Some(progress) = hands.progress() {
-                progress.add_bytes(bytes.len() as u64);
-            }
-            captured[stream as usize].push(bytes);
-        })
-        .map_err(|error| refused(program, &error))?;
-    // Everything that could say more has ended.
-    let said = listener.map(Listener::said);
+    let Ended {
+        exit,
+        exceeded,
+        quarantined,
+        enforcement,
+        said,
+    } = running.wait(&mut |stream, bytes| {
+        if let Some(progress) = hands.progress() {
+            progress.add_bytes(bytes.len() as u64);
+        }
+        captured[stream as usize].push(bytes);
+    })?;
     let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
-    // After the end: what was found then is part of it.
-    let enforcement = serde_json::to_value(child.enforcement()).ok();
     let mut finished = Finished {
         exit,
-        exceeded: child.exceeded(),
+        exceeded,
         stdout,
         stderr,
         notes: Vec::new(),
-        quarantined: child
-            .quarantined()
-            .iter()
-            .map(|found| crate::escape_controls(&found.path.to_string_lossy()))
-            .collect(),
+        quarantined,
         duration: clock.elapsed(),
         output_id: None,
         session: None,
     };
-    if let (Some(session), Some(state), Some(said)) =
-        (processes.current_session(), line.session(), said)
-    {
+    if let (Some(session), Some(state)) = (processes.current_session(), line.session()) {
         match state.after(&said) {
             Ok(after) => session.set(after),
             Err(why) => finished.session = Some(why),
@@ -231,11 +216,7 @@ fn execute(
     if finished.truncated() && hands.reads_outputs {
         finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());
     }
-    let runner = if processes.is_confined() {
-        "os"
-    } else {
-        "local"
-    };
+    let runner = processes.place();
     let mut events = finished.events();
     if finished.exit == Exit::TimedOut {
         let seconds = timeout.as_secs();
@@ -268,61 +249,4 @@ fn execute(
         events,
         runner,
     })
-}
-
-/// Where a command in a session says how it ended.
-struct Listener {
-    ours: UnixStream,
-    reader: JoinHandle<Vec<u8>>,
-}
-
-fn listen() -> io::Result<(Listener, Stdio)> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let mut from = ours.try_clone()?;
-    let reader = std::thread::Builder::new().spawn(move || {
-        let mut said = Vec::new();
-        let _broken = (&mut from).take(MAX_SAID_BYTES).read_to_end(&mut said);
-        // What is too much is taken all the same, or the command would wait for it.
-        let _rest = io::copy(&mut from, &mut io::sink());
-        said
-    })?;
-    Ok((Listener { ours, reader }, OwnedFd::from(theirs).into()))
-}
-
-impl Listener {
-    /// Everything that was said, once nobody is left to say more.
-    fn said(self) -> Vec<u8> {
-        let _closed = self.ours.shutdown(Shutdown::Both);
-        self.reader.join().unwrap_or_default()
-    }
-}
-
-fn unheard() -> Failure {
-    Failure::new(
-        Code::Internal,
-        "Cannot run the command: there is nowhere for its end to be told.",
-    )
-}
-
-fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
-    let program = crate::escape_controls(program);
-    match error.kind() {
-        ErrorKind::NotFound => Failure::new(
-            Code::CommandNotFound,
-            format!("Cannot run `{program}`: there is no such program."),
-        ),
-        ErrorKind::NotExecutable => Failure::new(
-            Code::CommandNotExecutable,
-            format!("Cannot run `{program}`: it is not executable here."),
-        ),
-        ErrorKind::Unsupported => Failure::new(
-            Code::IsolationUnavailable,
-            format!("Cannot run `{program}`: the isolation that is asked for is not available."),
-        ),
-        // The error's own text may name host paths.
-        _ => Failure::new(
-            Code::Internal,
-            format!("Cannot run `{program}`: it could not be started."),
-        ),
-    }
 }

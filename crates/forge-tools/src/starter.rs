@@ -1,0 +1,297 @@
+//! What starts a command of `shell` and waits for its end: a plan in this process, or something that
+//! does it elsewhere. What is made of the command's output is the same for all.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use os_sandbox::{Backend, Child, Command, ErrorKind, Exit, Plan, Stdio, Stream};
+use serde_json::Value;
+
+use crate::call::{Code, Failure};
+
+/// Most bytes of what a command in a session says about its end.
+pub(crate) const MAX_SAID_BYTES: usize = 4 * 1024 * 1024;
+
+/// Starts commands.
+///
+/// See [`Processes::started_by`](crate::Processes::started_by):
+///
+/// ```
+/// fn is_elsewhere(starter: &dyn forge_tools::Starter) -> bool {
+///     !["local", "os"].contains(&starter.place())
+/// }
+/// ```
+pub trait Starter: fmt::Debug + Send + Sync + 'static {
+    /// Where commands run: `os` under a sandbox of this system, `local` without one, or the name of
+    /// the place elsewhere (`docker`).
+    fn place(&self) -> &'static str;
+
+    /// Whether anything confines them.
+    fn is_confined(&self) -> bool;
+
+    /// Starts one. Called on a thread that may wait.
+    ///
+    /// # Errors
+    ///
+    /// It was not started, in words for the model.
+    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure>;
+}
+
+/// A command that was started. Dropping it ends everything that it started.
+///
+/// ```
+/// fn end(started: &dyn forge_tools::Started) {
+///     if let Ok(kill) = started.killer() {
+///         kill();
+///     }
+/// }
+/// ```
+pub trait Started: Send {
+    /// Ends it from another thread; does nothing if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// The system is out of descriptors.
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure>;
+
+    /// Waits for the end of it and of all that it started, and hands on what it prints. The
+    /// command waits while `sink` works.
+    ///
+    /// # Errors
+    ///
+    /// What it came to is not known; it was ended.
+    fn wait(self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure>;
+}
+
+/// A command as it is to be started, its rules already asked.
+///
+/// ```
+/// use forge_tools::{Start, StartInput};
+/// let start = Start::new("echo", ["hello"]);
+/// assert_eq!((start.program.as_str(), start.input), ("echo", StartInput::Nothing));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// What it reads.
+    pub input: StartInput,
+    /// How long it may take; none: as long as the policy lets it.
+    pub timeout: Option<Duration>,
+    /// The line that it comes from and the state that it begins in, for whoever has to look at its
+    /// programs again where it runs.
+    pub(crate) line: Option<(String, Vec<String>)>,
+}
+
+impl Start {
+    /// A program with its arguments, which reads nothing.
+    pub fn new<S: Into<String>>(
+        program: impl Into<String>,
+        args: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Start {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            input: StartInput::Nothing,
+            timeout: None,
+            line: None,
+        }
+    }
+}
+
+/// What a command reads.
+///
+/// ```
+/// assert_ne!(forge_tools::StartInput::Nothing, forge_tools::StartInput::Said);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartInput {
+    /// Nothing.
+    Nothing,
+    /// Its descriptor 0 is one end of a socket, and what it writes there is [`Ended::said`].
+    Said,
+}
+
+/// What a command came to.
+///
+/// ```
+/// use forge_tools::Ended;
+/// let ended = Ended::new(os_sandbox::Exit::Code(0));
+/// assert!(ended.exceeded.is_none() && ended.said.is_empty());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// How it ended.
+    pub exit: Exit,
+    /// The limit that it ran into, in words.
+    pub exceeded: Option<String>,
+    /// Files with protected names that were taken away, as the command saw them.
+    pub quarantined: Vec<String>,
+    /// What was applied.
+    pub enforcement: Option<Value>,
+    /// What it said on descriptor 0.
+    pub said: Vec<u8>,
+}
+
+impl Ended {
+    /// It ended so, and there is nothing else to say.
+    pub fn new(exit: Exit) -> Self {
+        Ended {
+            exit,
+            exceeded: None,
+            quarantined: Vec::new(),
+            enforcement: None,
+            said: Vec::new(),
+        }
+    }
+}
+
+/// Under a plan, in this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Local(pub(crate) Plan);
+
+impl Starter for Local {
+    fn place(&self) -> &'static str {
+        if self.is_confined() { "os" } else { "local" }
+    }
+
+    fn is_confined(&self) -> bool {
+        self.0.backend() != Backend::None
+    }
+
+    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+        let input = start.input;
+        let (listener, stdin) = match input {
+            StartInput::Nothing => (None, Stdio::Null),
+            StartInput::Said => {
+                let (listener, stdin) = listen().map_err(|_| unheard())?;
+                (Some(listener), stdin)
+            }
+        };
+        let started = self.spawn(start, stdin)?;
+        Ok(Box::new(Running {
+            listener,
+            ..started
+        }))
+    }
+}
+
+impl Local {
+    /// The same with any input.
+    pub(crate) fn spawn(&self, start: Start, stdin: Stdio) -> Result<Running, Failure> {
+        let mut command = Command::new(&self.0, &start.program)
+            .args(start.args)
+            .stdin(stdin)
+            .stdout(Stdio::Piped)
+            .stderr(Stdio::Piped);
+        if let Some(timeout) = start.timeout {
+            command = command.timeout(timeout);
+        }
+        let program = start.program;
+        let child = command.spawn().map_err(|error| refused(&program, &error))?;
+        Ok(Running {
+            child,
+            listener: None,
+            program,
+        })
+    }
+}
+
+/// A child of this process.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    listener: Option<Listener>,
+    program: String,
+}
+
+impl Started for Running {
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure> {
+        let killer = self.child.killer();
+        let killer = killer.map_err(|error| refused(&self.program, &error))?;
+        Ok(Box::new(move || killer.kill()))
+    }
+
+    fn wait(mut self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure> {
+        let exit = self.child.wait_streaming(sink);
+        let exit = exit.map_err(|error| refused(&self.program, &error))?;
+        // Everything that could say more has ended.
+        let said = self.listener.map(Listener::said).unwrap_or_default();
+        let quarantined = self.child.quarantined().iter();
+        Ok(Ended {
+            exit,
+            exceeded: self.child.exceeded().map(|limit| limit.to_string()),
+            quarantined: quarantined
+                .map(|found| crate::escape_controls(&found.path.to_string_lossy()))
+                .collect(),
+            // After the end: what was found then is part of it.
+            enforcement: serde_json::to_value(self.child.enforcement()).ok(),
+            said,
+        })
+    }
+}
+
+/// Where a command in a session says how it ended.
+struct Listener {
+    ours: UnixStream,
+    reader: JoinHandle<Vec<u8>>,
+}
+
+fn listen() -> io::Result<(Listener, Stdio)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut from = ours.try_clone()?;
+    let reader = std::thread::Builder::new().spawn(move || {
+        let mut said = Vec::new();
+        let _broken = (&mut from)
+            .take(MAX_SAID_BYTES as u64)
+            .read_to_end(&mut said);
+        // What is too much is taken all the same, or the command would wait for it.
+        let _rest = io::copy(&mut from, &mut io::sink());
+        said
+    })?;
+    Ok((Listener { ours, reader }, OwnedFd::from(theirs).into()))
+}
+
+impl Listener {
+    /// Everything that was said, once nobody is left to say more.
+    fn said(self) -> Vec<u8> {
+        let _closed = self.ours.shutdown(Shutdown::Both);
+        self.reader.join().unwrap_or_default()
+    }
+}
+
+fn unheard() -> Failure {
+    Failure::new(
+        Code::Internal,
+        "Cannot run the command: there is nowhere for its end to be told.",
+    )
+}
+
+pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
+    let program = crate::escape_controls(program);
+    match error.kind() {
+        ErrorKind::NotFound => Failure::new(
+            Code::CommandNotFound,
+            format!("Cannot run `{program}`: there is no such program."),
+        ),
+        ErrorKind::NotExecutable => Failure::new(
+            Code::CommandNotExecutable,
+            format!("Cannot run `{program}`: it is not executable here."),
+        ),
+        ErrorKind::Unsupported => Failure::new(
+            Code::IsolationUnavailable,
+            format!("Cannot run `{program}`: the isolation that is asked for is not available."),
+        ),
+        // The error's own text may name host paths.
+        _ => Failure::new(
+            Code::Internal,
+            format!("Cannot run `{program}`: it could not be started."),
+        ),
+    }
+}
