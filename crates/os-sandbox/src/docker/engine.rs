@@ -1,17 +1,22 @@
 //! An engine: where it answers, and how it is asked. The client is async and this crate is not, so
 //! one thread of ours talks to all engines; whoever asks waits for it, within bounds.
 
+use super::address::Address;
+use super::dial::Dial;
 use crate::error::{Error, ErrorKind};
-use bollard::Docker;
+use crate::escape::visible;
+use bollard::{BollardRequest, Docker};
 use std::future::Future;
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Where an engine answers if nobody says.
-const USUAL: &str = "unix:///var/run/docker.sock";
 /// How long a question to an engine may take that starts nothing.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How long an engine may take to begin an answer, whatever it is asked for.
+const BEGIN_WITHIN_S: u64 = 120;
+/// The oldest version of the interface that says all that we need: Docker 19.03.
+const OLDEST: (usize, usize) = (1, 40);
 
 /// A Docker engine that answered.
 ///
@@ -20,41 +25,67 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 ///
 /// let nobody = Engine::connect(Some("unix:///nonexistent/docker.sock")).unwrap_err();
 /// assert_eq!(nobody.kind(), ErrorKind::Unsupported);
+/// assert!(nobody.hint().is_some_and(|hint| hint.contains("DOCKER_HOST")));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Engine {
     client: Docker,
     version: String,
+    address: Arc<Address>,
 }
 
 impl Engine {
-    /// Reaches the engine at `host`, which is written as in `DOCKER_HOST` (`unix://`, `tcp://`,
-    /// `ssh://`), and agrees on a version of its interface that both know. None: the usual socket.
+    /// Reaches the engine at `host`, which is written as in `DOCKER_HOST`. None: the usual socket.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if that is no address; those of [`Engine::at`].
+    pub fn connect(host: Option<&str>) -> Result<Engine, Error> {
+        Engine::at(host.map_or_else(|| Ok(Address::default()), Address::parse)?)
+    }
+
+    /// Reaches the engine at an address, and agrees on a version of its interface that both know.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if nothing that can be used answers there.
-    pub fn connect(host: Option<&str>) -> Result<Engine, Error> {
-        let host = host.unwrap_or(USUAL);
-        let unusable = |error: &bollard::errors::Error| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("no container engine answers at {host}: {error}"),
-            )
+    pub fn at(address: Address) -> Result<Engine, Error> {
+        let unusable = |why: &dyn std::fmt::Display| {
+            let message = format!("no container engine answers at {address}: {why}");
+            Error::new(ErrorKind::Unsupported, message).with_hint(address.hint())
         };
+        let newest = bollard::API_DEFAULT_VERSION;
+        let here = Some("http://engine");
+        let dial = Dial::new(address.clone());
+        let send = move |request: BollardRequest| dial.request(request);
+        let client = Docker::connect_with_custom_transport(send, here, BEGIN_WITHIN_S, newest)
+            .map_err(|error| unusable(&error))?;
         // Where a client is made, its connections live.
-        let client = ask(ANSWER_WITHIN, {
-            let host = host.to_owned();
-            async move { Docker::connect_with_host(&host)?.negotiate_version().await }
-        })?
-        .map_err(|error| unusable(&error))?;
-        let version = ask(ANSWER_WITHIN, {
-            let client = client.clone();
-            async move { client.version().await }
-        })?
-        .map_err(|error| unusable(&error))?;
+        let answered = ask(ANSWER_WITHIN, async move {
+            let client = client.negotiate_version().await?;
+            let version = client.version().await?;
+            Ok::<_, bollard::errors::Error>((client, version))
+        });
+        let (client, version) = match answered {
+            Ok(Ok(both)) => both,
+            Ok(Err(error)) => return Err(unusable(&said(&error))),
+            Err(late) => return Err(unusable(&late)),
+        };
+        let agreed = client.client_version();
+        if (agreed.major_version, agreed.minor_version) < OLDEST {
+            let (major, minor) = OLDEST;
+            let why =
+                format!("its interface is of version {agreed}, and {major}.{minor} is needed");
+            return Err(unusable(&why));
+        }
+        if let Some(other) = version.os.filter(|os| os != "linux") {
+            return Err(unusable(&format!(
+                "its containers are of {}",
+                visible(&other)
+            )));
+        }
         Ok(Engine {
             client,
-            version: version.version.unwrap_or_default(),
+            version: visible(&version.version.unwrap_or_default()),
+            address: Arc::new(address),
         })
     }
 
@@ -64,9 +95,10 @@ impl Engine {
         &self.version
     }
 
-    /// What asks it.
-    pub(super) fn client(&self) -> &Docker {
-        &self.client
+    /// Where it answers.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Whether it still answers.
@@ -75,14 +107,39 @@ impl Engine {
     /// [`ErrorKind::Unsupported`] if it does not.
     pub fn ping(&self) -> Result<(), Error> {
         let client = self.client.clone();
-        match ask(ANSWER_WITHIN, async move { client.ping().await })? {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("the container engine does not answer any more: {error}"),
-            )),
-        }
+        self.answered(ANSWER_WITHIN, async move { client.ping().await.map(drop) })?
+            .map_err(|error| self.lost(&said(&error)))
     }
+
+    /// What asks it.
+    pub(super) fn client(&self) -> &Docker {
+        &self.client
+    }
+
+    /// Waits for an answer of this engine.
+    pub(super) fn answered<T: Send + 'static>(
+        &self,
+        bound: Duration,
+        work: impl Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
+    ) -> Result<Result<T, bollard::errors::Error>, Error> {
+        ask(bound, work).map_err(|late| self.lost(&late))
+    }
+
+    /// What is said of an engine that answered once.
+    pub(super) fn lost(&self, why: &dyn std::fmt::Display) -> Error {
+        let address = &self.address;
+        let message = format!("the container engine at {address} does not answer any more: {why}");
+        Error::new(ErrorKind::Unsupported, message).with_hint(address.hint())
+    }
+}
+
+/// An engine's words, or those of the way to it, for people.
+pub(super) fn said(error: &bollard::errors::Error) -> String {
+    let text = match error {
+        bollard::errors::Error::DockerResponseServerError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    visible(text.trim())
 }
 
 /// Waits for what the thread of engines does.
@@ -112,7 +169,7 @@ pub(super) fn ask<T: Send + 'static>(
     }
 }
 
-fn runtime() -> Result<&'static Runtime, Error> {
+pub(super) fn runtime() -> Result<&'static Runtime, Error> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);

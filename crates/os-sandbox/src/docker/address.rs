@@ -1,0 +1,301 @@
+//! Where an engine answers, parsed once: as in `DOCKER_HOST`. Nothing of it becomes an option of a
+//! program or a line of a protocol, whatever is written there.
+
+use super::tls::{self, Tls};
+use crate::error::Error;
+use crate::escape::visible;
+use std::net::Ipv6Addr;
+use std::path::{Path, PathBuf};
+
+/// Where an engine answers if nobody says.
+const USUAL: &str = "/var/run/docker.sock";
+/// An address is a line that somebody wrote.
+const MAX_BYTES: usize = 1024;
+const PLAIN_PORT: u16 = 2375;
+const TLS_PORT: u16 = 2376;
+
+/// Where an engine answers, and how it is reached there.
+///
+/// Nothing else is looked at: no variable, and no context of the docker client's configuration. A
+/// program that wants those reads them and says what it found.
+///
+/// ```
+/// use os_sandbox::docker::Address;
+///
+/// let there = Address::parse("ssh://build@example.org:2222")?;
+/// assert_eq!(there.to_string(), "ssh://build@example.org:2222");
+/// let wrong = Address::parse("ssh://-oProxyCommand=true").unwrap_err();
+/// assert!(wrong.to_string().contains("no name of a host"));
+/// assert_eq!(Address::default().to_string(), "unix:///var/run/docker.sock");
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Address {
+    pub(super) way: Way,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    Unix(PathBuf),
+    Tcp {
+        host: String,
+        port: Option<u16>,
+        tls: Option<Tls>,
+    },
+    Ssh(Ssh),
+}
+
+/// What the ssh program is told.
+#[derive(Clone, Debug)]
+pub(super) struct Ssh {
+    pub(super) user: Option<String>,
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+}
+
+impl Address {
+    /// Reads `unix:///path`, `tcp://host[:port]` and `ssh://[user@]host[:port]`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is none of these.
+    pub fn parse(written: &str) -> Result<Address, Error> {
+        let wrong = |why: &str| {
+            // What looks like a password is not repeated.
+            let shown = match written.split_once('@') {
+                Some((before, after)) if before.matches(':').count() > 1 => format!("…@{after}"),
+                _ => written.to_owned(),
+            };
+            let shown: String = visible(&shown).chars().take(200).collect();
+            Error::invalid(format!("the engine's address {shown:?}: {why}"))
+                .with_hint("addresses are unix:///path, tcp://host:port and ssh://user@host:port")
+        };
+        if written.len() > MAX_BYTES {
+            return Err(wrong("it is too long"));
+        }
+        if written.chars().any(char::is_control) {
+            return Err(wrong("it has a control character"));
+        }
+        let Some((scheme, rest)) = written.split_once("://") else {
+            return Err(wrong("it does not say how the engine is reached"));
+        };
+        let way = match scheme {
+            "unix" if rest.starts_with('/') => Way::Unix(PathBuf::from(rest)),
+            "unix" => return Err(wrong("the path is not absolute")),
+            "tcp" => {
+                let (host, port) = place(rest.strip_suffix('/').unwrap_or(rest)).map_err(wrong)?;
+                Way::Tcp {
+                    host,
+                    port,
+                    tls: None,
+                }
+            }
+            "ssh" => {
+                let rest = rest.strip_suffix('/').unwrap_or(rest);
+                let (user, rest) = match rest.rsplit_once('@') {
+                    Some((user, rest)) => (Some(user), rest),
+                    None => (None, rest),
+                };
+                if user.is_some_and(|user| user.contains(':')) {
+                    return Err(wrong("a password has no place in it"));
+                }
+                if user.is_some_and(|user| !is_name(user)) {
+                    return Err(wrong("it has no name of a user before the @"));
+                }
+                let (host, port) = place(rest).map_err(wrong)?;
+                Way::Ssh(Ssh {
+                    user: user.map(str::to_owned),
+                    host,
+                    port,
+                })
+            }
+            _ => return Err(wrong("engines are not reached that way")),
+        };
+        Ok(Address { way })
+    }
+
+    /// The same with TLS, by `ca.pem`, `cert.pem` and `key.pem` of a directory, as in
+    /// `DOCKER_CERT_PATH`: who the engine is must be said by the authority in `ca.pem`, and by no
+    /// other. As with docker, this is about `tcp://` only; what is reached another way stays as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a file is missing or is not what it
+    /// should be.
+    pub fn with_certificates(self, directory: &Path) -> Result<Address, Error> {
+        let way = match self.way {
+            Way::Tcp { host, port, tls: _ } => Way::Tcp {
+                tls: Some(tls::read(directory, &host)?),
+                host,
+                port,
+            },
+            other @ (Way::Unix(_) | Way::Ssh(_)) => other,
+        };
+        Ok(Address { way })
+    }
+
+    /// What to try if nothing answers there.
+    pub(super) fn hint(&self) -> &'static str {
+        match &self.way {
+            Way::Unix(_) => {
+                "start the engine, or say where it is in DOCKER_HOST; who asks it must be allowed \
+                 to use its socket (group docker)"
+            }
+            Way::Tcp { tls: None, .. } => {
+                "start the engine; if it wants TLS, set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
+            }
+            Way::Tcp { tls: Some(_), .. } => {
+                "start the engine, and look whether DOCKER_CERT_PATH has its authority (ca.pem) and \
+                 a certificate that it accepts"
+            }
+            Way::Ssh(_) => {
+                "try the same by hand: ssh HOST docker system dial-stdio; it must ask for nothing"
+            }
+        }
+    }
+}
+
+/// The usual socket.
+impl Default for Address {
+    fn default() -> Self {
+        Address {
+            way: Way::Unix(PathBuf::from(USUAL)),
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.way {
+            Way::Unix(path) => write!(f, "unix://{}", path.display()),
+            Way::Tcp { host, port, tls } => {
+                let port = port.unwrap_or_else(|| default_port(tls.as_ref()));
+                write!(f, "tcp://{}:{port}", bracketed(host))
+            }
+            Way::Ssh(ssh) => {
+                f.write_str("ssh://")?;
+                if let Some(user) = &ssh.user {
+                    write!(f, "{user}@")?;
+                }
+                f.write_str(&bracketed(&ssh.host))?;
+                ssh.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
+        }
+    }
+}
+
+pub(super) fn default_port(tls: Option<&Tls>) -> u16 {
+    match tls {
+        Some(_) => TLS_PORT,
+        None => PLAIN_PORT,
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]"),
+        false => host.to_owned(),
+    }
+}
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`.
+fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
+    let number = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        match port.parse() {
+            Ok(port) if digits && port > 0 => Ok(Some(port)),
+            _ => Err("it has no port after the colon"),
+        }
+    };
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
+        if host.parse::<Ipv6Addr>().is_err() {
+            return Err("there is no address in its brackets");
+        }
+        let port = match after.strip_prefix(':') {
+            Some(port) => number(port)?,
+            None if after.is_empty() => None,
+            None => return Err("it goes on after the bracket"),
+        };
+        return Ok((host.to_owned(), port));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, number(port)?),
+        None => (text, None),
+    };
+    if !is_name(host) {
+        return Err("it has no name of a host");
+    }
+    Ok((host.to_owned(), port))
+}
+
+/// A name that no program takes for an option and no shell for anything else.
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let starts = text.bytes().next();
+    starts.is_some_and(|byte| byte != b'-' && byte != b'.') && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn addresses() {
+        for (written, shown) in [
+            ("unix:///run/docker.sock", "unix:///run/docker.sock"),
+            ("unix:///a b,c:d", "unix:///a b,c:d"),
+            ("tcp://127.0.0.1:2222", "tcp://127.0.0.1:2222"),
+            ("tcp://engine", "tcp://engine:2375"),
+            ("tcp://engine/", "tcp://engine:2375"),
+            ("tcp://[::1]:1", "tcp://[::1]:1"),
+            ("ssh://engine", "ssh://engine"),
+            ("ssh://me@engine:22", "ssh://me@engine:22"),
+            ("ssh://me@[::1]", "ssh://me@[::1]"),
+        ] {
+            let parsed = Address::parse(written).expect(written);
+            assert_eq!(parsed.to_string(), shown);
+        }
+        for (written, why) in [
+            ("", "how the engine is reached"),
+            ("engine:2375", "how the engine is reached"),
+            ("unix://run/docker.sock", "not absolute"),
+            ("unix://", "not absolute"),
+            ("unix:///run/\n", "control character"),
+            ("npipe:////./pipe/docker", "not reached that way"),
+            ("http://engine", "not reached that way"),
+            ("tcp://", "no name of a host"),
+            ("tcp://a/b", "no name of a host"),
+            ("tcp://a:0", "no port"),
+            ("tcp://a:+1", "no port"),
+            ("tcp://a:65536", "no port"),
+            ("tcp://[a]:1", "no address in its brackets"),
+            ("tcp://[::1]x", "after the bracket"),
+            ("tcp://me@a", "no name of a host"),
+            ("ssh://-oProxyCommand=touch", "no name of a host"),
+            ("ssh://-l@a", "no name of a user"),
+            ("ssh://@a", "no name of a user"),
+            ("ssh://a b", "no name of a host"),
+            ("ssh://a;b", "no name of a host"),
+            ("ssh://a/var/run/docker.sock", "no name of a host"),
+            ("ssh://a\nb", "control character"),
+        ] {
+            let error = Address::parse(written).expect_err(written).to_string();
+            assert!(error.contains(why), "{written}: {error}");
+        }
+        let secret = Address::parse("ssh://me:secret@a").unwrap_err();
+        assert!(!secret.to_string().contains("secret"), "{secret}");
+        let long = format!("tcp://{}", "a".repeat(5000));
+        assert!(Address::parse(&long).unwrap_err().to_string().len() < 500);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_parsed_is_nothing_but_names(text in "(ssh|tcp)://.{0,40}") {
+            if let Ok(parsed) = Address::parse(&text) {
+                let shown = parsed.to_string();
+                prop_assert!(shown.is_ascii() && !shown.contains("//-") && !shown.contains("@-"));
+                prop_assert_eq!(Address::parse(&shown).expect("again").to_string(), shown);
+            }
+        }
+    }
+}
