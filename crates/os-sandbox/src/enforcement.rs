@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::child::Findings;
+use crate::exceeded::size;
 use crate::plan::{Backend, Plan};
 use crate::promise::{Entry, Promise, State};
 use crate::quarantine::Quarantined;
@@ -35,6 +36,9 @@ pub struct Enforcement {
     pub landlock_errata: u32,
     /// Whether a system call filter was applied.
     pub seccomp: bool,
+    /// The container, if one was used.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub container: Option<ShownContainer>,
     /// Each promise and what became of it.
     pub promises: Vec<Entry>,
     /// Where the command sees the mounts.
@@ -65,13 +69,97 @@ pub struct ShownMount {
     pub access: Access,
 }
 
+/// The container that a command ran in, as it was asked for; the engine has agreed to all of it.
+///
+/// ```
+/// use os_sandbox::ShownContainer;
+///
+/// let container = ShownContainer {
+///     engine: "20.10.24".into(),
+///     image: "debian:12".into(),
+///     digest: "sha256:0123".into(),
+///     user: "1000:1000".into(),
+///     network: "none".into(),
+///     cpu_milli: Some(1000),
+///     memory_bytes: Some(512 << 20),
+///     pids: Some(256),
+///     read_only_root: true,
+/// };
+/// assert_eq!(
+///     container.to_string(),
+///     "debian:12 (sha256:0123) of engine 20.10.24, as 1000:1000, network none, 1 cpu, \
+///      512 MiB, 256 processes, root read-only"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ShownContainer {
+    /// The engine's version.
+    pub engine: String,
+    /// The image as it was named.
+    pub image: String,
+    /// The image that it was, by its digest.
+    pub digest: String,
+    /// User and group. `0:0` is root without any capability: the files are root's.
+    pub user: String,
+    /// The network's name; `none` is none.
+    pub network: String,
+    /// Thousandths of a processor.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub cpu_milli: Option<u64>,
+    /// Memory, swap included.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub pids: Option<u64>,
+    /// Whether what the image brings cannot be changed.
+    pub read_only_root: bool,
+}
+
+impl fmt::Display for ShownContainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ShownContainer {
+            engine,
+            image,
+            digest,
+            user,
+            network,
+            ..
+        } = self;
+        write!(
+            f,
+            "{image} ({digest}) of engine {engine}, as {user}, network {network}"
+        )?;
+        if let Some(milli) = self.cpu_milli {
+            let (whole, rest) = (milli / 1000, milli % 1000);
+            let rest = format!("{rest:03}");
+            let rest = rest.trim_end_matches('0');
+            let dot = if rest.is_empty() { "" } else { "." };
+            write!(f, ", {whole}{dot}{rest} cpu")?;
+        }
+        if let Some(bytes) = self.memory_bytes {
+            write!(f, ", {}", size(bytes))?;
+        }
+        if let Some(pids) = self.pids {
+            write!(f, ", {pids} processes")?;
+        }
+        f.write_str(if self.read_only_root {
+            ", root read-only"
+        } else {
+            ", root writable"
+        })
+    }
+}
+
 impl Enforcement {
     pub(crate) fn new(plan: &Plan) -> Enforcement {
         let support = plan.support();
         let (bubblewrap, confined) = match plan.backend() {
             Backend::Bubblewrap => (support.bubblewrap().map(|b| b.version().to_owned()), true),
             Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => (None, true),
-            Backend::None => (None, false),
+            // What the engine applied stands in `container`.
+            Backend::Docker | Backend::None => (None, false),
         };
         let mounts = plan
             .policy()
@@ -80,7 +168,7 @@ impl Enforcement {
             .map(|mount| ShownMount {
                 name: mount.shown_at().to_owned(),
                 inside: match plan.backend() {
-                    Backend::Bubblewrap => mount.inside().to_owned(),
+                    Backend::Bubblewrap | Backend::Docker => mount.inside().to_owned(),
                     Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
                         mount.host().display().to_string()
                     }
@@ -98,7 +186,11 @@ impl Enforcement {
             } else {
                 0
             },
-            seccomp: confined && support.seccomp(),
+            seccomp: match (plan.backend(), &support.containers) {
+                (Backend::Docker, Some(containers)) => containers.filters(),
+                _ => confined && support.seccomp(),
+            },
+            container: None,
             promises: plan.entries().to_vec(),
             mounts,
             quarantined: Vec::new(),
@@ -156,6 +248,9 @@ impl fmt::Display for Enforcement {
             f.write_str(", seccomp")?;
         }
         writeln!(f)?;
+        if let Some(container) = &self.container {
+            writeln!(f, "container {container}")?;
+        }
         for entry in &self.promises {
             writeln!(f, "{entry}")?;
         }

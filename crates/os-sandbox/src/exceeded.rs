@@ -49,7 +49,7 @@ impl fmt::Display for Exceeded {
 }
 
 /// Rounded down to three digits or so: what a limit was set to, in the words it was set with.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit {
             let (whole, tenth) = (bytes / unit, bytes % unit * 10 / unit);

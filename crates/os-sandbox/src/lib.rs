@@ -72,6 +72,9 @@ mod child;
 mod command;
 #[cfg(feature = "docker")]
 pub mod docker;
+#[cfg(not(feature = "docker"))]
+#[path = "no_docker.rs"]
+mod docker;
 mod enforcement;
 mod error;
 mod escape;
@@ -108,7 +111,7 @@ pub use async_child::AsyncChild;
 pub use captured::Captured;
 pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};
-pub use enforcement::{Enforcement, ShownMount};
+pub use enforcement::{Enforcement, ShownContainer, ShownMount};
 pub use error::{Error, ErrorKind};
 pub use exceeded::Exceeded;
 pub use holes::KnownHole;

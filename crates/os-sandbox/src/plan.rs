@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod container;
 mod kept;
 
 use kept::evaluate;
@@ -47,6 +48,9 @@ pub enum Backend {
     /// less than bubblewrap, so a plan uses it only if it is asked for: see
     /// [`Support::with_birdcage`](crate::Support#method.with_birdcage).
     Birdcage,
+    /// A fresh container of a Docker engine. A plan uses it only if it is asked for: see
+    /// [`Support::with_docker`](crate::Support#method.with_docker).
+    Docker,
     /// Landlock and seccomp, nothing to install.
     Landlock,
     /// macOS's own sandbox.
@@ -104,7 +108,7 @@ pub struct PlanError {
 
 impl Plan {
     /// Holds the policy against the host and picks the mechanism with the fewest gaps: never
-    /// birdcage, which is there by name only.
+    /// birdcage or containers, which are there by name only.
     ///
     /// # Errors
     /// If a promise that the requirement insists on cannot be kept.
@@ -214,7 +218,10 @@ impl Plan {
 
     /// The limits as they hold here.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::new(self.policy.limits(), &self.support)
+        match (self.backend, &self.support.containers) {
+            (Backend::Docker, Some(containers)) => containers.bounds(self.policy.limits()),
+            _ => Bounds::new(self.policy.limits(), &self.support),
+        }
     }
 
     pub(crate) fn places(&self) -> &Arc<Places> {
@@ -226,7 +233,9 @@ impl Plan {
             Requirement::BestEffort => Vec::new(),
             Requirement::Enforce => self.boundary_gaps(),
             Requirement::EnforceGuards => {
-                let detected = self.entries.iter().filter(|e| e.state == State::Detected);
+                let detected =
+                    |e: &&Entry| e.state == State::Detected && e.promise.rank() == Rank::Guard;
+                let detected = self.entries.iter().filter(detected);
                 self.open().chain(detected).cloned().collect()
             }
         };
@@ -276,7 +285,7 @@ impl Backend {
     /// Whether a command gets namespaces with mounts of its own.
     pub(crate) fn has_mount_layer(self) -> bool {
         match self {
-            Backend::Bubblewrap | Backend::Birdcage => true,
+            Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
             Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }
@@ -287,6 +296,7 @@ impl fmt::Display for Backend {
         f.pad(match self {
             Backend::Bubblewrap => "bubblewrap",
             Backend::Birdcage => "birdcage",
+            Backend::Docker => "docker",
             Backend::Landlock => "landlock",
             Backend::Seatbelt => "seatbelt",
             Backend::None => "none",
@@ -369,6 +379,7 @@ fn usable(support: &Support, backend: Backend) -> bool {
     match backend {
         Backend::Bubblewrap => support.launcher() && support.bubblewrap().is_some(),
         Backend::Birdcage => support.launcher() && support.birdcage().is_some(),
+        Backend::Docker => support.docker(),
         Backend::Landlock => support.launcher() && support.landlock_abi() > 0,
         Backend::Seatbelt => support.seatbelt(),
         Backend::None => true,
@@ -385,6 +396,13 @@ fn unusable(support: &Support, backend: Backend) -> Vec<String> {
         hints.push(
             "birdcage: nobody has named its program; build os-sandbox with the feature birdcage \
              and use Support::with_birdcage"
+                .to_owned(),
+        );
+    }
+    if backend == Backend::Docker {
+        hints.push(
+            "docker: no engine was handed over; build os-sandbox with the feature docker and use \
+             Support::with_docker"
                 .to_owned(),
         );
     }

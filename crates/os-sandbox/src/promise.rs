@@ -142,6 +142,8 @@ pub enum Mechanism {
     Bubblewrap,
     /// The same by the crate birdcage, at the host's own paths.
     Birdcage,
+    /// A container of a Docker engine: namespaces, mounts, capabilities, a control group.
+    Docker,
     /// The kernel's Landlock: file access, signals, tracing.
     Landlock,
     /// A system call filter.
@@ -171,8 +173,9 @@ pub enum Mechanism {
 pub enum State {
     /// Kept.
     Enforced,
-    /// What breaks it cannot be prevented, but is found and undone before the result is there. Only
-    /// guards are kept this way; the reason says what.
+    /// What breaks it cannot be prevented, but is found and undone: by guards before the result is
+    /// there, by [`Promise::Survivors`] of a caller that was killed at the next start. The reason
+    /// says what.
     Detected,
     /// Kept in part; the reason says which.
     Degraded,
@@ -256,6 +259,7 @@ impl fmt::Display for Mechanism {
         f.pad(match self {
             Mechanism::Bubblewrap => "bubblewrap",
             Mechanism::Birdcage => "birdcage",
+            Mechanism::Docker => "docker",
             Mechanism::Landlock => "landlock",
             Mechanism::Seccomp => "seccomp",
             Mechanism::Seatbelt => "seatbelt",

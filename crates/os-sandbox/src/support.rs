@@ -2,6 +2,7 @@
 //! `bwrap` may be on the disk and namespaces forbidden, Landlock compiled in and switched off.
 
 use crate::backend::Whose;
+use crate::docker::Containers;
 use crate::enforcement::Enforcement;
 use crate::error::Error;
 use crate::plan::{Backend, Plan};
@@ -35,6 +36,8 @@ pub struct Support {
     pub(crate) connector: Connector,
     /// `None` as long as nobody has named its program.
     pub(crate) birdcage: Option<Finding<PathBuf>>,
+    /// `None` as long as nobody has handed over an engine.
+    pub(crate) containers: Option<Containers>,
     /// Nothing is said about it where it cannot exist.
     pub(crate) seatbelt: Option<Finding<()>>,
     pub(crate) uid_zero: bool,
@@ -134,6 +137,8 @@ pub struct Assumed {
     pub connector: bool,
     /// Whether birdcage works, by a program that somebody has named.
     pub birdcage: bool,
+    /// Whether an engine was handed over whose containers keep what containers can.
+    pub docker: bool,
     /// Whether `/usr/bin/sandbox-exec` works.
     pub seatbelt: bool,
     /// Whether control groups that limit memory can be made.
@@ -253,6 +258,7 @@ impl Support {
             birdcage: host
                 .birdcage
                 .then(|| Finding::Works(PathBuf::from("/usr/bin/os-sandbox-birdcage"))),
+            containers: host.docker.then(Containers::assumed),
             seatbelt: host.seatbelt.then_some(Finding::Works(())),
             memory_group: group(host.memory_cgroup),
             process_group: group(host.process_cgroup),
@@ -264,7 +270,7 @@ impl Support {
     pub(crate) fn connector(&self, backend: Backend) -> &Finding<()> {
         match backend {
             Backend::Bubblewrap => &self.connector.bubblewrap,
-            Backend::Birdcage => &NOT_OFFERED,
+            Backend::Birdcage | Backend::Docker => &NOT_OFFERED,
             Backend::Landlock | Backend::Seatbelt | Backend::None => &self.connector.landlock,
         }
     }
@@ -333,6 +339,38 @@ impl Support {
     #[must_use]
     pub fn with_birdcage(mut self, program: Option<&Path>) -> Support {
         self.birdcage = Some(crate::backend::birdcage(&self, program));
+        self
+    }
+
+    /// Whether a container engine was handed over.
+    #[must_use]
+    pub fn docker(&self) -> bool {
+        self.containers.is_some()
+    }
+
+    /// This host with the containers of an engine, which has answered and has the image.
+    /// [`Support::detect`] never looks for one, and no plan uses it unless asked to:
+    /// [`Plan::with_mechanism`].
+    ///
+    /// ```
+    /// use os_sandbox::{Backend, Plan, Policy, Requirement, Support, docker};
+    ///
+    /// let settings = docker::Settings::new(docker::ImageName::parse("debian:12")?);
+    /// let containers = docker::Engine::connect(None)
+    ///     .and_then(|engine| docker::Containers::new(engine, settings));
+    /// if let Ok(containers) = containers {
+    ///     let host = Support::detect().with_docker(containers);
+    ///     let policy = Policy::builder().build()?;
+    ///     let plan =
+    ///         Plan::with_mechanism(&policy, &host, Requirement::Enforce, Backend::Docker)?;
+    ///     assert_eq!(plan.backend(), Backend::Docker);
+    /// }
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    #[cfg(feature = "docker")]
+    #[must_use]
+    pub fn with_docker(mut self, containers: Containers) -> Support {
+        self.containers = Some(containers);
         self
     }
 
@@ -560,9 +598,9 @@ impl<T> Finding<T> {
     }
 }
 
-/// No process of ours outside connects for what birdcage has started.
+/// No process of ours outside connects for what birdcage or an engine has started.
 static NOT_OFFERED: LazyLock<Finding<()>> = LazyLock::new(|| Finding::Missing {
-    reason: "not offered under birdcage".to_owned(),
+    reason: "not offered under this mechanism".to_owned(),
     how: String::new(),
 });
 

@@ -46,6 +46,7 @@ pub(crate) fn detect() -> Support {
             landlock: missing(),
         },
         birdcage: None,
+        containers: None,
         seatbelt: None,
         memory_group: missing(),
         process_group: missing(),

@@ -187,6 +187,7 @@ mod tests {
             landlock_abi: 7,
             landlock_errata: 7,
             seccomp: true,
+            container: None,
             promises: Vec::new(),
             mounts: Vec::new(),
             quarantined: Vec::new(),

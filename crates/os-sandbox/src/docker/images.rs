@@ -40,6 +40,8 @@ pub struct Image {
     architecture: String,
     entrypoint: Vec<String>,
     labels: BTreeMap<String, String>,
+    /// The names of the variables that it sets.
+    pub(super) variables: Vec<String>,
 }
 
 impl Image {
@@ -104,6 +106,7 @@ impl Engine {
             architecture: found.architecture.unwrap_or_default(),
             entrypoint: config.entrypoint.unwrap_or_default(),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
+            variables: names(config.env.unwrap_or_default()),
         }))
     }
 
@@ -202,6 +205,12 @@ fn pieces(
 /// A client whose own time limit does not end what ours allows.
 fn patient(client: &Docker) -> Docker {
     client.clone().with_timeout(ARCHIVE_WITHIN)
+}
+
+/// Of `NAME=value`.
+fn names(pairs: Vec<String>) -> Vec<String> {
+    let name = |pair: &String| pair.split('=').next().unwrap_or_default().to_owned();
+    pairs.iter().map(name).collect()
 }
 
 fn is_absent(error: &bollard::errors::Error) -> bool {

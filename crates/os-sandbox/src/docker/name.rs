@@ -88,6 +88,14 @@ impl ImageName {
         Ok(named(tag.map_or(Tag::Absent, Tag::Named)))
     }
 
+    /// Of a host that is only described.
+    pub(super) fn assumed() -> ImageName {
+        ImageName {
+            text: "assumed".to_owned(),
+            tag: Tag::Absent,
+        }
+    }
+
     /// As it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -103,6 +103,8 @@ impl Known {
             seatbelt: _,
             // Tried whenever its program is named.
             birdcage: _,
+            // Handed over each time.
+            containers: _,
         } = support;
         let Connector {
             bubblewrap: bubblewrap_connector,

@@ -75,6 +75,7 @@ fn look(known: &Known) -> Support {
         pins: missing("there is no bubblewrap", ""),
         connector: no_connector(),
         birdcage: None,
+        containers: None,
         seatbelt: None,
         memory_group: missing("not looked for yet", ""),
         process_group: missing("not looked for yet", ""),
@@ -139,9 +140,11 @@ fn connector(support: &Support, backend: Backend) -> Finding<()> {
     let mut with = support.clone();
     match backend {
         Backend::Bubblewrap => with.connector.bubblewrap = Finding::Works(()),
-        Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
-            with.connector.landlock = Finding::Works(())
-        }
+        Backend::Birdcage
+        | Backend::Docker
+        | Backend::Landlock
+        | Backend::Seatbelt
+        | Backend::None => with.connector.landlock = Finding::Works(()),
     }
     let tried = || -> Result<(), String> {
         let scratch = PrivateDir::create().map_err(|error| error.to_string())?;
@@ -181,6 +184,7 @@ fn nothing(error: &Error) -> Support {
         pins: unknown(),
         connector: no_connector(),
         birdcage: None,
+        containers: None,
         seatbelt: None,
         memory_group: unknown(),
         process_group: unknown(),
@@ -354,7 +358,7 @@ pub(super) fn probe(support: &Support, backend: Backend) -> Result<(), String> {
     match backend {
         Backend::Bubblewrap => policy = policy.protect("kept").hide("unseen").hide("closed"),
         Backend::Birdcage => policy = policy.protect("kept"),
-        Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+        Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
     }
     let policy = policy.build().map_err(|error| error.to_string())?;
     prepare(&scratch.tmp()).map_err(|error| error.to_string())?;

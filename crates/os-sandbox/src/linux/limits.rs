@@ -34,7 +34,7 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
     // Counted for a user within a user namespace; elsewhere for all that the user runs. There it
     // only holds a bomb until the supervisor looks, so it leaves room for everything else.
     let room = match plan.backend() {
-        Backend::Bubblewrap => 0,
+        Backend::Bubblewrap | Backend::Docker => 0,
         // Its own first process.
         Backend::Birdcage => 1,
         Backend::Landlock | Backend::Seatbelt | Backend::None => ROOM_FOR_OTHERS,

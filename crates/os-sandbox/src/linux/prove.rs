@@ -371,7 +371,7 @@ impl Decoys {
 
     fn processes(&mut self, plan: &Plan) {
         let own_pids = match plan.backend() {
-            Backend::Bubblewrap | Backend::Birdcage => true,
+            Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
             Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         };
         if own_pids && self.pid <= FIRST_FOREIGN_PID {
@@ -418,7 +418,7 @@ fn outside(plan: &Plan, mounts: &[HostMount]) -> Result<PrivateDir, Error> {
 /// A place below a mount as the target names it.
 fn seen_at(plan: &Plan, mount: &HostMount, below: &Path) -> PathBuf {
     let base = match plan.backend() {
-        Backend::Bubblewrap => PathBuf::from(&mount.inside),
+        Backend::Bubblewrap | Backend::Docker => PathBuf::from(&mount.inside),
         Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => {
             mount.host.clone()
         }

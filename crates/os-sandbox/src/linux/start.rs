@@ -113,6 +113,7 @@ fn starter(plan: &Plan) -> By {
         Backend::Landlock | Backend::None if plan.policy().leaves() => By::Caller,
         Backend::Bubblewrap
         | Backend::Birdcage
+        | Backend::Docker
         | Backend::Landlock
         | Backend::Seatbelt
         | Backend::None => By::Spawner,
@@ -226,6 +227,12 @@ impl Prepared {
         let mut ruleset = None;
         match backend {
             Backend::None => run.flags |= wire::FLAG_UNCONFINED,
+            Backend::Docker => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "containers are not started by the launcher",
+                ));
+            }
             Backend::Seatbelt => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
@@ -273,7 +280,7 @@ impl Prepared {
                 }
             }
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
-            Backend::Landlock | Backend::Seatbelt | Backend::None => {}
+            Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
         }
         let connector = match plan.connects() {
             [] => None,
@@ -422,7 +429,7 @@ impl Prepared {
                 ];
                 messages.extend([message::exec(&bwrap.program, &argv, fds, &bwrap.files), run]);
             }
-            (None, Backend::Bubblewrap | Backend::Birdcage) => {
+            (None, Backend::Bubblewrap | Backend::Birdcage | Backend::Docker) => {
                 return Err(gone("mount layer"));
             }
             (None, Backend::Landlock | Backend::Seatbelt | Backend::None) => messages.push(run),

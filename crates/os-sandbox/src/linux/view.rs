@@ -267,7 +267,7 @@ impl View<'_> {
     /// Whether mounts appear at their sandbox paths.
     fn moved(&self) -> bool {
         match self.backend {
-            Backend::Bubblewrap => true,
+            Backend::Bubblewrap | Backend::Docker => true,
             Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }

@@ -69,6 +69,12 @@ pub(crate) fn start(command: Command) -> Result<(Running, Pipes, Notes), Error> 
     let confined = match command.plan.backend() {
         Backend::Seatbelt => true,
         Backend::None => false,
+        Backend::Docker => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "containers are not started by sandbox-exec",
+            ));
+        }
         Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock => {
             let what = format!("{} is a part of Linux", command.plan.backend());
             return Err(Error::new(ErrorKind::Unsupported, what));
@@ -151,6 +157,7 @@ fn nothing() -> Support {
             landlock: missing(),
         },
         birdcage: None,
+        containers: None,
         seatbelt: None,
         memory_group: missing(),
         process_group: missing(),

@@ -7,10 +7,14 @@ use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, State};
 use crate::support::{Finding, Support};
 
-/// Every promise that the policy makes. Seatbelt's table stands beside its profile.
+/// Every promise that the policy makes. Seatbelt's table stands beside its profile, that of
+/// containers in a file of its own.
 pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
     if backend == Backend::Seatbelt {
         return crate::seatbelt::evaluate(policy);
+    }
+    if backend == Backend::Docker {
+        return super::container::evaluate(policy, support);
     }
     use Mechanism::{Birdcage, Bubblewrap, Landlock, Launcher, Seccomp};
     let abi = support.landlock_abi();
@@ -31,15 +35,17 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     };
     let filtered = filter.then_some(Seccomp).ok_or_else(|| match backend {
         Backend::None => "no mechanism".to_owned(),
-        Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => {
-            "needs system call filters".to_owned()
-        }
+        Backend::Bubblewrap
+        | Backend::Birdcage
+        | Backend::Docker
+        | Backend::Landlock
+        | Backend::Seatbelt => "needs system call filters".to_owned(),
     });
     let layer = match backend {
         Backend::Bubblewrap => Ok(Bubblewrap),
         Backend::Birdcage => Ok(Birdcage),
         Backend::None => Err("no mechanism".to_owned()),
-        Backend::Landlock | Backend::Seatbelt => {
+        Backend::Docker | Backend::Landlock | Backend::Seatbelt => {
             Err("needs a mount layer, such as bubblewrap".to_owned())
         }
     };

@@ -20,6 +20,16 @@ impl Arch {
         }
     }
 
+    /// The machine by the name that `uname -m` and container engines have for it.
+    #[cfg(feature = "docker")]
+    pub(crate) fn named(machine: &str) -> Option<Arch> {
+        match machine {
+            "x86_64" | "amd64" => Some(Arch::X86_64),
+            "aarch64" | "arm64" => Some(Arch::Aarch64),
+            _ => None,
+        }
+    }
+
     /// How the kernel names it in `seccomp_data.arch` (linux/audit.h).
     pub(crate) fn audit(self) -> u32 {
         match self {

@@ -50,9 +50,11 @@ fn plan(world: &World, backend: Backend) -> Plan {
     let requirement = match backend {
         Backend::None => Requirement::BestEffort,
         // Not a reason to refuse.
-        Backend::Bubblewrap | Backend::Birdcage | Backend::Landlock | Backend::Seatbelt => {
-            Requirement::Enforce
-        }
+        Backend::Bubblewrap
+        | Backend::Birdcage
+        | Backend::Docker
+        | Backend::Landlock
+        | Backend::Seatbelt => Requirement::Enforce,
     };
     let policy = policy.build().expect("a policy");
     Plan::with_mechanism(&policy, &Support::detect(), requirement, backend).expect("a plan")

@@ -112,6 +112,7 @@ impl Kept {
     pub(super) fn ended(mut self, ended: &Ended<'_>) -> Result<(), Failure> {
         self.record.runner = match ended.enforcement.backend {
             Backend::None => "local",
+            Backend::Docker => "docker",
             Backend::Bubblewrap | Backend::Landlock | Backend::Birdcage | Backend::Seatbelt => "os",
         };
         self.record.enforcement = serde_json::to_value(ended.enforcement).ok();

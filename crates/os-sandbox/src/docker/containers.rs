@@ -1,0 +1,200 @@
+//! An engine and what its containers are made with, looked at once: whether the image is there, and
+//! what the engine can keep.
+
+use super::engine::{Engine, ask};
+use super::images::Image;
+use super::name::ImageName;
+use super::settings::Settings;
+use crate::error::{Error, ErrorKind};
+use crate::exceeded::Bounds;
+use crate::policy::Limits;
+use crate::seccomp::Arch;
+use bollard::models::SystemInfo;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long it may take to look at an image.
+const LOOK_WITHIN: Duration = Duration::from_secs(20);
+
+/// An engine with what its containers are made with: what [`Support::with_docker`] takes.
+///
+/// ```
+/// use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+///
+/// let settings = Settings::new(ImageName::parse("debian:12")?);
+/// if let Ok(engine) = Engine::connect(None) {
+///     match Containers::new(engine, settings) {
+///         Ok(containers) => assert!(containers.digest().starts_with("sha256:")),
+///         Err(missing) => println!("{missing}"),
+///     }
+/// }
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+///
+/// [`Support::with_docker`]: crate::Support::with_docker
+#[derive(Clone, Debug)]
+pub struct Containers(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// None if a host is only described.
+    engine: Option<Engine>,
+    settings: Settings,
+    /// None if a host is only described.
+    image: Option<Image>,
+    host: Host,
+}
+
+/// What the engine's host can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) version: String,
+    pub(crate) arch: Option<Arch>,
+    pub(crate) filters: bool,
+    /// Root inside is the caller outside.
+    pub(crate) rootless: bool,
+    pub(crate) limits_memory: bool,
+    pub(crate) limits_swap: bool,
+    pub(crate) limits_processes: bool,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Containers {
+    /// Looks at the engine and the image, both of which have to be there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the image is not there, or the engine is none that runs Linux.
+    pub fn new(engine: Engine, settings: Settings) -> Result<Containers, Error> {
+        let client = engine.client().clone();
+        let info = ask(LOOK_WITHIN, async move { client.info().await })?;
+        let info = info.map_err(|error| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the container engine does not say what it can do: {error}"),
+            )
+        })?;
+        let host = Host::new(engine.version(), &info)?;
+        let image = engine.image(settings.image())?;
+        let image = image.ok_or_else(|| missing(settings.image()))?;
+        Ok(Containers(Arc::new(Inner {
+            engine: Some(engine),
+            settings,
+            image: Some(image),
+            host,
+        })))
+    }
+
+    /// The digest of the image that all of them are made from, whatever its name comes to mean.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        self.0.image.as_ref().map_or("", Image::id)
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> Option<&Engine> {
+        self.0.engine.as_ref()
+    }
+
+    /// What they are made with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    #[expect(dead_code, reason = "for what makes a container of it")]
+    pub(crate) fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// Whether system call filters are applied.
+    pub(crate) fn filters(&self) -> bool {
+        self.0.host.filters && self.0.host.arch.is_some()
+    }
+
+    /// Whether the memory of a whole container can be limited.
+    pub(crate) fn limits_memory(&self) -> bool {
+        self.0.host.limits_memory
+    }
+
+    /// Whether the processes of a whole container can be limited.
+    pub(crate) fn limits_processes(&self) -> bool {
+        self.0.host.limits_processes
+    }
+
+    /// The limits of one command in a container: the lower of the policy's and the settings'.
+    pub(crate) fn bounds(&self, limits: &Limits) -> Bounds {
+        let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let Inner { settings, host, .. } = &*self.0;
+        let machine = host.memory_bytes.map(|bytes| bytes - bytes / 8);
+        let memory = lower(limits.memory_bytes, settings.memory_bytes);
+        Bounds {
+            wall: limits.wall,
+            cpu: limits.cpu,
+            memory_bytes: memory.map(|bytes| bytes.min(machine.unwrap_or(u64::MAX))),
+            processes: lower(limits.processes, settings.pids),
+            file_bytes: limits.file_bytes,
+        }
+    }
+
+    /// An engine that is only described.
+    pub(crate) fn assumed() -> Containers {
+        Containers(Arc::new(Inner {
+            engine: None,
+            settings: Settings::new(ImageName::assumed()),
+            image: None,
+            host: Host {
+                version: "20.10.24".to_owned(),
+                arch: Arch::native(),
+                filters: true,
+                rootless: false,
+                limits_memory: true,
+                limits_swap: true,
+                limits_processes: true,
+                memory_bytes: None,
+            },
+        }))
+    }
+}
+
+impl Host {
+    fn new(version: &str, info: &SystemInfo) -> Result<Host, Error> {
+        let system = info.os_type.as_deref().unwrap_or("linux");
+        if system != "linux" {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the container engine runs {system}, not Linux"),
+            )
+            .with_hint("switch it to Linux containers"));
+        }
+        let options = info.security_options.as_deref().unwrap_or_default();
+        let has = |name: &str| {
+            options
+                .iter()
+                .any(|option| option.split(',').any(|part| part == format!("name={name}")))
+        };
+        Ok(Host {
+            version: version.to_owned(),
+            arch: info.architecture.as_deref().and_then(Arch::named),
+            filters: has("seccomp"),
+            rootless: has("rootless"),
+            limits_memory: info.memory_limit.unwrap_or(false),
+            limits_swap: info.swap_limit.unwrap_or(false),
+            limits_processes: info.pids_limit.unwrap_or(false),
+            memory_bytes: info.mem_total.and_then(|bytes| u64::try_from(bytes).ok()),
+        })
+    }
+}
+
+fn missing(image: &ImageName) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the container engine does not have the image {image}"),
+    )
+    .with_hint(format!(
+        "build it, or fetch it yourself: docker pull {image}; nothing is fetched by itself"
+    ))
+}

@@ -1,0 +1,210 @@
+//! What a container is made with besides the policy: data of the caller's configuration, checked
+//! once. It can only narrow what the policy gives.
+
+use super::name::ImageName;
+use crate::error::{Error, ErrorKind};
+use std::path::{Component, Path, PathBuf};
+
+/// Bound on the name of a network.
+const MAX_NAME_BYTES: usize = 512;
+/// Bound on the caller's own mounts.
+const MAX_MOUNTS: usize = 64;
+
+/// What containers are made with. The image is never fetched: it has to be there.
+///
+/// ```
+/// use os_sandbox::docker::{ImageName, Settings};
+///
+/// let settings = Settings::new(ImageName::parse("debian:12")?)
+///     .cpu_milli(1000)
+///     .memory_bytes(512 << 20)
+///     .pids(256);
+/// assert_eq!(settings.image().as_str(), "debian:12");
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub(super) image: ImageName,
+    pub(super) cpu_milli: Option<u64>,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) pids: Option<u64>,
+    pub(super) read_only_root: bool,
+    pub(super) network: String,
+    pub(super) mounts: Vec<OwnMount>,
+}
+
+/// Something of the caller's own that every container sees, read-only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnMount {
+    pub(super) host: PathBuf,
+    pub(super) inside: String,
+}
+
+impl Settings {
+    /// Containers of this image, with nothing limited but by the policy.
+    #[must_use]
+    pub fn new(image: ImageName) -> Settings {
+        Settings {
+            image,
+            cpu_milli: None,
+            memory_bytes: None,
+            pids: None,
+            read_only_root: true,
+            network: "bridge".to_owned(),
+            mounts: Vec::new(),
+        }
+    }
+
+    /// The image as it was named.
+    #[must_use]
+    pub fn image(&self) -> &ImageName {
+        &self.image
+    }
+
+    /// At most so many thousandths of a processor; default all.
+    #[must_use]
+    pub fn cpu_milli(mut self, milli: u64) -> Settings {
+        self.cpu_milli = Some(milli);
+        self
+    }
+
+    /// At most so much memory, swap included; the policy's own limit still holds if it is lower.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Settings {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// At most so many processes and threads; the policy's own limit still holds if it is lower.
+    #[must_use]
+    pub fn pids(mut self, pids: u64) -> Settings {
+        self.pids = Some(pids);
+        self
+    }
+
+    /// Whether what the image brings is read-only, which is the default. What is written there goes
+    /// away with the container in any case.
+    #[must_use]
+    pub fn read_only_root(mut self, read_only: bool) -> Settings {
+        self.read_only_root = read_only;
+        self
+    }
+
+    /// The engine's network of a container whose policy has
+    /// [`Network::Unrestricted`](crate::Network::Unrestricted); default `bridge`. Whatever is named
+    /// here, other policies get none.
+    ///
+    /// ```
+    /// use os_sandbox::docker::{ImageName, Settings};
+    ///
+    /// let settings = Settings::new(ImageName::parse("debian:12")?);
+    /// assert!(settings.clone().network("builds").is_ok());
+    /// assert!(settings.network("host").is_err());
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if that is no network's name, or the host's own network, or that of
+    /// another container.
+    pub fn network(mut self, name: impl Into<String>) -> Result<Settings, Error> {
+        let name = name.into();
+        if !is_name(&name) {
+            return Err(
+                Error::invalid(format!("not the name of a network: {name:?}"))
+                    .with_hint("name a network of the engine, such as bridge, or none"),
+            );
+        }
+        if name == "host" {
+            return Err(Error::invalid(
+                "a container in the host's own network is not confined by it",
+            )
+            .with_hint("name a network of the engine, such as bridge, or none"));
+        }
+        self.network = name;
+        Ok(self)
+    }
+
+    /// One more directory or file of the host, read-only, at a path of its own: for what the caller
+    /// itself needs inside, such as its own program.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if a path is not absolute or has `..`; [`ErrorKind::Limit`] if there
+    /// are too many.
+    pub fn mount(
+        mut self,
+        host: impl Into<PathBuf>,
+        inside: impl Into<String>,
+    ) -> Result<Settings, Error> {
+        let (host, inside) = (host.into(), inside.into());
+        for path in [&*host, Path::new(&inside)] {
+            let plain =
+                |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+            if !path.is_absolute()
+                || path.parent().is_none()
+                || !path.components().all(plain)
+                || path.as_os_str().as_encoded_bytes().contains(&0)
+            {
+                return Err(Error::invalid(format!(
+                    "not a path to mount: {}",
+                    path.display()
+                )));
+            }
+        }
+        if self.mounts.len() >= MAX_MOUNTS {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("more than {MAX_MOUNTS} mounts of the caller's own"),
+            ));
+        }
+        self.mounts.push(OwnMount { host, inside });
+        Ok(self)
+    }
+}
+
+/// Nothing that a command line, a path or a header could take for anything else.
+fn is_name(text: &str) -> bool {
+    text.len() <= MAX_NAME_BYTES
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::new(ImageName::parse("a").unwrap())
+    }
+
+    #[test]
+    fn networks_that_are_nobody_elses() {
+        for good in ["none", "bridge", "builds-2"] {
+            assert_eq!(settings().network(good).unwrap().network, good);
+        }
+        for bad in ["", "host", "container:x", "--net", "a b"] {
+            assert!(settings().network(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn own_mounts() {
+        assert!(settings().mount("/a, b:c\n", "/.node").is_ok());
+        for (host, inside) in [
+            ("a", "/b"),
+            ("/a/../b", "/b"),
+            ("/a", "b"),
+            ("/a", "/"),
+            ("/a", "/b\0"),
+        ] {
+            assert!(settings().mount(host, inside).is_err(), "{host} {inside}");
+        }
+        let full =
+            (0..MAX_MOUNTS).try_fold(settings(), |all, at| all.mount("/a", format!("/{at}")));
+        assert_eq!(
+            full.unwrap().mount("/a", "/b").unwrap_err().kind(),
+            ErrorKind::Limit
+        );
+    }
+}
