@@ -318,6 +318,27 @@ impl Mount {
         }
     }
 
+    /// The same directory, where nothing may be changed.
+    ///
+    /// ```
+    /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let scratch = Mount::memory(SandboxPath::parse("/scratch")?, Mode::ReadWrite);
+    /// let writes = FileSandbox::new(vec![scratch.clone()])?;
+    /// let reads = FileSandbox::new(vec![scratch.read_only()])?;
+    /// let note = reads.path("/scratch/note")?;
+    /// writes.write(&note, "hello", Default::default())?;
+    /// assert_eq!(reads.read(&note, Default::default())?.content, "hello");
+    /// let denied = reads.write(&note, "other", Default::default()).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.mode = Mode::ReadOnly;
+        self
+    }
+
     /// Sets the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
@@ -434,11 +455,6 @@ impl Mount {
             (Some(_), None) | (None, Some(_)) => false,
         };
         (part && !names.is_empty()).then_some(names)
-    }
-
-    pub(crate) fn read_only(mut self) -> Self {
-        self.mode = Mode::ReadOnly;
-        self
     }
 
     /// The same mount where `top` is `/`.

@@ -9,7 +9,7 @@ use forge_tools::{
     Approver, Caller, Processes, ProgramList, Recorder, Redactor, Tool, Toolbox, ToolboxBuilder,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
-use sandbox_config::{Grant, GrantError, ShellRules};
+use sandbox_config::{Grant, GrantError, Open, ShellRules};
 
 use crate::gate::GrantGate;
 
@@ -120,17 +120,20 @@ pub fn equip(
 ) -> Result<Equipped, EquipError> {
     let beside = Beside {
         tools: extra,
-        place: None,
+        ..Beside::default()
     };
     equip_beside(grant, caller, os, approver, recorder, redactor, beside)
 }
 
 /// What a worker is given that no grant gives.
+#[derive(Default)]
 pub(crate) struct Beside {
     /// Workers to call.
     pub(crate) tools: Vec<Box<dyn Tool>>,
     /// Copies that its caller hands over.
     pub(crate) place: Option<Mount>,
+    /// Who has what is mounted; none: the host.
+    pub(crate) open: Option<Arc<Open>>,
 }
 
 /// The same, with what a worker's caller gives it.
@@ -152,7 +155,10 @@ pub(crate) fn equip_beside(
         .shared_approver(approver)
         .shared_recorder(recorder)
         .shared_redactor(redactor);
-    let files = grant.files_beside(cap_std::ambient_authority(), beside.place)?;
+    let files = match &beside.open {
+        None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
+        Some(open) => grant.files_of(&**open, beside.place)?,
+    };
     let writable = files
         .as_ref()
         .map(|files| files.writable_roots())
@@ -161,9 +167,11 @@ pub(crate) fn equip_beside(
         builder = builder.files(files);
     }
     let mut plan = None;
-    if grant.shell().is_some() || grant.require_os_sandbox() {
+    // A command sees the host, and with it other files than the tools.
+    let commands = grant.shell().is_some() && beside.open.is_none();
+    if commands || grant.require_os_sandbox() {
         let confinement = confine(grant, os, &mut warnings)?;
-        if grant.shell().is_some() {
+        if commands {
             let session = grant.environment().session();
             let processes = Processes::new(confinement.clone())
                 .programs(programs(grant))

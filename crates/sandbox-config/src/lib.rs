@@ -69,6 +69,8 @@ pub use grant::restrict::{PlaceError, Restrict};
 pub use grant::shell::{Pattern, PatternError, Programs, RuleMatch, ShellRules};
 pub use grant::verdict::{Approval, ApprovalMode, MountApproval, Operation, Risk, Verdict};
 pub use grant::{Environment, Grant};
+#[cfg(feature = "files")]
+pub use open::files::Open;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
 pub use project::own_dirs::OutOfReach;

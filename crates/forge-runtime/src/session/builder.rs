@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forge_tools::{Approver, Recorder, Redactor};
-use sandbox_config::Worker;
+use sandbox_config::{Open, Worker};
 use serde_json::Value;
 
 use super::Session;
@@ -69,6 +69,23 @@ impl SessionBuilder {
     /// How commands are confined.
     pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
         self.shared.os = os;
+        self
+    }
+
+    /// Who has what the grants mount, in place of the host: see
+    /// [`Grant::files_of`](sandbox_config::Grant::files_of). Workers of such a session run no
+    /// commands, which would see the host.
+    ///
+    /// ```
+    /// # use forge_runtime::{Playbook, Scripted, Session};
+    /// use file_sandbox::{Mode, Mount, SandboxPath};
+    /// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+    /// let memory = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
+    /// let session = Session::builder(model).directories(std::sync::Arc::new(move |_: &_| Ok(memory.clone())));
+    /// # let _ = session.build();
+    /// ```
+    pub fn directories(mut self, open: Arc<Open>) -> Self {
+        self.shared.open = Some(open);
         self
     }
 

@@ -268,6 +268,7 @@ impl Session {
             Beside {
                 tools: delegates,
                 place,
+                open: self.shared.open.clone(),
             },
         )?;
         for text in &equipped.warnings {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor};
-use sandbox_config::Worker;
+use sandbox_config::{Open, Worker};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub(super) max_depth: u64,
     pub(super) max_children: u64,
     pub(super) os: OsSandbox,
+    /// Who has what is mounted; none: the host.
+    pub(super) open: Option<Arc<Open>>,
     pub(super) approver: Arc<dyn Approver>,
     /// One question at a time.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,
@@ -44,6 +46,7 @@ impl Shared {
             max_depth: 5,
             max_children: 16,
             os: OsSandbox::Off,
+            open: None,
             approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
             asking: Arc::default(),
             recorder: Arc::new(NoRecord),

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use file_sandbox::{FileSandbox, Mode, Mount, ReadOptions, SandboxPath};
 use forge_runtime::{
-    Event, Message, Model, Observer, OsSandbox, Request, RunEvent, Session, Stop, ToolCall,
+    Event, Message, Model, Observer, OsSandbox, Request, RunEvent, Session, SessionBuilder, Stop,
+    ToolCall,
 };
 use forge_tools::AssumeYes;
 use proptest::prelude::*;
@@ -325,42 +327,123 @@ impl Observer for Seen {
     }
 }
 
-/// Every file below a zone's directory was there, or is from somebody who may write there.
-fn written(seen: &Seen, zone: usize, dir: &Path) {
-    for entry in std::fs::read_dir(dir).unwrap().flatten() {
-        let kind = entry.file_type().unwrap();
-        if !kind.is_file() {
-            continue;
+/// What lies in a zone when all is over: name and text.
+type Left = Vec<(String, String)>;
+
+/// Where the zones are: what a run is given, and what is left of it.
+trait World {
+    fn zones(&self, session: SessionBuilder) -> SessionBuilder;
+    fn left(&self, zone: usize) -> Left;
+}
+
+/// In directories of the host.
+struct Host<'a> {
+    dir: &'a Path,
+    support: Arc<os_sandbox::Support>,
+}
+
+impl<'a> Host<'a> {
+    fn new(dir: &'a Path, support: &Arc<os_sandbox::Support>) -> Self {
+        for zone in ZONES {
+            let at = dir.join(zone);
+            std::fs::write(at.join("f"), format!("content of {zone}")).unwrap();
+            for (name, text) in links() {
+                std::os::unix::fs::symlink(text, at.join(name)).unwrap();
+            }
         }
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        if !text.starts_with("written by ") {
-            continue;
-        }
-        // A copy may have another author; where nobody may write, there is none.
-        if seen.tree.project[zone] < Hold::Write {
-            seen.wrong(format!("{} was written", entry.path().display()));
+        Host {
+            dir,
+            support: Arc::clone(support),
         }
     }
 }
 
-fn check(
-    tree: Tree,
-    mut ops: Vec<Op>,
-    support: &Arc<os_sandbox::Support>,
-) -> Result<u64, TestCaseError> {
+/// The links in each zone.
+fn links() -> impl Iterator<Item = (String, String)> {
+    let others = ZONES.map(|other| (format!("to-{other}"), format!("../{other}")));
+    others
+        .into_iter()
+        .chain([("out".to_owned(), "..".to_owned())])
+}
+
+impl World for Host<'_> {
+    fn zones(&self, session: SessionBuilder) -> SessionBuilder {
+        session.os_sandbox(OsSandbox::Detected(Arc::clone(&self.support)))
+    }
+
+    fn left(&self, zone: usize) -> Left {
+        let entries = std::fs::read_dir(self.dir.join(ZONES[zone])).unwrap();
+        entries
+            .flatten()
+            .filter(|entry| entry.file_type().unwrap().is_file())
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, std::fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect()
+    }
+}
+
+/// In memory: the directories of the host stay empty.
+struct Memory<'a> {
+    dir: &'a Path,
+    mounts: [Mount; 3],
+}
+
+impl<'a> Memory<'a> {
+    fn new(dir: &'a Path) -> Self {
+        let at = |name: &str| SandboxPath::parse(name).unwrap();
+        let mounts = ZONES.map(|zone| {
+            let mount = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
+            let content = format!("content of {zone}");
+            let mount = mount.with_file(&at("f"), content.as_bytes()).unwrap();
+            links().fold(mount, |mount, (name, text)| {
+                mount.with_link(&at(&name), text).unwrap()
+            })
+        });
+        Memory { dir, mounts }
+    }
+}
+
+impl World for Memory<'_> {
+    fn zones(&self, session: SessionBuilder) -> SessionBuilder {
+        let dir = self.dir.canonicalize().unwrap();
+        let zones = ZONES.map(|zone| dir.join(zone));
+        let mounts = self.mounts.clone();
+        session.directories(Arc::new(move |host: &Path| {
+            let zone = zones.iter().position(|zone| zone == host).unwrap();
+            Ok(mounts[zone].clone())
+        }))
+    }
+
+    fn left(&self, zone: usize) -> Left {
+        let untouched = std::fs::read_dir(self.dir.join(ZONES[zone])).unwrap();
+        assert_eq!(untouched.count(), 0, "the host's {} is used", ZONES[zone]);
+        let files = FileSandbox::new(vec![self.mounts[zone].clone()]).unwrap();
+        ["f", "new"]
+            .into_iter()
+            .map(|name| (name, files.path(&format!("/{name}")).unwrap()))
+            .filter(|(_, path)| files.exists(path).unwrap())
+            .map(|(name, path)| {
+                let text = files.read(&path, ReadOptions::default()).unwrap();
+                (name.to_owned(), text.content)
+            })
+            .collect()
+    }
+}
+
+fn check(tree: Tree, mut ops: Vec<Op>, support: Option<&Arc<os_sandbox::Support>>) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     std::fs::create_dir(at("workers")).unwrap();
     std::fs::write(at("secret"), "the secret").unwrap();
     for zone in ZONES {
         std::fs::create_dir(at(zone)).unwrap();
-        std::fs::write(at(zone).join("f"), format!("content of {zone}")).unwrap();
-        for other in ZONES {
-            let link = at(zone).join(format!("to-{other}"));
-            std::os::unix::fs::symlink(format!("../{other}"), link).unwrap();
-        }
-        std::os::unix::fs::symlink("..", at(zone).join("out")).unwrap();
     }
+    let world: Box<dyn World> = match support {
+        Some(support) => Box::new(Host::new(dir.path(), support)),
+        None => Box::new(Memory::new(dir.path())),
+    };
     std::fs::write(at("golem-forge.config.yaml"), tree.config()).unwrap();
     for (index, name) in WORKERS.iter().enumerate() {
         std::fs::write(
@@ -386,10 +469,9 @@ fn check(
     });
     let session = Session::builder(Makes(Mutex::new(ops)))
         .workers(project.workers().unwrap())
-        .os_sandbox(OsSandbox::Detected(Arc::clone(support)))
         .approver(Arc::new(AssumeYes::confined()))
-        .observer(Arc::clone(&seen) as Arc<dyn Observer>)
-        .build();
+        .observer(Arc::clone(&seen) as Arc<dyn Observer>);
+    let session = world.zones(session).build();
     let report = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -398,7 +480,13 @@ fn check(
         .block_on(session.run(&worker, grant, "main"));
     prop_assert!(report.end.is_answer(), "{:?}", report.end);
     for (zone, name) in ZONES.iter().enumerate() {
-        written(&seen, zone, &at(name));
+        for (file, text) in world.left(zone) {
+            // A copy may have another author; where nobody may write, there is none.
+            let by_somebody = text.starts_with("written by ");
+            if by_somebody && seen.tree.project[zone] < Hold::Write {
+                seen.wrong(format!("{file} in {name} was written"));
+            }
+        }
     }
     prop_assert_eq!(std::fs::read_to_string(at("secret")).unwrap(), "the secret");
     let wrong = seen.wrong.lock().unwrap();
@@ -406,22 +494,34 @@ fn check(
     Ok(*seen.done.lock().unwrap())
 }
 
-#[test]
-fn nobody_does_what_somebody_above_denies() {
-    let support = Arc::new(os_sandbox::Support::detect());
+/// How many calls did anything.
+type Outcome = Result<u64, TestCaseError>;
+
+fn nobody_does_it(cases: u32, check: impl Fn(Tree, Vec<Op>) -> Outcome) {
     let config = ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(64)
+        ..ProptestConfig::with_cases(cases)
     };
     let done = Mutex::new(0);
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let given = (tree(), proptest::collection::vec(op(), 0..60));
     let outcome = runner.run(&given, |(tree, ops)| {
-        *done.lock().unwrap() += check(tree, ops, &support)?;
+        *done.lock().unwrap() += check(tree, ops)?;
         Ok(())
     });
     outcome.unwrap();
     // Had nothing worked at all, nothing would have been shown.
     let done = *done.lock().unwrap();
     assert!(done > 50, "only {done} calls did anything");
+}
+
+#[test]
+fn nobody_does_what_somebody_above_denies() {
+    let support = Arc::new(os_sandbox::Support::detect());
+    nobody_does_it(64, |tree, ops| check(tree, ops, Some(&support)));
+}
+
+#[test]
+fn nobody_does_it_in_memory_either() {
+    nobody_does_it(256, |tree, ops| check(tree, ops, None));
 }

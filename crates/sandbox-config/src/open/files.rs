@@ -1,5 +1,7 @@
 //! A grant's usable mounts, opened: the one place where a grant becomes handles (feature `files`).
 
+use std::path::Path;
+
 use cap_std::AmbientAuthority;
 use file_sandbox::{FileSandbox, Limits, RootStyle, SandboxPath};
 
@@ -9,6 +11,11 @@ use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::grant::mount::{Mode, Mount};
 use crate::open::guards::Guards;
 use crate::open::host_dirs::{GrantError, ensure};
+
+/// Gives what is mounted for the path of a host directory.
+pub type Open = dyn Fn(&Path) -> Result<file_sandbox::Mount, file_sandbox::Error> + Send + Sync;
+
+type Opened = Result<file_sandbox::Mount, GrantError>;
 
 impl Grant {
     /// Open the usable mounts. Missing directories inside the project are made, through no link.
@@ -38,6 +45,59 @@ impl Grant {
         authority: AmbientAuthority,
         place: Option<file_sandbox::Mount>,
     ) -> Result<Option<FileSandbox>, GrantError> {
+        self.opened(place, &|mount, target, mode| {
+            ensure(mount)?;
+            let opened = file_sandbox::Mount::open_ambient(target, &mount.host, mode, authority)
+                .map_err(|error| GrantError::of(mount, &error.to_string()))?;
+            // The path was resolved when the config was read; a link that has come since leads
+            // elsewhere.
+            if opened.host() != Some(mount.host.as_path()) {
+                return Err(GrantError::of(mount, "its directory has moved"));
+            }
+            Ok(opened)
+        })
+    }
+
+    /// The same where somebody else has what is mounted: `open` gives for the host path of a mount
+    /// what stands there, a tree in memory, say. The host is not looked at. Of what `open` gives
+    /// the grant takes away, and adds nothing: modes, limits, protected and hidden names hold as
+    /// for directories of the host.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use file_sandbox::{Mode, Mount, SandboxPath};
+    /// use sandbox_config::{Sources, load};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let memory = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
+    /// let files = project.ceiling().files_of(&|_| Ok(memory.clone()), None).unwrap().unwrap();
+    /// let note = files.path("/workspace/note.md").unwrap();
+    /// files.write(&note, "hello", Default::default()).unwrap();
+    /// assert!(!dir.path().join(".sandbox").exists());
+    /// ```
+    ///
+    /// # Errors
+    /// `open` fails, or a place is where a mount is.
+    pub fn files_of(
+        &self,
+        open: &Open,
+        place: Option<file_sandbox::Mount>,
+    ) -> Result<Option<FileSandbox>, GrantError> {
+        self.opened(place, &|mount, target, mode| {
+            let told = |error: file_sandbox::Error| GrantError::of(mount, &error.to_string());
+            let given = open(&mount.host).map_err(told)?;
+            let opened = given.part(&SandboxPath::root(), target).map_err(told)?;
+            Ok(match mode {
+                file_sandbox::Mode::ReadOnly => opened.read_only(),
+                file_sandbox::Mode::ReadWrite => opened,
+            })
+        })
+    }
+
+    fn opened(
+        &self,
+        place: Option<file_sandbox::Mount>,
+        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> Opened,
+    ) -> Result<Option<FileSandbox>, GrantError> {
         let style = match self.front {
             FrontEnd::Paths => RootStyle::Relative,
             FrontEnd::Zones | FrontEnd::Root | FrontEnd::Mounts | FrontEnd::PathLists => {
@@ -47,7 +107,7 @@ impl Grant {
         let mut builder = FileSandbox::builder().root_style(style);
         let mut nothing = true;
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            let opened = self.open(mount, authority);
+            let opened = self.open(mount, opens);
             builder = builder.mount(opened.map_err(|error| error.shown_by(self.front))?);
             nothing = false;
         }
@@ -68,9 +128,8 @@ impl Grant {
     fn open(
         &self,
         mount: &Mount,
-        authority: AmbientAuthority,
-    ) -> Result<file_sandbox::Mount, GrantError> {
-        ensure(mount)?;
+        opens: &impl Fn(&Mount, SandboxPath, file_sandbox::Mode) -> Opened,
+    ) -> Opened {
         let refuse = |why: String| GrantError {
             target: mount.target.clone(),
             why,
@@ -100,24 +159,17 @@ impl Grant {
         let hidden: Vec<String> = at_root(hidden.inside).collect();
         // A part is opened from the whole, on handles and through no link.
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
-        let opened =
-            file_sandbox::Mount::open_ambient(target.clone(), &mount.host, mode, authority)
-                .map_err(told)?
-                .with_limits(limits)
-                .protect(self.protect.iter().chain(&mount.own_files).chain(&kept))
-                .map_err(told)?
-                .hide(
-                    self.hide
-                        .iter()
-                        .chain(&self.held_inside(mount))
-                        .chain(&hidden),
-                )
-                .map_err(told)?;
-        // The path was resolved when the config was read; a link that has come since leads
-        // elsewhere.
-        if opened.host() != Some(mount.host.as_path()) {
-            return Err(refuse("its directory has moved".into()));
-        }
+        let opened = opens(mount, target.clone(), mode)?
+            .with_limits(limits)
+            .protect(self.protect.iter().chain(&mount.own_files).chain(&kept))
+            .map_err(told)?
+            .hide(
+                self.hide
+                    .iter()
+                    .chain(&self.held_inside(mount))
+                    .chain(&hidden),
+            )
+            .map_err(told)?;
         let Some(part) = &mount.part else {
             return Ok(opened);
         };

@@ -1,7 +1,7 @@
 //! A grant made real: the places where host directories become handles and rules.
 
 #[cfg(feature = "files")]
-mod files;
+pub(crate) mod files;
 pub(crate) mod guards;
 #[cfg(any(feature = "files", feature = "process"))]
 pub(crate) mod host_dirs;
