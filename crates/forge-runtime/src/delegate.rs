@@ -93,21 +93,8 @@ impl CallWorker {
             return Ok(args.to_json().to_string());
         }
         let input = args.text("input").unwrap_or_default();
-        if let Some(schema) = worker.input_schema() {
-            let fits = Shape::new(schema).map_err(|problem| vec![problem]);
-            let fits = fits.and_then(|shape| shape.check_now(input));
-            return fits.map(|()| input.to_owned()).map_err(|problems| {
-                Failure::new(
-                    Code::InvalidArguments,
-                    format!(
-                        "Cannot call worker '{name}': `input` does not fit its input schema: {}.",
-                        problems.join("; ")
-                    ),
-                )
-                .structured(json!({ "input_schema": schema }))
-            });
-        }
-        if input.trim().is_empty() && !worker.allows_empty_input() {
+        let shaped = worker.input_schema().is_some();
+        if !shaped && input.trim().is_empty() && !worker.allows_empty_input() {
             return Err(Failure::new(
                 Code::InvalidArguments,
                 format!("Cannot call worker '{name}': `input` is empty."),
@@ -115,6 +102,27 @@ impl CallWorker {
             .hint("Say in `input` what the worker is to do."));
         }
         Ok(input.to_owned())
+    }
+
+    /// Where the call names the worker, the input is a text that has to be what its `input_schema`
+    /// says. Blocks; a call is looked at on a thread for that, and once.
+    fn fits(&self, worker: &Worker, input: &str) -> Result<(), Failure> {
+        let (Target::Named, Some(schema)) = (&self.target, worker.input_schema()) else {
+            return Ok(());
+        };
+        let fits = Shape::new(schema).map_err(|problem| vec![problem]);
+        let fits = fits.and_then(|shape| shape.check_now(input));
+        fits.map_err(|problems| {
+            Failure::new(
+                Code::InvalidArguments,
+                format!(
+                    "Cannot call worker '{}': `input` does not fit its input schema: {}.",
+                    worker.name(),
+                    problems.join("; ")
+                ),
+            )
+            .structured(json!({ "input_schema": schema }))
+        })
     }
 
     /// The worker's input, with what is attached to it.
@@ -268,7 +276,8 @@ impl Tool for CallWorker {
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let name = self.target(args);
         let (worker, _) = self.child(name)?;
-        self.input(&worker, args)?;
+        let input = self.input(&worker, args)?;
+        self.fits(&worker, &input)?;
         let mut intents = vec![Intent::Delegate(name.to_owned())];
         let attachments = args.text_list("attachments");
         // Sizes are known once they are read.

@@ -218,7 +218,8 @@ impl Params {
     }
 
     /// Parameters that a JSON Schema of an object describes. `check` holds arguments
-    /// against it, and says all that is wrong with them.
+    /// against it, and says all that is wrong with them. It may block, within bounds of its own:
+    /// a toolbox calls it on a thread for that.
     ///
     /// ```
     /// use forge_tools::Params;
@@ -266,6 +267,11 @@ impl Params {
             "required": required,
             "additionalProperties": false,
         })
+    }
+
+    /// Whether a schema describes them, against which holding arguments may block.
+    pub(crate) fn are_a_schema(&self) -> bool {
+        self.schema.is_some()
     }
 
     /// Checks `arguments` against the table.

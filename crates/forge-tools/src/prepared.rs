@@ -102,7 +102,7 @@ impl Toolbox {
     /// What does not lead to a question is left for later: the call is made whole then,
     /// by what is known then.
     async fn ask_ahead(&self, call: &Call, open: &Open, before: &mut Vec<Arc<[Intent]>>) -> Ahead {
-        let Ok(begin) = self.understand(call, open) else {
+        let Ok(begin) = self.understand(call, open).await else {
             return Ahead::Later;
         };
         let judging = tokio::task::spawn_blocking(move || begin.judge());

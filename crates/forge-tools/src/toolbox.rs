@@ -22,7 +22,7 @@ use crate::gate::{Gate, Intent, Judgement, Request, Verdict};
 use crate::hands::{Hands, View};
 use crate::open::Open;
 use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
-use crate::params::nearest;
+use crate::params::{Arguments, Complaint, nearest};
 use crate::redact::Redactor;
 use crate::runner::{LOCAL, Runner};
 use crate::spec::{Risk, Spec};
@@ -236,7 +236,10 @@ impl Toolbox {
     /// The result, recorded; a failure is still to be.
     async fn walk(&self, call: &Call, open: &Open) -> Result<CallResult, Failure> {
         let begun = self.inner.turn.take();
-        let begin = begun.and_then(|()| self.understand(call, open));
+        let begin = match begun {
+            Ok(()) => self.understand(call, open).await,
+            Err(over) => Err(over),
+        };
         let begin = begin.inspect_err(|_| {
             let arguments = &mut open.lock().trail.arguments;
             // As they came.
@@ -291,12 +294,12 @@ impl Toolbox {
     }
 
     /// Finds the tool of a call and checks the arguments: whatever needs no look at a file.
-    pub(crate) fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
-        let trail = &mut open.lock().trail;
-        let index = self.find(&call.tool, trail)?;
+    pub(crate) async fn understand(&self, call: &Call, open: &Open) -> Result<Begin, Failure> {
+        let index = self.find(&call.tool, &mut open.lock().trail)?;
         let spec = self.inner.tool(index).spec();
-        trail.tool = spec.name.clone();
-        let asked = spec.params.parse(&call.arguments).map_err(|complaints| {
+        open.lock().trail.tool = spec.name.clone();
+        let parsed = self.parsed(index, call).await?;
+        let asked = parsed.map_err(|complaints| {
             let list: Vec<String> = complaints.iter().map(ToString::to_string).collect();
             let list = list.join("; ");
             let stop = if list.ends_with('?') { "" } else { "." };
@@ -306,7 +309,7 @@ impl Toolbox {
             )
             .structured(serde_json::json!({ "input_schema": spec.params.to_json_schema() }))
         })?;
-        trail.arguments = asked.to_json();
+        open.lock().trail.arguments = asked.to_json();
         let asked = Arc::new(asked);
         let restored = spec
             .params
@@ -326,6 +329,26 @@ impl Toolbox {
             open: open.share(),
             place: call.place.clone(),
         })
+    }
+
+    /// The arguments as the tool takes them. Holding them against a schema may take its time: other
+    /// calls are served meanwhile, and who stops the call does not wait for it.
+    async fn parsed(
+        &self,
+        index: usize,
+        call: &Call,
+    ) -> Result<Result<Arguments, Vec<Complaint>>, Failure> {
+        let spec = self.inner.tool(index).spec();
+        if !spec.params.are_a_schema() {
+            return Ok(spec.params.parse(&call.arguments));
+        }
+        let (inner, arguments) = (Arc::clone(&self.inner), call.arguments.clone());
+        let parsing = move || inner.tool(index).spec().params.parse(&arguments);
+        let limit = self.inner.timeout;
+        match within(limit, tokio::task::spawn_blocking(parsing)).await {
+            Ok(parsed) => joined(parsed),
+            Err(Elapsed) => Err(not_in_time(spec, limit)),
+        }
     }
 
     async fn run(&self, wanted: Wanted, mut hands: Hands, call: &Call) -> Result<Reply, Failure> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{
-    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, MemoryRecorder, Reply,
-    Spec, Tool, Toolbox, Verdict, View, blocking,
+    Arguments, BoxFuture, Call, Code, CommandLine, Failure, Hands, Intent, MemoryRecorder, Params,
+    Reply, Spec, Tool, Toolbox, Verdict, View, blocking,
 };
 use serde_json::json;
 
@@ -36,10 +36,20 @@ impl Door {
     }
 }
 
-/// Blocks at a door: while it decides, or while it runs.
+/// When a call blocks at a door.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum At {
+    /// While its arguments are held against a schema.
+    Arguments,
+    Decides,
+    Runs,
+}
+
+const EVERYWHERE: [At; 3] = [At::Arguments, At::Decides, At::Runs];
+
 struct Slow {
     spec: Spec,
-    decides: bool,
+    at: At,
     /// What it says that it touches.
     reads: Option<&'static str>,
     door: Door,
@@ -50,25 +60,33 @@ impl Tool for Slow {
         &self.spec
     }
     fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
-        if self.decides && !self.door.wait() {
+        if self.at == At::Decides && !self.door.wait() {
             return Err(Failure::new(Code::Internal, "nobody opened"));
         }
         let reads = self.reads.map(|path| view.path(path).map(Intent::Read));
         reads.into_iter().collect()
     }
     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let door = self.door.clone();
-        blocking(move || match door.wait() {
+        let (at, door) = (self.at, self.door.clone());
+        blocking(move || match at != At::Runs || door.wait() {
             true => Ok(Reply::text("through")),
             false => Err(Failure::new(Code::Internal, "nobody opened")),
         })
     }
 }
 
-fn slow(decides: bool, door: &Door) -> Slow {
+fn slow(at: At, door: &Door) -> Slow {
+    let mut spec = Spec::looks("slow", "Waits.");
+    if at == At::Arguments {
+        let door = door.clone();
+        spec.params = Params::of_schema(json!({"type": "object"}), move |_| match door.wait() {
+            true => Ok(()),
+            false => Err(vec!["nobody opened".to_owned()]),
+        });
+    }
     Slow {
-        spec: Spec::looks("slow", "Waits."),
-        decides,
+        spec,
+        at,
         reads: None,
         door: door.clone(),
     }
@@ -77,9 +95,9 @@ fn slow(decides: bool, door: &Door) -> Slow {
 #[test]
 fn sixty_four_slow_calls_do_not_hold_up_a_cheap_one() {
     let world = World::new();
-    for decides in [true, false] {
+    for at in EVERYWHERE {
         let door = Door::default();
-        let toolbox = world.builder().tool(slow(decides, &door)).build().unwrap();
+        let toolbox = world.builder().tool(slow(at, &door)).build().unwrap();
         block_on(async {
             let waiting: Vec<_> = (0..64)
                 .map(|_| {
@@ -104,10 +122,10 @@ fn sixty_four_slow_calls_do_not_hold_up_a_cheap_one() {
 
 #[test]
 fn a_call_that_does_not_end_is_given_up() {
-    for decides in [true, false] {
+    for at in EVERYWHERE {
         let door = Door::default();
         let toolbox = Toolbox::builder()
-            .tool(slow(decides, &door))
+            .tool(slow(at, &door))
             .timeout(Duration::from_millis(20))
             .build()
             .unwrap();
@@ -123,19 +141,21 @@ fn a_call_that_does_not_end_is_given_up() {
 #[test]
 fn a_call_that_nobody_waits_for_any_more_has_one_record() {
     let world = World::new();
-    for (decides, reads, given_up) in [
-        (true, Some("/data/readme.md"), true),
-        (true, Some("/data/readme.md"), false),
-        (false, Some("/data/readme.md"), true),
-        (false, Some("/data/readme.md"), false),
-        (false, None, true),
-        (false, None, false),
+    for (at, reads, given_up) in [
+        (At::Arguments, None, true),
+        (At::Arguments, None, false),
+        (At::Decides, Some("/data/readme.md"), true),
+        (At::Decides, Some("/data/readme.md"), false),
+        (At::Runs, Some("/data/readme.md"), true),
+        (At::Runs, Some("/data/readme.md"), false),
+        (At::Runs, None, true),
+        (At::Runs, None, false),
     ] {
         let door = Door::default();
         let recorder = Arc::new(MemoryRecorder::default());
         let tool = Slow {
             reads,
-            ..slow(decides, &door)
+            ..slow(at, &door)
         };
         let limit = Duration::from_millis(if given_up { 20 } else { 600_000 });
         let toolbox = world
@@ -159,7 +179,7 @@ fn a_call_that_nobody_waits_for_any_more_has_one_record() {
         drop(runtime);
         let codes: Vec<_> = recorder.records().into_iter().map(|one| one.code).collect();
         let expected = if given_up { "TIME_LIMIT" } else { "CANCELLED" };
-        assert_eq!(codes, [Some(expected.to_owned())], "{decides} {reads:?}");
+        assert_eq!(codes, [Some(expected.to_owned())], "{at:?} {reads:?}");
     }
 }
 
@@ -327,9 +347,9 @@ fn commands_that_hang_leave_threads_for_files() {
 #[test]
 fn nothing_that_blocks_is_done_on_the_thread_that_serves() {
     let world = World::new();
-    for decides in [true, false] {
+    for at in EVERYWHERE {
         let door = Door::default();
-        let toolbox = world.builder().tool(slow(decides, &door)).build().unwrap();
+        let toolbox = world.builder().tool(slow(at, &door)).build().unwrap();
         block_on(async {
             let call = toolbox.call(Call::new("slow", json!({})));
             // Only this thread opens the door, and it does so while the call waits at it.
@@ -340,7 +360,7 @@ fn nothing_that_blocks_is_done_on_the_thread_that_serves() {
                 door.open();
             };
             let (result, ()) = tokio::join!(call, open);
-            assert_eq!(result.content, "through", "decides {decides}");
+            assert_eq!(result.content, "through", "{at:?}");
         });
     }
 }
