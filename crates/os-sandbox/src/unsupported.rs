@@ -18,6 +18,24 @@ use std::path::PathBuf;
 pub(crate) use crate::plain::birdcage;
 pub(crate) use crate::plain::{Killer, Whose, remove};
 
+/// What is left by a killed process cannot be told from what another needs.
+#[cfg(feature = "docker")]
+pub(crate) mod process {
+    use crate::docker::Life;
+
+    pub(crate) fn boot() -> Option<String> {
+        None
+    }
+
+    pub(crate) fn namespace() -> Option<String> {
+        None
+    }
+
+    pub(crate) fn life(_: u32) -> Life {
+        Life::Unknown
+    }
+}
+
 /// A running command, and nothing that it needs.
 pub(crate) type Running = plain::Running<()>;
 

@@ -5,7 +5,9 @@ mod containers;
 mod dial;
 mod engine;
 mod images;
+mod labels;
 mod name;
+mod reaper;
 mod settings;
 mod tls;
 
@@ -13,5 +15,7 @@ pub use address::Address;
 pub use containers::Containers;
 pub use engine::Engine;
 pub use images::Image;
+pub(crate) use labels::Life;
 pub use name::ImageName;
+pub use reaper::Reaped;
 pub use settings::Settings;

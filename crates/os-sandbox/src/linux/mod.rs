@@ -21,6 +21,8 @@ mod message;
 mod names;
 mod pool;
 mod private;
+#[cfg(feature = "docker")]
+pub(crate) mod process;
 mod prove;
 mod record;
 mod remove;

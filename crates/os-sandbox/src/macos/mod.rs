@@ -1,6 +1,8 @@
 //! macOS: starts commands under `sandbox-exec`. What is started is decided in `seatbelt`, which is
 //! tested on every system; here is only what touches this one.
 
+#[cfg(feature = "docker")]
+pub(crate) mod process;
 mod spawn;
 
 use crate::access::Access;

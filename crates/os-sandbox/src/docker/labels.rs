@@ -1,0 +1,149 @@
+//! Whose a container or a volume is, written on it: of which broker, on which start of which machine.
+//! A broker that is killed cannot take its containers away; the next one can tell that nobody will.
+
+use crate::backend::process;
+use nix::unistd::geteuid;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// On everything of ours.
+pub(super) const OWNER: &str = "os-sandbox.owner";
+const OURS: &str = "os-sandbox";
+const PID: &str = "os-sandbox.pid";
+const STARTED: &str = "os-sandbox.started";
+const NAMESPACE: &str = "os-sandbox.pid-namespace";
+const BOOT: &str = "os-sandbox.boot";
+const STATE: &str = "os-sandbox.state";
+
+/// What is known of a process now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It is there, since then.
+    Since(String),
+    /// There is no such process.
+    Gone,
+    Unknown,
+}
+
+/// The labels of what this process makes for runs whose state lies in `state_dir`.
+pub(super) fn labels(state_dir: Option<&Path>) -> HashMap<String, String> {
+    let pid = std::process::id();
+    let started = match process::life(pid) {
+        Life::Since(started) => Some(started),
+        Life::Gone | Life::Unknown => None,
+    };
+    [
+        (OWNER, Some(OURS.to_owned())),
+        (PID, Some(pid.to_string())),
+        (STARTED, started),
+        (NAMESPACE, process::namespace()),
+        (BOOT, process::boot()),
+        (STATE, Some(state(state_dir))),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+    .collect()
+}
+
+/// What an engine is asked for.
+pub(super) fn filters() -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_owned(), vec![format!("{OWNER}={OURS}")])])
+}
+
+/// Whether something with these labels belonged to one of our own on this machine that is no more.
+/// Where that cannot be told, it is somebody's.
+pub(super) fn is_orphan(labels: &HashMap<String, String>, state_dir: Option<&Path>) -> bool {
+    is_orphan_of(
+        labels,
+        state_dir,
+        process::boot(),
+        process::namespace(),
+        process::life,
+    )
+}
+
+fn is_orphan_of(
+    labels: &HashMap<String, String>,
+    state_dir: Option<&Path>,
+    boot: Option<String>,
+    namespace: Option<String>,
+    life: impl Fn(u32) -> Life,
+) -> bool {
+    let is =
+        |name: &str, value: Option<String>| value.is_some() && labels.get(name) == value.as_ref();
+    let near = is(OWNER, Some(OURS.to_owned()))
+        && is(STATE, Some(state(state_dir)))
+        && is(BOOT, boot)
+        && is(NAMESPACE, namespace);
+    let pid = labels.get(PID).and_then(|pid| pid.parse().ok());
+    match (near, pid, labels.get(STARTED)) {
+        (true, Some(pid), Some(started)) => match life(pid) {
+            Life::Since(now) => now != *started,
+            Life::Gone => true,
+            Life::Unknown => false,
+        },
+        _ => false,
+    }
+}
+
+/// Another user's, and those of another installation, are not ours to remove.
+fn state(state_dir: Option<&Path>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(geteuid().as_raw().to_le_bytes());
+    if let Some(path) = state_dir {
+        hash.update(path.as_os_str().as_bytes());
+    }
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_surely_nobodys_is_an_orphan() {
+        let ours = labels(None);
+        let me = std::process::id();
+        let of = |labels: &HashMap<String, String>, life: Life| {
+            is_orphan_of(labels, None, process::boot(), process::namespace(), |pid| {
+                assert_eq!(pid, me);
+                life.clone()
+            })
+        };
+        let since = ours.get(STARTED).cloned().unwrap();
+        for (life, orphan) in [
+            (Life::Gone, true),
+            (Life::Unknown, false),
+            (Life::Since(since), false),
+            (Life::Since("another time".to_owned()), true),
+        ] {
+            assert_eq!(of(&ours, life.clone()), orphan, "{life:?}");
+        }
+        for name in [OWNER, PID, STARTED, NAMESPACE, BOOT, STATE] {
+            let mut other = ours.clone();
+            other.remove(name);
+            assert!(!of(&other, Life::Gone), "without {name}");
+            if !matches!(name, PID | STARTED) {
+                other.insert(name.to_owned(), "another".to_owned());
+                assert!(!of(&other, Life::Gone), "another {name}");
+            }
+        }
+        assert!(!is_orphan(&ours, None), "we are alive");
+        assert!(!is_orphan_of(&ours, None, None, None, |_| Life::Gone));
+        assert!(!is_orphan(&labels(Some(Path::new("/elsewhere"))), None));
+    }
+
+    #[test]
+    fn an_ended_process_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        assert_eq!(process::life(pid), Life::Gone);
+    }
+}

@@ -1,0 +1,48 @@
+//! Which process this is, in words that mean the same one later: numbers of processes are used again,
+//! by the next start of the machine too, and are other ones in another namespace.
+
+use crate::docker::Life;
+
+/// Which start of which machine; `None` if the kernel does not say.
+pub(crate) fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// In which namespace numbers of processes are meant.
+pub(crate) fn namespace() -> Option<String> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+/// When a process was started, in ticks after the start of the machine.
+pub(crate) fn life(pid: u32) -> Life {
+    let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(text) => text,
+        // Seen by nobody (hidepid) or not there: who is asked directly knows.
+        Err(_) => return asked(pid),
+    };
+    // The name of the program, in brackets, can have anything in it.
+    let Some((_, rest)) = text.rsplit_once(')') else {
+        return Life::Unknown;
+    };
+    let mut fields = rest.split_ascii_whitespace();
+    match (fields.next(), fields.nth(18)) {
+        // It has ended, and its parent was not told yet.
+        (Some("Z" | "X"), _) => Life::Gone,
+        (Some(_), Some(started)) => Life::Since(started.to_owned()),
+        _ => Life::Unknown,
+    }
+}
+
+fn asked(pid: u32) -> Life {
+    use nix::errno::Errno;
+    let Ok(pid) = i32::try_from(pid) else {
+        return Life::Gone;
+    };
+    match nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) {
+        Err(Errno::ESRCH) => Life::Gone,
+        _ => Life::Unknown,
+    }
+}

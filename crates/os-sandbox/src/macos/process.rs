@@ -1,0 +1,45 @@
+//! Which process this is, in words that mean the same one later. The system's own programs say it.
+
+use crate::docker::Life;
+use std::process::{Command, Stdio};
+
+/// Which start of which machine; `None` if the system does not say.
+pub(crate) fn boot() -> Option<String> {
+    said(Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]))
+}
+
+/// There is only one.
+pub(crate) fn namespace() -> Option<String> {
+    Some("macos".to_owned())
+}
+
+/// When a process was started.
+pub(crate) fn life(pid: u32) -> Life {
+    let mut ps = Command::new("/bin/ps");
+    ps.args(["-o", "lstart=", "-p", &pid.to_string()]);
+    match said(ps.env("LC_ALL", "C").env("TZ", "UTC")) {
+        Some(started) => Life::Since(started),
+        None => gone(pid),
+    }
+}
+
+fn gone(pid: u32) -> Life {
+    use nix::errno::Errno;
+    let Ok(pid) = i32::try_from(pid) else {
+        return Life::Gone;
+    };
+    match nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) {
+        Err(Errno::ESRCH) => Life::Gone,
+        _ => Life::Unknown,
+    }
+}
+
+fn said(command: &mut Command) -> Option<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
