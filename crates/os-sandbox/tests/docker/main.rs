@@ -1,11 +1,16 @@
 //! Containers of a real engine, seen from outside: one daemon for all tests, started here and ended
 //! here. Where none can be started, every test is passed over visibly, with the reason.
 //!
-//! The program has more lives: `--broker …` is one that is going to be killed (`reaper.rs`).
+//! The program has more lives: `--broker …` is one that is going to be killed (`reaper.rs`), and
+//! `--reach …` one with another environment (`reach.rs`).
 #![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
 #[cfg(target_os = "linux")]
 mod daemon;
+#[cfg(target_os = "linux")]
+mod reach;
+#[cfg(target_os = "linux")]
+mod reaper;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -18,7 +23,14 @@ type Test = (&'static str, fn(&daemon::Daemon));
 
 #[cfg(target_os = "linux")]
 fn tests() -> Vec<Test> {
-    vec![("daemon::runs", daemon_runs)]
+    vec![
+        ("daemon::runs", daemon_runs),
+        ("reach::unix", reach::unix),
+        ("reach::tcp_and_tls", reach::tcp_and_tls),
+        ("reach::ssh", reach::ssh),
+        ("reaper::killed", reaper::killed),
+        ("reaper::others", reaper::others),
+    ]
 }
 
 #[cfg(target_os = "linux")]
@@ -27,6 +39,13 @@ fn main() -> std::process::ExitCode {
     use std::process::ExitCode;
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [life, rest @ ..] = arguments.as_slice() {
+        match life.as_str() {
+            "--broker" => return reaper::broker(rest),
+            "--reach" => return reach::main(rest),
+            _ => {}
+        }
+    }
     // What cargo and nextest pass: a filter, --list, --exact, --nocapture.
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let filters: Vec<&String> = arguments
