@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+#[cfg(feature = "docker")]
+pub mod containers;
 mod delegate;
 mod equip;
 mod gate;

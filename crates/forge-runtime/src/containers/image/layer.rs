@@ -1,0 +1,259 @@
+//! A layer: files with fixed owner and time, sorted, so that its bytes depend on nothing else.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tar::{Builder, EntryType, Header};
+
+use super::ImageError;
+use super::archive::{Blob, Hashed};
+
+/// One name of a layer.
+///
+/// ```
+/// use forge_runtime::containers::image::{Content, Entry};
+///
+/// let entry = Entry::new("etc/hostname", 0o644, Content::Text("sandbox\n".to_owned()));
+/// assert_eq!(entry.path(), "etc/hostname");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    path: String,
+    mode: u32,
+    content: Content,
+}
+
+/// What is there.
+///
+/// See [`Entry`] for an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A directory.
+    Directory,
+    /// A file with this text.
+    Text(String),
+    /// A file with what this one holds.
+    Copied(PathBuf),
+    /// A link with this text.
+    Link(String),
+}
+
+impl Entry {
+    /// A name below the root, without a slash in front.
+    #[must_use]
+    pub fn new(path: &str, mode: u32, content: Content) -> Entry {
+        Entry {
+            path: path.to_owned(),
+            mode,
+            content,
+        }
+    }
+
+    pub(super) fn directory(path: &str, mode: u32) -> Entry {
+        Entry::new(path, mode, Content::Directory)
+    }
+
+    /// Where it is, from the root on.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its rights.
+    #[must_use]
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// What is there.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+}
+
+/// What the layer will be, by making it once for nobody.
+pub(super) fn digest(entries: &[Entry]) -> Result<Blob, ImageError> {
+    let mut made = Hashed::new(io::sink());
+    write(entries, &mut made)?;
+    Ok(made.blob())
+}
+
+/// Writes the layer.
+pub(super) fn write(entries: &[Entry], to: &mut dyn Write) -> Result<(), ImageError> {
+    let mut builder = Builder::new(to);
+    for entry in entries {
+        append(&mut builder, entry)?;
+    }
+    builder.finish().map_err(ImageError::Write)
+}
+
+fn append(builder: &mut Builder<&mut dyn Write>, entry: &Entry) -> Result<(), ImageError> {
+    let mut header = header(entry.mode);
+    match &entry.content {
+        Content::Directory => {
+            header.set_entry_type(EntryType::Directory);
+            let path = format!("{}/", entry.path);
+            builder.append_data(&mut header, path, io::empty())
+        }
+        Content::Link(target) => {
+            header.set_entry_type(EntryType::Symlink);
+            builder.append_link(&mut header, &entry.path, target)
+        }
+        Content::Text(text) => {
+            header.set_size(text.len() as u64);
+            builder.append_data(&mut header, &entry.path, text.as_bytes())
+        }
+        Content::Copied(file) => {
+            let (bytes, opened) = open(file)?;
+            header.set_size(bytes);
+            let mut exact = Exact {
+                file: opened,
+                left: bytes,
+                failed: None,
+            };
+            let appended = builder.append_data(&mut header, &entry.path, &mut exact);
+            match exact.failed {
+                Some(Failed::Short) => return Err(ImageError::Changed),
+                Some(Failed::Read(source)) => return Err(unread(file, source)),
+                None => appended,
+            }
+        }
+    }
+    .map_err(ImageError::Write)
+}
+
+fn header(mode: u32) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(0);
+    header
+}
+
+fn open(file: &Path) -> Result<(u64, File), ImageError> {
+    let opened = File::open(file).and_then(|opened| {
+        let facts = opened.metadata()?;
+        Ok((facts.len(), opened))
+    });
+    opened.map_err(|source| unread(file, source))
+}
+
+fn unread(file: &Path, source: io::Error) -> ImageError {
+    ImageError::Read {
+        file: file.to_owned(),
+        source,
+    }
+}
+
+/// As many bytes as were announced, from a file that may have become another one meanwhile.
+struct Exact {
+    file: File,
+    left: u64,
+    failed: Option<Failed>,
+}
+
+/// Whose fault it is, which the writer of the archive does not tell apart.
+enum Failed {
+    Short,
+    Read(io::Error),
+}
+
+impl Read for Exact {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        match self.file.read(&mut buffer[..most]) {
+            Ok(0) => {
+                self.failed = Some(Failed::Short);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Ok(read) => {
+                self.left -= read as u64;
+                Ok(read)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let kind = error.kind();
+                self.failed = Some(Failed::Read(error));
+                Err(kind.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn made(entries: &[Entry]) -> Vec<u8> {
+        let mut layer = Vec::new();
+        write(entries, &mut layer).unwrap();
+        layer
+    }
+
+    #[test]
+    fn a_layer_says_nothing_of_where_and_when() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let entries = |dir: &Path| {
+            let file = dir.join("program");
+            std::fs::write(&file, b"program").unwrap();
+            vec![
+                Entry::directory("tmp", 0o1777),
+                Entry::new("a", 0o755, Content::Copied(file)),
+                Entry::new("b", 0o777, Content::Link("/a".to_owned())),
+                Entry::new("c", 0o644, Content::Text("text".to_owned())),
+            ]
+        };
+        let first = made(&entries(one.path()));
+        let again = entries(other.path());
+        let old = std::time::SystemTime::UNIX_EPOCH;
+        File::open(other.path().join("program"))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        assert!(first == made(&again), "the bytes differ");
+        assert_eq!(digest(&again).unwrap().bytes, first.len() as u64);
+
+        let mut seen = BTreeMap::new();
+        for entry in tar::Archive::new(first.as_slice()).entries().unwrap() {
+            let entry = entry.unwrap();
+            let header = entry.header();
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0));
+            assert_eq!(header.mtime().unwrap(), 0);
+            let path = entry.path().unwrap().to_string_lossy().into_owned();
+            seen.insert(path, (header.entry_type(), header.mode().unwrap()));
+        }
+        let expected = BTreeMap::from([
+            ("a".to_owned(), (EntryType::Regular, 0o755)),
+            ("b".to_owned(), (EntryType::Symlink, 0o777)),
+            ("c".to_owned(), (EntryType::Regular, 0o644)),
+            ("tmp/".to_owned(), (EntryType::Directory, 0o1777)),
+        ]);
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn another_content_is_another_layer() {
+        let entry = |text: &str| [Entry::new("a", 0o644, Content::Text(text.to_owned()))];
+        assert_ne!(digest(&entry("x")).unwrap(), digest(&entry("y")).unwrap());
+        let mode = [Entry::new("a", 0o600, Content::Text("x".to_owned()))];
+        assert_ne!(digest(&entry("x")).unwrap(), digest(&mode).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_named() {
+        let gone = Entry::new("a", 0o644, Content::Copied("/nonexistent/file".into()));
+        let error = digest(&[gone]).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/file"), "{error}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Forge inside of containers: the program that is in there, and images that hold it.
+
+mod elf;
+pub mod image;
+mod program;
+
+pub use program::{INSIDE, Part, Program, ProgramError};

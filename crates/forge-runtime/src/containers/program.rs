@@ -1,0 +1,349 @@
+//! All that a program needs to run where nothing of its host is: itself, and, unless it is static,
+//! its loader and its libraries. That is what an image of forge holds, and what is shown to
+//! containers of other images.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::elf::Elf;
+
+/// Where forge is in a container: not a name that a mount can have.
+pub const INSIDE: &str = "/.forge";
+/// The program's own name there.
+const PROGRAM: &str = "forge";
+/// Most libraries that a program may need.
+const MAX_LIBRARIES: usize = 256;
+
+/// One file of a [`Program`], and what it is called in its directory.
+///
+/// ```
+/// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
+/// # if !cfg!(target_os = "linux") { return Ok(()) }
+/// # let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+/// # let own = std::env::current_exe().unwrap();
+/// use forge_runtime::containers::Program;
+/// let program = Program::of(&own, &maps)?;
+/// assert_eq!(program.parts()[0].name(), "forge");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    name: String,
+    host: PathBuf,
+}
+
+impl Part {
+    /// Its name below [`INSIDE`].
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn host(&self) -> &Path {
+        &self.host
+    }
+}
+
+/// A program with everything it needs.
+///
+/// ```
+/// # fn main() -> Result<(), forge_runtime::containers::ProgramError> {
+/// # if !cfg!(target_os = "linux") { return Ok(()) }
+/// use forge_runtime::containers::{INSIDE, Program};
+/// // What this process was started from, and what it has mapped.
+/// let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+/// let own = std::env::current_exe().unwrap();
+///
+/// let program = Program::of(&own, &maps)?;
+/// let command = program.command();
+/// assert!(command.iter().all(|word| word.starts_with(INSIDE) || word.starts_with("--")));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The program itself, then what it needs, by name.
+    parts: Vec<Part>,
+    loader: Option<Loader>,
+    architecture: &'static str,
+}
+
+/// What starts a program that does not start itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Loader {
+    name: String,
+    /// Where programs look for it.
+    path: String,
+}
+
+/// Why a program cannot be taken along.
+///
+/// ```
+/// use forge_runtime::containers::Program;
+/// use std::path::Path;
+///
+/// let error = Program::of(Path::new("/nonexistent/forge"), "").unwrap_err();
+/// assert!(error.to_string().contains("/nonexistent/forge"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} cannot be put into a container: {why}", .file.display())]
+pub struct ProgramError {
+    file: PathBuf,
+    why: String,
+}
+
+impl Program {
+    /// The program in this file, which runs as a process whose `/proc/PID/maps` says `maps`. Of a
+    /// static one nothing is looked for there.
+    ///
+    /// # Errors
+    /// [`ProgramError`] if it is none for Linux, or something that it needs is not to be found.
+    pub fn of(file: &Path, maps: &str) -> Result<Program, ProgramError> {
+        let own = read(file)?;
+        let mut program = Program {
+            parts: Vec::new(),
+            loader: None,
+            architecture: own.architecture,
+        };
+        let mut others = BTreeSet::new();
+        if let Some(path) = &own.interpreter {
+            let loader = Path::new(path);
+            let name =
+                named(loader).ok_or_else(|| refused(file, format!("its loader is {path}")))?;
+            others.insert(Part {
+                name: name.clone(),
+                host: loader.to_owned(),
+            });
+            program.loader = Some(Loader {
+                name,
+                path: path.clone(),
+            });
+            libraries(file, &own, maps, &mut others)?;
+        }
+        program.parts.push(Part {
+            name: PROGRAM.to_owned(),
+            host: file.to_owned(),
+        });
+        program.parts.extend(others);
+        Ok(program)
+    }
+
+    /// Its files: the program first.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Whether it is one file and needs nothing else.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        self.loader.is_none()
+    }
+
+    /// The processor that it is for, in the words of images.
+    #[must_use]
+    pub fn architecture(&self) -> &'static str {
+        self.architecture
+    }
+
+    /// How it is started where its files are in [`INSIDE`], whatever else is there: its arguments
+    /// follow.
+    #[must_use]
+    pub fn command(&self) -> Vec<String> {
+        let program = format!("{INSIDE}/{PROGRAM}");
+        match &self.loader {
+            None => vec![program],
+            Some(loader) => vec![
+                format!("{INSIDE}/{}", loader.name),
+                "--library-path".to_owned(),
+                INSIDE.to_owned(),
+                program,
+            ],
+        }
+    }
+
+    /// Where it looks for the rest of it when it is started directly: paths, and the names in
+    /// [`INSIDE`] that they have to lead to.
+    pub(super) fn looked_for(&self) -> Vec<(String, &str)> {
+        let Some(loader) = &self.loader else {
+            return Vec::new();
+        };
+        let mut found = vec![(loader.path.clone(), loader.name.as_str())];
+        for part in self.parts.iter().skip(1) {
+            let beside = part.host.with_file_name(&part.name);
+            if let Some(path) = beside.to_str()
+                && path != loader.path
+            {
+                found.push((path.to_owned(), part.name.as_str()));
+            }
+        }
+        found
+    }
+}
+
+/// What `own` needs, and what that needs, of what is mapped.
+fn libraries(
+    file: &Path,
+    own: &Elf,
+    maps: &str,
+    found: &mut BTreeSet<Part>,
+) -> Result<(), ProgramError> {
+    let mut mapped = BTreeMap::new();
+    for path in executable(maps) {
+        // Whatever else is mapped is not what is needed.
+        if let Ok(elf) = read(path)
+            && let Some(name) = elf.own_name.clone().or_else(|| named(path))
+        {
+            mapped.insert(name, (path, elf));
+        }
+    }
+    let mut wanted = own.needed.clone();
+    let mut seen = BTreeSet::new();
+    while let Some(name) = wanted.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let Some((path, elf)) = mapped.get(&name).filter(|_| seen.len() <= MAX_LIBRARIES) else {
+            return Err(refused(
+                file,
+                format!("its library {name} is not to be found"),
+            ));
+        };
+        wanted.extend(elf.needed.iter().cloned());
+        if !found.iter().any(|part| part.name == name) {
+            found.insert(Part {
+                name,
+                host: (*path).to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The files of which code is mapped: `begin-end perms offset device inode path`.
+fn executable(maps: &str) -> BTreeSet<&Path> {
+    let mut files = BTreeSet::new();
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let runs = words.nth(1).is_some_and(|perms| perms.contains('x'));
+        if let Some(at) = line.find('/')
+            && runs
+        {
+            files.insert(Path::new(&line[at..]));
+        }
+    }
+    files
+}
+
+fn read(path: &Path) -> Result<Elf, ProgramError> {
+    let file = File::open(path).map_err(|error| refused(path, error.to_string()))?;
+    let is_file = file.metadata().is_ok_and(|facts| facts.is_file());
+    if !is_file {
+        return Err(refused(path, "it is no file".to_owned()));
+    }
+    Elf::read(&file).map_err(|why| refused(path, why))
+}
+
+fn named(path: &Path) -> Option<String> {
+    path.file_name()?.to_str().map(str::to_owned)
+}
+
+fn refused(file: &Path, why: String) -> ProgramError {
+    ProgramError {
+        file: file.to_owned(),
+        why,
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn own() -> Program {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        Program::of(&std::env::current_exe().unwrap(), &maps).unwrap()
+    }
+
+    /// In a directory of its own, through the loader that is there too.
+    #[test]
+    fn what_was_found_is_all_that_is_needed() {
+        let program = own();
+        let dir = tempfile::tempdir().unwrap();
+        for part in program.parts() {
+            std::fs::copy(part.host(), dir.path().join(part.name())).unwrap();
+        }
+        let place = dir.path().to_str().unwrap();
+        let words = program.command();
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.replace(INSIDE, place))
+            .collect();
+        let ran = Command::new(&words[0])
+            .args(&words[1..])
+            .args(["--list", "containers::program"])
+            .output()
+            .unwrap();
+        assert!(
+            String::from_utf8_lossy(&ran.stdout).contains("what_was_found"),
+            "{ran:?}"
+        );
+        // Not from elsewhere: without one of them it does not start.
+        if let Some(library) = program
+            .parts()
+            .iter()
+            .find(|part| part.name().starts_with("libc."))
+        {
+            let traced = Command::new(&words[0])
+                .args(&words[1..])
+                .env("LD_TRACE_LOADED_OBJECTS", "1")
+                .output()
+                .unwrap();
+            let list = String::from_utf8_lossy(&traced.stdout).into_owned();
+            assert!(
+                list.contains(&format!("{place}/{}", library.name())),
+                "{list}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_the_program_comes_first() {
+        let program = own();
+        assert_eq!(program.parts()[0].name(), "forge");
+        let names: BTreeSet<&str> = program.parts().iter().map(Part::name).collect();
+        assert_eq!(names.len(), program.parts().len());
+        assert_eq!(program.is_static(), program.parts().len() == 1);
+        for (path, name) in program.looked_for() {
+            assert!(
+                path.starts_with('/') && names.contains(name),
+                "{path} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_mapped_is_named() {
+        let program = Program::of(&std::env::current_exe().unwrap(), "");
+        if let Err(error) = program {
+            assert!(error.to_string().contains("is not to be found"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_code_of_files_counts() {
+        let maps = "\
+7f00-7f01 r--p 00000000 fe:00 1 /lib/a.so
+7f01-7f02 r-xp 00001000 fe:00 1 /lib/a b.so
+7f02-7f03 r-xp 00000000 00:00 0 [vdso]
+7f03-7f04 r-xp 00000000 00:00 0
+nonsense
+";
+        assert_eq!(executable(maps), BTreeSet::from([Path::new("/lib/a b.so")]));
+    }
+}
