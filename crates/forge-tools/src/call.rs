@@ -367,7 +367,7 @@ impl From<file_sandbox::Error> for Failure {
 ///
 /// ```
 /// use forge_tools::{Code, Failure, Ran};
-/// let ran = Ran { runner: "os", enforcement: None, events: Vec::new() };
+/// let ran = Ran { runner: "os", enforcement: None, events: Vec::new(), artifacts: Vec::new() };
 /// let failure = Failure::new(Code::TimeLimit, "It was ended.").ran(ran);
 /// assert_eq!(failure.ran.unwrap().runner, "os");
 /// ```
@@ -379,6 +379,8 @@ pub struct Ran {
     pub enforcement: Option<Value>,
     /// What policies did.
     pub events: Vec<PolicyEvent>,
+    /// The files that it left behind or took away all the same.
+    pub artifacts: Vec<Artifact>,
 }
 
 /// What a tool produced.

@@ -135,13 +135,15 @@ impl Change {
 /// What became of a file.
 ///
 /// ```
-/// assert_eq!(serde_json::json!(forge_tools::Effect::Written), "written");
+/// assert_eq!(serde_json::json!(forge_tools::Effect::Created), "created");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Created, replaced, edited or appended to.
-    Written,
+    /// There was none before.
+    Created,
+    /// Replaced, edited or appended to.
+    Updated,
     /// Removed, or moved away.
     Deleted,
 }
@@ -168,11 +170,19 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// A file that now holds `bytes` bytes with this hash.
-    pub fn written(path: impl Into<String>, bytes: u64, sha256: Option<String>) -> Self {
+    /// A file that now holds `bytes` bytes with this hash, and whether there was none before.
+    pub fn written(
+        path: impl Into<String>,
+        created: bool,
+        bytes: u64,
+        sha256: Option<String>,
+    ) -> Self {
         Artifact {
             path: path.into(),
-            effect: Effect::Written,
+            effect: match created {
+                true => Effect::Created,
+                false => Effect::Updated,
+            },
             bytes: Some(bytes),
             sha256,
         }

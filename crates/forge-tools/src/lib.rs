@@ -96,6 +96,8 @@ mod time;
 mod tool;
 mod toolbox;
 pub mod tools;
+#[cfg(feature = "process")]
+mod traces;
 mod turn;
 mod writing;
 

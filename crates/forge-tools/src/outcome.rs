@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{Asked, DecisionRecord, PolicyEvent, Record};
-use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Reply};
+use crate::call::{Call, CallResult, Code, ErrorBody, Failure, Ran, Reply};
 use crate::gate::Judgement;
 use crate::hex::hex;
 use crate::outputs::Cut;
@@ -188,6 +188,9 @@ impl Inner {
                     for event in &mut ran.events {
                         redactor.redact_in_place(&mut event.detail);
                     }
+                    for artifact in &mut ran.artifacts {
+                        redactor.redact_in_place(&mut artifact.path);
+                    }
                 }
             }
         }
@@ -263,10 +266,15 @@ fn finish(
             let content = failure.to_string();
             let stopped = failure.code.stopped_by_policy();
             let stopped = stopped.map(|kind| PolicyEvent::new(kind, failure.message.clone()));
-            let (runner, enforcement, mut events) = match failure.ran {
-                Some(ran) => (ran.runner, ran.enforcement, ran.events),
-                None => ("none", None, Vec::new()),
-            };
+            let ran = failure.ran.unwrap_or_else(|| {
+                Box::new(Ran {
+                    runner: "none",
+                    enforcement: None,
+                    events: Vec::new(),
+                    artifacts: Vec::new(),
+                })
+            });
+            let mut events = ran.events;
             events.extend(stopped);
             CallResult {
                 ok: false,
@@ -280,10 +288,10 @@ fn finish(
                 }),
                 structured: failure.structured.map(|facts| *facts),
                 code: Some(failure.code),
-                runner,
+                runner: ran.runner,
                 decision,
-                enforcement,
-                artifacts: Vec::new(),
+                enforcement: ran.enforcement,
+                artifacts: ran.artifacts,
                 events,
                 cut,
                 duration: started.elapsed(),

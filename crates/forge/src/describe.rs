@@ -55,7 +55,7 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
             consent(mount, Operation::Write),
             consent(mount, Operation::Delete),
             files_of(mount),
-            visible_path(mount.host()),
+            host(mount),
             mount.origin().to_string(),
         ]
     }));
@@ -63,6 +63,22 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
         return format!("{indent}no files\n");
     }
     table(&rows, indent)
+}
+
+/// Where it lies.
+pub(crate) fn host(mount: &Mount) -> String {
+    match mount.awaits_run() {
+        true => "(made for each run)".to_owned(),
+        false => visible_path(mount.host()),
+    }
+}
+
+/// The same for programs: null until a run says it.
+pub(crate) fn host_json(mount: &Mount) -> Value {
+    match mount.awaits_run() {
+        true => Value::Null,
+        false => Value::from(mount.host().to_string_lossy()),
+    }
 }
 
 fn mode(mount: &Mount) -> String {
@@ -408,7 +424,7 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
         json!({
             "name": mount.name(),
             "path": mount.target(),
-            "host": mount.host().to_string_lossy(),
+            "host": host_json(mount),
             "mode": mount.mode().to_string(),
             "usable": mount.usable(),
             "approval": {

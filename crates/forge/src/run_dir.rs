@@ -1,6 +1,7 @@
 //! Where a run is kept: `<worker>_<seconds>-<random>/` in the project's `runs_dir`, or
 //! in `runs/` under the state directory, with `audit.jsonl`, `transcript.jsonl` and
-//! `run.json`. Only the person who ran it can read it.
+//! `run.json`, and `workspace/` where the project shows its workers that. Only the person who ran
+//! it can read it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -15,7 +16,7 @@ use forge_runtime::transcript::{Transcript, Writer};
 use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
 use rustix::fs::OFlags;
-use sandbox_config::Project;
+use sandbox_config::{Grant, Project};
 use serde::Serialize;
 
 use crate::ambient::Ambient;
@@ -23,6 +24,8 @@ use crate::exit::{Exit, Failure};
 
 /// What a run came to.
 const END: &str = "run.json";
+/// What a project calls `run:workspace`.
+const WORKSPACE: &str = "workspace";
 
 /// Keeps the transcript of a run.
 pub(crate) type Keeper = Writer<File>;
@@ -84,6 +87,29 @@ impl RunDir {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// `grant` in this run: where it shows the run's own directory, that is made and named.
+    pub(crate) fn holds(&self, grant: Grant) -> Result<Grant, Failure> {
+        if !grant.awaits_run() {
+            return Ok(grant);
+        }
+        let made = self.workspace();
+        let workspace = made.map_err(|error| not_kept(&self.path.join(WORKSPACE), &error))?;
+        Ok(grant.in_run(&workspace))
+    }
+
+    /// Makes it, unless a run that goes on has it already. Nobody gets to lead it elsewhere.
+    fn workspace(&self) -> std::io::Result<PathBuf> {
+        let path = self.path.canonicalize()?.join(WORKSPACE);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        if !path.symlink_metadata()?.is_dir() {
+            return Err(std::io::Error::other("it is no directory"));
+        }
+        Ok(path)
     }
 
     /// The audit log of the run.

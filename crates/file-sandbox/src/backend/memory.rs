@@ -409,6 +409,7 @@ impl Tree {
             links: node.links,
             owner: node.owner,
             modified: Some(node.modified),
+            changed: Some(node.modified),
             id: Id(self.volume, inode),
         })
     }

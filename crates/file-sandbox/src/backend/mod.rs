@@ -97,6 +97,7 @@ pub(crate) struct Meta {
     pub(crate) links: u64,
     pub(crate) owner: (u32, u32),
     pub(crate) modified: Option<SystemTime>,
+    pub(crate) changed: Option<SystemTime>,
     pub(crate) id: Id,
 }
 

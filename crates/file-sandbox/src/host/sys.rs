@@ -212,6 +212,7 @@ fn from_stat(stat: &Stat) -> Meta {
         links: stat.st_nlink as u64,
         owner: (stat.st_uid, stat.st_gid),
         modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+        changed: time(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         id: Id(stat.st_dev as u64, stat.st_ino as u64),
     }
 }

@@ -34,6 +34,9 @@ pub struct Stat {
     pub size: u64,
     /// When the content last changed.
     pub modified: Option<SystemTime>,
+    /// When the object last changed in any way, its name and its own times included: nobody can set
+    /// this one.
+    pub changed: Option<SystemTime>,
     /// Permission bits, such as `0o644`.
     pub unix_mode: Option<u32>,
     /// How many names the object has.
@@ -117,6 +120,7 @@ fn stat_of(meta: &Meta, is_link: bool) -> Stat {
         kind: EntryKind::of(meta.kind),
         size: meta.size,
         modified: meta.modified,
+        changed: meta.changed,
         unix_mode: Some(meta.mode),
         hard_links: meta.links,
         is_link,
@@ -128,6 +132,7 @@ fn virtual_directory() -> Stat {
         kind: EntryKind::Directory,
         size: 0,
         modified: None,
+        changed: None,
         unix_mode: None,
         hard_links: 1,
         is_link: false,

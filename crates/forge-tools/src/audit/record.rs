@@ -109,6 +109,8 @@ pub enum EventKind {
     Exceeded,
     /// A file with a protected name was taken away from where a command had put it.
     Quarantined,
+    /// What a command changed in its directories is not among the artifacts, or not all of it.
+    Untracked,
 }
 
 /// Everything that is kept of one call, once it is over.

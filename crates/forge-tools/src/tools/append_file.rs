@@ -99,6 +99,7 @@ impl Tool for AppendFile {
                 }))
                 .artifact(Artifact::written(
                     written.path.as_str(),
+                    written.created,
                     written.bytes,
                     None,
                 )))

@@ -167,7 +167,12 @@ impl Tool for EditFile {
                     "diff_cut": edited.diff_cut,
                     "fuzzy": !edited.fuzzy_lines.is_empty(),
                 }))
-                .artifact(Artifact::written(edited.path.as_str(), bytes, Some(hash))))
+                .artifact(Artifact::written(
+                    edited.path.as_str(),
+                    false,
+                    bytes,
+                    Some(hash),
+                )))
         })
     }
 }

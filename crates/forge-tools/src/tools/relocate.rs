@@ -90,6 +90,11 @@ pub(super) fn run(
             "to": moved.path.as_str(),
             "replaced": moved.replaced,
         }))
-        .artifact(Artifact::written(moved.path.as_str(), bytes, None));
+        .artifact(Artifact::written(
+            moved.path.as_str(),
+            !moved.replaced,
+            bytes,
+            None,
+        ));
     Ok((reply, from))
 }

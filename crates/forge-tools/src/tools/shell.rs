@@ -23,6 +23,7 @@ use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::starter::{Ended, Start, StartInput};
 use crate::tool::{BoxFuture, Tool, blocking};
+use crate::traces::Traces;
 
 /// Ends a command.
 type Kill = Box<dyn FnOnce() + Send>;
@@ -168,6 +169,7 @@ fn execute(
         ..Start::new(program, rest)
     };
     let clock = Instant::now();
+    let traces = Traces::before(hands.files.as_ref());
     let running = processes.starter().start(start)?;
     if let Err(kill) = started.send(running.killer()?) {
         kill();
@@ -217,7 +219,9 @@ fn execute(
         finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());
     }
     let runner = processes.place();
+    let (artifacts, untracked) = traces.after();
     let mut events = finished.events();
+    events.extend(untracked);
     if finished.exit == Exit::TimedOut {
         let seconds = timeout.as_secs();
         let printed = finished.text();
@@ -239,13 +243,14 @@ fn execute(
             runner,
             enforcement,
             events,
+            artifacts,
         }));
     }
     Ok(Reply {
         text: finished.text(),
         structured: Some(finished.facts()),
         enforcement,
-        artifacts: Vec::new(),
+        artifacts,
         events,
         runner,
     })

@@ -101,7 +101,12 @@ impl Tool for WriteFile {
             let hash = ContentHash::of(content.as_bytes()).to_string();
             let shown = crate::escape_controls(path.asked());
             let text = format!("Written {} characters to {shown}", written.chars);
-            let artifact = Artifact::written(written.path.as_str(), written.bytes, Some(hash));
+            let artifact = Artifact::written(
+                written.path.as_str(),
+                written.created,
+                written.bytes,
+                Some(hash),
+            );
             Ok(Reply::text(text)
                 .structured(json!({
                     "success": true,

@@ -137,3 +137,69 @@ fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded() {
     });
     assert!(stopped);
 }
+
+/// F003-16: what a command did to files is in its record, and what cannot be known is said.
+#[test]
+fn a_command_leaves_files_that_its_record_names() {
+    use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["kept", "edited", "same-size", "gone"] {
+        std::fs::write(dir.path().join(name), "text").unwrap();
+    }
+    let files = || {
+        let target = SandboxPath::parse("/work-dir").unwrap();
+        let authority = file_sandbox::cap_std::ambient_authority();
+        let mount = Mount::open_ambient(target, dir.path(), Mode::ReadWrite, authority).unwrap();
+        FileSandbox::new(vec![mount]).unwrap()
+    };
+    let records = recorder();
+    let toolbox = Toolbox::builder()
+        .files(files())
+        .processes(processes(dir.path()))
+        .gate(Always(Verdict::Allow))
+        .shared_recorder(records.clone())
+        .build()
+        .unwrap();
+    let script = "cd work-dir; cat kept >/dev/null; echo more >> edited; mkdir -p a/b; \
+                  echo new > a/b/c; printf TEXT > same-size; touch -d @0 same-size; rm gone; \
+                  echo x > brief; rm brief";
+    let command = format!("sh -c '{script}'");
+    let result = call(&toolbox, "shell", json!({ "command": command }));
+    assert!(result.ok, "{}", result.content);
+    let facts: Vec<String> = result
+        .artifacts
+        .iter()
+        .map(|one| {
+            let effect = serde_json::to_value(one.effect).unwrap();
+            let hash = one.sha256.as_ref().map(String::len);
+            format!("{} {effect} {:?} {hash:?}", one.path, one.bytes)
+        })
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            "/work-dir/a/b/c \"created\" Some(4) Some(64)",
+            "/work-dir/edited \"updated\" Some(9) Some(64)",
+            "/work-dir/gone \"deleted\" None None",
+            "/work-dir/same-size \"updated\" Some(4) Some(64)",
+        ]
+    );
+    assert_eq!(records.records()[0].artifacts, result.artifacts);
+    // One that its time ended has left what it left.
+    let late = json!({ "command": "sh -c 'echo x > work-dir/late; sleep 60'", "timeout_s": 1 });
+    let result = call(&toolbox, "shell", late);
+    assert_eq!(result.code.unwrap().as_str(), "TIME_LIMIT");
+    assert_eq!(result.artifacts[0].path, "/work-dir/late");
+    // Too many to be compared.
+    for n in 0..5_001 {
+        std::fs::write(dir.path().join(format!("a/{n}")), "").unwrap();
+    }
+    let result = call(
+        &toolbox,
+        "shell",
+        json!({ "command": "touch work-dir/one-more" }),
+    );
+    assert_eq!(result.artifacts, []);
+    let event = serde_json::to_value(&result.events[0]).unwrap();
+    assert_eq!(event["event"], "untracked");
+}

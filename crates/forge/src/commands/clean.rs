@@ -54,7 +54,8 @@ pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Ex
         return Ok(Exit::Done);
     };
     let mut zones = Vec::new();
-    for mount in project.ceiling().mounts() {
+    // What a run has of its own is kept with the run.
+    for mount in project.ceiling().mounts().filter(|m| !m.awaits_run()) {
         if let Some(removed) = zone(&dir, &project, root, mount, args.dry_run)? {
             zones.push((mount, removed));
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Config, ConfigAction, Global};
+use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::visible::{visible, visible_path};
@@ -81,7 +82,7 @@ fn everything(project: &Project, settings: &Settings) -> Value {
         "mounts": project.ceiling().mounts().map(|mount| json!({
             "path": mount.target(),
             "mode": mount.mode().to_string(),
-            "host": mount.host().to_string_lossy(),
+            "host": describe::host_json(mount),
             "origin": origin(mount.origin()),
         })).collect::<Vec<_>>(),
     })

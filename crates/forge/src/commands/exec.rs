@@ -23,6 +23,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Exec, Global, MechanismName};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::run_dir::RunDir;
 use crate::signals::LeftToTheCommand;
 use crate::stderr::say;
 use kept::{Ended, Kept};
@@ -34,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
         gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
     let mut kept = Kept::open(&project, args, ambient).map_err(refused)?;
-    let (plan, runner) = match prepare(args, &project) {
+    let (plan, runner) = match prepare(args, &project, kept.dir()) {
         Ok(prepared) => prepared,
         Err(failure) => {
             kept.refused(&failure).map_err(refused)?;
@@ -46,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
 }
 
 /// How the command would be confined, and where it runs.
-fn prepare(args: &Exec, project: &Project) -> Result<(Plan, String), Failure> {
+fn prepare(args: &Exec, project: &Project, dir: &RunDir) -> Result<(Plan, String), Failure> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
@@ -55,6 +56,7 @@ fn prepare(args: &Exec, project: &Project) -> Result<(Plan, String), Failure> {
     if args.read_only {
         grant = grant.read_only();
     }
+    let grant = dir.holds(grant)?;
     let policy = grant
         .policy()
         .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;

@@ -111,6 +111,7 @@ struct Server<'a> {
 
 /// What lasts as long as the server does.
 struct Kept {
+    dir: RunDir,
     audit: Arc<AuditLog>,
     approver: Arc<dyn Approver>,
 }
@@ -159,7 +160,11 @@ impl<'a> Server<'a> {
         places.look_at_workers(seen);
         let (worker, grant) = gather::holder(&project, self.args.worker.as_deref())?;
         let name = worker.as_ref().map_or("", |worker| worker.name());
-        let Kept { audit, approver } = match self.kept.get() {
+        let Kept {
+            dir,
+            audit,
+            approver,
+        } = match self.kept.get() {
             Some(kept) => kept,
             None => {
                 let kept = self.keep(&project)?;
@@ -169,7 +174,7 @@ impl<'a> Server<'a> {
         gather::toolbox(
             self.global,
             self.ambient,
-            &grant,
+            &dir.holds(grant)?,
             project.redacted(),
             Caller::new(name),
             &self.os,
@@ -184,8 +189,10 @@ impl<'a> Server<'a> {
             let patience = gather::patience(project);
             Arc::new(Queue::new(place, patience, absent, self.global.quiet))
         };
+        let dir = RunDir::create(project, self.ambient, "mcp")?;
         Ok(Kept {
-            audit: Arc::new(RunDir::create(project, self.ambient, "mcp")?.audit()?),
+            audit: Arc::new(dir.audit()?),
+            dir,
             approver: match self.args.approver {
                 Some(ApproverName::Host) => Arc::new(HostAnswers),
                 // Clients give up on a call before a person has looked, so it does not wait

@@ -37,7 +37,21 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
 
 fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let toolbox = toolbox(global, &project, worker, &no_approval(), ambient, None)?;
+    // Nothing is done there: what a worker holds is opened to say which tools it has.
+    let stand_in = tempfile::tempdir().map_err(|error| {
+        let why = format!("cannot make a temporary directory: {error}");
+        Failure::new(Exit::Negative, "state", why)
+    })?;
+    let run = RunDir::at(stand_in.path());
+    let toolbox = toolbox(
+        global,
+        &project,
+        worker,
+        &no_approval(),
+        ambient,
+        &run,
+        None,
+    )?;
     let mut out = std::io::stdout().lock();
     let written = if global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
@@ -79,6 +93,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         request.worker,
         request.approval,
         ambient,
+        &run,
         Some(Arc::clone(&audit) as Arc<dyn Recorder>),
     )?;
     let result = gather::until_stopped(toolbox.call(Call::new(request.name, arguments)));
@@ -135,9 +150,11 @@ fn toolbox(
     worker: Option<&str>,
     approval: &Approval,
     ambient: &Ambient,
+    run: &RunDir,
     recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Toolbox, Failure> {
     let (worker, grant) = gather::holder(project, worker)?;
+    let grant = run.holds(grant)?;
     let name = worker.as_ref().map_or("", |worker| worker.name());
     gather::toolbox(
         global,

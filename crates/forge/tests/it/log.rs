@@ -65,7 +65,7 @@ fn sample() -> Vec<Value> {
         execution(
             1,
             json!({ "artifacts": [
-            { "path": "/out/\u{202e}x", "effect": "written", "bytes": 3, "sha256": "cd" },
+            { "path": "/out/\u{202e}x", "effect": "updated", "bytes": 3, "sha256": "cd" },
         ] }),
         ),
         execution(
@@ -87,7 +87,7 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
     run main_1795286405-00000000000000aa
     2026-11-21T18:40:05Z  main > reader  read_file {"path":"/data/a.md"}  ok  1.2 ms  5 bytes  local
         allow     reading goes ahead
-        written   /out/\u{202e}x  3 bytes  sha256 cd
+        updated   /out/\u{202e}x  3 bytes  sha256 cd
     2026-11-21T18:40:05Z  main > reader  shell {"command":"rm -rf /\u001b[2J"}  DENIED  2.5 s  5 bytes  none
         ask       rule says ask  (rm *, golem-forge.config.yaml:9)
         and       default for risk `exec`
@@ -96,6 +96,11 @@ fn a_run_is_shown_with_its_reasons_and_nothing_of_it_moves_the_cursor() {
         denied    A person denied this call of shell.
     2026-11-21T18:40:05Z  main > reader  hash_file {"path":"/b"}  no result
         allow     reading goes ahead
+    requested hash_file 1, read_file 1, shell 1
+    ran       local 1, no result 1, none 1
+    decided   allow 2, ask 1
+    answered  denied by a person\r\nroot 1
+    file      updated /out/\u{202e}x  3 bytes  by read_file of reader (line 1)
     "#);
     assert!(shown.stdout.chars().all(|c| c == '\n' || !c.is_control()));
 

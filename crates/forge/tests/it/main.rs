@@ -38,3 +38,4 @@ mod vendor;
 mod visible;
 mod wire;
 mod worker;
+mod workspaces;

@@ -2,7 +2,7 @@
 //! or a part of another mount that gets rights of its own: `/vendor` below `/` is the directory
 //! `vendor` of what is at `/`, and nothing else can be.
 
-use crate::front::place::{Reach, is_outside, place};
+use crate::front::place::{Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
@@ -50,7 +50,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
     });
     let source = source?;
     let span = &source_at.node.span;
-    let host = match place(walk, source, Reach::Anywhere, "mount") {
+    let host = match place_mount(walk, source, Reach::Anywhere, "mount") {
         Ok(host) => host,
         Err(problem) => {
             walk.reports.add(problem.at(span));

@@ -1,6 +1,6 @@
 //! Named directories, as `zones` and `paths` list them: one shape with two spellings.
 
-use crate::front::place::{Reach, is_outside, place};
+use crate::front::place::{Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish, name_problem};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
@@ -72,7 +72,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
     };
     let text = fields::string(&mut walk.reports, &path_entry.node, &named.dotted(key))?;
     let span = &path_entry.node.span;
-    let host = match place(walk, text, reach, form.noun) {
+    let host = match place_mount(walk, text, reach, form.noun) {
         Ok(host) => host,
         Err(problem) => {
             walk.reports.add(problem.at(span));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::front::mounts::{is_component, name_of};
-use crate::front::place::{Host, Reach, is_outside, place};
+use crate::front::place::{Host, Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish, name_problem};
 use crate::grant::file_rules::FileRules;
 use crate::grant::mount::{Mode, Mount};
@@ -57,7 +57,7 @@ fn list<'n>(
     let mut list = Vec::new();
     for (text, node) in texts {
         let span = &node.span;
-        let host = match place(walk, text, Reach::Anywhere, "path") {
+        let host = match place_mount(walk, text, Reach::Anywhere, "path") {
             Ok(host) => host,
             Err(problem) => {
                 walk.reports.add(problem.at(span));

@@ -28,6 +28,29 @@ impl Host {
     }
 }
 
+/// What a project file writes instead of a path: the directory that each run has of its own.
+const RUN_WORKSPACE: &str = "run:workspace";
+
+/// Where such a mount is until a run says where. Nothing is opened there.
+pub(crate) const NO_RUN_YET: &str = "/run:/workspace";
+
+/// The directory of a mount: a path as [`place`] reads it, or the run's own.
+pub(crate) fn place_mount(
+    walk: &Walk<'_>,
+    text: &str,
+    reach: Reach<'_>,
+    noun: &str,
+) -> Result<Host, Box<Diagnostic>> {
+    if text == RUN_WORKSPACE {
+        return Ok(Host {
+            path: NO_RUN_YET.into(),
+            anchor: NO_RUN_YET.into(),
+            through_link: false,
+        });
+    }
+    place(walk, text, reach, noun)
+}
+
 /// How far a path may lead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach<'a> {
@@ -106,6 +129,9 @@ pub(crate) fn is_outside(
     key: &str,
     span: &Span,
 ) -> bool {
+    if host.path == Path::new(NO_RUN_YET) {
+        return false;
+    }
     let outside = !host.path.starts_with(walk.dir);
     let unkept = mode == Mode::ReadWrite
         && !host.path.starts_with(walk.dir.join(OWN_ROOT))

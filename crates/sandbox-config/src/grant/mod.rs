@@ -333,6 +333,44 @@ impl Grant {
         }
     }
 
+    /// Whether a mount of it, or of what it may pass on, is the directory of a run that is not known
+    /// yet.
+    #[must_use]
+    pub fn awaits_run(&self) -> bool {
+        let pool = self.pool.iter().flat_map(|pool| pool.iter());
+        self.mounts.iter().chain(pool).any(Mount::awaits_run)
+    }
+
+    /// The same grant in a run whose own directory is `workspace`: absolute, without links, and
+    /// made by whoever keeps the run. It is shown where the project says `run:workspace`, and
+    /// nowhere else; a grant that knows its run already stays as it is.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "sandbox: { zones: { workspace: { path: run:workspace } } }\n").unwrap();
+    /// use sandbox_config::{load, Sources};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// assert!(project.ceiling().awaits_run());
+    /// let workspace = std::path::Path::new("/runs/main_1-2/workspace");
+    /// let grant = project.ceiling().in_run(workspace);
+    /// assert_eq!(grant.mount("workspace").unwrap().host(), workspace);
+    /// assert!(!grant.awaits_run());
+    /// ```
+    #[must_use]
+    pub fn in_run(&self, workspace: &std::path::Path) -> Grant {
+        let mut grant = self.clone();
+        for mount in Arc::make_mut(&mut grant.mounts) {
+            mount.in_run(workspace);
+        }
+        if let Some(pool) = &mut grant.pool {
+            for mount in Arc::make_mut(pool) {
+                mount.in_run(workspace);
+            }
+        }
+        grant
+    }
+
     /// What a declaration of directories is met with.
     fn source(&self) -> &[Mount] {
         self.pool.as_deref().unwrap_or(&self.mounts)

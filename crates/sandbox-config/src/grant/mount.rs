@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::front::place::NO_RUN_YET;
 use crate::grant::file_rules::FileRules;
 use crate::grant::restrict::Part;
 use crate::grant::verdict::MountApproval;
@@ -83,6 +84,28 @@ impl Mount {
     #[must_use]
     pub fn host(&self) -> &Path {
         self.part.as_ref().map_or(&self.host, |part| &part.host)
+    }
+
+    /// Whether it is the directory that each run has of its own (`run:workspace`), and no run has
+    /// said yet where that is: [`Grant::in_run`](crate::Grant::in_run) does. Until then it cannot be
+    /// opened.
+    #[must_use]
+    pub fn awaits_run(&self) -> bool {
+        self.host == Path::new(NO_RUN_YET)
+    }
+
+    /// The same in a run.
+    pub(crate) fn in_run(&mut self, workspace: &Path) {
+        if !self.awaits_run() {
+            return;
+        }
+        self.host = workspace.to_path_buf();
+        self.anchor = workspace.to_path_buf();
+        // Forge made the directory: no name on the way to it is the project's to guard.
+        self.way = Vec::new();
+        if let Some(part) = &mut self.part {
+            part.host = workspace.join(&part.below);
+        }
     }
 
     /// Whether a missing host directory is made: inside the project yes, elsewhere no.

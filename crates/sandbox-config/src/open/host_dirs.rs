@@ -65,6 +65,9 @@ impl GrantError {
 /// See that the host directory of a mount is there.
 pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
     let refuse = |why: &str| GrantError::of(mount, why);
+    if mount.awaits_run() {
+        return Err(refuse("it is a run's own directory, and this is no run"));
+    }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut dir = rustix::fs::open(&mount.anchor, flags, Mode::empty())
         .map_err(|error| refuse(why(error)))?;

@@ -20,6 +20,7 @@ const TOOL: &str = "exec";
 
 /// The log of one command.
 pub(super) struct Kept {
+    dir: RunDir,
     audit: AuditLog,
     record: Record,
     started: Instant,
@@ -35,7 +36,8 @@ pub(super) struct Ended<'a> {
 impl Kept {
     /// Opens the log. What cannot be recorded is not run.
     pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
-        let audit = RunDir::create(project, ambient, TOOL)?.audit()?;
+        let dir = RunDir::create(project, ambient, TOOL)?;
+        let audit = dir.audit()?;
         let words: Vec<String> = args
             .command
             .iter()
@@ -46,6 +48,7 @@ impl Kept {
         redactor.redact_json(&mut arguments);
         let intent = format!("run {}", words.join(" "));
         Ok(Kept {
+            dir,
             audit,
             started: Instant::now(),
             record: Record {
@@ -72,6 +75,11 @@ impl Kept {
                 events: Vec::new(),
             },
         })
+    }
+
+    /// Where it is kept.
+    pub(super) fn dir(&self) -> &RunDir {
+        &self.dir
     }
 
     /// It goes ahead: whoever types a command has agreed to it.

@@ -273,6 +273,17 @@ impl<'a> Wanted<'a> {
         })
     }
 
+    /// Whether only some are wanted.
+    pub(super) fn only_some(&self) -> bool {
+        let Selection {
+            denied,
+            since,
+            tool,
+            worker,
+        } = self.selection;
+        *denied || since.is_some() || tool.is_some() || worker.is_some()
+    }
+
     pub(super) fn has(&self, call: &Call) -> bool {
         let Selection {
             denied,

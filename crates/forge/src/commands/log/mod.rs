@@ -8,6 +8,7 @@ mod export;
 mod list;
 mod show;
 mod since;
+pub(crate) mod summary;
 mod told;
 mod verify;
 

@@ -8,6 +8,7 @@ use forge_tools::{escape_controls, rfc3339};
 use serde_json::Value;
 
 use super::calls::{Call, Calls, Item, Wanted, text};
+use super::summary::Summary;
 use super::told::{self, Left};
 use super::{put, unreadable};
 use crate::cli::{Global, Selection};
@@ -34,6 +35,7 @@ pub(super) fn show(
         broken: false,
     };
     printer.begin(run)?;
+    let mut summary = Summary::default();
     let mut calls = Calls::new(run).map_err(|error| unreadable(run, &error))?;
     loop {
         // Asked first: what was written until then is read after it.
@@ -43,8 +45,12 @@ pub(super) fn show(
             .map_err(|error| unreadable(run, &error))?
         {
             match item {
-                Item::Call(call) if wanted.has(&call) => printer.call(&call)?,
-                Item::Call(_) => {}
+                Item::Call(call) => {
+                    summary.add(&call);
+                    if wanted.has(&call) {
+                        printer.call(&call)?;
+                    }
+                }
                 Item::Note(note) => printer.note(&note)?,
                 Item::Broken(at, why) => {
                     printer.broken = true;
@@ -57,8 +63,11 @@ pub(super) fn show(
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    for call in calls.rest().filter(|call| wanted.has(call)) {
-        printer.call(&call)?;
+    for call in calls.rest() {
+        summary.add(&call);
+        if wanted.has(&call) {
+            printer.call(&call)?;
+        }
     }
     // Asked first, as above.
     let at_work = run.is_locked();
@@ -70,10 +79,14 @@ pub(super) fn show(
         let workers = workers.map(|(number, run)| told::worker_object(number, run));
         let mut more = left.fields();
         more.push(("workers", workers.collect()));
+        more.push(("summary", summary.to_json()));
         printer.end(more)?;
     } else {
         for (number, run) in told::workers(&told, worker) {
             printer.text(&told::worker_shown(number, run, at_work))?;
+        }
+        if let Some(summary) = summary.shown().filter(|_| !wanted.only_some()) {
+            printer.text(&summary)?;
         }
         if let Some(left) = left.shown() {
             printer.text(&format!("in all: {left}"))?;

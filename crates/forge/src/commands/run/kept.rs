@@ -32,15 +32,17 @@ impl Kept {
     pub(super) fn begin(
         args: &Args,
         ambient: &Ambient,
-        chosen: &Chosen,
+        chosen: &mut Chosen,
         input: String,
         model: &str,
         redactor: &Arc<Redactor>,
     ) -> Result<Self, Failure> {
+        let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name())?;
+        chosen.grant = dir.holds(chosen.grant.clone())?;
+        let chosen = &*chosen;
         let Chosen {
             project, worker, ..
         } = chosen;
-        let dir = RunDir::create(project, ambient, worker.name())?;
         let audit = Arc::new(dir.audit()?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run};
+use crate::commands::log::summary::Summary;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir;
@@ -84,8 +85,12 @@ fn go(
 
     let redactor = ambient.redactor(&[project.redacted(), &models.secrets].concat());
     let kept = match earlier {
-        None => Kept::begin(args, ambient, &chosen, input, &model.name(), &redactor)?,
+        None => {
+            let model = model.name();
+            Kept::begin(args, ambient, &mut chosen, input, &model, &redactor)?
+        }
         Some(earlier) => {
+            chosen.grant = earlier.dir().holds(chosen.grant.clone())?;
             let basis = kept::basis(&chosen, &model.name(), &redactor);
             earlier.take(global, args, basis, Arc::clone(&redactor))?
         }
@@ -144,6 +149,7 @@ fn go(
         "ephemeral": args.ephemeral,
         "attempts": attempts.list(),
         "audit": sealed,
+        "summary": summary(&kept),
     }))?;
     record.finish()?;
     drop(after);
@@ -166,6 +172,12 @@ fn go(
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(Exit::Negative),
     }
+}
+
+/// What its log says of all of it.
+fn summary(kept: &Kept) -> Option<serde_json::Value> {
+    let run = crate::runs::Run::at(kept.dir.path())?;
+    Some(Summary::of(&run)?.to_json())
 }
 
 /// What a run came to, in one word.

@@ -60,6 +60,11 @@ impl Earlier {
         (global, args)
     }
 
+    /// Where it is kept, its own directory of files included.
+    pub(super) fn dir(&self) -> RunDir {
+        RunDir::at(self.run.path())
+    }
+
     /// Takes the run, if it may go on upon `basis`.
     pub(super) fn take(
         self,
@@ -77,7 +82,7 @@ impl Earlier {
         let same_model = basis.model == before.model;
         let past = Past::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
         self.audit_fits()?;
-        let dir = RunDir::at(self.run.path());
+        let dir = self.dir();
         dir.set_aside_the_end()?;
         let audit = dir.audit().map_err(|failure| match self.run.is_locked() {
             true => held(&self.run),

@@ -203,7 +203,7 @@ pub(crate) static ZONE: Keys = Keys {
         now(
             "path",
             Shape::Text,
-            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),
@@ -254,7 +254,7 @@ pub(crate) static NAMED_PATH: Keys = Keys {
         now(
             "root",
             Shape::Text,
-            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+            "The directory; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),
@@ -293,7 +293,7 @@ pub(crate) static MOUNT: Keys = Keys {
         now(
             "source",
             Shape::Text,
-            "The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded.",
+            "The directory, which exists; `~`, `${VAR}` and `${VAR:-default}` are expanded. `run:workspace`: one that each run has of its own.",
         )
         .required()
         .trust("when it leads out of the project or through a link, or is written in place"),

@@ -1,0 +1,188 @@
+//! What a run comes to, counted from its log: what was asked for, where it ran, what was decided,
+//! what policies did, which files were left, and what it took. `run.json` keeps it; `forge log show`
+//! counts anew, so that a run that was killed has one as well.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use forge_tools::escape_controls;
+use serde_json::{Value, json};
+
+use super::calls::{Call, Calls, Item, text};
+use crate::runs::Run;
+use crate::visible::shortened;
+
+/// Files that are listed; more are counted.
+const MAX_ARTIFACTS: usize = 500;
+/// What policies did, as far as it is listed.
+const MAX_EVENTS: usize = 200;
+/// Different names of tools, reasons and answers that are counted apart.
+const MAX_KINDS: usize = 64;
+/// Characters of what a policy did; the log has all of them.
+const MAX_DETAIL_CHARS: usize = 500;
+/// Files that a person is shown.
+const MAX_SHOWN: usize = 50;
+
+/// Counts calls.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    tools: Counts,
+    runners: Counts,
+    why_there: Counts,
+    verdicts: Counts,
+    answers: Counts,
+    events: Vec<Value>,
+    events_left_out: u64,
+    artifacts: Vec<Value>,
+    artifacts_left_out: u64,
+    calls: u64,
+    failed: u64,
+    duration_us: u64,
+    content_bytes: u64,
+}
+
+/// How often each.
+#[derive(Debug, Default)]
+struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    fn add(&mut self, what: String) {
+        let known = self.0.len() < MAX_KINDS || self.0.contains_key(&what);
+        let what = if known { what } else { "others".to_owned() };
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    fn shown(&self) -> String {
+        let each = self.0.iter().map(|(what, count)| format!("{what} {count}"));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Summary {
+    /// Of everything that a run's log says; none where it cannot be read.
+    pub(crate) fn of(run: &Run) -> Option<Self> {
+        let mut summary = Summary::default();
+        let mut calls = Calls::new(run).ok()?;
+        while let Some(item) = calls.next(false).ok()? {
+            if let Item::Call(call) = item {
+                summary.add(&call);
+            }
+        }
+        calls.rest().for_each(|call| summary.add(&call));
+        Some(summary)
+    }
+
+    /// One more call.
+    pub(super) fn add(&mut self, call: &Call) {
+        let (decided, came) = (call.decided(), call.came());
+        self.calls += 1;
+        self.tools.add(call.tool());
+        self.verdicts.add(match decided["verdict"].as_str() {
+            Some(verdict) => verdict.to_owned(),
+            None => "undecided".to_owned(),
+        });
+        if !decided["answer"].is_null() {
+            let by = text(&decided["by"]);
+            let answer = format!("{} by {by}", text(&decided["answer"]));
+            self.answers.add(shortened(answer, MAX_DETAIL_CHARS));
+        }
+        if !decided["runner"].is_null() {
+            let why = shortened(text(&decided["runner"]), MAX_DETAIL_CHARS);
+            self.why_there.add(why);
+        }
+        match came["runner"].as_str() {
+            Some(runner) => self.runners.add(runner.to_owned()),
+            None => self.runners.add("no result".to_owned()),
+        }
+        self.failed += u64::from(came["ok"] != true);
+        self.duration_us = self.duration_us.saturating_add(call.duration_us());
+        let bytes = came["content_bytes"].as_u64().unwrap_or_default();
+        self.content_bytes = self.content_bytes.saturating_add(bytes);
+        for event in list(&came["events"]) {
+            if event["event"].is_null() || self.events.len() == MAX_EVENTS {
+                self.events_left_out += event["cut_items"].as_u64().unwrap_or(1);
+                continue;
+            }
+            let detail = shortened(text(&event["detail"]), MAX_DETAIL_CHARS);
+            let what = json!({ "event": event["event"], "detail": detail });
+            self.events.push(of_call(call, what));
+        }
+        for artifact in list(&came["artifacts"]) {
+            if artifact["path"].is_null() || self.artifacts.len() == MAX_ARTIFACTS {
+                self.artifacts_left_out += artifact["cut_items"].as_u64().unwrap_or(1);
+                continue;
+            }
+            self.artifacts.push(of_call(call, artifact.clone()));
+        }
+    }
+
+    /// For programs.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "requested": { "calls": self.calls, "tools": self.tools.0 },
+            "runners": { "chosen": self.runners.0, "why": self.why_there.0 },
+            "decisions": { "verdicts": self.verdicts.0, "answers": self.answers.0 },
+            "events": self.events,
+            "events_left_out": self.events_left_out,
+            "artifacts": self.artifacts,
+            "artifacts_left_out": self.artifacts_left_out,
+            "metrics": {
+                "calls": self.calls,
+                "failed": self.failed,
+                "duration_us": self.duration_us,
+                "content_bytes": self.content_bytes,
+            },
+        })
+    }
+
+    /// For a person; nothing where nothing was called.
+    pub(super) fn shown(&self) -> Option<String> {
+        if self.calls == 0 {
+            return None;
+        }
+        let mut shown = String::new();
+        let mut row = |label: &str, what: &str| {
+            if !what.is_empty() {
+                let _ = writeln!(shown, "{label:<10}{}", escape_controls(what));
+            }
+        };
+        row("requested", &self.tools.shown());
+        row("ran", &self.runners.shown());
+        row("decided", &self.verdicts.shown());
+        row("answered", &self.answers.shown());
+        for artifact in self.artifacts.iter().take(MAX_SHOWN) {
+            let mut what = format!("{} {}", text(&artifact["effect"]), text(&artifact["path"]));
+            if let Some(bytes) = artifact["bytes"].as_u64() {
+                let _ = write!(what, "  {bytes} bytes");
+            }
+            let _ = write!(
+                what,
+                "  by {} of {} (line {})",
+                text(&artifact["tool"]),
+                text(&artifact["worker"]),
+                artifact["call"]
+            );
+            row("file", &what);
+        }
+        let listed = self.artifacts.len().min(MAX_SHOWN);
+        let more = (self.artifacts.len() - listed) as u64 + self.artifacts_left_out;
+        if more > 0 {
+            row("file", &format!("{more} more"));
+        }
+        Some(shown.trim_end().to_owned())
+    }
+}
+
+/// What came of a call, and of which.
+fn of_call(call: &Call, mut what: Value) -> Value {
+    if let Value::Object(fields) = &mut what {
+        fields.insert("call".to_owned(), json!(call.seq()));
+        fields.insert("worker".to_owned(), json!(call.workers().last()));
+        fields.insert("tool".to_owned(), json!(call.tool()));
+    }
+    what
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
