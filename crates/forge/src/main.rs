@@ -9,6 +9,7 @@ mod commands;
 mod describe;
 mod dirs;
 mod empty;
+mod engine;
 mod exit;
 mod findings;
 mod gather;
@@ -49,6 +50,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Exec(args) => commands::exec::run(&cli.global, args, &ambient),
         cli::Command::Explain(args) => commands::explain::run(&cli.global, args, &ambient),
         cli::Command::Help(args) => commands::help::run(&cli.global, args),
+        cli::Command::Image(args) => commands::image::run(&cli.global, args, &ambient),
         cli::Command::Init(args) => commands::init::run(&cli.global, args, &ambient),
         cli::Command::Log(args) => commands::log::run(&cli.global, args, &ambient),
         cli::Command::Man(args) => commands::pages::man(&cli.global, args),

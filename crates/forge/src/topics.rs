@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 59] = [
+const CODES: [(&str, &str); 63] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -54,7 +54,11 @@ const CODES: [(&str, &str); 59] = [
         "mistakes in the configuration; the first one's own code is in `error`",
     ),
     ("config.tool_name", "two tools of one name"),
+    ("engine", "no container engine answers, or it would not"),
     ("exec", "the command could not be started"),
+    ("image", "the image could not be built"),
+    ("image.base", "an image that forge cannot be put upon"),
+    ("image.output", "the image's file cannot be written"),
     ("init", "the first files of a project could not be written"),
     (
         "init.exists",

@@ -3,6 +3,7 @@
 mod approvals;
 mod doctor;
 mod exec;
+mod image;
 mod log;
 mod mcp;
 mod pages;
@@ -20,6 +21,7 @@ use crate::exit::{self, Failure};
 pub(crate) use approvals::{Approval, Approve, ApproveAll, ApproverName};
 pub(crate) use doctor::Doctor;
 pub(crate) use exec::{Exec, MechanismName};
+pub(crate) use image::{Build, Image, ImageAction};
 pub(crate) use log::{Log, LogAction, LogFormat, Selection};
 pub(crate) use mcp::{Install, Mcp, McpAction};
 pub(crate) use pages::{Completions, Help, Man, Schema, SchemaOf};
@@ -203,6 +205,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Explain a command or a topic: exit-codes, errors, paths, approvals, security.
     Help(Help),
+    /// Make images for containers.
+    Image(Image),
     /// Write a first project file and a first worker.
     Init(Init),
     /// Show the runs that are kept: what was asked, what was decided and why.

@@ -10,6 +10,7 @@ mod doctor_model;
 pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod help;
+pub(crate) mod image;
 pub(crate) mod init;
 pub(crate) mod install;
 pub(crate) mod log;

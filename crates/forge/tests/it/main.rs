@@ -10,9 +10,14 @@ mod cli;
 mod config;
 #[cfg(target_os = "linux")]
 mod confined;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "the tests of another crate use all of it")]
+#[path = "../../../os-sandbox/tests/docker/daemon.rs"]
+mod daemon;
 mod doctor_model;
 mod explain;
 mod help;
+mod image;
 mod init;
 mod install;
 #[cfg(target_os = "linux")]

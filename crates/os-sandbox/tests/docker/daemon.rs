@@ -1,9 +1,9 @@
 //! An engine that nobody else uses: its own socket, data and pid file, no network of its own, and one
 //! image that no registry was asked for. Only root can start one; where it cannot be, the tests say
-//! so and pass over it.
+//! so and pass over it. `cargo xtask test` starts one for all test programs, and says where it is.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,19 +16,57 @@ const POLL: Duration = Duration::from_millis(50);
 /// The image: a busybox with its usual names in `/bin`.
 pub(crate) const IMAGE: &str = "os-sandbox-test:busybox";
 
+/// Where an engine answers that somebody started for us.
+const SHARED: &str = "FORGE_TEST_ENGINE";
+
+/// Waits for its input to end. A line means that all is well; an end without one, that whoever had it
+/// was killed: then the engine is ended, and what it leaves is removed.
+const GUARD: &str = "read -r line && exit; kill \"$1\" && \
+    for tenth in $(seq 600); do kill -0 \"$1\" 2>/dev/null || break; sleep 0.1; done; rm -rf \"$2\"";
+
 /// A running engine. Dropping it ends it, and takes its directory away.
 pub(crate) struct Daemon {
-    process: Child,
     host: String,
     directory: PathBuf,
+    /// None if somebody else started it.
+    own: Option<Own>,
     /// Removed after everything else.
     _scratch: tempfile::TempDir,
 }
 
+/// What was started, and will be ended.
+struct Own {
+    process: Child,
+    guard: Child,
+}
+
 impl Daemon {
-    /// One with the image in it. `Err` is why there is none here.
+    /// One with the image in it: that of `cargo xtask test`, or one of our own. `Err` is why there is
+    /// none here.
     pub(crate) fn start() -> Result<Daemon, String> {
-        Daemon::start_in(&std::env::temp_dir(), |_| Vec::new())
+        match std::env::var(SHARED) {
+            Ok(host) => Daemon::shared(host),
+            Err(_) => Daemon::start_in(&std::env::temp_dir(), |_| Vec::new()),
+        }
+    }
+
+    fn shared(host: String) -> Result<Daemon, String> {
+        let scratch = tempfile::tempdir().map_err(|error| format!("no engine: {error}"))?;
+        let mut daemon = Daemon {
+            host,
+            directory: scratch.path().to_owned(),
+            own: None,
+            _scratch: scratch,
+        };
+        daemon.answers()?;
+        if !daemon
+            .try_docker(&["image", "inspect", IMAGE])
+            .status
+            .success()
+        {
+            daemon.import(&busybox()?)?;
+        }
+        Ok(daemon)
     }
 
     /// One whose data lies below `base`, with more arguments for the daemon; they are asked for with
@@ -67,10 +105,16 @@ impl Daemon {
             .stderr(output)
             .spawn()
             .map_err(failed)?;
+        let guard = Command::new("sh")
+            .args(["-c", GUARD, "guard", &process.id().to_string()])
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
         let mut daemon = Daemon {
-            process,
             host,
             directory,
+            own: Some(Own { process, guard }),
             _scratch: scratch,
         };
         daemon.answers()?;
@@ -119,14 +163,15 @@ impl Daemon {
 
     /// Ends it at once, as a crash does. Its containers end with it or stay, as they like.
     pub(crate) fn kill(&mut self) {
-        let _ended = self.process.kill();
-        let _ended = self.process.wait();
+        if let Some(own) = &mut self.own {
+            own.kill();
+        }
     }
 
     fn answers(&mut self) -> Result<(), String> {
         let until = Instant::now() + WITHIN;
         while !self.try_docker(&["version"]).status.success() {
-            let ended = !matches!(self.process.try_wait(), Ok(None));
+            let ended = self.own.as_mut().is_some_and(Own::has_ended);
             if ended || Instant::now() > until {
                 let text = fs::read_to_string(self.directory.join("dockerd.log"));
                 let text = text.unwrap_or_default();
@@ -182,18 +227,33 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Own {
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    fn kill(&mut self) {
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
+
+impl Drop for Own {
     fn drop(&mut self) {
         // SIGKILL would leave its containerd behind.
         let pid = nix::unistd::Pid::from_raw(self.process.id().cast_signed());
-        if let Ok(None) = self.process.try_wait() {
+        if !self.has_ended() {
             let _asked = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         }
         let until = Instant::now() + WITHIN;
-        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+        while !self.has_ended() && Instant::now() < until {
             std::thread::sleep(POLL);
         }
         self.kill();
+        if let Some(mut line) = self.guard.stdin.take() {
+            let _told = line.write_all(b"ended\n");
+        }
+        let _ended = self.guard.wait();
     }
 }
 

@@ -1,0 +1,52 @@
+//! What is asked of images for containers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `forge image`
+#[derive(Debug, Args)]
+pub(crate) struct Image {
+    #[command(subcommand)]
+    pub(crate) action: ImageAction,
+}
+
+/// What to do with images.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageAction {
+    /// Make an image that holds this forge, and give it to the container engine.
+    Build(Build),
+}
+
+/// `forge image build`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge image build
+  forge image build --base debian:12-slim --tag forge-debian:1
+  forge image build -o forge-sandbox.tar
+  forge image build --dry-run
+
+The image holds this program, and its loader and libraries unless it is static; without
+--base there is nothing else in it, which is enough for file tools and not for a shell. The
+same forge on the same base is the same image, to the last byte. No registry is asked: the
+base must be one that the engine has. Which engine is said by DOCKER_HOST.")]
+pub(crate) struct Build {
+    /// What the image is called.
+    #[arg(long, value_name = "NAME", default_value = "forge-sandbox:1")]
+    pub(crate) tag: String,
+    /// Put forge on top of this image of the engine, by name or by digest.
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) base: Option<String>,
+    /// Write an archive for `docker load` and tools for OCI layouts, and load nothing.
+    #[arg(
+        short,
+        long = "output-file",
+        value_name = "FILE",
+        conflicts_with = "dry_run"
+    )]
+    pub(crate) output_file: Option<PathBuf>,
+    /// Print what would be built.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

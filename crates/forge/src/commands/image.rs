@@ -1,0 +1,194 @@
+//! `forge image build`: what goes in is found out, the image is planned to its last byte, and then it
+//! goes to the engine or into a file.
+
+mod file;
+mod shown;
+
+use forge_runtime::containers::Program;
+use forge_runtime::containers::image::{Base, ImageBuild, ImageError, Planned, VERSION_LABEL};
+use os_sandbox::docker::{Engine, ImageName};
+
+use crate::ambient::Ambient;
+use crate::cli::{Build, Global, Image, ImageAction};
+use crate::engine;
+use crate::exit::{Exit, Failure};
+use crate::stderr::say;
+
+/// What a container of the image starts.
+const NODE: [&str; 3] = ["node", "serve", "--stdio"];
+/// A larger base is none that anybody starts for a command.
+const MAX_BASE_BYTES: u64 = 32 << 30;
+/// Where what is running says what it has mapped.
+const MAPS: &str = "/proc/self/maps";
+
+pub(crate) fn run(global: &Global, args: &Image, ambient: &Ambient) -> Result<Exit, Failure> {
+    let ImageAction::Build(args) = &args.action;
+    build(global, args, ambient)
+}
+
+/// The base as a person named it, and what is known of it.
+struct Below {
+    name: ImageName,
+    image: os_sandbox::docker::Image,
+}
+
+fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failure> {
+    let name = named("--tag", &args.tag)?;
+    if name.tagged().is_none() {
+        let message =
+            format!("--tag: `{name}` says which image it is, and cannot be given to another");
+        return Err(Failure::usage(message).hint("write NAME:TAG"));
+    }
+    let base = args.base.as_deref().map(|base| named("--base", base));
+    let base = base.transpose()?;
+    let output = args.output_file.as_ref().map(|file| {
+        let from = global.directory.clone().unwrap_or_default();
+        from.join(file)
+    });
+    if let Some(file) = &output {
+        file::check(file)?;
+    }
+    let program = own_program()?;
+    // Nothing else needs one.
+    let engine = match base.is_some() || (output.is_none() && !args.dry_run) {
+        true => Some(engine::reach(ambient)?),
+        false => None,
+    };
+    let below = match (&engine, base) {
+        (Some(engine), Some(name)) => Some(found(engine, name)?),
+        (_, _) => None,
+    };
+    let build = ImageBuild::new(program, &NODE).label(VERSION_LABEL, env!("CARGO_PKG_VERSION"));
+    if args.dry_run {
+        return shown::plan(global, &build, &name, below.as_ref());
+    }
+    let build = match (&engine, &below) {
+        (Some(engine), Some(below)) => {
+            if !global.quiet && !global.json {
+                say(format_args!(
+                    "reading {} ({})",
+                    below.name,
+                    below.image.id()
+                ));
+            }
+            let base = read(engine, below)?;
+            build.on(base).map_err(|error| failed(&error))?
+        }
+        (_, _) => build,
+    };
+    let planned = build.plan(&name).map_err(|error| failed(&error))?;
+    match (&output, &engine) {
+        (Some(file), _) => file::write(file, &planned)?,
+        (None, Some(engine)) => load(engine, &name, &planned)?,
+        (None, None) => {}
+    }
+    shown::built(
+        global,
+        &build,
+        &planned,
+        &name,
+        below.as_ref(),
+        output.as_deref(),
+    )
+}
+
+/// This program, with what it needs.
+fn own_program() -> Result<Program, Failure> {
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Negative, "image", format!("where is forge? {error}"))
+    })?;
+    // Elsewhere than on Linux there is none, and what runs there goes into no container.
+    let maps = std::fs::read_to_string(MAPS).unwrap_or_default();
+    Program::of(&own, &maps).map_err(|error| failed(&error.into()))
+}
+
+fn named(flag: &str, text: &str) -> Result<ImageName, Failure> {
+    ImageName::parse(text).map_err(|error| {
+        let failure = Failure::usage(format!("{flag}: {error}"));
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
+}
+
+fn found(engine: &Engine, name: ImageName) -> Result<Below, Failure> {
+    match engine
+        .image(&name)
+        .map_err(|error| engine::failed(&error))?
+    {
+        Some(image) => Ok(Below { name, image }),
+        None => {
+            let message = format!("the container engine has no image `{name}`");
+            Err(Failure::new(Exit::Negative, "image.base", message).hint(
+                "bring it there first (`docker pull`, `docker load`, `docker import`); forge fetches none",
+            ))
+        }
+    }
+}
+
+fn read(engine: &Engine, below: &Below) -> Result<Base, Failure> {
+    let spool = tempfile::tempfile().map_err(|error| spooled(&error.to_string()))?;
+    let spool = engine
+        .save_image(&below.image, spool, MAX_BASE_BYTES)
+        .map_err(|error| match error.kind() {
+            os_sandbox::ErrorKind::Io => spooled(&error.to_string()),
+            _ => engine::failed(&error),
+        })?;
+    Base::read(below.image.id(), spool).map_err(|error| failed(&error))
+}
+
+fn spooled(why: &str) -> Failure {
+    let message = format!("the base cannot be kept while it is read: {why}");
+    Failure::new(Exit::Negative, "image", message)
+        .hint("TMPDIR names the directory for it, which needs room for the whole image")
+}
+
+/// Gives the image to the engine, and sees what it made of it.
+fn load(engine: &Engine, name: &ImageName, planned: &Planned<'_>) -> Result<(), Failure> {
+    let (reader, writer) = std::io::pipe().map_err(|error| failed(&ImageError::Write(error)))?;
+    let (loaded, written) = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| planned.write(std::io::BufWriter::new(writer)).map(drop));
+        let loaded = engine.load_images(reader);
+        (loaded, writing.join())
+    });
+    match written {
+        // An engine that reads no further has said why.
+        Ok(Ok(()) | Err(ImageError::Write(_))) => {}
+        Ok(Err(error)) => return Err(failed(&error)),
+        Err(_) => {
+            return Err(Failure::new(
+                Exit::Negative,
+                "image",
+                "the image was not written",
+            ));
+        }
+    }
+    loaded.map_err(|error| engine::failed(&error))?;
+    let there = engine.image(name).map_err(|error| engine::failed(&error))?;
+    let id = there.map(|image| image.id().to_owned()).unwrap_or_default();
+    // By its configuration or by its manifest, as its store is.
+    if id == planned.id() || id == planned.manifest() {
+        Ok(())
+    } else {
+        let message =
+            format!("the container engine took the image, and `{name}` is another one there");
+        Err(Failure::new(Exit::Negative, "image", message))
+    }
+}
+
+fn failed(error: &ImageError) -> Failure {
+    let code = match error {
+        ImageError::Base(_) => "image.base",
+        _ => "image",
+    };
+    let failure = Failure::new(Exit::Negative, code, error.to_string());
+    match error {
+        ImageError::Program(_) => failure.hint(
+            "an image is made of a forge for Linux: run `forge image build -o FILE` there, and \
+             `docker load -i FILE` here",
+        ),
+        ImageError::Changed => failure.hint("start again"),
+        _ => failure,
+    }
+}
