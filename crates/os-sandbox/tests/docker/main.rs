@@ -25,6 +25,7 @@ type Test = (&'static str, fn(&daemon::Daemon));
 fn tests() -> Vec<Test> {
     vec![
         ("daemon::runs", daemon_runs),
+        ("daemon::crashes", daemon_crashes),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
         ("reach::ssh", reach::ssh),
@@ -105,4 +106,19 @@ fn daemon_runs(engine: &daemon::Daemon) {
     let connected = os_sandbox::docker::Engine::connect(Some(engine.host())).expect("an engine");
     connected.ping().expect("it answers");
     assert_eq!(engine.everything(), Vec::<String>::new());
+}
+
+/// What was reached once and is gone is an error, and no wait.
+#[cfg(target_os = "linux")]
+fn daemon_crashes(_: &daemon::Daemon) {
+    let mut own = daemon::Daemon::start_in(&std::env::temp_dir(), |_| Vec::new()).expect("one");
+    let engine = os_sandbox::docker::Engine::connect(Some(own.host())).expect("an engine");
+    engine.ping().expect("it answers");
+    own.kill();
+    let error = engine.ping().expect_err("it is gone");
+    assert_eq!(error.kind(), os_sandbox::ErrorKind::Unsupported);
+    assert!(
+        error.to_string().contains("does not answer any more"),
+        "{error}"
+    );
 }
