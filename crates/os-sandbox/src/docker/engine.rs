@@ -125,6 +125,19 @@ impl Engine {
         ask(bound, work).map_err(|late| self.lost(&late))
     }
 
+    /// What is said if an engine that answers does not do something.
+    pub(super) fn failed(&self, doing: &str, error: &bollard::errors::Error) -> Error {
+        let kind = match error {
+            bollard::errors::Error::DockerResponseServerError { .. } => ErrorKind::Enforcement,
+            _ => return self.lost(&said(error)),
+        };
+        let why = said(error);
+        Error::new(
+            kind,
+            format!("the container engine could not {doing}: {why}"),
+        )
+    }
+
     /// What is said of an engine that answered once.
     pub(super) fn lost(&self, why: &dyn std::fmt::Display) -> Error {
         let address = &self.address;

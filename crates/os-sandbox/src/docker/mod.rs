@@ -2,6 +2,7 @@
 
 mod address;
 mod containers;
+mod copy;
 mod dial;
 mod engine;
 mod images;
@@ -13,6 +14,7 @@ mod tls;
 
 pub use address::Address;
 pub use containers::Containers;
+pub use copy::{BroughtBack, Copies, CopyLimits};
 pub use engine::Engine;
 pub use images::Image;
 pub(crate) use labels::Life;

@@ -1,6 +1,6 @@
 //! What killed brokers left at an engine is removed by the next one.
 
-use super::engine::{Engine, said};
+use super::engine::{ANSWER_WITHIN, Engine, said};
 use super::labels::{filters, is_orphan, labels};
 use crate::error::Error;
 use bollard::query_parameters::{
@@ -109,6 +109,37 @@ impl Engine {
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
         if done.get_or_insert_default().insert(key) {
             let _next_time = self.reap(state_dir);
+        }
+    }
+}
+
+impl Engine {
+    /// Takes a container away, with its anonymous volumes; one that is not there is fine.
+    pub(super) fn remove_container(&self, id: &str) -> Result<(), Error> {
+        let (client, id) = (self.client().clone(), id.to_owned());
+        let options = RemoveContainerOptionsBuilder::new()
+            .force(true)
+            .v(true)
+            .build();
+        let removed = self.answered(REMOVED_WITHIN, async move {
+            client.remove_container(&id, Some(options)).await
+        })?;
+        match removed {
+            Err(error) if !is_gone(&error) => Err(self.failed("remove a container", &error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes a volume away; one that is not there is fine.
+    pub(super) fn remove_volume(&self, name: &str) -> Result<(), Error> {
+        let (client, name) = (self.client().clone(), name.to_owned());
+        let options = RemoveVolumeOptionsBuilder::new().force(true).build();
+        let removed = self.answered(ANSWER_WITHIN, async move {
+            client.remove_volume(&name, Some(options)).await
+        })?;
+        match removed {
+            Err(error) if !is_gone(&error) => Err(self.failed("remove a volume", &error)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 }

@@ -6,6 +6,8 @@
 #![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
 #[cfg(target_os = "linux")]
+mod copies;
+#[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
 mod reach;
@@ -26,6 +28,9 @@ fn tests() -> Vec<Test> {
     vec![
         ("daemon::runs", daemon_runs),
         ("daemon::crashes", daemon_crashes),
+        ("copies::there_and_back", copies::there_and_back),
+        ("copies::bounds", copies::bounds),
+        ("copies::hostile", copies::hostile),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
         ("reach::ssh", reach::ssh),

@@ -1,0 +1,457 @@
+//! Mounts of an engine that does not have our files: each becomes a volume there, filled before the
+//! container starts, and what was changed in it comes back when it has ended.
+//!
+//! The archive interface does both, by way of a container that is never started, so that nothing of
+//! the image runs and nothing is asked of it. The crate `tar` packs and finds the entries; what stands
+//! before an entry is read here, because the crate would hold as much of it as the archive says.
+
+mod apply;
+mod limits;
+mod pack;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod unpack;
+
+pub use apply::BroughtBack;
+pub use limits::CopyLimits;
+
+use super::engine::Engine;
+use crate::access::Access;
+use crate::error::{Error, ErrorKind};
+use crate::policy::{Pattern, Policy};
+use crate::scratch::Scratch;
+use apply::Protected;
+use bollard::models::{
+    ContainerCreateBody, HostConfig, Mount, MountType, MountVolumeOptions, VolumeCreateRequest,
+};
+use bollard::query_parameters::{
+    DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder,
+};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use pack::{Manifest, Packed, Unpackable};
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use unpack::Unusable;
+
+/// How long one mount may take, in one direction.
+const COPIED_WITHIN: Duration = Duration::from_secs(30 * 60);
+/// How long an engine may take to make a volume or a container.
+const MADE_WITHIN: Duration = Duration::from_secs(60);
+/// What is sent at once, and how much of it waits.
+const PIECE_BYTES: usize = 64 << 10;
+const MAX_WAITING: usize = 16;
+/// Where the volumes are in the container that is never started, below its root.
+const INSIDE: &str = "os-sandbox-copy";
+
+/// The mounts of a policy as volumes of an engine. Dropping it removes them there.
+///
+/// Names that the policy hides do not go out. What is protected does, and no change of it comes back.
+/// Hard links become files of their own, on both ways; sockets, pipes and devices stay where they are.
+///
+/// ```no_run
+/// use os_sandbox::docker::{Copies, CopyLimits, Engine, ImageName};
+/// use os_sandbox::{Access, Policy};
+///
+/// let engine = Engine::connect(Some("ssh://builder"))?;
+/// let image = engine.image(&ImageName::parse("debian:12")?)?.expect("an image");
+/// let policy = Policy::builder().mount("/srv/project", "/", Access::ALL).build()?;
+/// let copies = Copies::make(&engine, image.id(), &policy, (1000, 1000), &CopyLimits::default(), None)?;
+/// let volume = copies.volume(0).expect("one for each mount");
+/// // … a container with that volume …
+/// let back = copies.bring_back()?;
+/// assert!(back.is_whole(), "{back:?}");
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Copies {
+    engine: Engine,
+    container: Option<String>,
+    mounts: Vec<Copied>,
+    protected: Protected,
+    limits: CopyLimits,
+}
+
+#[derive(Debug)]
+struct Copied {
+    host: PathBuf,
+    top: OwnedFd,
+    volume: String,
+    writable: bool,
+    manifest: Manifest,
+    left_out: Vec<PathBuf>,
+}
+
+impl Copies {
+    /// Copies every mount of `policy` to the engine, as files of `owner` (a user and a group there).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if a mount has more than `limits` say, [`ErrorKind::Unsupported`] if one
+    /// is not a directory or the engine does not answer, [`ErrorKind::Io`] if one cannot be read.
+    pub fn make(
+        engine: &Engine,
+        image: &str,
+        policy: &Policy,
+        owner: (u32, u32),
+        limits: &CopyLimits,
+        state_dir: Option<&Path>,
+    ) -> Result<Copies, Error> {
+        let mut copies = Copies {
+            engine: engine.clone(),
+            container: None,
+            mounts: Vec::new(),
+            protected: Protected::new(policy.protect_patterns()),
+            limits: *limits,
+        };
+        let labels = engine.labels(state_dir);
+        for mount in policy.mounts() {
+            let top = tree::top(mount.host()).map_err(|error| {
+                let shown = mount.host().display();
+                match error.raw_os_error().map(nix::errno::Errno::from_raw) {
+                    Some(nix::errno::Errno::ENOTDIR) => Error::new(
+                        ErrorKind::Unsupported,
+                        format!("{shown} is a file, and only directories can be copied to an engine elsewhere"),
+                    )
+                    .with_hint("mount the directory that it is in, or use an engine on this machine"),
+                    _ => Error::io(format!("could not copy {shown}"), error),
+                }
+            })?;
+            copies.mounts.push(Copied {
+                host: mount.host().to_owned(),
+                top,
+                volume: engine.make_volume(&labels)?,
+                writable: mount.access().contains(Access::WRITE),
+                manifest: Manifest::new(),
+                left_out: Vec::new(),
+            });
+        }
+        let volumes = copies.mounts.iter().map(|copied| copied.volume.clone());
+        copies.container = Some(engine.make_carrier(image, volumes.collect(), labels)?);
+        let hidden: Vec<Pattern> = policy.hide_patterns().to_vec();
+        for index in 0..copies.mounts.len() {
+            copies.send(index, &hidden, owner)?;
+        }
+        Ok(copies)
+    }
+
+    /// The volume that has the copy of the mount at this place in the policy.
+    #[must_use]
+    pub fn volume(&self, index: usize) -> Option<&str> {
+        self.mounts.get(index).map(|copied| copied.volume.as_str())
+    }
+
+    /// What did not go out: sockets, pipes, devices, and what may not be read here.
+    pub fn left_out(&self) -> impl Iterator<Item = PathBuf> {
+        self.mounts
+            .iter()
+            .flat_map(|copied| copied.left_out.iter().map(|below| copied.host.join(below)))
+    }
+
+    /// Takes over what was changed in the writable mounts, once nothing runs there any more. What was
+    /// changed here meanwhile stays; each file changes as a whole or not at all, and nothing changes
+    /// if what the engine sends is too large or is not what an engine sends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if there is too much of it, [`ErrorKind::Enforcement`] if it cannot be
+    /// what was in a volume, [`ErrorKind::Unsupported`] if the engine does not answer,
+    /// [`ErrorKind::Io`] if there is no room for it.
+    pub fn bring_back(&self) -> Result<BroughtBack, Error> {
+        let mut fetched = Vec::new();
+        // All of them, before anything is changed.
+        for (index, copied) in self.mounts.iter().enumerate() {
+            if copied.writable {
+                fetched.push((copied, self.fetch(index, copied)?));
+            }
+        }
+        let mut all = BroughtBack::default();
+        for (copied, unpacked) in fetched {
+            let back = apply::apply(
+                copied.top.as_fd(),
+                &copied.manifest,
+                unpacked,
+                &self.protected,
+            );
+            let here = |paths: Vec<PathBuf>| paths.into_iter().map(|below| copied.host.join(below));
+            all.written.extend(here(back.written));
+            all.removed.extend(here(back.removed));
+            all.conflicts.extend(here(back.conflicts));
+            all.refused.extend(here(back.refused));
+            all.left_out.extend(here(back.left_out));
+            let failed = back.failed.into_iter();
+            all.failed
+                .extend(failed.map(|(below, why)| (copied.host.join(below), why)));
+        }
+        Ok(all)
+    }
+
+    fn carrier(&self) -> Result<String, Error> {
+        let gone = || Error::new(ErrorKind::Enforcement, "there is no container for copies");
+        self.container.clone().ok_or_else(gone)
+    }
+
+    /// Fills one volume.
+    fn send(&mut self, index: usize, hidden: &[Pattern], owner: (u32, u32)) -> Result<(), Error> {
+        let carrier = self.carrier()?;
+        let limits = self.limits;
+        let Some(copied) = self.mounts.get_mut(index) else {
+            return Ok(());
+        };
+        let again = |error| Error::io("out of descriptors", error);
+        let top = copied.top.try_clone().map_err(again)?;
+        let hidden = hidden.to_vec();
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        let inside = PathBuf::from(format!("{INSIDE}/{index}"));
+        let packer = std::thread::spawn(move || -> Result<Packed, Unpackable> {
+            let hidden = |below: &Path| hidden.iter().any(|one| one.covers(below));
+            let to = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender.clone()));
+            let packed = pack::pack(top.as_fd(), &inside, &hidden, owner, &limits, to);
+            let packed = packed.and_then(|(packed, mut to)| match to.flush() {
+                Ok(()) => Ok(packed),
+                Err(error) => Err(Unpackable::Io(PathBuf::new(), error)),
+            });
+            if packed.is_err() {
+                // An archive that just ends could count as a whole one.
+                let _gone = sender.blocking_send(Err(io::Error::other("not all could be read")));
+            }
+            packed
+        });
+        let body = stream::unfold(receiver, async |mut receiver| {
+            let piece = receiver.recv().await?;
+            Some((piece, receiver))
+        });
+        let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
+        let sent = self.engine.answered(COPIED_WITHIN, async move {
+            // All of it from the root: an engine refuses links that lead out of where it unpacks,
+            // and leaves that directory itself as it is.
+            let options = UploadToContainerOptionsBuilder::new().path("/").build();
+            let body = bollard::body_try_stream(body);
+            client
+                .upload_to_container(&carrier, Some(options), body)
+                .await
+        });
+        let packed = packer
+            .join()
+            .map_err(|_| Error::new(ErrorKind::Enforcement, "the thread that packs was lost"))?;
+        let shown = copied.host.display();
+        // What was wrong here is why the engine complains.
+        let packed = match packed {
+            Ok(packed) => packed,
+            Err(Unpackable::TooMuch(why)) => {
+                return Err(too_much(&format!(
+                    "{shown} is not copied to the engine: {why}"
+                )));
+            }
+            Err(Unpackable::Io(_, error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                let why = "the engine stopped reading";
+                return Err(match sent {
+                    Ok(Err(error)) => self.engine.failed(&format!("take {shown}"), &error),
+                    Ok(Ok(())) => self.engine.lost(&why),
+                    Err(late) => late,
+                });
+            }
+            Err(Unpackable::Io(below, error)) => {
+                let path = copied.host.join(below);
+                return Err(Error::io(
+                    format!("could not copy {}", path.display()),
+                    error,
+                ));
+            }
+        };
+        match sent? {
+            Ok(()) => {}
+            Err(error) => return Err(self.engine.failed(&format!("take {shown}"), &error)),
+        }
+        copied.manifest = packed.manifest;
+        copied.left_out = packed.left_out;
+        Ok(())
+    }
+
+    /// Reads one volume, to its end.
+    fn fetch(&self, index: usize, copied: &Copied) -> Result<unpack::Unpacked, Error> {
+        let shown = copied.host.display();
+        let carrier = self.carrier()?;
+        let private = |error| Error::io("could not make a private file for what comes back", error);
+        let scratch = Scratch::create()?;
+        let path = scratch.tmp().join("back");
+        let mut options = OpenOptions::new();
+        let store = options.read(true).write(true).create_new(true).open(&path);
+        let store = store.map_err(private)?;
+        // It has no name from here on.
+        std::fs::remove_file(&path).map_err(private)?;
+        let client = self.engine.client().clone().with_timeout(COPIED_WITHIN);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        let path = format!("/{INSIDE}/{index}/.");
+        let reader = std::thread::scope(|scope| {
+            let limits = &self.limits;
+            let unpacker = scope.spawn(move || {
+                let from = io::BufReader::with_capacity(PIECE_BYTES, Received::new(receiver));
+                unpack::unpack(from, &copied.manifest, limits, store)
+            });
+            let fetched = self.engine.answered(COPIED_WITHIN, async move {
+                let options = DownloadFromContainerOptionsBuilder::new()
+                    .path(&path)
+                    .build();
+                let mut pieces = client
+                    .download_from_container(&carrier, Some(options))
+                    .boxed();
+                while let Some(piece) = pieces.next().await {
+                    let piece = match piece {
+                        Ok(piece) => piece,
+                        Err(error) => {
+                            let cut = io::Error::from(io::ErrorKind::ConnectionAborted);
+                            let _gone = sender.send(Err(cut)).await;
+                            return Err(error);
+                        }
+                    };
+                    // Whoever reads has seen enough.
+                    if sender.send(Ok(piece)).await.is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+            (unpacker.join(), fetched)
+        });
+        let (unpacked, fetched) = reader;
+        let unpacked = unpacked
+            .map_err(|_| Error::new(ErrorKind::Enforcement, "the thread that unpacks was lost"))?;
+        match (unpacked, fetched) {
+            (Err(Unusable::TooMuch(why)), _) => Err(too_much(&format!(
+                "what was changed in {shown} is not taken over: at the engine {why}"
+            ))),
+            (Err(Unusable::Hostile(why)), _) => Err(Error::new(
+                ErrorKind::Enforcement,
+                format!("what was changed in {shown} is not taken over: the engine sends {why}"),
+            )),
+            (_, Err(late)) => Err(late),
+            (_, Ok(Err(error))) => Err(self.engine.failed(&format!("give back {shown}"), &error)),
+            (Err(Unusable::Io(error)), Ok(Ok(()))) => {
+                Err(Error::io(format!("could not take back {shown}"), error))
+            }
+            (Ok(unpacked), Ok(Ok(()))) => Ok(unpacked),
+        }
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        // What stays has our name on it, and is removed when we are gone.
+        if let Some(container) = &self.container {
+            let _next_time = self.engine.remove_container(container);
+        }
+        for copied in &self.mounts {
+            let _next_time = self.engine.remove_volume(&copied.volume);
+        }
+    }
+}
+
+impl Engine {
+    fn make_volume(&self, labels: &HashMap<String, String>) -> Result<String, Error> {
+        let client = self.client().clone();
+        let request = VolumeCreateRequest {
+            labels: Some(labels.clone()),
+            ..VolumeCreateRequest::default()
+        };
+        let made = self.answered(
+            MADE_WITHIN,
+            async move { client.create_volume(request).await },
+        )?;
+        let made = made.map_err(|error| self.failed("make a volume", &error))?;
+        Ok(made.name)
+    }
+
+    /// The container that is never started.
+    fn make_carrier(
+        &self,
+        image: &str,
+        volumes: Vec<String>,
+        labels: HashMap<String, String>,
+    ) -> Result<String, Error> {
+        let mount = |(index, volume): (usize, String)| Mount {
+            target: Some(format!("/{INSIDE}/{index}")),
+            source: Some(volume),
+            typ: Some(MountType::VOLUME),
+            volume_options: Some(MountVolumeOptions {
+                // Nothing of the image.
+                no_copy: Some(true),
+                ..MountVolumeOptions::default()
+            }),
+            ..Mount::default()
+        };
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            cmd: Some(vec![format!("/{INSIDE}/nothing")]),
+            entrypoint: Some(Vec::new()),
+            network_disabled: Some(true),
+            labels: Some(labels),
+            host_config: Some(HostConfig {
+                mounts: Some(volumes.into_iter().enumerate().map(mount).collect()),
+                network_mode: Some("none".to_owned()),
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        };
+        let client = self.client().clone();
+        let made = self.answered(MADE_WITHIN, async move {
+            client.create_container(None, body).await
+        })?;
+        let made = made.map_err(|error| self.failed("make a container for copies", &error))?;
+        Ok(made.id)
+    }
+}
+
+fn too_much(what: &str) -> Error {
+    Error::new(ErrorKind::Limit, what)
+        .with_hint("raise the limit of copies, leave out what is not needed there, or use an engine on this machine")
+}
+
+/// Pieces of an archive on their way to an engine.
+struct Pieces(mpsc::Sender<io::Result<Bytes>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = Bytes::copy_from_slice(bytes);
+        let sent = self.0.blocking_send(Ok(piece));
+        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Pieces of an archive on their way from an engine.
+struct Received {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    piece: Bytes,
+}
+
+impl Received {
+    fn new(pieces: mpsc::Receiver<io::Result<Bytes>>) -> Received {
+        Received {
+            pieces,
+            piece: Bytes::new(),
+        }
+    }
+}
+
+impl Read for Received {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(piece) => self.piece = piece?,
+                None => return Ok(0),
+            }
+        }
+        let count = self.piece.len().min(into.len());
+        into[..count].copy_from_slice(&self.piece.split_to(count));
+        Ok(count)
+    }
+}

@@ -1,0 +1,229 @@
+//! Reaches into a directory by descriptor, one name at a time and never through a link: what is
+//! written there must not land elsewhere because somebody swapped a directory for a link.
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat, mkdirat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, symlinkat, unlinkat};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, FileTimes};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+const DIRECTORY: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
+
+/// What tells that nobody has changed a file meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    #[expect(
+        clippy::unnecessary_cast,
+        clippy::cast_sign_loss,
+        reason = "these are not of one type everywhere, and only compared"
+    )]
+    pub(super) fn of(stat: &FileStat) -> Stamp {
+        Stamp {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+        }
+    }
+}
+
+/// The directory at a path of the caller's own.
+pub(super) fn top(path: &Path) -> io::Result<OwnedFd> {
+    let path = std::fs::canonicalize(path)?;
+    Ok(nix::fcntl::open(&path, DIRECTORY, Mode::empty())?)
+}
+
+pub(super) fn enter(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(at, name, DIRECTORY, Mode::empty())
+}
+
+/// The directory that holds the last name of `below`, and that name.
+pub(super) fn around<'a>(
+    top: BorrowedFd<'_>,
+    below: &'a Path,
+) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    let name = below.file_name().ok_or(Errno::EINVAL)?;
+    let mut at = openat(top, ".", DIRECTORY, Mode::empty())?;
+    for part in below.parent().into_iter().flat_map(Path::components) {
+        let Component::Normal(part) = part else {
+            return Err(Errno::EXDEV);
+        };
+        at = enter(at.as_fd(), part)?;
+    }
+    Ok((at, name))
+}
+
+/// What a name is; a link is a link.
+pub(super) fn look(at: BorrowedFd<'_>, name: &OsStr) -> Result<FileStat, Errno> {
+    fstatat(at, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+}
+
+pub(super) fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
+/// The permissions that are carried over: nothing that changes who a program runs as.
+#[expect(clippy::unnecessary_cast, reason = "not of one type everywhere")]
+pub(super) fn permissions(stat: &FileStat) -> u32 {
+    stat.st_mode as u32 & 0o777
+}
+
+/// A regular file for reading, and what it is now.
+pub(super) fn file(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<(File, FileStat)> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(at, name, flags, Mode::empty())?);
+    let stat = nix::sys::stat::fstat(&file)?;
+    match kind(&stat) {
+        SFlag::S_IFREG => Ok((file, stat)),
+        _ => Err(io::Error::from(Errno::EINVAL)),
+    }
+}
+
+pub(super) fn link(at: BorrowedFd<'_>, name: &OsStr) -> Result<OsString, Errno> {
+    readlinkat(at, name)
+}
+
+/// The names in a directory, in an order that is always the same; at most `most` and one more.
+pub(super) fn names(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<OsString>, Errno> {
+    let again = openat(directory, ".", DIRECTORY, Mode::empty())?;
+    let mut out = Vec::new();
+    for entry in Dir::from_fd(again)?.iter() {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            out.push(name.to_owned());
+        }
+        if out.len() > most {
+            break;
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// Who owns what is made in a directory, and with which permissions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) mode: u32,
+    pub(super) owner: (u32, u32),
+}
+
+pub(super) fn make_directory(at: BorrowedFd<'_>, name: &OsStr, shape: Shape) -> io::Result<()> {
+    mkdirat(at, name, Mode::S_IRWXU)?;
+    // Somebody may have put something else in its place; it is what was made that is meant.
+    let made = File::from(enter(at, name)?);
+    own(&made, shape)
+}
+
+pub(super) fn set_mode(at: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<()> {
+    let stat = look(at, name)?;
+    let file = match kind(&stat) {
+        SFlag::S_IFDIR => File::from(enter(at, name)?),
+        SFlag::S_IFREG => file(at, name)?.0,
+        _ => return Ok(()),
+    };
+    file.set_permissions(PermissionsExt::from_mode(mode & 0o777))
+}
+
+/// A new file under a name that nobody has, which takes the place of `name` when it is whole.
+pub(super) fn replace(
+    at: BorrowedFd<'_>,
+    name: &OsStr,
+    shape: Shape,
+    modified: SystemTime,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    aside(at, name, |aside| {
+        let mut file = File::from(openat(at, aside, flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
+        write(&mut file)?;
+        own(&file, shape)?;
+        file.set_times(FileTimes::new().set_modified(modified))
+    })
+}
+
+/// The same with a link. Nothing follows it here.
+pub(super) fn replace_link(
+    at: BorrowedFd<'_>,
+    name: &OsStr,
+    to: &OsStr,
+    owner: (u32, u32),
+) -> io::Result<()> {
+    aside(at, name, |aside| {
+        symlinkat(to, at, aside)?;
+        let (uid, gid) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+        match nix::unistd::geteuid().is_root() {
+            true => Ok(fchownat(
+                at,
+                aside,
+                Some(uid),
+                Some(gid),
+                AtFlags::AT_SYMLINK_NOFOLLOW,
+            )?),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Makes something under another name and moves it; nothing of it stays if that fails.
+fn aside(
+    at: BorrowedFd<'_>,
+    name: &OsStr,
+    make: impl FnOnce(&OsStr) -> io::Result<()>,
+) -> io::Result<()> {
+    let aside = OsString::from(format!(".os-sandbox-new.{:016x}", crate::scratch::random()));
+    let done = make(&aside).and_then(|()| Ok(renameat(at, aside.as_os_str(), at, name)?));
+    if done.is_err() {
+        let _gone = unlinkat(at, aside.as_os_str(), UnlinkatFlags::NoRemoveDir);
+    }
+    done
+}
+
+pub(super) fn remove(at: BorrowedFd<'_>, name: &OsStr, directory: bool) -> Result<(), Errno> {
+    let flag = match directory {
+        true => UnlinkatFlags::RemoveDir,
+        false => UnlinkatFlags::NoRemoveDir,
+    };
+    unlinkat(at, name, flag)
+}
+
+/// Gives a new file its owner, if that is not who made it, and its permissions.
+fn own(file: &File, shape: Shape) -> io::Result<()> {
+    let meta = file.metadata()?;
+    if nix::unistd::geteuid().is_root() && (meta.uid(), meta.gid()) != shape.owner {
+        std::os::unix::fs::fchown(file, Some(shape.owner.0), Some(shape.owner.1))?;
+    }
+    file.set_permissions(PermissionsExt::from_mode(shape.mode & 0o777))
+}
+
+/// A path in an archive or a manifest: names only.
+pub(super) fn plain(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}

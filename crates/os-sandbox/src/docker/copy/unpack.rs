@@ -1,0 +1,402 @@
+//! An archive from an engine, read to its end before anything of it counts. What is in it was named
+//! and filled by whoever ran in a container: the reader holds bounds on everything, keeps what is
+//! new in one private file, and knows only names below the root of the archive.
+
+use super::limits::CopyLimits;
+use super::pack::{MAX_DEPTH, Manifest, What};
+use super::tree::plain;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+
+/// Bound on what stands before an entry: a long name, and the attributes of a file.
+const MAX_EXTENSION_BYTES: u64 = 1 << 20;
+/// As long as a path may be.
+const MAX_PATH_BYTES: usize = 4096;
+/// What an archive consists of; it ends with two of them that are zero.
+const BLOCK_BYTES: u64 = 512;
+/// Writers fill up to a size of their own.
+const MAX_AFTER_BYTES: u64 = 1 << 20;
+/// What is looked at before it is kept.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What came back at a path.
+#[derive(Debug)]
+pub(super) struct Got {
+    pub(super) what: What,
+    pub(super) mode: u32,
+    pub(super) modified: SystemTime,
+    /// Where its bytes are kept, if they are not the ones that went out.
+    pub(super) kept: Option<Kept>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) at: u64,
+    pub(super) bytes: u64,
+}
+
+/// Everything that came back.
+#[derive(Debug)]
+pub(super) struct Unpacked {
+    pub(super) entries: BTreeMap<PathBuf, Got>,
+    /// What is neither a file nor a directory nor a link.
+    pub(super) left_out: Vec<PathBuf>,
+    pub(super) store: File,
+}
+
+/// Why an archive is not taken.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// The sentence.
+    TooMuch(String),
+    /// No engine sends such a thing.
+    Hostile(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Unusable {
+    fn from(error: io::Error) -> Self {
+        Unusable::Io(error)
+    }
+}
+
+/// Reads all of it; `store` is an empty file of our own.
+pub(super) fn unpack(
+    from: impl Read,
+    known: &Manifest,
+    limits: &CopyLimits,
+    store: File,
+) -> Result<Unpacked, Unusable> {
+    let mut archive = Archive::new(Whole::new(from));
+    let mut reading = Reading {
+        known,
+        limits,
+        unpacked: Unpacked {
+            entries: BTreeMap::new(),
+            left_out: Vec::new(),
+            store,
+        },
+        root: None,
+        seen: 0,
+        bytes: 0,
+        end: 0,
+        archive_end: 0,
+        before: Before::default(),
+    };
+    for entry in archive.entries()?.raw(true) {
+        reading.entry(entry?)?;
+    }
+    // What is missing at the end would count as removed.
+    let mut whole = archive.into_inner();
+    io::copy(&mut (&mut whole).take(MAX_AFTER_BYTES), &mut io::sink())?;
+    if !whole.ends(reading.archive_end) {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    match reading.root {
+        Some(_) => Ok(reading.unpacked),
+        None => Err(Unusable::Hostile("it is empty".to_owned())),
+    }
+}
+
+/// What stands before an entry and is about it.
+#[derive(Default)]
+struct Before {
+    name: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+}
+
+struct Reading<'a> {
+    known: &'a Manifest,
+    limits: &'a CopyLimits,
+    unpacked: Unpacked,
+    /// What the first entry is called, below which everything is.
+    root: Option<PathBuf>,
+    seen: usize,
+    bytes: u64,
+    /// The end of what is kept.
+    end: u64,
+    /// The end of the last entry in the archive.
+    archive_end: u64,
+    before: Before,
+}
+
+impl Reading<'_> {
+    fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), Unusable> {
+        let kind = entry.header().entry_type();
+        let size = entry.header().entry_size()?;
+        let blocks = size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
+        self.archive_end = entry.raw_file_position().saturating_add(blocks);
+        match kind {
+            EntryType::XHeader => return self.extended(&extension(&mut entry, size)?),
+            EntryType::GNULongName => {
+                self.before.name = Some(terminated(extension(&mut entry, size)?));
+                return Ok(());
+            }
+            EntryType::GNULongLink => {
+                self.before.link = Some(terminated(extension(&mut entry, size)?));
+                return Ok(());
+            }
+            _ => {}
+        }
+        let before = std::mem::take(&mut self.before);
+        let name = before
+            .name
+            .unwrap_or_else(|| entry.header().path_bytes().into_owned());
+        let link = before
+            .link
+            .or_else(|| entry.header().link_name_bytes().map(Into::into));
+        self.seen += 1;
+        // The root itself is not counted.
+        if self.seen > self.limits.entries.saturating_add(1) {
+            return Err(Unusable::TooMuch(self.limits.entries_said()));
+        }
+        let Some(below) = self.below(&name, kind)? else {
+            return Ok(());
+        };
+        let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
+        if size > 0 && !has_data {
+            return Err(hostile("bytes of what has none", &below));
+        }
+        let mode = entry.header().mode()? & 0o777;
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?);
+        let (what, kept) = match kind {
+            EntryType::Directory => (What::Directory, None),
+            EntryType::Symlink => {
+                let to = link.filter(|to| !to.is_empty() && to.len() <= MAX_PATH_BYTES);
+                let to = to.ok_or_else(|| hostile("a link leads nowhere", &below))?;
+                (What::Link(OsStr::from_bytes(&to).to_owned()), None)
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                let (hash, kept) = self.file(&mut entry, size, &below)?;
+                (What::File(hash), kept)
+            }
+            EntryType::Link => self.same(link.as_deref(), &below)?,
+            EntryType::Fifo | EntryType::Char | EntryType::Block => {
+                self.unpacked.left_out.push(below);
+                return Ok(());
+            }
+            other => {
+                return Err(hostile(
+                    &format!("of the kind {:?}", other.as_byte() as char),
+                    &below,
+                ));
+            }
+        };
+        let got = Got {
+            what,
+            mode,
+            modified,
+            kept,
+        };
+        match self.unpacked.entries.insert(below.clone(), got) {
+            None => Ok(()),
+            Some(_) => Err(hostile("twice the same name", &below)),
+        }
+    }
+
+    /// The path below the root of the archive; none for the root itself.
+    fn below(&mut self, name: &[u8], kind: EntryType) -> Result<Option<PathBuf>, Unusable> {
+        let shown = || Path::new(OsStr::from_bytes(&name[..name.len().min(MAX_PATH_BYTES)]));
+        if name.len() > MAX_PATH_BYTES || name.contains(&0) {
+            return Err(hostile("no name of a file", shown()));
+        }
+        let Some(path) = plain(Path::new(OsStr::from_bytes(name))) else {
+            return Err(hostile("a name that leads elsewhere", shown()));
+        };
+        let Some(root) = &self.root else {
+            if kind != EntryType::Directory {
+                return Err(hostile("no directory at its beginning", shown()));
+            }
+            self.root = Some(path);
+            return Ok(None);
+        };
+        let below = match path.strip_prefix(root) {
+            Ok(below) if !below.as_os_str().is_empty() => below.to_owned(),
+            _ => return Err(hostile("a name that leads elsewhere", shown())),
+        };
+        let depth = below.components().count();
+        if depth > MAX_DEPTH {
+            let why = format!("it is deeper than {MAX_DEPTH} directories");
+            return Err(Unusable::TooMuch(why));
+        }
+        // Whatever is written at this path later, it is below directories only.
+        let parent = below
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let around = parent.map(|parent| self.unpacked.entries.get(parent));
+        match around {
+            None => Ok(Some(below)),
+            Some(Some(got)) if got.what == What::Directory => Ok(Some(below)),
+            Some(_) => Err(hostile("something that is in no directory", &below)),
+        }
+    }
+
+    /// Reads a file, and keeps it if it is another one than what went out.
+    fn file(
+        &mut self,
+        from: &mut impl Read,
+        size: u64,
+        below: &Path,
+    ) -> Result<([u8; 32], Option<Kept>), Unusable> {
+        self.count(size)?;
+        let before = match self.known.get(below).map(|known| &known.what) {
+            Some(What::File(hash)) => Some(*hash),
+            _ => None,
+        };
+        let start = self.end;
+        let mut hash = Sha256::new();
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut left = size;
+        self.unpacked.store.seek(SeekFrom::Start(start))?;
+        // What fits into one piece is not written if it is the same.
+        let small = size <= PIECE_BYTES as u64;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            from.read_exact(&mut piece[..most])?;
+            hash.update(&piece[..most]);
+            if !small {
+                self.unpacked.store.write_all(&piece[..most])?;
+            }
+            left -= most as u64;
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        if before == Some(hash) {
+            return Ok((hash, None));
+        }
+        if small {
+            let most = usize::try_from(size)
+                .unwrap_or(PIECE_BYTES)
+                .min(PIECE_BYTES);
+            self.unpacked.store.write_all(&piece[..most])?;
+        }
+        self.end = start + size;
+        let kept = Kept {
+            at: start,
+            bytes: size,
+        };
+        Ok((hash, Some(kept)))
+    }
+
+    /// One more name of a file that was seen: here it becomes a file of its own.
+    fn same(&self, link: Option<&[u8]>, below: &Path) -> Result<(What, Option<Kept>), Unusable> {
+        let wrong = || hostile("one more name of what is not there", below);
+        let to = plain(Path::new(OsStr::from_bytes(link.ok_or_else(wrong)?))).ok_or_else(wrong)?;
+        let root = self.root.as_deref().unwrap_or(Path::new(""));
+        let to = to.strip_prefix(root).map_err(|_| wrong())?;
+        let first = self.unpacked.entries.get(to).ok_or_else(wrong)?;
+        let What::File(hash) = &first.what else {
+            return Err(wrong());
+        };
+        let same = matches!(self.known.get(below), Some(known) if known.what == first.what);
+        match (same, first.kept) {
+            (true, _) => Ok((What::File(*hash), None)),
+            (false, kept @ Some(_)) => Ok((What::File(*hash), kept)),
+            // What it names is as it was, and is here.
+            (false, None) => Ok((What::File(*hash), None)),
+        }
+    }
+
+    fn count(&mut self, size: u64) -> Result<(), Unusable> {
+        self.bytes = self.bytes.saturating_add(size);
+        match self.bytes > self.limits.bytes {
+            true => Err(Unusable::TooMuch(self.limits.bytes_said())),
+            false => Ok(()),
+        }
+    }
+
+    /// The extended header of POSIX: of everything that it can say, a name and a link.
+    fn extended(&mut self, bytes: &[u8]) -> Result<(), Unusable> {
+        for one in PaxExtensions::new(bytes) {
+            let one = one?;
+            let value = one.value_bytes().to_vec();
+            match one.key_bytes() {
+                b"path" => self.before.name = Some(value),
+                b"linkpath" => self.before.link = Some(value),
+                b"size" => {
+                    let bound = self.limits.bytes_said();
+                    return Err(Unusable::TooMuch(bound));
+                }
+                key if key.starts_with(b"GNU.sparse") => {
+                    let why = "a file with holes".to_owned();
+                    return Err(Unusable::Hostile(why));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was read, to tell an archive that ends from one that was cut.
+struct Whole<R> {
+    from: R,
+    bytes: u64,
+    zeros: u64,
+}
+
+impl<R> Whole<R> {
+    fn new(from: R) -> Whole<R> {
+        Whole {
+            from,
+            bytes: 0,
+            zeros: 0,
+        }
+    }
+
+    fn ends(&self, last: u64) -> bool {
+        let end = 2 * BLOCK_BYTES;
+        self.zeros >= end && self.bytes >= last.saturating_add(end)
+    }
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(into)?;
+        let zeros = into[..count]
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == 0)
+            .count();
+        self.bytes += count as u64;
+        self.zeros = match zeros == count {
+            true => self.zeros + zeros as u64,
+            false => zeros as u64,
+        };
+        Ok(count)
+    }
+}
+
+/// All of what stands before an entry.
+fn extension(entry: &mut impl Read, size: u64) -> Result<Vec<u8>, Unusable> {
+    if size > MAX_EXTENSION_BYTES {
+        return Err(Unusable::Hostile("a name without an end".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    entry.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A long name ends with a zero.
+fn terminated(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes
+}
+
+fn hostile(what: &str, path: &Path) -> Unusable {
+    let path: OsString = path.into();
+    let shown: String = crate::escape::Visible(&path)
+        .to_string()
+        .chars()
+        .take(200)
+        .collect();
+    Unusable::Hostile(format!("{what}: {shown:?}"))
+}
