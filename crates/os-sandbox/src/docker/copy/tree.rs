@@ -23,22 +23,17 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 /// What tells that nobody has changed a file meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
+    device: nix::libc::dev_t,
+    inode: nix::libc::ino_t,
     size: i64,
     modified: (i64, i64),
 }
 
 impl Stamp {
-    #[expect(
-        clippy::unnecessary_cast,
-        clippy::cast_sign_loss,
-        reason = "these are not of one type everywhere, and only compared"
-    )]
     pub(super) fn of(stat: &FileStat) -> Stamp {
         Stamp {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
+            device: stat.st_dev,
+            inode: stat.st_ino,
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
         }
@@ -81,9 +76,9 @@ pub(super) fn kind(stat: &FileStat) -> SFlag {
 }
 
 /// The permissions that are carried over: nothing that changes who a program runs as.
-#[expect(clippy::unnecessary_cast, reason = "not of one type everywhere")]
 pub(super) fn permissions(stat: &FileStat) -> u32 {
-    stat.st_mode as u32 & 0o777
+    // Not of one type everywhere.
+    u32::try_from(i64::from(stat.st_mode) & 0o777).unwrap_or_default()
 }
 
 /// A regular file for reading, and what it is now.
