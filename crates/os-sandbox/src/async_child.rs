@@ -5,7 +5,6 @@
 //! same code as in the sync [`Child`]. Nothing of a command is ever owned by a future alone: it
 //! lies in a value that ends it when it is dropped, wherever that happens.
 
-use crate::backend;
 use crate::captured::Captured;
 use crate::child::{Child, Findings, Killer, Stream, Watched};
 use crate::command::Command;
@@ -14,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::exceeded::{Bounds, Exceeded, Seen};
 use crate::output::{Exit, Output};
 use crate::quarantine::Quarantined;
+use crate::running::Running;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -101,7 +101,7 @@ impl Command {
         let runtime = runtime()?;
         // The outcome may be dropped by whoever drops the future: never as a bare `Child`, which
         // would wait there for the end.
-        let start = runtime.spawn_blocking(move || self.spawn().map(Started::from));
+        let start = runtime.spawn_blocking(move || self.spawn().map(Begun::from));
         AsyncChild::new(joined(start.await)?)
     }
 
@@ -115,9 +115,9 @@ impl Command {
 }
 
 impl AsyncChild {
-    fn new(started: Started) -> Result<AsyncChild, Error> {
+    fn new(started: Begun) -> Result<AsyncChild, Error> {
         let failed = |error| Error::io("could not wait for the command's streams", error);
-        let Started { held, parts } = started;
+        let Begun { held, parts } = started;
         let watched = match held.running() {
             Some(running) => Watch::new(running.watched()?).map_err(failed)?,
             None => Watch::Nothing,
@@ -408,7 +408,7 @@ impl Watch {
 }
 
 /// What a blocking start hands over.
-struct Started {
+struct Begun {
     held: Held,
     parts: Parts,
 }
@@ -423,9 +423,9 @@ struct Parts {
     bounds: Bounds,
 }
 
-impl From<Child> for Started {
-    fn from(child: Child) -> Started {
-        Started {
+impl From<Child> for Begun {
+    fn from(child: Child) -> Begun {
+        Begun {
             held: Held(Some(Box::new(child.running))),
             parts: Parts {
                 stdin: child.stdin,
@@ -441,10 +441,10 @@ impl From<Child> for Started {
 
 /// A running tree whose end is waited for elsewhere if this is dropped.
 #[derive(Debug)]
-struct Held(Option<Box<backend::Running>>);
+struct Held(Option<Box<Running>>);
 
 impl Held {
-    fn running(&self) -> Option<&backend::Running> {
+    fn running(&self) -> Option<&Running> {
         self.0.as_deref()
     }
 }
@@ -464,10 +464,10 @@ impl Drop for Held {
 
 /// The one thread that waits for the ends of dropped commands. If none could be started, whoever
 /// drops waits itself.
-fn reaper() -> Option<&'static Sender<backend::Running>> {
-    static REAPER: OnceLock<Option<Sender<backend::Running>>> = OnceLock::new();
+fn reaper() -> Option<&'static Sender<Running>> {
+    static REAPER: OnceLock<Option<Sender<Running>>> = OnceLock::new();
     let started = REAPER.get_or_init(|| {
-        let (dropped, inbox) = channel::<backend::Running>();
+        let (dropped, inbox) = channel::<Running>();
         std::thread::Builder::new()
             .name("os-sandbox-end".to_owned())
             .spawn(move || inbox.into_iter().for_each(drop))

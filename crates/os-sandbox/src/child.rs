@@ -1,6 +1,5 @@
 //! A running command. Whoever holds the [`Child`] holds the whole tree: dropping it ends it.
 
-use crate::backend;
 use crate::captured::Captured;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
@@ -9,6 +8,7 @@ use crate::exceeded::{Bounds, Exceeded};
 use crate::output::{Exit, Output};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
+use crate::running::{self, Running, Started};
 use std::io::{PipeReader, PipeWriter, Read};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct Child {
     pub stdout: Option<PipeReader>,
     /// The other end of standard error, if it is [`Piped`](crate::Stdio::Piped).
     pub stderr: Option<PipeReader>,
-    pub(crate) running: backend::Running,
+    pub(crate) running: Running,
     pub(crate) enforcement: Enforcement,
     pub(crate) keep: [usize; 2],
     pub(crate) bounds: Bounds,
@@ -56,7 +56,7 @@ pub struct Child {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Killer(pub(crate) backend::Killer);
+pub struct Killer(pub(crate) running::Killer);
 
 /// Which of the two outputs.
 ///
@@ -76,7 +76,7 @@ pub enum Stream {
 pub(crate) enum Watched {
     /// Readable when there is something to look at.
     #[cfg_attr(
-        not(target_os = "linux"),
+        not(any(target_os = "linux", feature = "docker")),
         expect(dead_code, reason = "one list for all systems")
     )]
     Socket(std::os::unix::net::UnixStream),
@@ -133,7 +133,13 @@ impl Child {
             wall: command.wall(),
             ..command.plan.bounds()
         };
-        let (running, (stdin, stdout, stderr), notes) = backend::start(command)?;
+        let Started {
+            running,
+            pipes: (stdin, stdout, stderr),
+            notes,
+            container,
+        } = running::start(command)?;
+        enforcement.container = container;
         enforcement.note(&notes.0);
         enforcement.remark(&notes.1);
         Ok(Child {

@@ -81,12 +81,15 @@ mod escape;
 mod exceeded;
 mod git_config;
 mod holes;
+#[cfg(feature = "docker")]
+mod layout;
 mod output;
 mod plan;
 mod policy;
 mod promise;
 mod proof;
 mod quarantine;
+mod running;
 mod scratch;
 mod seatbelt;
 mod seccomp;

@@ -1,8 +1,18 @@
 //! Without the feature `docker` nobody can hand over an engine, so that containers are only ever
 //! those of a host that is described ([`Assumed`](crate::Assumed)).
 
-use crate::exceeded::Bounds;
+use crate::child::Findings;
+#[cfg(feature = "tokio")]
+use crate::child::Watched;
+use crate::command::Command;
+use crate::error::{Error, ErrorKind};
+use crate::exceeded::{Bounds, Seen};
+use crate::output::Exit;
 use crate::policy::Limits;
+use crate::running::{Event, Started};
+use std::convert::Infallible;
+use std::io::PipeReader;
+use std::time::Duration;
 
 /// Containers that are described.
 #[derive(Clone, Debug)]
@@ -15,6 +25,10 @@ impl Containers {
 
     pub(crate) fn filters(&self) -> bool {
         true
+    }
+
+    pub(crate) fn own_program(&self) -> bool {
+        false
     }
 
     pub(crate) fn limits_memory(&self) -> bool {
@@ -33,5 +47,55 @@ impl Containers {
             processes: limits.processes,
             file_bytes: limits.file_bytes,
         }
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Running(Infallible);
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) struct Killer(Infallible);
+
+pub(crate) fn start(_: Command) -> Result<Started, Error> {
+    let what = "the plan's containers are only described";
+    Err(Error::new(ErrorKind::Unsupported, what))
+}
+
+impl Running {
+    pub(crate) fn poll(&mut self, _: &[&PipeReader], _: Option<Duration>) -> Result<Event, Error> {
+        match self.0 {}
+    }
+
+    pub(crate) fn wait(&mut self) -> Result<Exit, Error> {
+        match self.0 {}
+    }
+
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        match self.0 {}
+    }
+
+    pub(crate) fn findings(&mut self) -> Findings {
+        match self.0 {}
+    }
+
+    pub(crate) fn kill(&mut self) {
+        match self.0 {}
+    }
+
+    pub(crate) fn killer(&self) -> Killer {
+        match self.0 {}
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn watched(&self) -> Result<Watched, Error> {
+        match self.0 {}
+    }
+}
+
+impl Killer {
+    pub(crate) fn kill(&self) {
+        match self.0 {}
     }
 }

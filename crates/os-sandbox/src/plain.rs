@@ -222,3 +222,91 @@ pub(crate) enum Whose {
 pub(crate) fn remove(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
 }
+
+#[cfg(feature = "docker")]
+pub(crate) use elsewhere::{After, layout};
+
+/// The mounts of a command that an engine runs. Names are not looked for here.
+#[cfg(feature = "docker")]
+mod elsewhere {
+    use crate::access::Access;
+    use crate::child::{Findings, Notes};
+    use crate::error::Error;
+    use crate::layout::{Layout, Owner, Placed, What};
+    use crate::policy::{Policy, check_not_kernel};
+    use crate::promise::Promise;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+
+    /// There is nothing to do.
+    pub(crate) struct After;
+
+    impl After {
+        pub(crate) fn run(self) -> Findings {
+            Findings::default()
+        }
+    }
+
+    pub(crate) fn layout(policy: &Policy, _: Option<&Path>) -> Result<Layout, Error> {
+        let mut real: Vec<(PathBuf, bool)> = Vec::new();
+        let mut owners = Vec::new();
+        for mount in policy.mounts() {
+            let failed = |error| {
+                let doing = format!("could not open {}", mount.host().display());
+                Error::io(doing, error)
+            };
+            let host = std::fs::canonicalize(mount.host()).map_err(failed)?;
+            check_not_kernel(&host)?;
+            let meta = std::fs::metadata(&host).map_err(failed)?;
+            if mount.access().contains(Access::WRITE) {
+                owners.push(Owner {
+                    name: mount.inside().to_owned(),
+                    uid: meta.uid(),
+                    gid: meta.gid(),
+                });
+            }
+            real.push((host, meta.is_dir()));
+        }
+        let what = |at: usize| match policy.mounts()[at].access() {
+            access if access.is_none() => What::Closed { is_dir: real[at].1 },
+            access => What::Host {
+                from: real[at].0.clone(),
+                writable: access.contains(Access::WRITE),
+            },
+        };
+        let mut placed = Vec::new();
+        for (at, mount) in policy.mounts().iter().enumerate() {
+            placed.push(Placed {
+                inside: mount.inside().into(),
+                what: what(at),
+            });
+            for (outer, outer_mount) in policy.mounts().iter().enumerate() {
+                if let Ok(rest) = real[at].0.strip_prefix(&real[outer].0)
+                    && !rest.as_os_str().is_empty()
+                {
+                    placed.push(Placed {
+                        inside: Path::new(outer_mount.inside()).join(rest),
+                        what: what(at),
+                    });
+                }
+            }
+        }
+        placed.sort_by_key(|one| one.inside.components().count());
+        placed.dedup_by(|next, one| next.inside == one.inside);
+        let unseen = "names are looked for before a container starts on Linux only".to_owned();
+        let mut notes = Notes::default();
+        if policy.protected().next().is_some() {
+            notes.0.push((Promise::ProtectedNames, unseen.clone()));
+        }
+        if policy.hidden().next().is_some() {
+            notes.0.push((Promise::HiddenNames, unseen));
+        }
+        Ok(Layout {
+            placed,
+            owners,
+            directories: real.into_iter().map(|(_, is_dir)| is_dir).collect(),
+            notes,
+            after: After,
+        })
+    }
+}

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How long it may take to look at an image.
 const LOOK_WITHIN: Duration = Duration::from_secs(20);
 
+/// The version of engines that can make all of a mount read-only (interface 1.44).
+const READ_ONLY_BELOW: u32 = 25;
+
 /// An engine with what its containers are made with: what [`Support::with_docker`] takes.
 ///
 /// ```
@@ -57,6 +60,9 @@ pub(crate) struct Host {
     pub(crate) limits_swap: bool,
     pub(crate) limits_processes: bool,
     pub(crate) memory_bytes: Option<u64>,
+    pub(crate) cpus: Option<u64>,
+    /// A read-only mount is read-only with all that is mounted below it.
+    pub(crate) read_only_below: bool,
 }
 
 impl Containers {
@@ -102,7 +108,10 @@ impl Containers {
         &self.0.settings
     }
 
-    #[expect(dead_code, reason = "for what makes a container of it")]
+    pub(crate) fn image(&self) -> Option<&Image> {
+        self.0.image.as_ref()
+    }
+
     pub(crate) fn host(&self) -> &Host {
         &self.0.host
     }
@@ -110,6 +119,11 @@ impl Containers {
     /// Whether system call filters are applied.
     pub(crate) fn filters(&self) -> bool {
         self.0.host.filters && self.0.host.arch.is_some()
+    }
+
+    /// Whether what is started confines what it starts.
+    pub(crate) fn own_program(&self) -> bool {
+        self.0.settings.own_program
     }
 
     /// Whether the memory of a whole container can be limited.
@@ -155,6 +169,8 @@ impl Containers {
                 limits_swap: true,
                 limits_processes: true,
                 memory_bytes: None,
+                cpus: None,
+                read_only_below: false,
             },
         }))
     }
@@ -185,8 +201,16 @@ impl Host {
             limits_swap: info.swap_limit.unwrap_or(false),
             limits_processes: info.pids_limit.unwrap_or(false),
             memory_bytes: info.mem_total.and_then(|bytes| u64::try_from(bytes).ok()),
+            cpus: info.ncpu.and_then(|cpus| u64::try_from(cpus).ok()),
+            read_only_below: major(version) >= READ_ONLY_BELOW,
         })
     }
+}
+
+/// The first number of a version.
+fn major(version: &str) -> u32 {
+    let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
 }
 
 fn missing(image: &ImageName) -> Error {

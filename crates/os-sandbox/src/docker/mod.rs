@@ -1,15 +1,23 @@
 //! Containers of a Docker engine.
 
 mod address;
+mod config;
 mod containers;
 mod copy;
+mod copy_streams;
 mod dial;
 mod engine;
+mod filter;
 mod images;
 mod labels;
+mod made;
 mod name;
+mod place;
 mod reaper;
+mod running;
 mod settings;
+mod start;
+mod supervise;
 mod tls;
 
 pub use address::Address;
@@ -21,3 +29,6 @@ pub(crate) use labels::Life;
 pub use name::ImageName;
 pub use reaper::Reaped;
 pub use settings::Settings;
+
+pub(crate) use running::{Killer, Running};
+pub(crate) use start::start;

@@ -31,6 +31,7 @@ pub struct Settings {
     pub(super) read_only_root: bool,
     pub(super) network: String,
     pub(super) mounts: Vec<OwnMount>,
+    pub(super) own_program: bool,
 }
 
 /// Something of the caller's own that every container sees, read-only.
@@ -52,6 +53,7 @@ impl Settings {
             read_only_root: true,
             network: "bridge".to_owned(),
             mounts: Vec::new(),
+            own_program: false,
         }
     }
 
@@ -122,6 +124,15 @@ impl Settings {
         }
         self.network = name;
         Ok(self)
+    }
+
+    /// Whether the command is the caller's own program, which confines what it starts by a filter of
+    /// its own. It may then open files with `openat2`, which no filter can look into, so that
+    /// set-id bits are its own affair.
+    #[must_use]
+    pub fn own_program(mut self, own: bool) -> Settings {
+        self.own_program = own;
+        self
     }
 
     /// One more directory or file of the host, read-only, at a path of its own: for what the caller

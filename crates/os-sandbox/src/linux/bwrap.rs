@@ -76,7 +76,7 @@ pub(crate) enum Inner {
 }
 
 /// One mount to make.
-enum Op {
+pub(super) enum Op {
     Bind {
         from: PathBuf,
         writable: bool,
@@ -331,7 +331,7 @@ fn system(
 }
 
 /// All mounts by depth of their destination, so that nothing buries what lies deeper.
-fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
+pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
     for mount in mounts {
         ops.insert(key(mount.inside.as_bytes().to_vec()), of_mount(mount)?);
@@ -408,7 +408,7 @@ fn pin_way(
 }
 
 /// What is made at a destination inside, those nearer to the root first.
-type Ops = BTreeMap<(usize, Vec<u8>), Op>;
+pub(super) type Ops = BTreeMap<(usize, Vec<u8>), Op>;
 
 fn key(dest: Vec<u8>) -> (usize, Vec<u8>) {
     (dest.iter().filter(|byte| **byte == b'/').count(), dest)

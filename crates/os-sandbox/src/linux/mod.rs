@@ -14,8 +14,11 @@ mod checks;
 mod detect;
 mod failed;
 mod fresh;
+mod guards;
 mod hold;
 mod launch;
+#[cfg(feature = "docker")]
+mod layout;
 mod limits;
 mod message;
 mod names;
@@ -41,10 +44,14 @@ mod worktree;
 #[expect(dead_code, unreachable_pub, reason = "one file for two programs")]
 mod wire;
 
+#[cfg(feature = "docker")]
+pub(crate) use after::After;
 #[cfg(feature = "birdcage")]
 pub(crate) use birdcage::birdcage;
 pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
+#[cfg(feature = "docker")]
+pub(crate) use layout::layout;
 pub(crate) use private::Places;
 pub(crate) use prove::{Whose, prove};
 pub(crate) use remove::remove;

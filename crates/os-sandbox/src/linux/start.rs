@@ -3,11 +3,11 @@
 use super::after::After;
 use super::cgroup::Group;
 use super::failed::failure;
-use super::hold;
+use super::guards::{Guarded, guard};
 use super::launch::{By, Launched, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
 use super::message::{self, Message, Run};
-use super::names::{self, Names};
+use super::names::Names;
 use super::private::{Places, PrivateDir};
 use super::ruleset::{self, Rules};
 use super::running::{Own, Running};
@@ -332,28 +332,9 @@ impl Prepared {
         state_dir: Option<&Path>,
     ) -> Result<(), Error> {
         let policy = plan.policy();
-        let mut names: Vec<Names> = mounts
-            .iter()
-            .map(|mount| names::find(policy, mount))
-            .collect();
-        if names.iter().any(|names| names.unsettled) {
-            return Err(Error::new(
-                ErrorKind::Enforcement,
-                "directories in a mount are moved about, so that protected names could be missed",
-            )
-            .with_hint("try again when what moves them is done"));
-        }
-        let (held, reasons) = hold::hold(state_dir, policy, &mounts, &mut names);
+        let Guarded { names, held, notes } = guard(policy, &mounts, state_dir)?;
         self.held = held;
-        let reasons = reasons.into_iter();
-        self.notes
-            .0
-            .extend(reasons.map(|reason| (Promise::ProtectedNames, reason)));
-        if names.iter().any(|names| !names.complete) {
-            let reason = "a mount is too large to look everywhere before the start".to_owned();
-            self.notes.0.push((Promise::ProtectedNames, reason.clone()));
-            self.notes.0.push((Promise::HiddenNames, reason));
-        }
+        self.notes.0.extend(notes);
         self.outer = Some(match &self.private {
             Some(private) => {
                 let own = [private.home(), private.tmp()];

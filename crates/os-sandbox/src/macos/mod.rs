@@ -32,6 +32,8 @@ use std::time::Duration;
 
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
+#[cfg(feature = "docker")]
+pub(crate) use crate::plain::{After, layout};
 pub(crate) use crate::plain::{Killer, Whose, remove};
 
 /// A running command, and the directories that it works in.

@@ -47,7 +47,12 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     out.kept(Promise::KernelSettings, &[Docker]);
     let filtered = containers.filters();
     let unfiltered = "the engine applies no system call filters";
-    out.kept_if(filtered, Promise::SetIdBits, &[Seccomp], unfiltered);
+    if filtered && containers.own_program() {
+        let reason = "but for the caller's own program, which confines what it starts";
+        out.push(Promise::SetIdBits, State::Enforced, &[Seccomp], reason);
+    } else {
+        out.kept_if(filtered, Promise::SetIdBits, &[Seccomp], unfiltered);
+    }
     match policy.network() {
         // VSOCK is not part of a network namespace.
         Network::Denied | Network::Loopback => {

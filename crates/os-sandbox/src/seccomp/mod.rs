@@ -16,3 +16,5 @@ mod tests;
 pub(crate) use compile::{bytes, compile};
 pub(crate) use numbers::Arch;
 pub(crate) use rules::{Local, Wanted, table};
+#[cfg(feature = "docker")]
+pub(crate) use table::{Action, ENOSYS, EPERM, Rule, Table, Test};

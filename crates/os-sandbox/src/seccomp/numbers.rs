@@ -46,15 +46,27 @@ impl Arch {
         }
     }
 
+    /// All that are named here, with their numbers.
+    #[cfg(feature = "docker")]
+    pub(crate) fn names(self) -> impl Iterator<Item = (&'static str, u32)> {
+        NUMBERS
+            .iter()
+            .filter_map(move |row| Some((row.0, self.of(row)?)))
+    }
+
     /// The number of a call here.
     pub(crate) fn number(self, name: &str) -> Option<u32> {
         NUMBERS
             .iter()
             .find(|row| row.0 == name)
-            .and_then(|row| match self {
-                Arch::X86_64 => row.1,
-                Arch::Aarch64 => row.2,
-            })
+            .and_then(|row| self.of(row))
+    }
+
+    fn of(self, row: &(&str, Option<u32>, Option<u32>)) -> Option<u32> {
+        match self {
+            Arch::X86_64 => row.1,
+            Arch::Aarch64 => row.2,
+        }
     }
 }
 

@@ -117,6 +117,14 @@ impl Table {
         Table { arch, ranges }
     }
 
+    /// The rule for one number.
+    #[cfg(feature = "docker")]
+    pub(crate) fn rule(&self, number: u32) -> Option<&Rule> {
+        let mut ranges = self.ranges.iter().rev();
+        let range = ranges.find(|range| range.first <= number)?;
+        Some(&range.rule)
+    }
+
     /// The meaning of the table, line by line; what the compiled program is compared with.
     #[cfg(test)]
     pub(crate) fn decide(&self, audit_arch: u32, number: u32, args: &[u64; 6]) -> Action {

@@ -10,9 +10,13 @@ mod copies;
 #[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
+mod fixture;
+#[cfg(target_os = "linux")]
 mod reach;
 #[cfg(target_os = "linux")]
 mod reaper;
+#[cfg(target_os = "linux")]
+mod runs;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -36,6 +40,16 @@ fn tests() -> Vec<Test> {
         ("reach::ssh", reach::ssh),
         ("reaper::killed", reaper::killed),
         ("reaper::others", reaper::others),
+        ("runs::scripts", runs::scripts),
+        ("runs::owners", runs::owners),
+        ("runs::receipts", runs::receipts),
+        ("runs::streams", runs::streams),
+        ("runs::ends", runs::ends),
+        ("runs::limits", runs::limits),
+        ("runs::names", runs::names),
+        ("runs::paths", runs::paths),
+        ("runs::places", runs::places),
+        ("runs::network", runs::network),
     ]
 }
 

@@ -1,0 +1,306 @@
+//! The system call filter as an engine takes it. The same table as everywhere (`seccomp/rules.rs`), but
+//! turned round: an engine's library ignores the names that it has not heard of, so that what is not
+//! named must be refused, not let through. The calls without a rule are therefore listed.
+//!
+//! Its rules say "and" of tests of different arguments only, and have no order. So each rule of the
+//! table is cut into cubes, sets of calls that do not overlap, one after the other.
+//!
+//! Format: <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp>
+
+use crate::seccomp::{Action, Arch, ENOSYS, EPERM, Local, Rule, Table, Test, Wanted, table};
+use std::fmt::Write as _;
+
+/// Calls that the table has no rule for, up to Linux 6.17. A later one is refused as one that the
+/// kernel does not have.
+const PLAIN: &str = "
+    accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown \
+    clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range dup \
+    dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd \
+    eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64 fallocate fchdir \
+    fchown fchownat fcntl fdatasync fgetxattr file_getattr file_setattr flistxattr flock fork \
+    fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_requeue futex_wait \
+    futex_waitv futex_wake futimesat get_mempolicy get_robust_list getcpu getcwd getdents \
+    getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid \
+    getppid getpriority getrandom getresgid getresuid getrlimit getrusage getsid getsockname \
+    getsockopt gettid gettimeofday getuid getxattr getxattrat inotify_add_watch inotify_init \
+    inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents io_pgetevents io_setup \
+    io_submit ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset \
+    landlock_restrict_self lchown lgetxattr link linkat listen listxattr listxattrat \
+    llistxattr lremovexattr lseek lsetxattr lsm_get_self_attr lsm_list_modules lstat madvise \
+    map_shadow_stack mbind membarrier memfd_create mincore mlock mlock2 mlockall mmap mprotect \
+    mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl \
+    msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat pause pidfd_open \
+    pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 \
+    preadv preadv2 prlimit64 pselect6 pwrite64 pwritev pwritev2 read readahead readlink \
+    readlinkat readv recvfrom recvmmsg recvmsg remap_file_pages removexattr removexattrat \
+    rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending \
+    rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait \
+    rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity \
+    sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity \
+    sched_setattr sched_setparam sched_setscheduler sched_yield seccomp select semctl semget \
+    semop semtimedop sendfile sendmmsg sendmsg sendto set_mempolicy set_mempolicy_home_node \
+    set_robust_list set_tid_address setfsgid setfsuid setgid setgroups setitimer setpgid \
+    setpriority setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid \
+    setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 \
+    splice stat statfs statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill \
+    time timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create \
+    timerfd_gettime timerfd_settime times tkill truncate umask uname unlink unlinkat utime \
+    utimensat utimes vfork vmsplice wait4 waitid write writev";
+
+/// What the first program may do that a target may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    Target,
+    /// It confines what it starts, and opens files itself: `openat2`.
+    OwnProgram,
+}
+
+/// The profile, as JSON.
+pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -> String {
+    let table = table(Wanted {
+        arch,
+        internet,
+        unix,
+        freeze_metadata: false,
+        shared_host: false,
+        shared_group: false,
+    });
+    let mut out = Profile::new(arch);
+    let mut plain: Vec<&str> = PLAIN.split_whitespace().collect();
+    let mut never: Vec<&str> = Vec::new();
+    for (name, rule) in rules(&table) {
+        plain.retain(|plain| *plain != name);
+        match (name, inside) {
+            ("openat2", Inside::OwnProgram) => plain.push(name),
+            _ if *rule == Rule::always(Action::Errno(EPERM)) => never.push(name),
+            _ => out.rule(name, rule),
+        }
+    }
+    out.all(&plain, Action::Allow);
+    out.all(&never, Action::Errno(EPERM));
+    out.done()
+}
+
+/// Each call that has a rule.
+fn rules(table: &Table) -> impl Iterator<Item = (&'static str, &Rule)> {
+    let plain = Rule::always(Action::Allow);
+    table
+        .arch
+        .names()
+        .filter_map(|(name, number)| Some((name, table.rule(number)?)))
+        .filter(move |(_, rule)| **rule != plain)
+}
+
+struct Profile(String);
+
+impl Profile {
+    fn new(arch: Arch) -> Profile {
+        let arch = match arch {
+            Arch::X86_64 => "SCMP_ARCH_X86_64",
+            Arch::Aarch64 => "SCMP_ARCH_AARCH64",
+        };
+        Profile(format!(
+            "{{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":{ENOSYS},\
+             \"architectures\":[\"{arch}\"],\"syscalls\":["
+        ))
+    }
+
+    fn all(&mut self, names: &[&str], action: Action) {
+        let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        self.entry(&names.join(","), action, "");
+    }
+
+    fn rule(&mut self, name: &str, rule: &Rule) {
+        for (cube, action) in cubes(rule) {
+            let tests: Vec<String> = cube
+                .0
+                .iter()
+                .enumerate()
+                .filter(|(_, (mask, _))| *mask != 0)
+                .map(|(arg, (mask, value))| {
+                    format!(
+                        "{{\"index\":{arg},\"value\":{mask},\"valueTwo\":{value},\
+                         \"op\":\"SCMP_CMP_MASKED_EQ\"}}"
+                    )
+                })
+                .collect();
+            self.entry(&format!("\"{name}\""), action, &tests.join(","));
+        }
+    }
+
+    fn entry(&mut self, names: &str, action: Action, tests: &str) {
+        let action = match action {
+            Action::Allow => "\"action\":\"SCMP_ACT_ALLOW\"".to_owned(),
+            // What the rest gets, too.
+            Action::Errno(ENOSYS) => return,
+            Action::Errno(errno) => format!("\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":{errno}"),
+            // Nobody listens.
+            Action::Ask => return,
+            Action::Kill => "\"action\":\"SCMP_ACT_KILL_PROCESS\"".to_owned(),
+        };
+        let comma = if self.0.ends_with('[') { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(
+            self.0,
+            "{comma}{{\"names\":[{names}],{action},\"args\":[{tests}]}}"
+        );
+    }
+
+    fn done(mut self) -> String {
+        self.0.push_str("]}");
+        self.0
+    }
+}
+
+/// Calls whose arguments have these bits: a mask and a value for each, of their low 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cube([(u32, u32); 6]);
+
+/// The rule as sets of calls that do not overlap and leave none out.
+fn cubes(rule: &Rule) -> Vec<(Cube, Action)> {
+    let mut out = Vec::new();
+    let mut rest = vec![Cube([(0, 0); 6])];
+    for clause in &rule.clauses {
+        let mut others = Vec::new();
+        for cube in rest {
+            let mut held = vec![cube];
+            for test in &clause.tests {
+                held = held
+                    .into_iter()
+                    .flat_map(|cube| cube.cut(*test, &mut others))
+                    .collect();
+            }
+            out.extend(held.into_iter().map(|cube| (cube, clause.action)));
+        }
+        rest = others;
+    }
+    out.extend(rest.into_iter().map(|cube| (cube, rule.otherwise)));
+    out
+}
+
+impl Cube {
+    /// The parts for which a test holds; those for which it does not go to `others`.
+    fn cut(self, test: Test, others: &mut Vec<Cube>) -> Vec<Cube> {
+        let mut held = Vec::new();
+        match test {
+            Test::Masked { arg, mask, value } => {
+                let (known, bits) = self.0[usize::from(arg)];
+                if (bits ^ value) & known & mask != 0 {
+                    others.push(self);
+                    return held;
+                }
+                let mut cube = self;
+                for bit in bits_of(mask & !known) {
+                    others.push(cube.with(arg, bit, !value & bit));
+                    cube = cube.with(arg, bit, value & bit);
+                }
+                held.push(cube);
+            }
+            Test::Any { arg, mask } => {
+                let (known, bits) = self.0[usize::from(arg)];
+                if bits & known & mask != 0 {
+                    held.push(self);
+                    return held;
+                }
+                let mut cube = self;
+                for bit in bits_of(mask & !known) {
+                    held.push(cube.with(arg, bit, bit));
+                    cube = cube.with(arg, bit, 0);
+                }
+                others.push(cube);
+            }
+        }
+        held
+    }
+
+    fn with(mut self, arg: u8, bit: u32, value: u32) -> Cube {
+        let (mask, bits) = &mut self.0[usize::from(arg)];
+        *mask |= bit;
+        *bits |= value;
+        self
+    }
+}
+
+/// The highest first: numbers are small, so that the large ones are out at once.
+fn bits_of(mask: u32) -> impl Iterator<Item = u32> {
+    (0..32)
+        .rev()
+        .map(|at| 1 << at)
+        .filter(move |bit| mask & bit != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    impl Cube {
+        fn holds(self, args: &[u64; 6]) -> bool {
+            let low = |at: usize| args[at] as u32;
+            (0..6).all(|at| low(at) & self.0[at].0 == self.0[at].1)
+        }
+    }
+
+    fn wanted(internet: bool, unix: Local) -> Table {
+        table(Wanted {
+            arch: Arch::X86_64,
+            internet,
+            unix,
+            freeze_metadata: false,
+            shared_host: false,
+            shared_group: false,
+        })
+    }
+
+    proptest! {
+        /// Every call is in one cube, and there it is what the table says.
+        #[test]
+        fn cubes_say_what_the_table_says(
+            args in prop::array::uniform6(prop_oneof![0u64..32, any::<u64>()]),
+            internet: bool,
+            open: bool,
+        ) {
+            let table = wanted(internet, if open { Local::Open } else { Local::Closed });
+            for (name, rule) in rules(&table) {
+                let number = Arch::X86_64.number(name).unwrap();
+                let want = table.decide(Arch::X86_64.audit(), number, &args);
+                let cubes = cubes(rule);
+                let found: Vec<Action> = cubes
+                    .iter()
+                    .filter(|(cube, _)| cube.holds(&args))
+                    .map(|(_, action)| *action)
+                    .collect();
+                prop_assert_eq!(found, vec![want], "{} {:?}", name, args);
+            }
+        }
+    }
+
+    #[test]
+    fn a_profile() {
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            let text = profile(arch, true, Local::Open, Inside::Target);
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value["defaultErrnoRet"], 38);
+            let rules = value["syscalls"].as_array().unwrap();
+            // The kernel takes 4096 instructions for all of it: tests/docker sees that it does.
+            assert!(rules.len() < 500, "{} rules", rules.len());
+            let of = |name: &str| -> Vec<&serde_json::Value> {
+                let named = |rule: &&serde_json::Value| {
+                    rule["names"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .any(|one| one == name)
+                };
+                rules.iter().filter(named).collect()
+            };
+            assert_eq!(of("ptrace").len(), 1);
+            assert_eq!(of("ptrace")[0]["errnoRet"], 1);
+            assert_eq!(of("read")[0]["action"], "SCMP_ACT_ALLOW");
+            assert!(of("openat2").is_empty() && of("clone3").is_empty());
+            assert!(of("fchmodat2").len() > 2);
+        }
+        let own = profile(Arch::X86_64, true, Local::Open, Inside::OwnProgram);
+        assert!(own.contains("\"openat2\"") && !own.contains("\"clone3\""));
+    }
+}

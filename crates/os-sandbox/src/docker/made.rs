@@ -1,0 +1,126 @@
+//! A container that exists. Whoever drops it unfinished has it removed.
+
+use super::engine::runtime;
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
+use std::time::Duration;
+
+/// How long a removal may take.
+const REMOVED_WITHIN: Duration = Duration::from_secs(30);
+/// How often one is looked at that the engine is removing by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long an engine may take to answer a question about one.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+pub(super) struct Made {
+    client: Docker,
+    id: String,
+    removed: bool,
+}
+
+/// What the engine says of one.
+pub(super) enum Look {
+    Runs,
+    /// With this code, and whether memory was the reason.
+    Ended(i64, bool),
+    Gone,
+}
+
+impl Made {
+    pub(super) fn new(client: Docker, id: String) -> Made {
+        Made {
+            client,
+            id,
+            removed: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) async fn look(&self) -> Result<Look, Error> {
+        let asked = self.client.inspect_container(&self.id, None);
+        match tokio::time::timeout(ANSWER_WITHIN, asked).await {
+            Err(_) => Err(Error::RequestTimeoutError),
+            Ok(Err(error)) if is(&error, &[404]) => Ok(Look::Gone),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(seen)) => {
+                let state = seen.state.unwrap_or_default();
+                Ok(match state.running {
+                    Some(false) => Look::Ended(
+                        state.exit_code.unwrap_or(0),
+                        state.oom_killed.unwrap_or(false),
+                    ),
+                    Some(true) | None => Look::Runs,
+                })
+            }
+        }
+    }
+
+    /// Ends everything in it. One that has ended is fine.
+    pub(super) async fn kill(&self) -> Result<(), Error> {
+        let options = KillContainerOptionsBuilder::new().signal("KILL").build();
+        let asked = self.client.kill_container(&self.id, Some(options));
+        match tokio::time::timeout(ANSWER_WITHIN, asked).await {
+            Err(_) => Err(Error::RequestTimeoutError),
+            Ok(Err(error)) if !is(&error, &[404, 409]) => Err(error),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Takes it away, and waits until it is.
+    pub(super) async fn remove(mut self) -> Result<(), Error> {
+        self.removed = true;
+        remove(&self.client, &self.id).await
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.removed {
+            return;
+        }
+        let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
+        if let Ok(runtime) = runtime() {
+            // If it stays, the next start finds it by its labels.
+            runtime.spawn(async move { drop(remove(&client, &id).await) });
+        }
+    }
+}
+
+async fn remove(client: &Docker, id: &str) -> Result<(), Error> {
+    let removed = async {
+        let options = || {
+            RemoveContainerOptionsBuilder::new()
+                .force(true)
+                .v(true)
+                .build()
+        };
+        match client.remove_container(id, Some(options())).await {
+            Ok(()) => return Ok(()),
+            Err(error) if is(&error, &[404]) => return Ok(()),
+            // The engine is at it.
+            Err(error) if is(&error, &[409]) => {}
+            Err(error) => return Err(error),
+        }
+        loop {
+            match client.inspect_container(id, None).await {
+                Ok(_) => tokio::time::sleep(LOOK_EVERY).await,
+                Err(error) if is(&error, &[404]) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    tokio::time::timeout(REMOVED_WITHIN, removed)
+        .await
+        .unwrap_or(Err(Error::RequestTimeoutError))
+}
+
+fn is(error: &Error, codes: &[u16]) -> bool {
+    matches!(
+        error,
+        Error::DockerResponseServerError { status_code, .. } if codes.contains(status_code)
+    )
+}

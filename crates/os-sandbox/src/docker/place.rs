@@ -1,0 +1,233 @@
+//! Where a program and a working directory that are named by sandbox paths lie inside, and the
+//! directory of links that is the working directory where no mount is, and a file that stands for
+//! those that are hidden.
+
+use super::config::{WORK, text};
+use crate::command::Command;
+use crate::error::Error;
+use crate::layout::{Layout, Placed, What};
+use crate::policy::{Mount, Place, Policy};
+use crate::scratch::Scratch;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What is mounted besides the mounts, kept until the end.
+#[derive(Default)]
+pub(super) struct Private {
+    scratch: Option<Scratch>,
+    /// The directory of links that is the working directory, if no mount is.
+    pub(super) work: Option<PathBuf>,
+    /// A file that nobody can open, if one is closed.
+    pub(super) closed: Option<PathBuf>,
+}
+
+impl Private {
+    pub(super) fn new(policy: &Policy, layout: &Layout) -> Result<Private, Error> {
+        let mut made = Private::default();
+        let root = |mount: &Mount| mount.place() == Place::Root;
+        if !policy.mounts().iter().any(root) {
+            let scratch = work(policy, &layout.directories)?;
+            made.work = Some(scratch.work());
+            made.scratch = Some(scratch);
+        }
+        let closed = |one: &Placed| one.what == What::Closed { is_dir: false };
+        if layout.placed.iter().any(closed) {
+            let scratch = match made.scratch.take() {
+                Some(scratch) => scratch,
+                None => Scratch::create()?,
+            };
+            let path = scratch.home().join("closed");
+            File::options()
+                .write(true)
+                .create_new(true)
+                .open(&path)
+                .and_then(|file| file.set_permissions(Permissions::from_mode(0o0)))
+                .map_err(|error| Error::io("could not make a closed file", error))?;
+            made.closed = Some(path);
+            made.scratch = Some(scratch);
+        }
+        Ok(made)
+    }
+}
+
+/// Links for each named mount, and the places for what is shown below `/work`. Whoever runs inside
+/// may look at it.
+fn work(policy: &Policy, directories: &[bool]) -> Result<Scratch, Error> {
+    let mounts = policy.mounts();
+    // Of a deeper name the first directory, which all that lie in it share.
+    let named = mounts
+        .iter()
+        .filter(|mount| mount.place() == Place::Named)
+        .filter_map(|mount| mount.inside().trim_start_matches('/').split('/').next());
+    let links: BTreeSet<&str> = named.collect();
+    let links: Vec<(String, PathBuf)> = links
+        .into_iter()
+        .map(|name| (name.to_owned(), Path::new("/").join(name)))
+        .collect();
+    let made = Scratch::with(&links)?;
+    let failed = |error| Error::io("could not make the working directory", error);
+    open(&made.work()).map_err(failed)?;
+    for (mount, is_dir) in mounts.iter().zip(directories) {
+        if mount.place() == Place::InWork
+            && let Some(name) = mount.in_work()
+        {
+            way(&made.work(), Path::new(name), *is_dir).map_err(failed)?;
+        }
+    }
+    Ok(made)
+}
+
+fn way(work: &Path, name: &Path, is_dir: bool) -> io::Result<()> {
+    let mut at = work.to_owned();
+    let mut parts = name.iter().peekable();
+    while let Some(part) = parts.next() {
+        at.push(part);
+        if parts.peek().is_none() && !is_dir {
+            fs::write(&at, "")?;
+        } else if !at.is_dir() {
+            fs::create_dir(&at)?;
+            open(&at)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+}
+
+/// The working directory. One that is missing in a mount is refused: an engine would make it.
+pub(super) fn directory(policy: &Policy, cwd: Option<&str>) -> Result<String, Error> {
+    let Some(named) = cwd else {
+        return Ok(WORK.to_owned());
+    };
+    let inside = match named.strip_prefix('/') {
+        Some(_) => place(policy, Path::new(named)).unwrap_or_else(|| named.into()),
+        None => Path::new(WORK).join(named),
+    };
+    let there = match host_of(policy, &inside) {
+        Some(host) => host.is_dir(),
+        // The directory of links has no others.
+        None => inside == Path::new(WORK) || !inside.starts_with(WORK),
+    };
+    if !there {
+        return Err(Error::invalid(format!(
+            "no such working directory: {named}"
+        )));
+    }
+    text(inside.as_os_str(), "the working directory")
+}
+
+/// The program: one in a mount goes by its sandbox path, one of the image by its own.
+pub(super) fn program(command: &Command) -> OsString {
+    let path = Path::new(&command.program);
+    let placed = path
+        .is_absolute()
+        .then(|| place(command.plan.policy(), path))
+        .flatten();
+    let is_there =
+        |inside: &PathBuf| host_of(command.plan.policy(), inside).is_some_and(|host| host.exists());
+    match placed.filter(is_there) {
+        Some(inside) => inside.into_os_string(),
+        None => command.program.clone(),
+    }
+}
+
+/// An absolute sandbox path, if a mount or `/work` has it.
+fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
+    if path.starts_with(WORK) {
+        return Some(path.to_owned());
+    }
+    let mounts = policy.mounts().iter();
+    let mount = mounts
+        .filter(|mount| path.starts_with(mount.seen_as()))
+        .max_by_key(|mount| mount.seen_as().len())?;
+    let rest = path.strip_prefix(mount.seen_as()).ok()?;
+    let placed: PathBuf = Path::new(mount.inside()).join(rest).components().collect();
+    match mount.place() {
+        // Every absolute path could be meant, or one of the image; only what is there is.
+        Place::Root | Place::InWork => mount.host().join(rest).exists().then_some(placed),
+        Place::Named | Place::CarvedFrom(_) => Some(placed),
+    }
+}
+
+/// What of the host lies at a path inside.
+fn host_of(policy: &Policy, inside: &Path) -> Option<PathBuf> {
+    let below = |path: &Path| {
+        let mounts = policy.mounts().iter();
+        let mount = mounts
+            .filter(|mount| path.starts_with(mount.inside()))
+            .max_by_key(|mount| mount.inside().len())?;
+        let rest = path.strip_prefix(mount.inside()).ok()?;
+        Some(mount.host().join(rest))
+    };
+    // In a directory of links, the same by the mount's own name.
+    below(inside).or_else(|| below(&Path::new("/").join(inside.strip_prefix(WORK).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+
+    #[test]
+    fn working_directories() {
+        let scratch = tempfile::tempdir().unwrap();
+        let host = |name: &str| scratch.path().join(name);
+        fs::create_dir_all(host("project/sub")).unwrap();
+        fs::create_dir_all(host("data/deep")).unwrap();
+        fs::write(host("project/file"), "").unwrap();
+        let root = Policy::builder()
+            .mount(host("project"), "/", Access::ALL)
+            .mount(host("data"), "/data", Access::READ);
+        let named = Policy::builder().mount(host("data"), "/data", Access::READ);
+        let (root, named) = (root.build().unwrap(), named.build().unwrap());
+        for (policy, cwd, want) in [
+            (&root, None, Some("/work")),
+            (&root, Some("sub"), Some("/work/sub")),
+            (&root, Some("/sub"), Some("/work/sub")),
+            (&root, Some("/work/sub"), Some("/work/sub")),
+            (&root, Some("/data/deep"), Some("/data/deep")),
+            (&root, Some("/tmp"), Some("/tmp")),
+            (&root, Some("absent"), None),
+            (&root, Some("file"), None),
+            (&root, Some("/data/absent"), None),
+            (&named, None, Some("/work")),
+            (&named, Some("data/deep"), Some("/work/data/deep")),
+            (&named, Some("/data/deep"), Some("/data/deep")),
+            (&named, Some("other"), None),
+        ] {
+            assert_eq!(directory(policy, cwd).ok().as_deref(), want, "{cwd:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_of_links() {
+        let scratch = tempfile::tempdir().unwrap();
+        let host = |name: &str| scratch.path().join(name);
+        for name in ["a", "b", "c"] {
+            fs::create_dir(host(name)).unwrap();
+        }
+        fs::write(host("file"), "").unwrap();
+        let policy = Policy::builder()
+            .mount(host("a"), "/a", Access::READ)
+            .mount(host("b"), "/deep/b", Access::READ)
+            .mount(host("c"), "/work/src/c", Access::READ)
+            .mount(host("file"), "/work/src/file", Access::READ)
+            .build()
+            .unwrap();
+        let made = work(&policy, &[true, true, true, false]).unwrap();
+        let at = |name: &str| made.work().join(name);
+        assert_eq!(fs::read_link(at("a")).unwrap(), Path::new("/a"));
+        assert_eq!(fs::read_link(at("deep")).unwrap(), Path::new("/deep"));
+        assert!(at("src/c").is_dir() && at("src/file").is_file());
+        for open in ["", "src", "src/c"] {
+            let mode = fs::metadata(at(open)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o755, "{open}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! From a checked command to a running container.
+
+use super::config::{HOME, TMP, User, Wanted, config};
+use super::containers::Containers;
+use super::engine::{Engine, said};
+use super::labels::labels;
+use super::made::Made;
+use super::place::{self, Private};
+use super::running::Running;
+use super::supervise::{Begun, Streams, supervise};
+use crate::backend;
+use crate::command::Command;
+use crate::enforcement::ShownContainer;
+use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
+use crate::running::{self, Started};
+use crate::streams::streams;
+use bollard::Docker;
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{AttachContainerOptionsBuilder, EventsOptionsBuilder};
+use futures_util::StreamExt as _;
+use nix::unistd::{getegid, geteuid};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// How long an engine may take from the first word to a program that runs.
+const START_WITHIN: Duration = Duration::from_secs(120);
+
+pub(crate) fn start(command: Command) -> Result<Started, Error> {
+    let gone = || {
+        Error::new(
+            ErrorKind::Enforcement,
+            "the plan's container engine is gone",
+        )
+    };
+    let containers = command.plan.support().containers.clone().ok_or_else(gone)?;
+    let engine = containers.engine().ok_or_else(gone)?.clone();
+    let policy = command.plan.policy();
+    let layout = backend::layout(policy, command.state_dir.as_deref())?;
+    let private = Private::new(policy, &layout)?;
+    let (body, shown) = compose(&command, &containers, &layout, &private)?;
+    let wall = command.wall();
+    let (ends, pipes) = streams(&command.stdio)?;
+    let streams = Streams {
+        ends,
+        kinds: command.stdio,
+    };
+    let stdin = body.open_stdin.unwrap_or(false);
+    let begun = begin(&engine, body, stdin)?;
+    let Layout { notes, after, .. } = layout;
+    let running = Running::new(|end| supervise(begun, engine, streams, wall, end))?;
+    Ok(Started {
+        running: running::Running::Container(Box::new(running.then(after, private))),
+        pipes,
+        notes,
+        container: Some(shown),
+    })
+}
+
+fn compose(
+    command: &Command,
+    containers: &Containers,
+    layout: &Layout,
+    private: &Private,
+) -> Result<(ContainerCreateBody, ShownContainer), Error> {
+    let policy = command.plan.policy();
+    let caller = User {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    };
+    config(Wanted {
+        policy,
+        settings: containers.settings(),
+        host: containers.host(),
+        digest: containers.digest(),
+        image_variables: containers.image().map_or(&[], |image| &image.variables),
+        bounds: command.plan.bounds(),
+        user: User::of(&layout.owners, caller, containers.host().rootless)?,
+        placed: &layout.placed,
+        private,
+        program: &place::program(command),
+        args: &command.args,
+        variables: &command.variables(OsStr::new(HOME), OsStr::new(TMP)),
+        directory: &place::directory(policy, command.cwd.as_deref())?,
+        stdin: !matches!(command.stdio[0], crate::command::Stdio::Null),
+        labels: labels(command.state_dir.as_deref()),
+    })
+}
+
+/// Everything up to the start; what was made is removed again if anything fails.
+fn begin(engine: &Engine, body: ContainerCreateBody, stdin: bool) -> Result<Begun, Error> {
+    let program = body.entrypoint.clone().unwrap_or_default().concat();
+    let client = engine.client().clone();
+    let begun = engine.answered(START_WITHIN, asked(client, body, stdin))?;
+    begun.map_err(|error| refused(&program, &error))
+}
+
+async fn asked(
+    client: Docker,
+    body: ContainerCreateBody,
+    stdin: bool,
+) -> Result<Begun, bollard::errors::Error> {
+    let made = client.create_container(None, body).await?;
+    let made = Made::new(client.clone(), made.id);
+    let options = AttachContainerOptionsBuilder::new()
+        .stdin(stdin)
+        .stdout(true)
+        .stderr(true)
+        .stream(true)
+        .build();
+    let attached = client.attach_container(made.id(), Some(options)).await?;
+    // From the beginning, so that none is missed.
+    let options = EventsOptionsBuilder::new()
+        .since("0")
+        .filters(&HashMap::from([("container", vec![made.id()])]))
+        .build();
+    let events = client.events(Some(options)).boxed();
+    client.start_container(made.id(), None).await?;
+    Ok(Begun {
+        made,
+        attached,
+        events,
+    })
+}
+
+/// What the engine says of a program that it cannot start is in its words only.
+fn refused(program: &str, error: &bollard::errors::Error) -> Error {
+    use bollard::errors::Error::DockerResponseServerError as Answer;
+    let text = said(error);
+    let has = |words: &str| text.contains(words);
+    match error {
+        Answer { .. } if has("exec:") && (has("not found") || has("no such file")) => {
+            Error::new(ErrorKind::NotFound, format!("{program}: no such program"))
+        }
+        Answer { .. } if has("exec:") && has("permission denied") => Error::new(
+            ErrorKind::NotExecutable,
+            format!("{program}: cannot be started"),
+        ),
+        Answer {
+            status_code: 404, ..
+        } if has("No such image") => Error::new(ErrorKind::Unsupported, text).with_hint(
+            "the image was there when the engine was looked at; build or fetch it again",
+        ),
+        Answer { .. } => Error::new(
+            ErrorKind::Enforcement,
+            format!("the container engine does not start this container: {text}"),
+        ),
+        _ => Error::new(
+            ErrorKind::Enforcement,
+            format!("the container engine was lost during the start: {text}"),
+        ),
+    }
+}

@@ -1,0 +1,298 @@
+//! The task that stands by a running container: waits for its end, ends it when its time is up or
+//! somebody asks, and takes it away. Whatever becomes of the engine, this comes to an end.
+
+use super::copy_streams::{Copying, copy};
+use super::engine::{Engine, said};
+use super::made::{Look, Made};
+use super::running::{End, Ending};
+use crate::command::Stdio;
+use crate::error::{Error, ErrorKind};
+use crate::exceeded::Seen;
+use crate::output::Exit;
+use bollard::container::AttachContainerResults;
+use bollard::models::EventMessage;
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::stream::BoxStream;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How often a container is looked at of which nothing is heard.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The same once its engine tells no news.
+const LOOK_OFTEN: Duration = Duration::from_millis(50);
+/// How long what was printed may take to arrive after the end, if nobody has to read it.
+const DRAIN_WITHIN: Duration = Duration::from_secs(5);
+/// The exit code of what a signal ended is this and the signal.
+const SIGNALS: i64 = 128;
+const SIGKILL: i64 = 9;
+
+/// A container that was started.
+pub(super) struct Begun {
+    pub(super) made: Made,
+    pub(super) attached: AttachContainerResults,
+    pub(super) events: Events,
+}
+
+pub(super) type Events = BoxStream<'static, Result<EventMessage, bollard::errors::Error>>;
+
+/// The command's ends of its streams, and what they are.
+pub(super) struct Streams {
+    pub(super) ends: [OwnedFd; 3],
+    pub(super) kinds: [Stdio; 3],
+}
+
+pub(super) async fn supervise(
+    begun: Begun,
+    engine: Engine,
+    streams: Streams,
+    wall: Option<Duration>,
+    end: End,
+) -> Ending {
+    let Begun {
+        made,
+        attached,
+        events,
+    } = begun;
+    let mut watch = Watch {
+        made,
+        engine,
+        deadline: wall.and_then(|wall| Instant::now().checked_add(wall)),
+        timed_out: false,
+        memory: false,
+    };
+    let Copying { input, output } = match copy(attached, streams) {
+        Ok(copying) => copying,
+        Err(error) => {
+            let _gone = watch.made.remove().await;
+            return Err(error);
+        }
+    };
+    let ended = watch.until_end(events, &end.stop).await;
+    if let Some(input) = input {
+        input.abort();
+    }
+    let code = match ended {
+        Ok(code) => code,
+        Err(error) => {
+            output.abort();
+            // If the engine is gone, the next start removes it.
+            let _gone = timeout(DRAIN_WITHIN, watch.made.remove()).await;
+            return Err(error);
+        }
+    };
+    let read = watch.drain(output, code, &end.stop).await;
+    let engine = watch.engine.clone();
+    let (timed_out, memory) = (watch.timed_out, watch.memory);
+    watch.made.remove().await.map_err(|error| {
+        let text = format!(
+            "the container could not be removed: {}; the next start tries again",
+            said(&error)
+        );
+        Error::new(ErrorKind::Enforcement, text).with_hint(engine.address().hint())
+    })?;
+    read?;
+    Ok((exit(code, timed_out), memory.then_some(Seen::Memory)))
+}
+
+struct Watch {
+    made: Made,
+    engine: Engine,
+    deadline: Option<Instant>,
+    timed_out: bool,
+    memory: bool,
+}
+
+impl Watch {
+    /// The code that it ended with.
+    async fn until_end(&mut self, events: Events, stop: &Notify) -> Result<i64, Error> {
+        let mut events = Some(events);
+        let mut beat = Instant::now() + LOOK_EVERY;
+        loop {
+            let until = self.deadline.map_or(beat, |deadline| deadline.min(beat));
+            match news(&mut events, stop, until).await {
+                News::Told(Some(Ok(event))) => {
+                    if let Some(code) = self.heard(&event) {
+                        return Ok(code);
+                    }
+                }
+                News::Told(None | Some(Err(_))) => {
+                    events = None;
+                    beat = Instant::now();
+                }
+                News::Stop => self.kill().await?,
+                News::Late
+                    if self
+                        .deadline
+                        .is_some_and(|deadline| deadline <= Instant::now()) =>
+                {
+                    self.deadline = None;
+                    self.timed_out = true;
+                    self.kill().await?;
+                }
+                News::Late => {
+                    if let Some(code) = self.look().await? {
+                        return Ok(code);
+                    }
+                    let every = match events {
+                        Some(_) => LOOK_EVERY,
+                        None => LOOK_OFTEN,
+                    };
+                    beat = Instant::now() + every;
+                }
+            }
+        }
+    }
+
+    /// The code, if this is the end.
+    fn heard(&mut self, event: &EventMessage) -> Option<i64> {
+        match event.action.as_deref() {
+            Some("oom") => self.memory = true,
+            Some("die") => {
+                let attributes = event.actor.as_ref()?.attributes.as_ref()?;
+                return attributes.get("exitCode")?.parse().ok();
+            }
+            _ => {}
+        }
+        None
+    }
+
+    async fn look(&mut self) -> Result<Option<i64>, Error> {
+        match self.made.look().await.map_err(|error| self.lost(&error))? {
+            Look::Runs => Ok(None),
+            Look::Ended(code, memory) => {
+                self.memory |= memory;
+                Ok(Some(code))
+            }
+            Look::Gone => Err(Error::new(
+                ErrorKind::Enforcement,
+                "the command's container was removed by somebody else, and how it ended with it",
+            )),
+        }
+    }
+
+    async fn kill(&self) -> Result<(), Error> {
+        self.made.kill().await.map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, why: &bollard::errors::Error) -> Error {
+        let address = self.engine.address();
+        let text = format!(
+            "the container engine at {address} was lost while the command ran: {}; the command may \
+             still run",
+            said(why)
+        );
+        let hint = "start the engine; the next start there removes what is left";
+        Error::new(ErrorKind::Enforcement, text).with_hint(hint)
+    }
+
+    /// Waits until all that it printed has been read, for as long as the command would have been
+    /// given.
+    async fn drain(
+        &mut self,
+        output: tokio::task::JoinHandle<Result<(), bollard::errors::Error>>,
+        code: i64,
+        stop: &Notify,
+    ) -> Result<(), Error> {
+        let abort = output.abort_handle();
+        let mut output = pin!(output);
+        let killed = code == SIGNALS + SIGKILL;
+        let mut until = killed.then(|| Instant::now() + DRAIN_WITHIN);
+        loop {
+            let bound = match (until, self.deadline) {
+                (Some(until), Some(deadline)) => Some(until.min(deadline)),
+                (until, deadline) => until.or(deadline),
+            };
+            let step = async {
+                match select(output.as_mut(), pin!(stop.notified())).await {
+                    Either::Left((read, _)) => Some(read),
+                    Either::Right(_) => None,
+                }
+            };
+            let step = match bound {
+                Some(bound) => timeout_at(bound, step).await,
+                None => Ok(step.await),
+            };
+            match step {
+                Ok(Some(Ok(Err(error)))) if !killed => return Err(self.unread(&error)),
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => until = Some(Instant::now() + LOOK_OFTEN),
+                Err(_) => {
+                    self.timed_out |= !killed && until.is_none();
+                    abort.abort();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn unread(&self, error: &bollard::errors::Error) -> Error {
+        Error::new(
+            ErrorKind::Enforcement,
+            format!(
+                "what the command printed was lost on the way: {}",
+                said(error)
+            ),
+        )
+    }
+}
+
+/// What comes next.
+enum News {
+    Told(Option<Result<EventMessage, bollard::errors::Error>>),
+    /// Somebody asks for the end.
+    Stop,
+    Late,
+}
+
+async fn news(events: &mut Option<Events>, stop: &Notify, until: Instant) -> News {
+    let next = async {
+        match events {
+            Some(events) => events.next().await,
+            None => std::future::pending().await,
+        }
+    };
+    let either = async {
+        match select(pin!(next), pin!(stop.notified())).await {
+            Either::Left((told, _)) => News::Told(told),
+            Either::Right(_) => News::Stop,
+        }
+    };
+    timeout_at(until, either).await.unwrap_or(News::Late)
+}
+
+/// As a shell tells signals. What was ended because its time was up may have ended by itself before.
+fn exit(code: i64, timed_out: bool) -> Exit {
+    match code {
+        _ if timed_out && code == SIGNALS + SIGKILL => Exit::TimedOut,
+        code if (SIGNALS + 1..=SIGNALS + 64).contains(&code) => {
+            Exit::Signal(i32::try_from(code - SIGNALS).unwrap_or(0))
+        }
+        code => Exit::Code(i32::try_from(code).unwrap_or(i32::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exits() {
+        for (code, timed_out, want) in [
+            (0, false, Exit::Code(0)),
+            (127, false, Exit::Code(127)),
+            (128, false, Exit::Code(128)),
+            (137, false, Exit::Signal(9)),
+            (143, false, Exit::Signal(15)),
+            (193, false, Exit::Code(193)),
+            (255, false, Exit::Code(255)),
+            (137, true, Exit::TimedOut),
+            (0, true, Exit::Code(0)),
+        ] {
+            assert_eq!(exit(code, timed_out), want, "{code} {timed_out}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the mounts of a policy come to for whoever makes them elsewhere: which place of the host
+//! lies where inside, what is covered, and whose the writable ones are. Made by the backend, which
+//! knows how to look for names.
+
+use crate::child::Notes;
+use std::path::PathBuf;
+
+/// The mounts of one command.
+pub(crate) struct Layout {
+    /// Those nearer to the root first.
+    pub(crate) placed: Vec<Placed>,
+    /// Whose each writable mount of the policy is.
+    pub(crate) owners: Vec<Owner>,
+    /// For each mount of the policy, in order: whether it is a directory.
+    pub(crate) directories: Vec<bool>,
+    pub(crate) notes: Notes,
+    /// To be done once nothing of the command is left.
+    pub(crate) after: crate::backend::After,
+}
+
+/// One place inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) inside: PathBuf,
+    pub(crate) what: What,
+}
+
+/// What lies at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// This of the host.
+    Host { from: PathBuf, writable: bool },
+    /// Nothing that could be read or written.
+    Closed { is_dir: bool },
+}
+
+/// Whose a writable mount is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
