@@ -3,24 +3,19 @@
 //! know Landlock either: nothing is started there.
 //!
 //! No registry is asked. The image is a tar of empty directories, with the host's own `/usr` mounted
-//! into it; the engine is one of our own with its data in a temporary directory, if root can start it.
+//! into it; the engine is the one for tests.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
+use crate::engine::{Engine, silent};
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::report::{self, Run};
 use crate::scratch::Scratch;
 use crate::test_os::support;
-
-/// How long an engine may take to answer, and to end.
-const WITHIN: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(100);
 
 /// Watchdog of one container.
 const WATCHDOG_S: u64 = 900;
@@ -73,7 +68,7 @@ pub(crate) fn run(programs: &Programs<'_>) -> Result<Result<Found, String>, Fail
     // Ordinary users of the container pass through.
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755))
         .context(scratch.path().display())?;
-    let engine = match Engine::reach(&scratch)? {
+    let engine = match Engine::reach()? {
         Ok(engine) => engine,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -192,92 +187,6 @@ fn commands(
         }
     }
     Ok(())
-}
-
-/// A container engine: our own, or one that answers.
-struct Engine {
-    /// The daemon that we started, to be ended by us.
-    own: Option<Child>,
-    host: Option<String>,
-}
-
-impl Engine {
-    fn reach(scratch: &Scratch) -> Result<Result<Engine, String>, Failure> {
-        if process::find("docker").is_none() {
-            return Ok(Err("docker is not installed (cargo xtask setup)".to_owned()));
-        }
-        if process::is_root() && process::find("dockerd").is_some() {
-            return Engine::start(scratch);
-        }
-        let engine = Engine {
-            own: None,
-            host: None,
-        };
-        Ok(match silent(engine.docker().arg("version")) {
-            Ok(()) => Ok(engine),
-            Err(_) => Err("no container engine answers, and only root can start one".to_owned()),
-        })
-    }
-
-    /// One that nobody else uses: own socket, own data, no network of its own.
-    fn start(scratch: &Scratch) -> Result<Result<Engine, String>, Failure> {
-        let host = format!("unix://{}", scratch.file("docker.sock").display());
-        let log = scratch.file("dockerd.log");
-        let output = File::create(&log).context(log.display())?;
-        let errors = output.try_clone().context(log.display())?;
-        let own = process::command("dockerd")
-            .arg("--data-root")
-            .arg(scratch.file("data"))
-            .arg("--exec-root")
-            .arg(scratch.file("exec"))
-            .arg("--pidfile")
-            .arg(scratch.file("dockerd.pid"))
-            .args(["--host", &host, "--bridge=none", "--iptables=false"])
-            .stdout(output)
-            .stderr(errors)
-            .spawn()
-            .context("dockerd")?;
-        let mut engine = Engine {
-            own: Some(own),
-            host: Some(host),
-        };
-        let until = Instant::now() + WITHIN;
-        while silent(engine.docker().arg("version")).is_err() {
-            let ended = match &mut engine.own {
-                Some(own) => own.try_wait().context("dockerd")?.is_some(),
-                None => true,
-            };
-            if ended || Instant::now() > until {
-                let text = fs::read_to_string(&log).unwrap_or_default();
-                let last = text.lines().last().unwrap_or("it said nothing").to_owned();
-                return Ok(Err(format!("dockerd does not start here: {last}")));
-            }
-            thread::sleep(POLL);
-        }
-        Ok(Ok(engine))
-    }
-
-    fn docker(&self) -> Command {
-        let mut command = process::command("docker");
-        if let Some(host) = &self.host {
-            command.args(["--host", host]);
-        }
-        command
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let Some(own) = &mut self.own else { return };
-        // SIGKILL would leave its containerd behind.
-        let _ = silent(process::command("kill").arg(own.id().to_string()));
-        let until = Instant::now() + WITHIN;
-        while matches!(own.try_wait(), Ok(None)) && Instant::now() < until {
-            thread::sleep(POLL);
-        }
-        let _ = own.kill();
-        let _ = own.wait();
-    }
 }
 
 /// Where a container may write.
@@ -405,12 +314,4 @@ impl Image {
 
 fn bind(source: &str, target: &str) -> String {
     format!("type=bind,source={source},target={target},readonly")
-}
-
-/// Whether it worked is all that matters.
-fn silent(command: &mut Command) -> Result<(), Failure> {
-    match process::captured(command)? {
-        (status, _) if status.success() => Ok(()),
-        (status, _) => Err(Failure::new(status.to_string())),
-    }
 }

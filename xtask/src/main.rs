@@ -24,6 +24,7 @@ mod checkout;
 mod container;
 mod counted;
 mod crash;
+mod engine;
 mod failure;
 mod markdown;
 mod peers;

@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::engine;
 use crate::failure::{Context, Failure};
 use crate::scratch::Scratch;
 use crate::workspace;
@@ -20,6 +21,9 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(workspace::root()).stdin(Stdio::null());
+    if let Some(host) = engine::shared() {
+        command.env(engine::VARIABLE, host);
+    }
     // Cargo describes xtask itself in these; to whatever we start they would be lies.
     for (name, _) in env::vars_os() {
         let Some(text) = name.to_str() else { continue };

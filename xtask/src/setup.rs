@@ -47,7 +47,7 @@ const NEEDS: &[Need] = &[
     },
     Need {
         program: "dockerd",
-        why: "the daemon of the Docker runner (installed, not started)",
+        why: "the daemon of the Docker runner (started by the tests, for themselves)",
         apt: Some("docker.io"),
         brew: None,
     },
@@ -90,8 +90,52 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             return Err(Failure::new("cargo-deny was installed but does not start"));
         }
     }
+    unpack_packages()?;
     mcp_judges()?;
     say("ready: run `cargo xtask test`");
+    Ok(())
+}
+
+/// What the tests of containers take out of a package that nobody needs installed.
+const UNPACKED: [(&str, &str); 3] = [
+    ("busybox-static", "an image of one program"),
+    ("openssh-server", "an engine that is reached by ssh"),
+    ("libwrap0", "a library of openssh-server"),
+];
+
+fn unpack_packages() -> Result<(), Failure> {
+    let missing: Vec<_> = UNPACKED
+        .iter()
+        .filter_map(|(package, why)| match tools::is_unpacked(package) {
+            Ok(true) => None,
+            Ok(false) => Some(Ok((package, why))),
+            Err(failure) => Some(Err(failure)),
+        })
+        .collect::<Result<_, _>>()?;
+    if missing.is_empty() {
+        say("already there: packages of Debian in the cache");
+        return Ok(());
+    }
+    if process::find("apt-get").is_none() || process::find("dpkg").is_none() {
+        for (package, why) in missing {
+            say(&format!(
+                "not on this system: Debian's {package} ({why}); its tests are skipped"
+            ));
+        }
+        return Ok(());
+    }
+    for (package, why) in missing {
+        say(&format!("unpacking {package} into the cache: {why}"));
+        // The list of packages may be old, or none.
+        if tools::unpack(package).is_err() {
+            process::quiet(apt(&[package])?.arg("update"))?;
+            if let Err(failure) = tools::unpack(package) {
+                say(&format!(
+                    "{package} cannot be had ({failure}); its tests are skipped"
+                ));
+            }
+        }
+    }
     Ok(())
 }
 

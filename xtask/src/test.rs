@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::conformance;
 use crate::docs;
+use crate::engine::Engine;
 use crate::failure::{Context, Failure};
 use crate::mcp;
 use crate::process;
@@ -40,6 +41,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("format", format);
     steps.run("clippy", clippy);
     steps.run("deny", deny);
+    // From here on somebody needs it.
+    let mut engine = None;
+    steps.run("engine for tests", || {
+        let (started, outcome) = Engine::for_all();
+        engine = started;
+        outcome
+    });
     steps.run("tests", tests);
     steps.run("each crate alone", each_alone);
     steps.run("cargo doc", cargo_doc);
@@ -47,6 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("test-os", test_os::outcome);
     steps.run("conformance", conformance::outcome);
     steps.run(MCP, mcp::outcome);
+    drop(engine);
     steps.close()
 }
 
