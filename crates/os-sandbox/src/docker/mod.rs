@@ -1,6 +1,7 @@
 //! Containers of a Docker engine.
 
 mod address;
+mod carrier;
 mod config;
 mod containers;
 mod copy;
@@ -13,6 +14,7 @@ mod labels;
 mod made;
 mod name;
 mod place;
+mod probe;
 mod reaper;
 mod running;
 mod settings;

@@ -170,6 +170,46 @@ pub(crate) fn there_and_back(daemon: &Daemon) {
     assert_eq!(daemon.everything(), Vec::<String>::new());
 }
 
+/// An engine that has our files says so by one of them, and one that has not does not.
+pub(crate) fn whose_files(daemon: &Daemon) {
+    let here = Place::new(daemon);
+    let shares = here.engine.shares_files(&here.image, None);
+    assert!(shares.expect("asked"), "an engine on this machine");
+    let missing = format!("sha256:{}", "0".repeat(64));
+    let error = here
+        .engine
+        .shares_files(&missing, None)
+        .expect_err("no such image");
+    assert_eq!(error.kind(), ErrorKind::Enforcement, "{error}");
+    assert_eq!(daemon.everything(), Vec::<String>::new());
+    let elsewhere = match Daemon::start_elsewhere() {
+        Ok(elsewhere) => elsewhere,
+        Err(reason) => {
+            println!("  in part skipped: {reason}");
+            return;
+        }
+    };
+    let there = Place::new(&elsewhere);
+    let shares = there.engine.shares_files(&there.image, None);
+    assert!(!shares.expect("asked"), "an engine that has not our files");
+    assert_eq!(elsewhere.everything(), Vec::<String>::new());
+    // What it can be given, and gives back.
+    let work = there.dir("work");
+    fs::write(work.join("file"), "before").expect("a file");
+    let policy = Policy::builder().mount(&work, "/", Access::ALL).build();
+    let copies = there
+        .copy(&policy.expect("a policy"), &CopyLimits::default())
+        .expect("copies");
+    run(&elsewhere, &copies, "cat /0/file > /0/copy");
+    copies.bring_back().expect("back");
+    assert_eq!(
+        fs::read_to_string(work.join("copy")).expect("there"),
+        "before"
+    );
+    drop(copies);
+    assert_eq!(elsewhere.everything(), Vec::<String>::new());
+}
+
 pub(crate) fn bounds(daemon: &Daemon) {
     let place = Place::new(daemon);
     let work = place.dir("work");

@@ -75,6 +75,29 @@ impl Daemon {
         base: &Path,
         more: impl FnOnce(&Path) -> Vec<String>,
     ) -> Result<Daemon, String> {
+        Daemon::start_as(base, more, Command::new("dockerd"))
+    }
+
+    /// One that has another directory for temporary files than we have, as an engine on another
+    /// machine does.
+    pub(crate) fn start_elsewhere() -> Result<Daemon, String> {
+        let ours = std::env::temp_dir();
+        let theirs = match ours.starts_with("/var/tmp") {
+            true => Path::new("/tmp"),
+            false => Path::new("/var/tmp"),
+        };
+        let mut unshare = Command::new("unshare");
+        let script = "mount -t tmpfs none \"$1\" && shift && exec \"$@\"";
+        unshare.args(["--mount", "sh", "-c", script, "sh"]);
+        unshare.arg(ours).arg("dockerd");
+        Daemon::start_as(theirs, |_| Vec::new(), unshare)
+    }
+
+    fn start_as(
+        base: &Path,
+        more: impl FnOnce(&Path) -> Vec<String>,
+        mut dockerd: Command,
+    ) -> Result<Daemon, String> {
         if !nix::unistd::geteuid().is_root() {
             return Err("only root can start a container engine".to_owned());
         }
@@ -91,7 +114,7 @@ impl Daemon {
         let host = format!("unix://{}/docker.sock", directory.display());
         let log = directory.join("dockerd.log");
         let output = File::create(&log).map_err(failed)?;
-        let process = Command::new("dockerd")
+        let process = dockerd
             .arg("--data-root")
             .arg(directory.join("data"))
             .arg("--exec-root")

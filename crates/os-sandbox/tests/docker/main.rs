@@ -33,6 +33,7 @@ fn tests() -> Vec<Test> {
         ("daemon::runs", daemon_runs),
         ("daemon::crashes", daemon_crashes),
         ("copies::there_and_back", copies::there_and_back),
+        ("copies::whose_files", copies::whose_files),
         ("copies::bounds", copies::bounds),
         ("copies::hostile", copies::hostile),
         ("reach::unix", reach::unix),

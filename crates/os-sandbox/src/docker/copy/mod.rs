@@ -16,15 +16,14 @@ mod unpack;
 pub use apply::BroughtBack;
 pub use limits::CopyLimits;
 
+use super::carrier::{Carrier, carrier};
 use super::engine::Engine;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Pattern, Policy};
 use crate::scratch::Scratch;
 use apply::Protected;
-use bollard::models::{
-    ContainerCreateBody, HostConfig, Mount, MountType, MountVolumeOptions, VolumeCreateRequest,
-};
+use bollard::models::{Mount, MountType, MountVolumeOptions, VolumeCreateRequest};
 use bollard::query_parameters::{
     DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
@@ -72,7 +71,7 @@ const INSIDE: &str = "os-sandbox-copy";
 #[derive(Debug)]
 pub struct Copies {
     engine: Engine,
-    container: Option<String>,
+    carrier: Option<Carrier>,
     mounts: Vec<Copied>,
     protected: Protected,
     limits: CopyLimits,
@@ -104,7 +103,7 @@ impl Copies {
     ) -> Result<Copies, Error> {
         let mut copies = Copies {
             engine: engine.clone(),
-            container: None,
+            carrier: None,
             mounts: Vec::new(),
             protected: Protected::new(policy.protect_patterns()),
             limits: *limits,
@@ -132,7 +131,25 @@ impl Copies {
             });
         }
         let volumes = copies.mounts.iter().map(|copied| copied.volume.clone());
-        copies.container = Some(engine.make_carrier(image, volumes.collect(), labels)?);
+        let mount = |(index, volume): (usize, String)| Mount {
+            target: Some(format!("/{INSIDE}/{index}")),
+            source: Some(volume),
+            typ: Some(MountType::VOLUME),
+            volume_options: Some(MountVolumeOptions {
+                // Nothing of the image.
+                no_copy: Some(true),
+                ..MountVolumeOptions::default()
+            }),
+            ..Mount::default()
+        };
+        let carrier = carrier(
+            engine,
+            image,
+            volumes.enumerate().map(mount).collect(),
+            labels,
+        )?;
+        let failed = |error| engine.failed("make a container for copies", &error);
+        copies.carrier = Some(carrier.map_err(failed)?);
         let hidden: Vec<Pattern> = policy.hide_patterns().to_vec();
         for index in 0..copies.mounts.len() {
             copies.send(index, &hidden, owner)?;
@@ -192,7 +209,10 @@ impl Copies {
 
     fn carrier(&self) -> Result<String, Error> {
         let gone = || Error::new(ErrorKind::Enforcement, "there is no container for copies");
-        self.container.clone().ok_or_else(gone)
+        self.carrier
+            .as_ref()
+            .map(|carrier| carrier.id().to_owned())
+            .ok_or_else(gone)
     }
 
     /// Fills one volume.
@@ -341,10 +361,9 @@ impl Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
+        // Volumes that are in use stay.
+        self.carrier = None;
         // What stays has our name on it, and is removed when we are gone.
-        if let Some(container) = &self.container {
-            let _next_time = self.engine.remove_container(container);
-        }
         for copied in &self.mounts {
             let _next_time = self.engine.remove_volume(&copied.volume);
         }
@@ -364,45 +383,6 @@ impl Engine {
         )?;
         let made = made.map_err(|error| self.failed("make a volume", &error))?;
         Ok(made.name)
-    }
-
-    /// The container that is never started.
-    fn make_carrier(
-        &self,
-        image: &str,
-        volumes: Vec<String>,
-        labels: HashMap<String, String>,
-    ) -> Result<String, Error> {
-        let mount = |(index, volume): (usize, String)| Mount {
-            target: Some(format!("/{INSIDE}/{index}")),
-            source: Some(volume),
-            typ: Some(MountType::VOLUME),
-            volume_options: Some(MountVolumeOptions {
-                // Nothing of the image.
-                no_copy: Some(true),
-                ..MountVolumeOptions::default()
-            }),
-            ..Mount::default()
-        };
-        let body = ContainerCreateBody {
-            image: Some(image.to_owned()),
-            cmd: Some(vec![format!("/{INSIDE}/nothing")]),
-            entrypoint: Some(Vec::new()),
-            network_disabled: Some(true),
-            labels: Some(labels),
-            host_config: Some(HostConfig {
-                mounts: Some(volumes.into_iter().enumerate().map(mount).collect()),
-                network_mode: Some("none".to_owned()),
-                ..HostConfig::default()
-            }),
-            ..ContainerCreateBody::default()
-        };
-        let client = self.client().clone();
-        let made = self.answered(MADE_WITHIN, async move {
-            client.create_container(None, body).await
-        })?;
-        let made = made.map_err(|error| self.failed("make a container for copies", &error))?;
-        Ok(made.id)
     }
 }
 
