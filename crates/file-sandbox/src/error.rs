@@ -111,6 +111,40 @@ impl ErrorKind {
     }
 }
 
+impl ErrorKind {
+    /// The kind of a code, for who was told one by another process.
+    ///
+    /// ```
+    /// use file_sandbox::ErrorKind;
+    /// assert_eq!(ErrorKind::from_code("STALE"), Some(ErrorKind::Stale));
+    /// assert_eq!(ErrorKind::from_code("stale"), None);
+    /// ```
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        const ALL: [ErrorKind; 18] = [
+            ErrorKind::NotFound,
+            ErrorKind::InvalidPath,
+            ErrorKind::OutsideSandbox,
+            ErrorKind::ReadOnly,
+            ErrorKind::SuffixNotAllowed,
+            ErrorKind::TooLarge,
+            ErrorKind::NotAFile,
+            ErrorKind::NotText,
+            ErrorKind::Escape,
+            ErrorKind::Exists,
+            ErrorKind::Loop,
+            ErrorKind::NameTooLong,
+            ErrorKind::Stale,
+            ErrorKind::NoMatch,
+            ErrorKind::NotUnique,
+            ErrorKind::Quota,
+            ErrorKind::PermissionEscalation,
+            ErrorKind::Io,
+        ];
+        ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())

@@ -416,6 +416,54 @@ impl Mount {
         self.hosts.first().map(PathBuf::as_path)
     }
 
+    /// Whether it lives in memory.
+    ///
+    /// ```
+    /// use file_sandbox::{Mode, Mount, SandboxPath};
+    /// let scratch = Mount::memory(SandboxPath::parse("/scratch")?, Mode::ReadWrite);
+    /// assert!(scratch.is_memory() && scratch.host().is_none());
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        match &*self.dir {
+            AnyDir::Memory(_) => true,
+            AnyDir::Host(_) => false,
+        }
+    }
+
+    /// Where it lies below the directory that its name rules are counted from: empty unless it is
+    /// a [part](Self::part) of one. None if a name on the way is no text.
+    #[must_use]
+    pub fn rules_from(&self) -> Option<Vec<&str>> {
+        self.base.iter().map(|name| name.to_str()).collect()
+    }
+
+    /// The same mount as a part, `way` below the directory that its name rules are counted from: for
+    /// who opens a part elsewhere, where the whole is not.
+    ///
+    /// ```
+    /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let part = Mount::memory(SandboxPath::parse("/git")?, Mode::ReadWrite)
+    ///     .protect([".git/hooks"])?
+    ///     .with_rules_from([".git"]);
+    /// assert_eq!(part.rules_from(), Some(vec![".git"]));
+    /// let files = FileSandbox::new(vec![part])?;
+    /// let hook = files.path("/git/hooks/pre-commit")?;
+    /// let denied = files.write(&hook, "x", Default::default()).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_rules_from<S: AsRef<OsStr>>(mut self, way: impl IntoIterator<Item = S>) -> Self {
+        self.base = way
+            .into_iter()
+            .map(|name| name.as_ref().to_owned())
+            .collect();
+        self
+    }
+
     /// The rule that `names` below this mount, or the way to them, fall under.
     pub(crate) fn falls_under<'m>(
         &'m self,

@@ -370,6 +370,12 @@ impl FileSandbox {
         &self.table.mounts
     }
 
+    /// How messages show the roots.
+    #[must_use]
+    pub fn root_style(&self) -> RootStyle {
+        self.table.style
+    }
+
     /// The roots that may be read, as messages show them.
     #[must_use]
     pub fn readable_roots(&self) -> Vec<String> {

@@ -234,6 +234,35 @@ impl Code {
         }
     }
 
+    /// The code of a text, for a failure that another process tells of.
+    #[cfg(feature = "node")]
+    pub(crate) fn of(text: &str) -> Option<Code> {
+        const ALL: [Code; 19] = [
+            Code::UnknownTool,
+            Code::InvalidArguments,
+            Code::NoFiles,
+            Code::NoCommands,
+            Code::Blocked,
+            Code::Denied,
+            Code::ApprovalRequired,
+            Code::CommandSyntax,
+            Code::CommandNotFound,
+            Code::CommandNotExecutable,
+            Code::TimeLimit,
+            Code::IsolationUnavailable,
+            Code::IsolationEnded,
+            Code::Escalation,
+            Code::WorkerFailed,
+            Code::UnknownOutput,
+            Code::Limit,
+            Code::Cancelled,
+            Code::Internal,
+        ];
+        let of_files = || file_sandbox::ErrorKind::from_code(text).map(Code::File);
+        let known = ALL.into_iter().find(|code| code.as_str() == text);
+        known.or_else(of_files)
+    }
+
     /// What the record of a call with this code says that a policy did.
     pub(crate) fn stopped_by_policy(self) -> Option<EventKind> {
         use file_sandbox::ErrorKind as File;

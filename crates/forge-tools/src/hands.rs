@@ -264,6 +264,21 @@ impl Hands {
         }
     }
 
+    /// The paths of this call so far, and what they were understood to mean.
+    #[cfg(feature = "node")]
+    pub(crate) fn understood(&self) -> Vec<(String, SandboxPath)> {
+        let paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.clone()
+    }
+
+    /// The same call elsewhere: its paths mean what they were understood to mean where it was
+    /// judged.
+    #[cfg(feature = "node")]
+    pub(crate) fn with_paths(self, understood: Vec<(String, SandboxPath)>) -> Self {
+        *self.paths.lock().unwrap_or_else(PoisonError::into_inner) = understood;
+        self
+    }
+
     /// The worker's files.
     ///
     /// # Errors

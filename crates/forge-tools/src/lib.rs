@@ -67,6 +67,8 @@ mod hands;
 mod hex;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "node")]
+pub mod node;
 mod open;
 mod outcome;
 mod output;

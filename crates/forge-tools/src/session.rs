@@ -84,6 +84,28 @@ impl State {
         directory.chain(variables).collect()
     }
 
+    /// The state that these arguments describe; none if they describe none.
+    #[cfg(feature = "node")]
+    pub(crate) fn of(arguments: &[String]) -> Option<State> {
+        let mut state = State::default();
+        for argument in arguments {
+            match argument.split_at_checked(1)? {
+                ("@", path) => state.directory = Some(path.to_owned()),
+                ("+", set) => {
+                    let (name, value) = set.split_once('=')?;
+                    state
+                        .variables
+                        .insert(name.to_owned(), Some(value.to_owned()));
+                }
+                ("-", name) => {
+                    state.variables.insert(name.to_owned(), None);
+                }
+                _ => return None,
+            }
+        }
+        Some(state)
+    }
+
     /// The state after a command, from what the script said; in words why there is none.
     pub(crate) fn after(&self, said: &[u8]) -> Result<State, &'static str> {
         let Ok(said) = std::str::from_utf8(said) else {
@@ -216,6 +238,8 @@ mod tests {
             ))
             .unwrap();
         assert_eq!(second.arguments(), ["@/data", "-A", "+B=3", "-C"]);
+        #[cfg(feature = "node")]
+        assert_eq!(State::of(&second.arguments()), Some(second.clone()));
         let back = second.after(&said("/w", "B=3\0", "/w", "B=3\0")).unwrap();
         assert_eq!(back.arguments(), ["-A", "+B=3", "-C"]);
         assert_eq!(back.describe(), "\n  without A\n  with B=3\n  without C");

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forge_tools::{CallResult, Processes, Toolbox, Verdict};
+use forge_tools::{CallResult, Toolbox, Verdict};
 use os_sandbox::{Access, Limits, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
 
+use crate::place::{self, everywhere};
 use crate::support::{Always, call};
 
 fn toolbox(dir: &Path, stdout_bytes: usize, stderr_bytes: usize) -> Toolbox {
@@ -23,7 +24,7 @@ fn toolbox(dir: &Path, stdout_bytes: usize, stderr_bytes: usize) -> Toolbox {
         .unwrap();
     let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
     Toolbox::builder()
-        .processes(Processes::new(plan).default_timeout(Duration::from_secs(20)))
+        .processes(place::processes(plan).default_timeout(Duration::from_secs(20)))
         .gate(Always(Verdict::Allow))
         .build()
         .unwrap()
@@ -52,6 +53,10 @@ fn whole(toolbox: &Toolbox, id: &str) -> String {
 
 #[test]
 fn both_ends_are_shown_and_the_rest_is_read_by_its_handle() {
+    everywhere(both_ends_are_shown_and_the_rest_is_read_by_its_handle_here);
+}
+
+fn both_ends_are_shown_and_the_rest_is_read_by_its_handle_here() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path(), 64, 48);
     let result = run(&toolbox, "sh -c 'seq 1000; seq 2000 3000 >&2; exit 3'");
@@ -111,6 +116,10 @@ fn both_ends_are_shown_and_the_rest_is_read_by_its_handle() {
 
 #[test]
 fn each_stream_has_its_own_limit() {
+    everywhere(each_stream_has_its_own_limit_here);
+}
+
+fn each_stream_has_its_own_limit_here() {
     let dir = tempfile::tempdir().unwrap();
     for (stdout, stderr, cut) in [
         (3893, 5005, [false, false]),
@@ -131,6 +140,10 @@ fn each_stream_has_its_own_limit() {
 /// handle, and it is the one for more.
 #[test]
 fn a_result_that_is_cut_twice_has_one_handle() {
+    everywhere(a_result_that_is_cut_twice_has_one_handle_here);
+}
+
+fn a_result_that_is_cut_twice_has_one_handle_here() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path(), 256 << 10, 64 << 10);
     let result = run(&toolbox, "sh -c 'seq 100000; seq 100000 >&2'");
@@ -149,6 +162,10 @@ fn a_result_that_is_cut_twice_has_one_handle() {
 /// Far more than is kept, on both streams at once: what is kept is bounded, and the end is the end.
 #[test]
 fn a_flood_is_bounded() {
+    everywhere(a_flood_is_bounded_here);
+}
+
+fn a_flood_is_bounded_here() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path(), 1000, 1000);
     let command = "sh -c '(yes out | head -c 24000000; echo last) & \
@@ -170,6 +187,10 @@ fn a_flood_is_bounded() {
 /// A program that never stops is ended by its time, and what it said until then is bounded, too.
 #[test]
 fn a_flood_without_an_end_is_bounded() {
+    everywhere(a_flood_without_an_end_is_bounded_here);
+}
+
+fn a_flood_without_an_end_is_bounded_here() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path(), 1000, 1000);
     let args = json!({"command": "yes", "timeout_s": 1});
@@ -180,6 +201,10 @@ fn a_flood_without_an_end_is_bounded() {
 
 #[test]
 fn characters_and_secrets_are_whole_or_not_there() {
+    everywhere(characters_and_secrets_are_whole_or_not_there_here);
+}
+
+fn characters_and_secrets_are_whole_or_not_there_here() {
     let dir = tempfile::tempdir().unwrap();
     let key = "ghp_0123456789abcdefghijABCDEFGHIJ456789";
     for limit in 40..80 {

@@ -7,6 +7,7 @@ use forge_tools::{Call, Processes, Toolbox, Verdict};
 use os_sandbox::{Access, Plan, Policy, Requirement, Support};
 use serde_json::json;
 
+use crate::place::{self, everywhere};
 use crate::support::{Always, block_on, call, recorder};
 
 pub(crate) fn processes(dir: &Path) -> Processes {
@@ -14,7 +15,7 @@ pub(crate) fn processes(dir: &Path) -> Processes {
         .mount(dir, "/work-dir", Access::READ | Access::WRITE)
         .build()
         .unwrap();
-    Processes::new(Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap())
+    place::processes(Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap())
         .notes(vec!["/work-dir".into()], false)
         .default_timeout(Duration::from_secs(20))
 }
@@ -29,6 +30,10 @@ pub(crate) fn toolbox(dir: &Path) -> Toolbox {
 
 #[test]
 fn results_and_notes() {
+    everywhere(results_and_notes_here);
+}
+
+fn results_and_notes_here() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a b"), "text\n").unwrap();
     let toolbox = toolbox(dir.path());
@@ -49,12 +54,17 @@ fn results_and_notes() {
         let code = result.error.map_or("ok".to_owned(), |error| error.code);
         shown.push_str(&format!("--- {command} -> {code}\n{}\n", result.content));
     }
-    insta::assert_snapshot!(shown);
+    insta::assert_snapshot!("results_and_notes", shown);
 }
 
 /// Only a mount layer looks for protected names; without one the plan lists them as not kept.
 #[test]
 fn a_protected_name_that_was_made_is_taken_away() {
+    everywhere(a_protected_name_that_was_made_is_taken_away_here);
+}
+
+#[expect(clippy::print_stderr, reason = "what is skipped is said")]
+fn a_protected_name_that_was_made_is_taken_away_here() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::builder()
         .mount(dir.path(), "/work-dir", Access::READ | Access::WRITE)
@@ -68,7 +78,7 @@ fn a_protected_name_that_was_made_is_taken_away() {
     }
     let records = recorder();
     let toolbox = Toolbox::builder()
-        .processes(Processes::new(plan))
+        .processes(place::processes(plan))
         .gate(Always(Verdict::Allow))
         .shared_recorder(records.clone())
         .build()
@@ -90,6 +100,10 @@ fn a_protected_name_that_was_made_is_taken_away() {
 
 #[test]
 fn a_time_limit_says_what_was_printed_until_then() {
+    everywhere(a_time_limit_says_what_was_printed_until_then_here);
+}
+
+fn a_time_limit_says_what_was_printed_until_then_here() {
     let dir = tempfile::tempdir().unwrap();
     let result = call(
         &toolbox(dir.path()),
@@ -103,6 +117,10 @@ fn a_time_limit_says_what_was_printed_until_then() {
 
 #[test]
 fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded() {
+    everywhere(a_call_that_nobody_waits_for_ends_its_command_and_is_recorded_here);
+}
+
+fn a_call_that_nobody_waits_for_ends_its_command_and_is_recorded_here() {
     let dir = tempfile::tempdir().unwrap();
     let beat = dir.path().join("beat");
     let records = recorder();

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forge_tools::{Call, Processes, Toolbox, Verdict};
+use forge_tools::{Call, Toolbox, Verdict};
 use os_sandbox::{Access, Backend, Plan, Policy, Requirement, Support};
 use serde_json::json;
 
+use crate::place::{self, everywhere};
 use crate::support::{Always, World, block_on, call};
 
 /// A toolbox under every mechanism of this machine.
@@ -25,7 +26,7 @@ fn toolboxes(dir: &Path) -> Vec<(Backend, Toolbox)> {
                 .inspect_err(|error| eprintln!("skipped: {backend}: {error}"))
                 .ok()?;
             let toolbox = Toolbox::builder()
-                .processes(Processes::new(plan).default_timeout(Duration::from_secs(30)))
+                .processes(place::processes(plan).default_timeout(Duration::from_secs(30)))
                 .gate(Always(Verdict::Allow))
                 .build()
                 .unwrap();
@@ -66,6 +67,10 @@ fn all_have_ended(dir: &Path, what: &str) {
 
 #[test]
 fn a_time_limit_ends_everything_that_was_started() {
+    everywhere(a_time_limit_ends_everything_that_was_started_here);
+}
+
+fn a_time_limit_ends_everything_that_was_started_here() {
     let dir = tempfile::tempdir().unwrap();
     for (backend, toolbox) in toolboxes(dir.path()) {
         let command = format!("{CLINGING}\nsleep 600");
@@ -83,6 +88,10 @@ fn a_time_limit_ends_everything_that_was_started() {
 /// The call is over when the command is, whatever holds its pipes; nothing outlives it.
 #[test]
 fn what_is_left_behind_ends_with_the_command() {
+    everywhere(what_is_left_behind_ends_with_the_command_here);
+}
+
+fn what_is_left_behind_ends_with_the_command_here() {
     let dir = tempfile::tempdir().unwrap();
     for (backend, toolbox) in toolboxes(dir.path()) {
         let ready = BEATS
@@ -97,6 +106,10 @@ fn what_is_left_behind_ends_with_the_command() {
 
 #[test]
 fn a_call_that_is_given_up_ends_everything_that_was_started() {
+    everywhere(a_call_that_is_given_up_ends_everything_that_was_started_here);
+}
+
+fn a_call_that_is_given_up_ends_everything_that_was_started_here() {
     let dir = tempfile::tempdir().unwrap();
     for (backend, toolbox) in toolboxes(dir.path()) {
         let command = format!("{CLINGING}\nsleep 600");
@@ -129,6 +142,10 @@ fn a_call_that_is_given_up_ends_everything_that_was_started() {
 
 #[test]
 fn codes_and_signals_are_told_as_a_shell_tells_them() {
+    everywhere(codes_and_signals_are_told_as_a_shell_tells_them_here);
+}
+
+fn codes_and_signals_are_told_as_a_shell_tells_them_here() {
     let dir = tempfile::tempdir().unwrap();
     for (backend, toolbox) in toolboxes(dir.path()) {
         for (command, code, end) in [
@@ -157,6 +174,10 @@ fn codes_and_signals_are_told_as_a_shell_tells_them() {
 /// F004-34..36 word for word, and decisions 25.
 #[test]
 fn notes_follow_what_failed() {
+    everywhere(notes_follow_what_failed_here);
+}
+
+fn notes_follow_what_failed_here() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::builder()
         .mount(dir.path(), "/portfolio", Access::ALL)
@@ -197,7 +218,7 @@ fn notes_follow_what_failed() {
             Vec::new()
         };
         let toolbox = Toolbox::builder()
-            .processes(Processes::new(plan.clone()).notes(paths, open))
+            .processes(place::processes(plan.clone()).notes(paths, open))
             .gate(Always(Verdict::Allow))
             .build()
             .unwrap();
@@ -219,7 +240,7 @@ fn notes_follow_what_failed() {
     }
     // Real refusals say what the notes look for.
     let real = Toolbox::builder()
-        .processes(Processes::new(plan).notes(vec!["portfolio".to_owned()], false))
+        .processes(place::processes(plan).notes(vec!["portfolio".to_owned()], false))
         .gate(Always(Verdict::Allow))
         .build()
         .unwrap();
@@ -239,6 +260,11 @@ fn notes_follow_what_failed() {
 /// F004-43: what a command finds in its working directory is what list_files("/") shows.
 #[test]
 fn the_working_directory_shows_what_the_file_tools_list() {
+    everywhere(the_working_directory_shows_what_the_file_tools_list_here);
+}
+
+#[expect(clippy::print_stderr, reason = "what is skipped is said")]
+fn the_working_directory_shows_what_the_file_tools_list_here() {
     let world = World::new();
     let policy = Policy::builder()
         .mount(
@@ -258,7 +284,7 @@ fn the_working_directory_shows_what_the_file_tools_list() {
         };
         let toolbox = world
             .builder()
-            .processes(Processes::new(plan))
+            .processes(place::processes(plan))
             .gate(Always(Verdict::Allow))
             .build()
             .unwrap();

@@ -6,6 +6,7 @@ use forge_tools::{Tool, Toolbox, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::place::{everywhere, with_files};
 use crate::support::call;
 
 /// One writable mount with these files.
@@ -24,7 +25,7 @@ fn scene(files: &[(&str, &str)]) -> (TempDir, Toolbox) {
     )
     .unwrap();
     let files = FileSandbox::new(vec![mount]).unwrap();
-    let toolbox = Toolbox::builder().files(files).build().unwrap();
+    let toolbox = with_files(Toolbox::builder(), files).build().unwrap();
     (host, toolbox)
 }
 
@@ -39,6 +40,10 @@ struct Row {
 /// Runs the rows one after the other in one world. Every structured result must fit the schema of
 /// its tool.
 fn check(rows: &[Row]) {
+    everywhere(|| check_here(rows));
+}
+
+fn check_here(rows: &[Row]) {
     let (_host, toolbox) = scene(&[
         ("a.md", "one\ntwo\nthree\n"),
         ("sub/b.rs", "fn two() {}\n"),
@@ -253,6 +258,10 @@ fn rows() {
 /// A model copies paths that a command printed: the host's own. The reply shows ours.
 #[test]
 fn a_path_of_the_host_means_the_file_in_the_mount() {
+    everywhere(a_path_of_the_host);
+}
+
+fn a_path_of_the_host() {
     let (scene, toolbox) = scene(&[("a.md", "hello")]);
     let host = scene.path().join("data/b.md");
     let written = call(

@@ -18,7 +18,10 @@ mod file_tools;
 mod listed;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(all(feature = "node", target_os = "linux"))]
+mod node;
 mod outputs;
+mod place;
 // Its world has pipes, links and commands of Linux.
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod refusals;

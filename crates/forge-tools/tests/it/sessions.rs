@@ -11,6 +11,7 @@ use forge_tools::{
 use os_sandbox::{Access, Backend, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
 
+use crate::place::{self, everywhere};
 use crate::support::{Always, block_on, call};
 
 /// A plan under every mechanism of this machine.
@@ -34,7 +35,7 @@ fn plans(dir: &Path) -> Vec<Plan> {
 }
 
 fn processes(plan: &Plan) -> Processes {
-    Processes::new(plan.clone())
+    place::processes(plan.clone())
         .default_timeout(Duration::from_secs(30))
         .session()
 }
@@ -68,6 +69,10 @@ fn printed(toolbox: &Toolbox, command: &str) -> String {
 
 #[test]
 fn the_directory_and_the_variables_of_a_call_hold_for_the_next() {
+    everywhere(the_directory_and_the_variables_of_a_call_hold_for_the_next_here);
+}
+
+fn the_directory_and_the_variables_of_a_call_hold_for_the_next_here() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("sub/it's deep")).unwrap();
     for plan in plans(dir.path()) {
@@ -108,10 +113,14 @@ fn the_directory_and_the_variables_of_a_call_hold_for_the_next() {
 
 #[test]
 fn without_a_session_each_call_begins_at_the_beginning() {
+    everywhere(without_a_session_each_call_begins_at_the_beginning_here);
+}
+
+fn without_a_session_each_call_begins_at_the_beginning_here() {
     let dir = tempfile::tempdir().unwrap();
     for plan in plans(dir.path()) {
         let toolbox = Toolbox::builder()
-            .processes(Processes::new(plan.clone()))
+            .processes(place::processes(plan.clone()))
             .gate(Always(Verdict::Allow))
             .build()
             .unwrap();
@@ -123,6 +132,10 @@ fn without_a_session_each_call_begins_at_the_beginning() {
 
 #[test]
 fn a_command_that_does_not_reach_its_end_leaves_the_session_as_it_was() {
+    everywhere(a_command_that_does_not_reach_its_end_leaves_the_session_as_it_was_here);
+}
+
+fn a_command_that_does_not_reach_its_end_leaves_the_session_as_it_was_here() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     for plan in plans(dir.path()) {
@@ -180,6 +193,10 @@ fn a_command_that_does_not_reach_its_end_leaves_the_session_as_it_was() {
 
 #[test]
 fn a_directory_that_is_gone_is_said_and_nothing_runs_elsewhere() {
+    everywhere(a_directory_that_is_gone_is_said_and_nothing_runs_elsewhere_here);
+}
+
+fn a_directory_that_is_gone_is_said_and_nothing_runs_elsewhere_here() {
     let dir = tempfile::tempdir().unwrap();
     for plan in plans(dir.path()) {
         let toolbox = toolbox(&plan);
@@ -201,6 +218,10 @@ fn a_directory_that_is_gone_is_said_and_nothing_runs_elsewhere() {
 /// looks like it is output.
 #[test]
 fn no_program_says_how_the_shell_ended() {
+    everywhere(no_program_says_how_the_shell_ended_here);
+}
+
+fn no_program_says_how_the_shell_ended_here() {
     let dir = tempfile::tempdir().unwrap();
     let script = "#!/bin/sh
 for fd in 0 1 2 3 4 5 6 7 8 9; do
@@ -231,6 +252,10 @@ true
 
 #[test]
 fn too_much_is_not_kept() {
+    everywhere(too_much_is_not_kept_here);
+}
+
+fn too_much_is_not_kept_here() {
     let dir = tempfile::tempdir().unwrap();
     for plan in plans(dir.path()) {
         let toolbox = toolbox(&plan);
@@ -282,6 +307,10 @@ impl Approver for Agrees {
 /// What was set before is as much a part of a command as what stands in front of it.
 #[test]
 fn the_state_is_part_of_the_question() {
+    everywhere(the_state_is_part_of_the_question_here);
+}
+
+fn the_state_is_part_of_the_question_here() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     let plan = plans(dir.path()).remove(0);
@@ -314,6 +343,10 @@ fn the_state_is_part_of_the_question() {
 /// Calls side by side run in the state that each was judged in.
 #[test]
 fn calls_side_by_side_do_not_move_each_other() {
+    everywhere(calls_side_by_side_do_not_move_each_other_here);
+}
+
+fn calls_side_by_side_do_not_move_each_other_here() {
     let dir = tempfile::tempdir().unwrap();
     for n in 0..8 {
         std::fs::create_dir(dir.path().join(format!("d{n}"))).unwrap();
@@ -354,6 +387,10 @@ fn calls_side_by_side_do_not_move_each_other() {
 
 #[test]
 fn lists_of_programs_hold_in_a_session() {
+    everywhere(lists_of_programs_hold_in_a_session_here);
+}
+
+fn lists_of_programs_hold_in_a_session_here() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("cat"), "#!/bin/sh\necho mine\n").unwrap();
     let plan = plans(dir.path()).remove(0);

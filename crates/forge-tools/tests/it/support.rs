@@ -57,7 +57,7 @@ impl World {
     }
 
     pub(crate) fn builder(&self) -> ToolboxBuilder {
-        Toolbox::builder().files(self.files.clone())
+        crate::place::with_files(Toolbox::builder(), self.files.clone())
     }
 
     pub(crate) fn toolbox(&self) -> Toolbox {

@@ -88,6 +88,25 @@ impl Environment {
         all.remove(path).unwrap_or_else(|| DEFAULT_PATH.into())
     }
 
+    /// The variables that a command gets from the caller and from the policy, with the values that
+    /// they have now: all but HOME and TMPDIR, which are the sandbox's own unless they are set.
+    ///
+    /// ```
+    /// let own = os_sandbox::Environment::clean().set("CI", "1").variables();
+    /// assert_eq!(own[std::ffi::OsStr::new("CI")], "1");
+    /// assert!(!own.contains_key(std::ffi::OsStr::new("HOME")));
+    /// ```
+    #[must_use]
+    pub fn variables(&self) -> BTreeMap<OsString, OsString> {
+        let mut all = self.resolve(OsStr::new(""), OsStr::new(""), std::env::vars_os());
+        for name in ["HOME", "TMPDIR"].map(OsStr::new) {
+            if !self.set.contains_key(name) {
+                all.remove(name);
+            }
+        }
+        all
+    }
+
     /// The variables as the target gets them, sorted by name; `broker` is what the caller has.
     pub(crate) fn resolve(
         &self,

@@ -1,0 +1,423 @@
+//! One call in a node: a file tool, a command, or a file.
+
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use file_sandbox::{Cancel, SandboxPath, WriteOptions};
+use os_sandbox::{Stdio, Stream};
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+
+use crate::call::{Code, Failure};
+use crate::change::Seen;
+use crate::command_line::CommandLine;
+use crate::hex::hex;
+use crate::node::connection::MAX_WHOLE_BYTES;
+use crate::node::frame::{Frame, Kind, frames};
+use crate::node::message::{
+    FileDone, GetCall, Input, PutCall, RunCall, RunDone, Signal, ToolCall, WindowMore, WireFailure,
+    WireReply,
+};
+use crate::node::server::{Shared, absent};
+use crate::node::window::{CHUNK_BYTES, WINDOW_BYTES, Window, cost, wait};
+use crate::programs;
+use crate::session::State;
+use crate::starter::{Local, Start, StartInput, Started, Starter};
+
+/// A call under way, for who reads what comes for it.
+pub(crate) struct Call {
+    cancel: Cancel,
+    /// Room for what goes to the broker.
+    window: Arc<Window>,
+    kill: Mutex<Kill>,
+    input: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    /// How much more the broker may send.
+    granted: AtomicI64,
+}
+
+enum Kill {
+    NotYet,
+    With(Box<dyn FnOnce() + Send>),
+    /// Somebody has asked for it already.
+    Asked,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Call {
+            cancel: Cancel::new(),
+            window: Window::new(WINDOW_BYTES),
+            kill: Mutex::new(Kill::NotYet),
+            input: Mutex::default(),
+            granted: AtomicI64::new(0),
+        }
+    }
+}
+
+impl Call {
+    /// Takes what came for it; in words what is wrong with it.
+    pub(crate) fn take(&self, frame: Frame) -> Result<(), String> {
+        match frame.kind {
+            Kind::Input => {
+                let cost = i64::from(cost(frame.body.len()));
+                if self.granted.fetch_sub(cost, Ordering::Relaxed) < cost {
+                    return Err("more input than there is room for".to_owned());
+                }
+                if let Some(input) = &*lock(&self.input) {
+                    let _ended = input.send(frame.body);
+                }
+                Ok(())
+            }
+            Kind::InputEnd => {
+                *lock(&self.input) = None;
+                Ok(())
+            }
+            Kind::Window => {
+                let more: WindowMore = body(&frame)?;
+                match self.window.add(more.bytes) {
+                    true => Ok(()),
+                    false => Err("more room than there can be".to_owned()),
+                }
+            }
+            Kind::Signal => {
+                let Signal { signal } = body(&frame)?;
+                match signal {
+                    9 => self.kill(),
+                    other => return Err(format!("signal {other}")),
+                }
+                Ok(())
+            }
+            Kind::Cancel => {
+                self.cancel();
+                Ok(())
+            }
+            other => Err(format!("{other:?} for a call")),
+        }
+    }
+
+    /// Nobody waits for it any more: what it would still say is thrown away.
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+        self.window.close();
+        *lock(&self.input) = None;
+        self.kill();
+    }
+
+    fn kill(&self) {
+        let kill = std::mem::replace(&mut *lock(&self.kill), Kill::Asked);
+        if let Kill::With(kill) = kill {
+            kill();
+        }
+    }
+
+    fn killed_by(&self, kill: Box<dyn FnOnce() + Send>) {
+        let mut place = lock(&self.kill);
+        match *place {
+            Kill::NotYet => *place = Kill::With(kill),
+            Kill::With(_) | Kill::Asked => {
+                drop(place);
+                kill();
+            }
+        }
+    }
+
+    /// Where input comes from now on.
+    fn listen(&self) -> mpsc::UnboundedReceiver<Vec<u8>> {
+        let (input, inbox) = mpsc::unbounded_channel();
+        *lock(&self.input) = Some(input);
+        inbox
+    }
+
+    /// Lets the broker send more, and says so.
+    fn grant(&self, bytes: u32, id: u32) -> Frame {
+        self.granted.fetch_add(i64::from(bytes), Ordering::Relaxed);
+        let body = serde_json::to_vec(&WindowMore { bytes }).unwrap_or_default();
+        Frame::new(Kind::Window, id, body)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn body<T: DeserializeOwned>(frame: &Frame) -> Result<T, String> {
+    serde_json::from_slice(&frame.body).map_err(|error| format!("{:?}: {error}", frame.kind))
+}
+
+/// Makes a call and says what came of it.
+pub(crate) async fn make(shared: Arc<Shared>, call: Arc<Call>, frame: Frame) {
+    let id = frame.id;
+    let outcome = match frame.kind {
+        Kind::Tool => tool(&shared, &call, &frame).await,
+        Kind::Run => here(&shared, &call, frame, run).await,
+        Kind::Get => here(&shared, &call, frame, get).await,
+        Kind::Put => here(&shared, &call, frame, put).await,
+        // It was looked at where the frame was read.
+        _ => Ok(frame.body),
+    };
+    let said = match outcome {
+        Ok(body) if body.len() <= MAX_WHOLE_BYTES => frames(Kind::Done, id, body),
+        Ok(_) => failed(id, too_long()),
+        Err(failure) => failed(id, failure),
+    };
+    // Before the last word: after it the id is free.
+    shared.close(id);
+    for frame in said {
+        let _gone = shared.out.send(frame).await;
+    }
+}
+
+fn failed(id: u32, failure: Failure) -> Vec<Frame> {
+    let body = serde_json::to_vec(&WireFailure::from(failure)).unwrap_or_default();
+    frames(Kind::Failed, id, body)
+}
+
+fn too_long() -> Failure {
+    Failure::new(Code::Limit, "The answer is too long to be sent.").hint("Ask for less at once.")
+}
+
+/// What does the work of a call, and the body of what came of it.
+type Work<T> = fn(&Shared, &Call, u32, T) -> Result<Vec<u8>, Failure>;
+
+/// Does what waits for files or commands on a thread that may.
+async fn here<T: DeserializeOwned + Send + 'static>(
+    shared: &Arc<Shared>,
+    call: &Arc<Call>,
+    frame: Frame,
+    work: Work<T>,
+) -> Result<Vec<u8>, Failure> {
+    let asked: T = body(&frame).map_err(|why| Failure::new(Code::Internal, why))?;
+    let (shared, call) = (Arc::clone(shared), Arc::clone(call));
+    let working = tokio::task::spawn_blocking(move || work(&shared, &call, frame.id, asked));
+    working.await.unwrap_or_else(|_| {
+        let stopped = "The tool stopped unexpectedly; nothing else was affected.";
+        Err(Failure::new(Code::Internal, stopped))
+    })
+}
+
+fn done(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(value).map_err(|_| Failure::new(Code::Internal, "No answer could be made."))
+}
+
+async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Failure> {
+    let asked: ToolCall = body(frame).map_err(|why| Failure::new(Code::Internal, why))?;
+    let mut tools = shared.tools.iter();
+    let tool = tools.find(|tool| tool.spec().name == asked.tool);
+    let tool = tool.ok_or_else(|| absent("such tool"))?;
+    let args = tool.spec().params.parse(&asked.arguments);
+    let args =
+        args.map_err(|_| Failure::new(Code::Internal, "Arguments that were not checked."))?;
+    let path = |text: &str| Ok::<_, Failure>(SandboxPath::parse(text)?);
+    let mut paths = Vec::with_capacity(asked.paths.len());
+    for (text, meant) in asked.paths {
+        // As it was asked for, where that means the same.
+        let as_asked = SandboxPath::parse(&text).ok();
+        let meant = match as_asked.filter(|path| path.as_str() == meant) {
+            Some(path) => path,
+            None => path(&meant)?,
+        };
+        paths.push((text, meant));
+    }
+    let mut hands = shared.hands.for_call().with_paths(paths);
+    hands.cancel = call.cancel.clone();
+    for (path, hash) in asked.seen {
+        let seen = match hash.map(|hash| hash.parse()) {
+            None => Seen::Missing,
+            Some(Ok(hash)) => Seen::Bytes(hash),
+            Some(Err(_)) => return Err(Failure::new(Code::Internal, "A hash that is none.")),
+        };
+        hands.seen.push((path, seen));
+    }
+    let reply = tool.run(args, hands).await?;
+    done(&WireReply::from(reply))
+}
+
+fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>, Failure> {
+    let plan = shared.plan.as_ref().ok_or_else(|| absent("commands"))?;
+    check_programs(shared, asked.line.as_ref())?;
+    let start = Start {
+        input: match asked.input {
+            Input::Nothing | Input::Piped => StartInput::Nothing,
+            Input::Said => StartInput::Said,
+        },
+        timeout: asked.timeout_ms.map(std::time::Duration::from_millis),
+        ..Start::new(asked.program, asked.args)
+    };
+    let local = Local(plan.clone());
+    let mut stdin = None;
+    let started: Box<dyn Started> = match asked.input {
+        Input::Nothing | Input::Said => local.start(start)?,
+        Input::Piped => {
+            let mut running = local.spawn(start, Stdio::Piped)?;
+            stdin = running.child.stdin.take();
+            Box::new(running)
+        }
+    };
+    call.killed_by(started.killer()?);
+    let say = |frame| {
+        // Who writes ends everything when nobody reads.
+        let _gone = shared.out.blocking_send(frame);
+    };
+    say(Frame::new(Kind::Started, id, Vec::new()));
+    let mut sink = |stream: Stream, bytes: &[u8]| {
+        let kind = match stream {
+            Stream::Stdout => Kind::Stdout,
+            Stream::Stderr => Kind::Stderr,
+        };
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            if wait(call.window.take(chunk.len())).is_some() {
+                say(Frame::new(kind, id, chunk));
+            }
+        }
+    };
+    let ended = match stdin {
+        None => started.wait(&mut sink),
+        Some(mut stdin) => {
+            let mut inbox = call.listen();
+            say(call.grant(WINDOW_BYTES, id));
+            std::thread::scope(|scope| {
+                let feeding = std::thread::Builder::new().spawn_scoped(scope, || {
+                    let mut open = true;
+                    while let Some(bytes) = inbox.blocking_recv() {
+                        // What the command does not read any more is taken all the same.
+                        open = open && stdin.write_all(&bytes).is_ok();
+                        say(call.grant(cost(bytes.len()), id));
+                    }
+                    drop(stdin);
+                });
+                let ended = match feeding {
+                    Ok(_) => started.wait(&mut sink),
+                    Err(_) => Err(Failure::new(
+                        Code::Internal,
+                        "Cannot run the command: there is nobody to give it its input.",
+                    )),
+                };
+                *lock(&call.input) = None;
+                ended
+            })
+        }
+    }?;
+    for chunk in ended.said.chunks(CHUNK_BYTES) {
+        say(Frame::new(Kind::Said, id, chunk));
+    }
+    done(&RunDone {
+        exit: ended.exit.into(),
+        exceeded: ended.exceeded,
+        quarantined: ended.quarantined,
+        enforcement: ended.enforcement,
+    })
+}
+
+/// As the broker has done it: what a name leads to may be another program here.
+fn check_programs(shared: &Shared, line: Option<&(String, Vec<String>)>) -> Result<(), Failure> {
+    let (Some((line, state)), Some(plan)) = (line, &shared.plan) else {
+        return Ok(());
+    };
+    if shared.programs.is_empty() {
+        return Ok(());
+    }
+    let unclear = || Failure::new(Code::Internal, "A line that was not judged.");
+    let mut line = CommandLine::parse(line).map_err(|_| unclear())?;
+    if !state.is_empty() {
+        line = line.in_session(Arc::new(State::of(state).ok_or_else(unclear)?));
+    }
+    programs::check(&shared.programs, &line, plan.policy())
+}
+
+fn get(shared: &Shared, call: &Call, id: u32, asked: GetCall) -> Result<Vec<u8>, Failure> {
+    let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
+    let path = SandboxPath::parse(&asked.path)?;
+    let mut file = files.open(&path)?;
+    let too_large = || {
+        let message = format!("A file of more than {} bytes is not sent.", asked.max_bytes);
+        Failure::new(Code::File(file_sandbox::ErrorKind::TooLarge), message)
+    };
+    if file.len() > asked.max_bytes {
+        return Err(too_large());
+    }
+    let (mut hash, mut bytes) = (Sha256::new(), 0_u64);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                let of_files = error.downcast::<file_sandbox::Error>();
+                return Err(of_files.map_or_else(|_| absent("such file any more"), Failure::from));
+            }
+        };
+        bytes += count as u64;
+        if bytes > asked.max_bytes {
+            return Err(too_large());
+        }
+        hash.update(&chunk[..count]);
+        if wait(call.window.take(count)).is_none() {
+            return Err(crate::outcome::cancelled());
+        }
+        let _gone = shared
+            .out
+            .blocking_send(Frame::new(Kind::Data, id, &chunk[..count]));
+    }
+    done(&FileDone {
+        bytes,
+        sha256: hex(&hash.finalize()),
+    })
+}
+
+fn put(shared: &Shared, call: &Call, id: u32, asked: PutCall) -> Result<Vec<u8>, Failure> {
+    let path = SandboxPath::parse(&asked.path)?;
+    let size = usize::try_from(asked.bytes).unwrap_or(usize::MAX);
+    if size > MAX_WHOLE_BYTES {
+        let message = format!("A file of {size} bytes is not taken, at most {MAX_WHOLE_BYTES}.");
+        return Err(Failure::new(
+            Code::File(file_sandbox::ErrorKind::TooLarge),
+            message,
+        ));
+    }
+    let files = shared.files.as_ref().ok_or_else(|| absent("files"))?;
+    if !asked.plant {
+        files.check_write(&path)?;
+        files.check_file_size(&path, asked.bytes)?;
+    }
+    let mut inbox = call.listen();
+    let _gone = shared.out.blocking_send(call.grant(WINDOW_BYTES, id));
+    let mut bytes = Vec::new();
+    while let Some(more) = inbox.blocking_recv() {
+        if bytes.len() + more.len() > size {
+            return Err(Failure::new(Code::Internal, "More came than was said."));
+        }
+        bytes.extend_from_slice(&more);
+        let more_room = call.grant(cost(more.len()), id);
+        let _gone = shared.out.blocking_send(more_room);
+    }
+    if call.cancel.is_cancelled() || bytes.len() != size {
+        return Err(crate::outcome::cancelled());
+    }
+    if asked.plant {
+        plant(shared, &path, &bytes)?;
+    } else {
+        files.write_bytes(&path, &bytes, WriteOptions::new())?;
+    }
+    done(&FileDone {
+        bytes: asked.bytes,
+        sha256: file_sandbox::ContentHash::of(&bytes).to_string(),
+    })
+}
+
+/// Into a mount in memory, which may be read-only.
+fn plant(shared: &Shared, path: &SandboxPath, bytes: &[u8]) -> Result<(), Failure> {
+    let mount = shared
+        .memory
+        .iter()
+        .filter(|mount| path.starts_with(mount.target()))
+        .max_by_key(|mount| mount.target().as_str().len());
+    let mount = mount.ok_or_else(|| absent("memory for it"))?;
+    let top = mount.target().as_str().trim_end_matches('/');
+    let below = path.as_str().strip_prefix(top).unwrap_or(path.as_str());
+    let below = SandboxPath::parse(below)?;
+    mount.clone().with_file(&below, bytes)?;
+    Ok(())
+}

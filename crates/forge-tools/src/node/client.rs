@@ -1,0 +1,349 @@
+//! The broker's side: a connection to one node, and what can be asked of it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::call::{Code, Failure, Reply};
+use crate::change::Seen;
+use crate::deadline::{Elapsed, within};
+use crate::hands::Hands;
+use crate::node::connection::{Connection, Event, Frames, garbage, more, read, write};
+use crate::node::error::{NodeError, ended};
+use crate::node::frame::{CONNECTION, Decoder, Frame, Kind, frames};
+use crate::node::message::{Hello, PROTOCOL, Ready, Stats, ToolCall, WireReply};
+use crate::node::setup::Setup;
+use crate::params::Arguments;
+use crate::tool::Tool;
+
+/// How a connection is made, beside what the node is to have.
+///
+/// ```
+/// use forge_tools::node::Connect;
+/// use std::time::Duration;
+/// let connect = Connect::new("docker").within(Duration::from_secs(5));
+/// # let _ = connect;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Connect {
+    place: &'static str,
+    enforcement: Option<Value>,
+    within: Duration,
+}
+
+impl Connect {
+    /// To a node at `place`, which is what previews and records call it: `docker`.
+    #[must_use]
+    pub fn new(place: &'static str) -> Connect {
+        Connect {
+            place,
+            enforcement: None,
+            within: Duration::from_secs(60),
+        }
+    }
+
+    /// What confines the node as a whole, for receipts. What confines a call in it is added as
+    /// `inside`.
+    #[must_use]
+    pub fn enforcement(mut self, receipt: Value) -> Connect {
+        self.enforcement = Some(receipt);
+        self
+    }
+
+    /// How long the node has until it is ready; a minute unless said.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Connect {
+        self.within = limit;
+        self
+    }
+}
+
+/// One node. Clones are the same one; when the last goes, the node ends.
+///
+/// See the [module](crate::node) for how one is made:
+///
+/// ```
+/// async fn used(node: &forge_tools::node::Node) -> u64 {
+///     node.stats().await.map_or(0, |stats| stats.calls)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Node {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) place: &'static str,
+    enforcement: Option<Value>,
+    ready: Ready,
+    /// Gone with the last clone, behind the connection.
+    _kept: Box<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("place", &self.inner.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Speaks with a node over its two streams until it is ready to have calls made. Two tasks of
+    /// the current runtime carry what is said, so that one must go on as long as the node is used;
+    /// calls may be made from any other.
+    ///
+    /// # Errors
+    ///
+    /// The other side is no node, speaks another version, or cannot be what `setup` says.
+    pub async fn connect<R, W>(
+        reader: R,
+        writer: W,
+        setup: Setup,
+        connect: Connect,
+    ) -> Result<Node, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        Node::connect_keeping(reader, writer, setup, connect, ()).await
+    }
+
+    /// The same, and `kept` is kept as long as the node is used: what started it, and ends it when
+    /// it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`connect`](Self::connect).
+    pub async fn connect_keeping<R, W>(
+        reader: R,
+        writer: W,
+        setup: Setup,
+        connect: Connect,
+        kept: impl Any + Send + Sync,
+    ) -> Result<Node, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let seconds = connect.within.as_secs();
+        let limit = Some(connect.within);
+        let made = within(limit, Node::make(reader, writer, setup, connect, kept)).await;
+        made.unwrap_or_else(|Elapsed| Err(NodeError::Late { seconds }))
+    }
+
+    async fn make<R, W>(
+        mut reader: R,
+        writer: W,
+        mut setup: Setup,
+        connect: Connect,
+        kept: impl Any + Send + Sync,
+    ) -> Result<Node, NodeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (out, frames_out) = mpsc::unbounded_channel();
+        let connection = Arc::new(Connection::new(out));
+        // Without a guard: it ends by itself when nobody has the connection any more.
+        let calls = Arc::clone(&connection.calls);
+        tokio::spawn(async move {
+            if let Err(error) = write(writer, Frames::Free(frames_out), |_| {}).await {
+                calls.die(NodeError::Ended(error.to_string()));
+            }
+        });
+        let planted = std::mem::take(&mut setup.planted);
+        connection.send(Frame::new(Kind::Hello, CONNECTION, bytes(&Hello::ours())?));
+        for frame in frames(Kind::Setup, CONNECTION, bytes(&setup)?) {
+            connection.send(frame);
+        }
+        let mut decoder = Decoder::default();
+        let hello = first(&mut reader, &mut decoder).await?;
+        let theirs: Hello = match hello.kind {
+            Kind::Hello => said(&hello)?,
+            kind => return Err(unexpected(kind)),
+        };
+        if theirs.protocol != PROTOCOL {
+            return Err(NodeError::Version {
+                ours: PROTOCOL,
+                theirs: theirs.protocol,
+                their_program: crate::escape_controls(&theirs.version),
+            });
+        }
+        let answer = first(&mut reader, &mut decoder).await?;
+        let ready: Ready = match answer.kind {
+            Kind::Ready => said(&answer)?,
+            Kind::Refused => {
+                let why: String = said(&answer)?;
+                return Err(NodeError::Refused(crate::escape_controls(&why)));
+            }
+            kind => return Err(unexpected(kind)),
+        };
+        tokio::spawn(read(reader, decoder, Arc::clone(&connection.calls)));
+        let node = Node {
+            inner: Arc::new(Inner {
+                connection,
+                place: connect.place,
+                enforcement: connect.enforcement,
+                ready,
+                _kept: Box::new(kept),
+            }),
+        };
+        for (path, bytes) in planted {
+            node.write_file(&path, bytes, true)
+                .await
+                .map_err(|failure| NodeError::Refused(failure.message))?;
+        }
+        Ok(node)
+    }
+
+    /// Where it is, in previews and records.
+    #[must_use]
+    pub fn place(&self) -> &'static str {
+        self.inner.place
+    }
+
+    /// Why it is not there any more, if it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<NodeError> {
+        self.inner.connection.calls.dead()
+    }
+
+    /// What confines commands there, before any was started; none if it has none.
+    #[must_use]
+    pub fn commands(&self) -> Option<&Value> {
+        self.inner.ready.commands.as_ref()
+    }
+
+    /// What confines the node, with what confines a call in it.
+    pub(crate) fn receipt(&self, inside: Option<Value>) -> Option<Value> {
+        let mut receipt = match &self.inner.enforcement {
+            Some(Value::Object(outer)) => outer.clone(),
+            Some(other) => Map::from_iter([("outside".to_owned(), other.clone())]),
+            None => Map::new(),
+        };
+        receipt.insert("inside".to_owned(), inside.unwrap_or(Value::Null));
+        Some(Value::Object(receipt))
+    }
+
+    /// Has a file tool do its work there.
+    pub(crate) async fn call(
+        &self,
+        tool: &dyn Tool,
+        args: Arguments,
+        hands: Hands,
+    ) -> Result<Reply, Failure> {
+        let spec = tool.spec();
+        let seen = hands.seen.iter().map(|(path, seen)| {
+            let hash = match seen {
+                Seen::Missing => None,
+                Seen::Bytes(hash) => Some(hash.to_string()),
+            };
+            (path.clone(), hash)
+        });
+        let paths = hands.understood().into_iter();
+        let body = ToolCall {
+            tool: spec.name.clone(),
+            arguments: args.to_json(),
+            seen: seen.collect(),
+            paths: paths
+                .map(|(text, path)| (text, path.as_str().to_owned()))
+                .collect(),
+        };
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(Kind::Tool, &body).await?;
+        let (place, inside) = (self.inner.place, self.inner.ready.files.clone());
+        let answer = loop {
+            match calling.next().await {
+                Event::Done(body) => break body,
+                Event::Failed(failure) => return Err(failure.made_at(place, self.receipt(inside))),
+                Event::Lost => return Err(ended()),
+                // Of a file tool there is none of it.
+                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+            }
+        };
+        let reply: WireReply = serde_json::from_slice(&answer).map_err(|_| wrong(&spec.name))?;
+        let reply = reply.made_at(place, self.receipt(inside));
+        // What it says is shown to a model and kept; what it cannot have done is not.
+        let fits = match (&spec.output, &reply.structured) {
+            (Some(output), Some(facts)) => output.check(facts).is_ok(),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let files = hands.files()?;
+        let own = reply.artifacts.iter().all(|artifact| {
+            let path = file_sandbox::SandboxPath::parse(&artifact.path);
+            path.is_ok_and(|path| files.mode_at(&path).is_some_and(|mode| mode.can_write()))
+        });
+        match fits && own {
+            true => Ok(reply),
+            false => Err(wrong(&spec.name)),
+        }
+    }
+
+    /// What it has used so far.
+    ///
+    /// # Errors
+    ///
+    /// It is not there any more.
+    pub async fn stats(&self) -> Result<Stats, Failure> {
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(Kind::Stats, &json!({})).await?;
+        loop {
+            match calling.next().await {
+                Event::Done(body) => {
+                    return serde_json::from_slice(&body).map_err(|_| wrong("stats"));
+                }
+                Event::Failed(failure) => return Err(failure.made_at(self.inner.place, None)),
+                Event::Lost => return Err(ended()),
+                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+            }
+        }
+    }
+}
+
+fn bytes(value: &impl serde::Serialize) -> Result<Vec<u8>, NodeError> {
+    serde_json::to_vec(value).map_err(|error| NodeError::Unsupported(error.to_string()))
+}
+
+/// The next frame before anything is called.
+async fn first(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+) -> Result<Frame, NodeError> {
+    loop {
+        match decoder.next() {
+            Ok(Some(frame)) => return Ok(frame),
+            Ok(None) => more(reader, decoder).await?,
+            Err(error) => return Err(garbage(&error, decoder)),
+        }
+    }
+}
+
+fn said<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, NodeError> {
+    serde_json::from_slice(&frame.body).map_err(|error| NodeError::Garbage {
+        why: format!("{:?}: {error}", frame.kind),
+        said: String::new(),
+    })
+}
+
+fn unexpected(kind: Kind) -> NodeError {
+    NodeError::Garbage {
+        why: format!("{kind:?} where it should say who it is"),
+        said: String::new(),
+    }
+}
+
+/// It answered, and not what was asked.
+pub(crate) fn wrong(tool: &str) -> Failure {
+    Failure::new(
+        Code::Internal,
+        format!("{tool} was called, and what came back is not its answer."),
+    )
+}

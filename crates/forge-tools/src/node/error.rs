@@ -1,0 +1,84 @@
+//! Why there is no node, or none any more.
+
+use crate::call::{Code, Failure};
+
+/// Why there is no node, or none any more; for people.
+///
+/// ```
+/// use forge_tools::node::NodeError;
+/// let error = NodeError::Version { ours: 1, theirs: 2, their_program: "9.0.0".into() };
+/// assert!(error.to_string().contains("protocol 2"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// The other side speaks another version.
+    #[error(
+        "this forge ({}) speaks protocol {ours} with nodes, and the other side ({their_program}) \
+         protocol {theirs}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Version {
+        /// The protocol that is spoken here.
+        ours: u32,
+        /// That of the other side.
+        theirs: u32,
+        /// The version of its program.
+        their_program: String,
+    },
+    /// What came is not what a node says.
+    #[error("the other side is no node: {why}{}", told(.said))]
+    Garbage {
+        /// What is wrong with it.
+        why: String,
+        /// The beginning of what came, controls made visible.
+        said: String,
+    },
+    /// The node cannot be what it was asked to be.
+    #[error("the node refused its setup: {0}")]
+    Refused(String),
+    /// This cannot be had in a node.
+    #[error("not to be had in a node: {0}")]
+    Unsupported(String),
+    /// It is not there any more.
+    #[error("the node ended: {0}")]
+    Ended(String),
+    /// It did not answer in time.
+    #[error("the node did not answer within {seconds} seconds")]
+    Late {
+        /// So long it was waited for.
+        seconds: u64,
+    },
+}
+
+fn told(said: &str) -> String {
+    match said {
+        "" => String::new(),
+        said => format!("; it said `{said}`"),
+    }
+}
+
+/// For the model, which is told of no place and no program.
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Failure {
+        match error {
+            NodeError::Ended(_) => ended(),
+            NodeError::Version { .. }
+            | NodeError::Garbage { .. }
+            | NodeError::Refused(_)
+            | NodeError::Unsupported(_)
+            | NodeError::Late { .. } => Failure::new(
+                Code::IsolationUnavailable,
+                "The isolation that this call needs is not available; nothing was done.",
+            ),
+        }
+    }
+}
+
+/// The node ended in the middle of a call.
+pub(crate) fn ended() -> Failure {
+    Failure::new(
+        Code::IsolationEnded,
+        "The isolation that this call ran in ended before the call did.",
+    )
+    .hint("Look at what it has done, and try again.")
+}

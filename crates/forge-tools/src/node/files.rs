@@ -1,0 +1,102 @@
+//! Files of a node, whole: taken from it and written to it, through its own sandbox.
+
+use file_sandbox::SandboxPath;
+
+use crate::call::{Code, Failure};
+use crate::node::client::{Node, wrong};
+use crate::node::connection::Event;
+use crate::node::error::ended;
+use crate::node::frame::{Frame, Kind};
+use crate::node::message::{FileDone, GetCall, PutCall};
+use crate::node::window::CHUNK_BYTES;
+
+impl Node {
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// The node's sandbox refused it, or it has more than `max_bytes`.
+    pub async fn read_file(&self, path: &SandboxPath, max_bytes: u64) -> Result<Vec<u8>, Failure> {
+        let body = GetCall {
+            path: path.as_str().to_owned(),
+            max_bytes,
+        };
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(Kind::Get, &body).await?;
+        let mut bytes = Vec::new();
+        loop {
+            match calling.next().await {
+                Event::Data(more) => {
+                    bytes.extend_from_slice(&more);
+                    if bytes.len() as u64 > max_bytes {
+                        return Err(wrong("a file"));
+                    }
+                }
+                Event::Done(body) => {
+                    let done: FileDone =
+                        serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
+                    let hash = file_sandbox::ContentHash::of(&bytes).to_string();
+                    return match done.sha256 == hash {
+                        true => Ok(bytes),
+                        false => Err(wrong("a file")),
+                    };
+                }
+                Event::Failed(failure) => return Err(failure.made_at(self.place(), None)),
+                Event::Lost => return Err(ended()),
+                Event::Started | Event::Printed(..) | Event::Said(_) => {}
+            }
+        }
+    }
+
+    /// Writes a file, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// The node's sandbox refused it.
+    pub async fn put_file(&self, path: &SandboxPath, bytes: Vec<u8>) -> Result<(), Failure> {
+        self.write_file(path, bytes, false).await
+    }
+
+    /// The same; what is planted lies in a mount in memory, also one that nobody can write.
+    pub(crate) async fn write_file(
+        &self,
+        path: &SandboxPath,
+        bytes: Vec<u8>,
+        plant: bool,
+    ) -> Result<(), Failure> {
+        let body = PutCall {
+            path: path.as_str().to_owned(),
+            bytes: bytes.len() as u64,
+            plant,
+        };
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(Kind::Put, &body).await?;
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            // Refused already: the answer says why.
+            if calling.window.take(chunk.len()).await.is_none() {
+                break;
+            }
+            connection.send(Frame::new(Kind::Input, calling.id, chunk));
+        }
+        connection.send(Frame::new(Kind::InputEnd, calling.id, Vec::new()));
+        loop {
+            match calling.next().await {
+                Event::Done(body) => {
+                    let done: FileDone =
+                        serde_json::from_slice(&body).map_err(|_| wrong("a file"))?;
+                    let hash = file_sandbox::ContentHash::of(&bytes).to_string();
+                    return match done.sha256 == hash {
+                        true => Ok(()),
+                        false => Err(Failure::new(
+                            Code::Internal,
+                            "What was written is not what was sent.",
+                        )),
+                    };
+                }
+                Event::Failed(failure) => return Err(failure.made_at(self.place(), None)),
+                Event::Lost => return Err(ended()),
+                Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Frames: what goes over the two streams between a broker and a node, cut into pieces of bounded
+//! size. Decoding is pure, takes whatever comes, and never panics.
+//!
+//! A frame is a kind (one byte), the id of the call that it belongs to (four), the length of its
+//! body (four, both big-endian), and the body: JSON for what has fields, bytes for what is data.
+
+/// Bytes before the body.
+const HEADER_BYTES: usize = 9;
+
+/// Most bytes of one frame, its header included.
+pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// Most bytes of the body of one frame.
+pub(crate) const MAX_BODY_BYTES: usize = MAX_FRAME_BYTES - HEADER_BYTES;
+
+/// The id of frames that are about no call.
+pub(crate) const CONNECTION: u32 = 0;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Both: who I am. The first frame of each side.
+    Hello = 1,
+    /// Broker: what there is to be inside.
+    Setup = 2,
+    /// Node: it is so.
+    Ready = 3,
+    /// Node: it cannot be so.
+    Refused = 4,
+    /// Broker: nothing more will come.
+    Bye = 5,
+    /// Both: a part of a body that is too long for one frame.
+    Part = 8,
+    /// Broker: a call of a file tool.
+    Tool = 16,
+    /// Broker: a command.
+    Run = 17,
+    /// Broker: a file is wanted.
+    Get = 18,
+    /// Broker: a file is to be written.
+    Put = 19,
+    /// Broker: what was used so far?
+    Stats = 20,
+    /// Broker: data for a call.
+    Input = 32,
+    /// Broker: there is no more of it.
+    InputEnd = 33,
+    /// Broker: a signal for a command.
+    Signal = 34,
+    /// Broker: nobody waits for this call any more.
+    Cancel = 35,
+    /// Both: so many more bytes of data may come.
+    Window = 36,
+    /// Node: the command runs.
+    Started = 48,
+    /// Node: what a command printed.
+    Stdout = 49,
+    /// Node: the same on the other stream.
+    Stderr = 50,
+    /// Node: what a command in a session said about its end.
+    Said = 51,
+    /// Node: a piece of a file.
+    Data = 52,
+    /// Node: what the call came to.
+    Done = 53,
+    /// Node: why it failed.
+    Failed = 54,
+}
+
+/// All of them.
+const KINDS: [Kind; 23] = [
+    Kind::Hello,
+    Kind::Setup,
+    Kind::Ready,
+    Kind::Refused,
+    Kind::Bye,
+    Kind::Part,
+    Kind::Tool,
+    Kind::Run,
+    Kind::Get,
+    Kind::Put,
+    Kind::Stats,
+    Kind::Input,
+    Kind::InputEnd,
+    Kind::Signal,
+    Kind::Cancel,
+    Kind::Window,
+    Kind::Started,
+    Kind::Stdout,
+    Kind::Stderr,
+    Kind::Said,
+    Kind::Data,
+    Kind::Done,
+    Kind::Failed,
+];
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        KINDS.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether it is about the connection and not about a call; a part may be either.
+    fn is_of_connection(self) -> Option<bool> {
+        match self {
+            Kind::Hello | Kind::Setup | Kind::Ready | Kind::Refused | Kind::Bye => Some(true),
+            Kind::Part => None,
+            Kind::Tool
+            | Kind::Run
+            | Kind::Get
+            | Kind::Put
+            | Kind::Stats
+            | Kind::Input
+            | Kind::InputEnd
+            | Kind::Signal
+            | Kind::Cancel
+            | Kind::Window
+            | Kind::Started
+            | Kind::Stdout
+            | Kind::Stderr
+            | Kind::Said
+            | Kind::Data
+            | Kind::Done
+            | Kind::Failed => Some(false),
+        }
+    }
+}
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) id: u32,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Why bytes are no frames.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error("a frame of kind {0}, which there is not")]
+    Kind(u8),
+    #[error("a frame of {0} bytes, at most {MAX_FRAME_BYTES}")]
+    Long(u64),
+    #[error("a frame of kind {0:?} for call {1}")]
+    Id(Kind, u32),
+    #[error("an end in the middle of a frame")]
+    Cut,
+}
+
+impl Frame {
+    pub(crate) fn new(kind: Kind, id: u32, body: impl Into<Vec<u8>>) -> Frame {
+        Frame {
+            kind,
+            id,
+            body: body.into(),
+        }
+    }
+
+    /// As bytes. A body that is too long is a mistake of ours: see [`frames`].
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.body.len() <= MAX_BODY_BYTES);
+        out.push(self.kind as u8);
+        out.extend_from_slice(&self.id.to_be_bytes());
+        let length = u32::try_from(self.body.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.body);
+    }
+}
+
+/// A body of any length as frames: parts, and last the frame that says what it is.
+pub(crate) fn frames(kind: Kind, id: u32, mut body: Vec<u8>) -> Vec<Frame> {
+    let mut frames = Vec::with_capacity(body.len() / MAX_BODY_BYTES + 1);
+    while body.len() > MAX_BODY_BYTES {
+        let rest = body.split_off(MAX_BODY_BYTES);
+        frames.push(Frame::new(Kind::Part, id, body));
+        body = rest;
+    }
+    frames.push(Frame::new(kind, id, body));
+    frames
+}
+
+/// Makes frames of bytes as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    bytes: Vec<u8>,
+    /// Up to here they were taken.
+    at: usize,
+}
+
+impl Decoder {
+    /// Takes in what came next.
+    pub(crate) fn push(&mut self, more: &[u8]) {
+        if self.at > 0 {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+        self.bytes.extend_from_slice(more);
+    }
+
+    /// What came and is no frame yet; for saying what it looks like.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// The next frame; none while it is not whole.
+    ///
+    /// # Errors
+    ///
+    /// What comes is no frame. There is no way to find the next one.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+        let rest = self.rest();
+        let Some(&kind) = rest.first() else {
+            return Ok(None);
+        };
+        // As soon as it is known: what is no node at all says so in its first byte, mostly.
+        let kind = Kind::of(kind).ok_or(FrameError::Kind(kind))?;
+        let Some((header, behind)) = rest.split_at_checked(HEADER_BYTES) else {
+            return Ok(None);
+        };
+        let number = |at: usize| {
+            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u32::from_be_bytes(bytes)
+        };
+        let (id, length) = (number(1), number(5));
+        if let Some(of_connection) = kind.is_of_connection()
+            && of_connection != (id == CONNECTION)
+        {
+            return Err(FrameError::Id(kind, id));
+        }
+        let long = FrameError::Long(u64::from(length) + HEADER_BYTES as u64);
+        let length = usize::try_from(length).map_err(|_| long.clone())?;
+        if length > MAX_BODY_BYTES {
+            return Err(long);
+        }
+        let Some(body) = behind.get(..length) else {
+            return Ok(None);
+        };
+        let frame = Frame::new(kind, id, body);
+        self.at += HEADER_BYTES + length;
+        Ok(Some(frame))
+    }
+
+    /// Nothing more will come.
+    ///
+    /// # Errors
+    ///
+    /// Something was in the middle of coming.
+    pub(crate) fn end(&self) -> Result<(), FrameError> {
+        match self.rest() {
+            [] => Ok(()),
+            _ => Err(FrameError::Cut),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, FrameError> {
+        let (mut decoder, mut found) = (Decoder::default(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            decoder.push(piece);
+            while let Some(frame) = decoder.next()? {
+                found.push(frame);
+            }
+        }
+        decoder.end().map(|()| found)
+    }
+
+    fn kind() -> impl Strategy<Value = Kind> {
+        proptest::sample::select(KINDS.to_vec())
+    }
+
+    #[test]
+    fn every_kind_has_a_number_of_its_own() {
+        let all: std::collections::HashSet<u8> = KINDS.iter().map(|kind| *kind as u8).collect();
+        assert_eq!(all.len(), KINDS.len());
+        for byte in 0..=u8::MAX {
+            assert_eq!(Kind::of(byte).is_some(), all.contains(&byte), "{byte}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told_at_once() {
+        for (bytes, error) in [
+            (&b"exec format error"[..], FrameError::Kind(b'e')),
+            (&[0], FrameError::Kind(0)),
+            (
+                &[16, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff],
+                FrameError::Long(0x1_0000_0008),
+            ),
+            (
+                &[16, 0, 0, 0, 1, 0, 0x10, 0, 0],
+                FrameError::Long(0x10_0009),
+            ),
+            (&[16, 0, 0, 0, 0, 0, 0, 0, 0], FrameError::Id(Kind::Tool, 0)),
+            (&[1, 0, 0, 0, 7, 0, 0, 0, 0], FrameError::Id(Kind::Hello, 7)),
+            (&[16, 0, 0, 0, 1, 0, 0, 0, 2, b'{'], FrameError::Cut),
+            (&[16, 0, 0], FrameError::Cut),
+        ] {
+            assert_eq!(decode(bytes, 3), Err(error), "{bytes:?}");
+        }
+        let long = vec![7; MAX_BODY_BYTES];
+        let mut bytes = Vec::new();
+        Frame::new(Kind::Data, 1, long.clone()).write(&mut bytes);
+        assert_eq!(bytes.len(), MAX_FRAME_BYTES);
+        assert_eq!(decode(&bytes, 1 << 16).unwrap()[0].body, long);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(
+            frames in proptest::collection::vec((kind(), 1_u32.., any::<Vec<u8>>()), 0..8),
+            piece in 1_usize..50,
+        ) {
+            let frames: Vec<Frame> = frames
+                .into_iter()
+                .map(|(kind, id, body)| {
+                    let of_connection = kind.is_of_connection() == Some(true);
+                    Frame::new(kind, if of_connection { CONNECTION } else { id }, body)
+                })
+                .collect();
+            let mut bytes = Vec::new();
+            frames.iter().for_each(|frame| frame.write(&mut bytes));
+            prop_assert_eq!(decode(&bytes, piece), Ok(frames));
+            if !bytes.is_empty() {
+                // Cut anywhere it is no longer whole, unless it is cut between two frames.
+                bytes.pop();
+                let cut = decode(&bytes, piece);
+                prop_assert!(cut == Err(FrameError::Cut) || cut.is_ok());
+            }
+        }
+
+        #[test]
+        fn nothing_that_comes_panics(
+            bytes in proptest::collection::vec(prop_oneof![0_u8..60, any::<u8>()], 0..200),
+            piece in 1_usize..20,
+        ) {
+            let whole = decode(&bytes, bytes.len().max(1));
+            prop_assert_eq!(decode(&bytes, piece), whole);
+        }
+
+        #[test]
+        fn a_long_body_comes_in_parts(length in 0_usize..3 * MAX_BODY_BYTES) {
+            let frames = frames(Kind::Done, 3, vec![b'x'; length]);
+            let (last, parts) = frames.split_last().unwrap();
+            prop_assert_eq!(last.kind, Kind::Done);
+            prop_assert!(parts.iter().all(|part| part.kind == Kind::Part));
+            prop_assert!(frames.iter().all(|one| one.body.len() <= MAX_BODY_BYTES));
+            prop_assert_eq!(frames.iter().map(|one| one.body.len()).sum::<usize>(), length);
+        }
+    }
+}

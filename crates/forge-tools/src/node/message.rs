@@ -1,0 +1,359 @@
+//! The bodies of frames that have fields.
+
+use os_sandbox::Exit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::audit::{EventKind, PolicyEvent};
+use crate::call::{Code, Failure, Ran, Reply};
+use crate::change::{Artifact, Effect};
+
+/// The version of what is spoken here. Another one is another language.
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// The first word of each side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// The protocol; the name of the field says whose.
+    #[serde(rename = "forge-node")]
+    pub(crate) protocol: u32,
+    /// The program's version, for people.
+    pub(crate) version: String,
+}
+
+impl Hello {
+    pub(crate) fn ours() -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// What a node made of its setup.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    /// What confines commands there, before any was started.
+    pub(crate) commands: Option<Value>,
+    /// What holds file tools.
+    pub(crate) files: Option<Value>,
+}
+
+/// A call of a file tool.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ToolCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    /// Files as a person has seen them: the hash, or that there was none.
+    pub(crate) seen: Vec<(String, Option<String>)>,
+    /// What the paths of the call were understood to mean when it was judged.
+    pub(crate) paths: Vec<(String, String)>,
+}
+
+/// A command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunCall {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) input: Input,
+    pub(crate) timeout_ms: Option<u64>,
+    /// The line that it comes from, and the state that it begins in.
+    pub(crate) line: Option<(String, Vec<String>)>,
+}
+
+/// What a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Input {
+    Nothing,
+    /// What it writes on descriptor 0 is told.
+    Said,
+    /// What comes as data.
+    Piped,
+}
+
+/// What a command came to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunDone {
+    pub(crate) exit: WireExit,
+    pub(crate) exceeded: Option<String>,
+    pub(crate) quarantined: Vec<String>,
+    pub(crate) enforcement: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WireExit {
+    Code(i32),
+    Signal(i32),
+    TimedOut,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GetCall {
+    pub(crate) path: String,
+    pub(crate) max_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PutCall {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    /// It belongs to a mount in memory that nobody else can write.
+    pub(crate) plant: bool,
+}
+
+/// What came of a file that was sent or written.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FileDone {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Signal {
+    pub(crate) signal: i32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WindowMore {
+    pub(crate) bytes: u32,
+}
+
+/// What a node has used so far; none of what it cannot know.
+///
+/// ```
+/// let stats = forge_tools::node::Stats::default();
+/// assert_eq!((stats.calls, stats.memory_bytes), (0, None));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Since it began.
+    pub uptime_ms: u64,
+    /// Calls that were made.
+    pub calls: u64,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Bytes that came in.
+    pub bytes_in: u64,
+    /// Bytes that went out.
+    pub bytes_out: u64,
+    /// Processor time of everything in its control group.
+    pub cpu_us: Option<u64>,
+    /// Memory of the same, now.
+    pub memory_bytes: Option<u64>,
+    /// Memory of the same, at most so far.
+    pub memory_peak_bytes: Option<u64>,
+    /// Processes and threads of the same, now.
+    pub processes: Option<u64>,
+}
+
+/// [`Reply`], as it goes over the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WireReply {
+    text: String,
+    structured: Option<Value>,
+    artifacts: Vec<WireArtifact>,
+    events: Vec<WireEvent>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WireArtifact {
+    path: String,
+    effect: WireEffect,
+    bytes: Option<u64>,
+    sha256: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireEffect {
+    Created,
+    Updated,
+    Deleted,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WireEvent {
+    kind: WireKind,
+    detail: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WireKind {
+    Denied,
+    Refused,
+    Exceeded,
+    Quarantined,
+    Untracked,
+}
+
+/// [`Failure`], as it goes over the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WireFailure {
+    code: String,
+    message: String,
+    hint: Option<String>,
+    path: Option<String>,
+    structured: Option<Value>,
+    events: Vec<WireEvent>,
+}
+
+/// Most artifacts and events that one call can have.
+const MAX_LISTED: usize = 1024;
+
+impl From<Exit> for WireExit {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Code(code) => WireExit::Code(code),
+            Exit::Signal(signal) => WireExit::Signal(signal),
+            Exit::TimedOut => WireExit::TimedOut,
+        }
+    }
+}
+
+impl From<WireExit> for Exit {
+    fn from(exit: WireExit) -> Self {
+        match exit {
+            WireExit::Code(code) => Exit::Code(code),
+            WireExit::Signal(signal) => Exit::Signal(signal),
+            WireExit::TimedOut => Exit::TimedOut,
+        }
+    }
+}
+
+impl From<PolicyEvent> for WireEvent {
+    fn from(event: PolicyEvent) -> Self {
+        WireEvent {
+            kind: match event.event {
+                EventKind::Denied => WireKind::Denied,
+                EventKind::Refused => WireKind::Refused,
+                EventKind::Exceeded => WireKind::Exceeded,
+                EventKind::Quarantined => WireKind::Quarantined,
+                EventKind::Untracked => WireKind::Untracked,
+            },
+            detail: event.detail,
+        }
+    }
+}
+
+impl From<WireEvent> for PolicyEvent {
+    fn from(event: WireEvent) -> Self {
+        let kind = match event.kind {
+            WireKind::Denied => EventKind::Denied,
+            WireKind::Refused => EventKind::Refused,
+            WireKind::Exceeded => EventKind::Exceeded,
+            WireKind::Quarantined => EventKind::Quarantined,
+            WireKind::Untracked => EventKind::Untracked,
+        };
+        PolicyEvent::new(kind, event.detail)
+    }
+}
+
+fn listed<A, B: From<A>>(list: Vec<A>) -> Vec<B> {
+    list.into_iter().take(MAX_LISTED).map(B::from).collect()
+}
+
+impl From<Artifact> for WireArtifact {
+    fn from(artifact: Artifact) -> Self {
+        WireArtifact {
+            path: artifact.path,
+            effect: match artifact.effect {
+                Effect::Created => WireEffect::Created,
+                Effect::Updated => WireEffect::Updated,
+                Effect::Deleted => WireEffect::Deleted,
+            },
+            bytes: artifact.bytes,
+            sha256: artifact.sha256,
+        }
+    }
+}
+
+impl From<WireArtifact> for Artifact {
+    fn from(artifact: WireArtifact) -> Self {
+        Artifact {
+            path: artifact.path,
+            effect: match artifact.effect {
+                WireEffect::Created => Effect::Created,
+                WireEffect::Updated => Effect::Updated,
+                WireEffect::Deleted => Effect::Deleted,
+            },
+            bytes: artifact.bytes,
+            sha256: artifact.sha256,
+        }
+    }
+}
+
+impl From<Reply> for WireReply {
+    fn from(reply: Reply) -> Self {
+        WireReply {
+            text: reply.text,
+            structured: reply.structured,
+            artifacts: listed(reply.artifacts),
+            events: listed(reply.events),
+        }
+    }
+}
+
+impl WireReply {
+    /// The reply of a call that was made at `place`.
+    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> Reply {
+        Reply {
+            text: self.text,
+            structured: self.structured,
+            enforcement,
+            runner: place,
+            artifacts: listed(self.artifacts),
+            events: listed(self.events),
+        }
+    }
+}
+
+impl From<Failure> for WireFailure {
+    fn from(failure: Failure) -> Self {
+        WireFailure {
+            code: failure.code.as_str().to_owned(),
+            message: failure.message,
+            hint: failure.hint,
+            path: failure.path,
+            structured: failure.structured.map(|facts| *facts),
+            events: failure
+                .ran
+                .map(|ran| listed(ran.events))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl WireFailure {
+    /// The failure of a call that was tried at `place`.
+    pub(crate) fn made_at(self, place: &'static str, enforcement: Option<Value>) -> Failure {
+        let code = match Code::of(&self.code) {
+            // Nobody is asked there, and no worker called.
+            None
+            | Some(
+                Code::Denied
+                | Code::ApprovalRequired
+                | Code::Escalation
+                | Code::WorkerFailed
+                | Code::Cancelled,
+            ) => Code::Internal,
+            Some(code) => code,
+        };
+        Failure {
+            code,
+            message: self.message,
+            hint: self.hint,
+            path: self.path,
+            structured: self.structured.map(Box::new),
+            ran: None,
+        }
+        .ran(Ran {
+            runner: place,
+            enforcement,
+            events: listed(self.events),
+            artifacts: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Tools and commands in another place: what is spoken between a *broker*, which decides about calls,
+//! and a *node*, which does their work where it is (in a container, mostly).
+//!
+//! The node is this same program: the same tools, on the same kind of sandbox, and the same commands
+//! under the same kind of plan, so that limits, endings, texts and refusals are the same as local.
+//! What is spoken stands in `docs/node.md`. It goes over any two streams; when the stream from the
+//! broker ends, the node ends everything that it started, and itself.
+//!
+//! * [`serve`]: the node's side.
+//! * [`Node`]: the broker's side of one connection, made with a [`Setup`].
+//! * [`NodeRunner`] and [`NodeStarter`]: what a [`Toolbox`](crate::Toolbox) needs to have its file
+//!   tools and its commands done there; both take nodes from a [`NodeSource`].
+//!
+//! # Over a pipe of this process
+//!
+//! ```
+//! use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+//! use forge_tools::node::{Connect, Inside, Node, NodeRunner, Places, Setup, serve};
+//! use forge_tools::{Call, Toolbox};
+//! use serde_json::json;
+//!
+//! # let rt = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+//! # rt.block_on(async {
+//! # let dir = tempfile::tempdir().unwrap();
+//! std::fs::write(dir.path().join("a.md"), "hello").unwrap();
+//! let authority = cap_std::ambient_authority();
+//! let data = SandboxPath::parse("/data").unwrap();
+//! let mount = Mount::open_ambient(data, dir.path(), Mode::ReadOnly, authority).unwrap();
+//! let files = FileSandbox::new(vec![mount]).unwrap();
+//!
+//! let (ours, theirs) = tokio::io::duplex(64 * 1024);
+//! let (reader, writer) = tokio::io::split(theirs);
+//! tokio::spawn(serve(reader, writer, Inside::new(authority)));
+//!
+//! let setup = Setup::new().files(&files, &Places::Same).unwrap();
+//! let (reader, writer) = tokio::io::split(ours);
+//! let node = Node::connect(reader, writer, setup, Connect::new("elsewhere")).await.unwrap();
+//! let toolbox = Toolbox::builder().files(files).runner(NodeRunner::new(node)).build().unwrap();
+//!
+//! let read = toolbox.call(Call::new("read_file", json!({"path": "/data/a.md"}))).await;
+//! assert_eq!((read.content.as_str(), read.runner), ("hello", "elsewhere"));
+//! let write = json!({"path": "/data/a.md", "content": "x"});
+//! let refused = toolbox.call(Call::new("write_file", write)).await;
+//! assert_eq!(refused.error.unwrap().code, "READ_ONLY");
+//! # });
+//! ```
+
+mod calls;
+mod client;
+mod connection;
+mod error;
+mod files;
+mod frame;
+mod message;
+mod runner;
+mod server;
+mod setup;
+mod starter;
+mod usage;
+mod window;
+
+pub use client::{Connect, Node};
+pub use error::NodeError;
+pub use message::Stats;
+pub use runner::{NodeRunner, NodeSource};
+pub use server::{Inside, serve};
+pub use setup::{Places, Setup};
+pub use starter::{NodeCommand, NodeStarter, Printed};
+
+/// Takes whatever comes as what one side says, for a fuzzer: nothing may panic.
+#[doc(hidden)]
+pub fn fuzz_decoder(bytes: &[u8], piece: usize) -> usize {
+    let (mut decoder, mut found) = (frame::Decoder::default(), 0);
+    for piece in bytes.chunks(piece.max(1)) {
+        decoder.push(piece);
+        loop {
+            match decoder.next() {
+                Ok(Some(_)) => found += 1,
+                Ok(None) => break,
+                Err(_) => return found,
+            }
+        }
+    }
+    found
+}

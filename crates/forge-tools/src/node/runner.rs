@@ -1,0 +1,116 @@
+//! The runner whose file tools work in a node.
+
+use std::sync::Arc;
+
+use crate::call::{Failure, Reply};
+use crate::hands::Hands;
+use crate::node::client::Node;
+use crate::params::Arguments;
+use crate::runner::{LocalRunner, Runner};
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool};
+use crate::tools;
+
+/// Where nodes come from: one for each call, or the same one for many.
+///
+/// A [`Node`] is a source of itself.
+///
+/// ```
+/// use forge_tools::node::{Node, NodeError, NodeSource};
+/// use forge_tools::{BoxFuture, Failure};
+///
+/// struct NotToday;
+///
+/// impl NodeSource for NotToday {
+///     fn place(&self) -> &'static str {
+///         "elsewhere"
+///     }
+///     fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+///         Box::pin(async { Err(NodeError::Unsupported("not today".into()).into()) })
+///     }
+/// }
+/// ```
+pub trait NodeSource: Send + Sync + 'static {
+    /// Where they are, in previews and records.
+    fn place(&self) -> &'static str;
+
+    /// A node for one call. Awaited also where nothing but wakers wakes it, so whatever needs a
+    /// runtime's drivers goes on in a task of one.
+    ///
+    /// # Errors
+    ///
+    /// There is none, in words for the model.
+    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>>;
+}
+
+impl NodeSource for Node {
+    fn place(&self) -> &'static str {
+        Node::place(self)
+    }
+
+    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+        Box::pin(async { Ok(self.clone()) })
+    }
+}
+
+/// Has file tools do their work in a node. All other tools do theirs here: commands are started
+/// there by what their worker's [`Processes`](crate::Processes) have for it, kept results lie here,
+/// and what a called worker does is placed call by call.
+///
+/// See the [module](crate::node):
+///
+/// ```
+/// fn of(node: forge_tools::node::Node) -> forge_tools::node::NodeRunner {
+///     forge_tools::node::NodeRunner::new(node)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct NodeRunner {
+    source: Arc<dyn NodeSource>,
+    names: Arc<[String]>,
+}
+
+impl NodeRunner {
+    /// In nodes of this source.
+    pub fn new(source: impl NodeSource) -> NodeRunner {
+        NodeRunner::shared(Arc::new(source))
+    }
+
+    /// The same, of a source that others use too.
+    pub fn shared(source: Arc<dyn NodeSource>) -> NodeRunner {
+        let tools = tools::file_tools();
+        let names = tools.iter().map(|tool| tool.spec().name.clone());
+        NodeRunner {
+            source,
+            names: names.collect(),
+        }
+    }
+
+    /// Whether a node does the work of this tool.
+    #[must_use]
+    pub fn takes(&self, spec: &Spec) -> bool {
+        self.names.contains(&spec.name)
+    }
+}
+
+impl Runner for NodeRunner {
+    fn run<'a>(
+        &'a self,
+        tool: &'a dyn Tool,
+        args: Arguments,
+        hands: Hands,
+    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        // A tool of the same name that somebody else made is in no toolbox that holds files.
+        if !self.takes(tool.spec()) || hands.files.is_none() {
+            return tool.run(args, hands);
+        }
+        Box::pin(async move { self.source.node().await?.call(tool, args, hands).await })
+    }
+
+    fn place(&self, spec: &Spec, commands: &'static str) -> &'static str {
+        match self.takes(spec) {
+            true => self.source.place(),
+            false => LocalRunner.place(spec, commands),
+        }
+    }
+}

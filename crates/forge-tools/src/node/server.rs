@@ -1,0 +1,391 @@
+//! The node's side: takes a setup, makes calls until its input ends, and then ends everything.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cap_std::AmbientAuthority;
+use file_sandbox::{FileSandbox, Mount};
+use os_sandbox::Plan;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::call::{Code, Failure};
+use crate::deadline::within;
+use crate::hands::Hands;
+use crate::node::calls::{Call, make};
+use crate::node::connection::{Frames, MAX_CALLS, MAX_WHOLE_BYTES, garbage, more, write};
+use crate::node::error::NodeError;
+use crate::node::frame::{CONNECTION, Decoder, Frame, Kind};
+use crate::node::message::{Hello, PROTOCOL, Ready, Stats};
+use crate::node::setup::{Opened, Setup};
+use crate::node::usage;
+use crate::programs::ProgramList;
+use crate::tool::Tool;
+use crate::tools;
+
+/// Frames that wait to be written; those who have more wait.
+const MAX_WAITING: usize = 64;
+
+/// How long commands have to end when the input has ended. What does not is ended with this
+/// process.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// What the program that serves as a node has to give.
+///
+/// ```
+/// use forge_tools::node::Inside;
+/// let inside = Inside::new(cap_std::ambient_authority()).control_group("/sys/fs/cgroup");
+/// # let _ = inside;
+/// ```
+#[derive(Clone)]
+pub struct Inside {
+    authority: AmbientAuthority,
+    control_group: Option<PathBuf>,
+}
+
+impl fmt::Debug for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inside")
+            .field("control_group", &self.control_group)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inside {
+    /// The authority to open directories, where the setup says.
+    #[must_use]
+    pub fn new(authority: AmbientAuthority) -> Inside {
+        Inside {
+            authority,
+            control_group: None,
+        }
+    }
+
+    /// Whose use of processor and memory is told as the node's.
+    #[must_use]
+    pub fn control_group(mut self, path: impl Into<PathBuf>) -> Inside {
+        self.control_group = Some(path.into());
+        self
+    }
+}
+
+/// What all calls of a node share.
+pub(crate) struct Shared {
+    pub(crate) out: mpsc::Sender<Frame>,
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) hands: Hands,
+    pub(crate) files: Option<FileSandbox>,
+    pub(crate) memory: Vec<Mount>,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) programs: Vec<ProgramList>,
+    calls: Mutex<HashMap<u32, Arc<Call>>>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    calls: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: Arc<AtomicU64>,
+}
+
+/// Serves as a node over two streams, until the one from the broker ends. Everything that was
+/// started has ended then, or ends with this process.
+///
+/// Must be called on a tokio runtime, whose blocking threads the calls use.
+///
+/// See the [module](crate::node) for an example.
+///
+/// # Errors
+///
+/// The other side is no broker, or speaks another version; or the setup cannot be had, which it was
+/// told.
+pub async fn serve<R, W>(reader: R, writer: W, inside: Inside) -> Result<(), NodeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (out, frames) = mpsc::channel(MAX_WAITING);
+    let counts = Counts::default();
+    let sent = Arc::clone(&counts.bytes_out);
+    let mut writing = tokio::spawn(write(writer, Frames::Few(frames), move |bytes| {
+        sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }));
+    let served = tokio::select! {
+        served = serve_reading(reader, out, inside, counts) => served,
+        // Nobody reads any more, so nobody is there.
+        _ = &mut writing => return Ok(()),
+    };
+    // The last words.
+    let _gone = within(Some(ENDING), writing).await;
+    served
+}
+
+async fn serve_reading(
+    mut reader: impl AsyncRead + Unpin,
+    out: mpsc::Sender<Frame>,
+    inside: Inside,
+    counts: Counts,
+) -> Result<(), NodeError> {
+    let began = Instant::now();
+    say(&out, Kind::Hello, &json!(Hello::ours())).await;
+    let mut decoder = Decoder::default();
+    let Some(hello) = next(&mut reader, &mut decoder, &counts).await? else {
+        return Ok(());
+    };
+    let theirs: Hello = read(&hello, Kind::Hello)?;
+    if theirs.protocol != PROTOCOL {
+        return Err(NodeError::Version {
+            ours: PROTOCOL,
+            theirs: theirs.protocol,
+            their_program: crate::escape_controls(&theirs.version),
+        });
+    }
+    let mut body = Vec::new();
+    let setup: Setup = loop {
+        let Some(frame) = next(&mut reader, &mut decoder, &counts).await? else {
+            return Ok(());
+        };
+        body.extend_from_slice(&frame.body);
+        if body.len() > MAX_WHOLE_BYTES {
+            return Err(wrong("a setup that is too long"));
+        }
+        if frame.kind != Kind::Part {
+            let whole = Frame::new(frame.kind, CONNECTION, std::mem::take(&mut body));
+            break read(&whole, Kind::Setup)?;
+        }
+    };
+    let authority = inside.authority;
+    let opening = tokio::task::spawn_blocking(move || setup.open(authority));
+    let opened = match opening.await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(why)) => {
+            say(&out, Kind::Refused, &json!(why)).await;
+            return Err(NodeError::Refused(why));
+        }
+        Err(_) => {
+            let why = "it stopped unexpectedly".to_owned();
+            say(&out, Kind::Refused, &json!(why)).await;
+            return Err(NodeError::Refused(why));
+        }
+    };
+    say(&out, Kind::Ready, &json!(ready(&opened))).await;
+    let shared = Arc::new(Shared::new(opened, out, counts));
+    // Also where this is given up.
+    let ending = EndAll(Arc::clone(&shared));
+    let mut tasks = JoinSet::new();
+    let served = calls(&mut reader, &mut decoder, &shared, &mut tasks, |stats| {
+        stats.uptime_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(group) = &inside.control_group {
+            usage::fill(stats, group);
+        }
+    })
+    .await;
+    drop(ending);
+    let all_have_ended = async { while tasks.join_next().await.is_some() {} };
+    let _those_that_did = within(Some(ENDING), all_have_ended).await;
+    served
+}
+
+/// Ends every call under way.
+struct EndAll(Arc<Shared>);
+
+impl Drop for EndAll {
+    fn drop(&mut self) {
+        let calls: Vec<Arc<Call>> = self.0.lock().values().cloned().collect();
+        calls.iter().for_each(|call| call.cancel());
+    }
+}
+
+impl Shared {
+    fn new(opened: Opened, out: mpsc::Sender<Frame>, counts: Counts) -> Shared {
+        let mut hands = Hands::default();
+        hands.files = opened.files.clone();
+        hands.max_write_bytes = opened.max_write_bytes;
+        Shared {
+            out,
+            tools: match &opened.files {
+                Some(_) => tools::file_tools(),
+                None => Vec::new(),
+            },
+            hands,
+            files: opened.files,
+            memory: opened.memory,
+            plan: opened.plan,
+            programs: opened.programs,
+            calls: Mutex::default(),
+            counts,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Call>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call is over.
+    pub(crate) fn close(&self, id: u32) {
+        self.lock().remove(&id);
+    }
+
+    fn stats(&self) -> Stats {
+        let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Stats {
+            calls: number(&self.counts.calls),
+            in_flight: self.lock().len() as u64,
+            bytes_in: number(&self.counts.bytes_in),
+            bytes_out: number(&self.counts.bytes_out),
+            ..Stats::default()
+        }
+    }
+}
+
+/// Takes up calls until there are no more.
+async fn calls(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+    shared: &Arc<Shared>,
+    tasks: &mut JoinSet<()>,
+    usage: impl Fn(&mut Stats),
+) -> Result<(), NodeError> {
+    // A body of many frames comes in one piece.
+    let mut parts: (u32, Vec<u8>) = (CONNECTION, Vec::new());
+    while let Some(frame) = next(reader, decoder, &shared.counts).await? {
+        // Those that are over are let go.
+        while tasks.try_join_next().is_some() {}
+        match frame.kind {
+            Kind::Bye => return Ok(()),
+            Kind::Part => {
+                if parts.0 != frame.id && !parts.1.is_empty() {
+                    return Err(wrong("two bodies at once"));
+                }
+                parts.0 = frame.id;
+                if parts.1.len() + frame.body.len() > MAX_WHOLE_BYTES {
+                    return Err(wrong("a body that is too long"));
+                }
+                parts.1.extend_from_slice(&frame.body);
+            }
+            Kind::Tool | Kind::Run | Kind::Get | Kind::Put | Kind::Stats => {
+                let mut frame = frame;
+                if !parts.1.is_empty() {
+                    if parts.0 != frame.id {
+                        return Err(wrong("two bodies at once"));
+                    }
+                    let mut body = std::mem::take(&mut parts.1);
+                    body.extend_from_slice(&frame.body);
+                    frame.body = body;
+                }
+                shared.counts.calls.fetch_add(1, Ordering::Relaxed);
+                let call = {
+                    let mut calls = shared.lock();
+                    if calls.contains_key(&frame.id) || calls.len() >= MAX_CALLS {
+                        return Err(wrong("a call that there cannot be"));
+                    }
+                    let call = Arc::new(Call::default());
+                    calls.insert(frame.id, Arc::clone(&call));
+                    call
+                };
+                if frame.kind == Kind::Stats {
+                    let mut stats = shared.stats();
+                    usage(&mut stats);
+                    frame.body = serde_json::to_vec(&stats).unwrap_or_default();
+                }
+                tasks.spawn(make(Arc::clone(shared), call, frame));
+            }
+            Kind::Input | Kind::InputEnd | Kind::Signal | Kind::Cancel | Kind::Window => {
+                // It may have ended just now.
+                let call = shared.lock().get(&frame.id).cloned();
+                if let Some(call) = call {
+                    call.take(frame).map_err(wrong)?;
+                }
+            }
+            Kind::Hello
+            | Kind::Setup
+            | Kind::Ready
+            | Kind::Refused
+            | Kind::Started
+            | Kind::Stdout
+            | Kind::Stderr
+            | Kind::Said
+            | Kind::Data
+            | Kind::Done
+            | Kind::Failed => return Err(wrong("what no broker says here")),
+        }
+    }
+    Ok(())
+}
+
+/// What holds calls in it, before any is made.
+fn ready(opened: &Opened) -> Ready {
+    let files = opened.files.as_ref().map(|files| {
+        let mounts = files.mounts().iter();
+        let mounts = mounts
+            .map(|mount| json!({"path": mount.target().as_str(), "mode": mount.mode().as_str()}));
+        json!({"backend": "file handles", "mounts": mounts.collect::<Vec<Value>>()})
+    });
+    let commands = opened.plan.as_ref().map(|plan| {
+        json!({
+            "backend": plan.backend(),
+            "policy": plan.policy().hash(),
+            "promises": plan.entries(),
+        })
+    });
+    Ready { commands, files }
+}
+
+async fn say(out: &mpsc::Sender<Frame>, kind: Kind, body: &Value) {
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    for frame in crate::node::frame::frames(kind, CONNECTION, body) {
+        // Whoever writes says so when nobody reads.
+        let _gone = out.send(frame).await;
+    }
+}
+
+/// The next frame; none when there are no more.
+async fn next(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+    counts: &Counts,
+) -> Result<Option<Frame>, NodeError> {
+    loop {
+        match decoder.next() {
+            Ok(Some(frame)) => return Ok(Some(frame)),
+            Ok(None) => {}
+            Err(error) => return Err(garbage(&error, decoder)),
+        }
+        let before = decoder.rest().len();
+        match more(reader, decoder).await {
+            Ok(()) => {
+                let came = decoder.rest().len().saturating_sub(before);
+                counts.bytes_in.fetch_add(came as u64, Ordering::Relaxed);
+            }
+            Err(NodeError::Ended(_)) => return Ok(None),
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(frame: &Frame, kind: Kind) -> Result<T, NodeError> {
+    if frame.kind != kind {
+        return Err(wrong(format!("{:?} in the place of {kind:?}", frame.kind)));
+    }
+    serde_json::from_slice(&frame.body).map_err(|error| wrong(format!("{kind:?}: {error}")))
+}
+
+fn wrong(why: impl Into<String>) -> NodeError {
+    NodeError::Garbage {
+        why: why.into(),
+        said: String::new(),
+    }
+}
+
+/// The node does not have what the call needs.
+pub(crate) fn absent(what: &str) -> Failure {
+    Failure::new(Code::Internal, format!("This place has no {what}."))
+}

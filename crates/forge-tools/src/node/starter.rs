@@ -1,0 +1,279 @@
+//! Commands in a node: for the `shell` tool, and for whoever runs one of a person.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use os_sandbox::Stream;
+
+use crate::call::{Code, Failure, Ran};
+use crate::deadline::{Elapsed, within};
+use crate::node::client::{Node, wrong};
+use crate::node::connection::{Calling, Event};
+use crate::node::error::ended;
+use crate::node::frame::{Frame, Kind};
+use crate::node::message::{Input, RunCall, RunDone, Signal};
+use crate::node::runner::NodeSource;
+use crate::node::window::{CHUNK_BYTES, wait};
+use crate::starter::{Ended, Start, StartInput, Started, Starter};
+
+/// How much longer than a command's own time its end is waited for.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The signal that ends a process at once.
+const SIGKILL: i32 = 9;
+
+/// Starts commands in nodes, for [`Processes::started_by`](crate::Processes::started_by).
+///
+/// ```
+/// use forge_tools::Processes;
+/// use forge_tools::node::{Node, NodeStarter};
+///
+/// fn commands(node: Node, policy: os_sandbox::Policy) -> Processes {
+///     Processes::started_by(NodeStarter::new(node), policy)
+/// }
+/// ```
+#[derive(Clone)]
+pub struct NodeStarter {
+    source: Arc<dyn NodeSource>,
+}
+
+impl NodeStarter {
+    /// In nodes of this source.
+    pub fn new(source: impl NodeSource) -> NodeStarter {
+        NodeStarter::shared(Arc::new(source))
+    }
+
+    /// The same, of a source that others use too.
+    pub fn shared(source: Arc<dyn NodeSource>) -> NodeStarter {
+        NodeStarter { source }
+    }
+}
+
+impl fmt::Debug for NodeStarter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeStarter")
+            .field("place", &self.source.place())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Starter for NodeStarter {
+    fn place(&self) -> &'static str {
+        self.source.place()
+    }
+
+    fn is_confined(&self) -> bool {
+        true
+    }
+
+    fn start(&self, start: Start) -> Result<Box<dyn Started>, Failure> {
+        let limit = start.timeout.map(|limit| limit.saturating_add(GRACE));
+        let command = wait(async {
+            let node = self.source.node().await?;
+            node.start(start, false).await
+        })?;
+        Ok(Box::new(Running { command, limit }))
+    }
+}
+
+struct Running {
+    command: NodeCommand,
+    limit: Option<Duration>,
+}
+
+impl Started for Running {
+    fn killer(&self) -> Result<Box<dyn FnOnce() + Send>, Failure> {
+        let connection = Arc::clone(&self.command.calling.connection);
+        let id = self.command.calling.id;
+        Ok(Box::new(move || connection.cancel(id)))
+    }
+
+    fn wait(mut self: Box<Self>, sink: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, Failure> {
+        let work = async {
+            loop {
+                match self.command.next().await? {
+                    Printed::Some(stream, bytes) => sink(stream, &bytes),
+                    Printed::Ended(ended) => return Ok(ended),
+                }
+            }
+        };
+        // A node that is there and says nothing is as good as gone.
+        wait(within(self.limit, work)).unwrap_or_else(|Elapsed| Err(ended()))
+    }
+}
+
+/// A command in a node. Dropping it ends everything that it started.
+///
+/// ```
+/// use forge_tools::node::{Node, Printed};
+/// use forge_tools::{Ended, Failure, Start};
+///
+/// async fn printed(node: &Node) -> Result<Ended, Failure> {
+///     let mut command = node.start(Start::new("cat", ["-"]), true).await?;
+///     command.write(b"hello").await;
+///     command.close();
+///     loop {
+///         match command.next().await? {
+///             Printed::Some(_, bytes) => assert_eq!(bytes, b"hello"),
+///             Printed::Ended(ended) => return Ok(ended),
+///         }
+///     }
+/// }
+/// ```
+pub struct NodeCommand {
+    /// It ends when nobody has it any more.
+    node: Node,
+    calling: Calling,
+    said: Vec<u8>,
+}
+
+impl fmt::Debug for NodeCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeCommand").finish_non_exhaustive()
+    }
+}
+
+/// What came of a command next.
+///
+/// ```
+/// use forge_tools::node::Printed;
+/// let printed = Printed::Some(os_sandbox::Stream::Stdout, b"x".to_vec());
+/// assert!(matches!(printed, Printed::Some(_, bytes) if bytes == b"x"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub enum Printed {
+    /// It printed these bytes.
+    Some(Stream, Vec<u8>),
+    /// It has ended, with everything that it started.
+    Ended(Ended),
+}
+
+impl Node {
+    /// Starts a command, which reads what is written to it if `piped`; otherwise as `start` says.
+    ///
+    /// # Errors
+    ///
+    /// It was not started, in words for the model.
+    pub async fn start(&self, start: Start, piped: bool) -> Result<NodeCommand, Failure> {
+        let body = RunCall {
+            program: start.program,
+            args: start.args,
+            input: match (piped, start.input) {
+                (true, _) => Input::Piped,
+                (false, StartInput::Nothing) => Input::Nothing,
+                (false, StartInput::Said) => Input::Said,
+            },
+            timeout_ms: start
+                .timeout
+                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            line: start.line,
+        };
+        let connection = &self.inner.connection;
+        let mut calling = connection.begin(Kind::Run, &body).await?;
+        match calling.next().await {
+            Event::Started => Ok(NodeCommand {
+                node: self.clone(),
+                calling,
+                said: Vec::new(),
+            }),
+            Event::Failed(failure) => {
+                let mut failure = failure.made_at(self.inner.place, None);
+                // As with one that was not started here.
+                failure.ran = None;
+                Err(failure)
+            }
+            Event::Lost => Err(ended()),
+            Event::Printed(..) | Event::Said(_) | Event::Data(_) | Event::Done(_) => {
+                Err(wrong("a command"))
+            }
+        }
+    }
+}
+
+impl NodeCommand {
+    /// What comes next. Not to be asked again after the end.
+    ///
+    /// # Errors
+    ///
+    /// What it came to is not known; it was ended.
+    pub async fn next(&mut self) -> Result<Printed, Failure> {
+        let place = self.node.place();
+        let lost = |failure: Failure, node: &Node| {
+            failure.ran(Ran {
+                runner: place,
+                enforcement: node.receipt(None),
+                events: Vec::new(),
+                artifacts: Vec::new(),
+            })
+        };
+        loop {
+            match self.calling.next().await {
+                Event::Printed(stream, bytes) => return Ok(Printed::Some(stream, bytes)),
+                Event::Said(bytes) => self.said.extend_from_slice(&bytes),
+                Event::Done(body) => {
+                    let done: RunDone =
+                        serde_json::from_slice(&body).map_err(|_| wrong("a command"))?;
+                    return Ok(Printed::Ended(Ended {
+                        exit: done.exit.into(),
+                        exceeded: done.exceeded.map(|limit| crate::escape_controls(&limit)),
+                        quarantined: done
+                            .quarantined
+                            .iter()
+                            .map(|path| crate::escape_controls(path))
+                            .collect(),
+                        enforcement: self.node.receipt(done.enforcement),
+                        said: std::mem::take(&mut self.said),
+                    }));
+                }
+                Event::Failed(failure) => {
+                    return Err(failure.made_at(place, self.node.receipt(None)));
+                }
+                Event::Lost => return Err(lost(ended(), &self.node)),
+                Event::Started | Event::Data(_) => {}
+            }
+        }
+    }
+
+    /// Writes to its standard input, once there is room; what nobody reads any more is thrown away.
+    pub async fn write(&self, bytes: &[u8]) {
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            if self.calling.window.take(chunk.len()).await.is_none() {
+                return;
+            }
+            self.send(Kind::Input, chunk.to_vec());
+        }
+    }
+
+    /// Closes its standard input.
+    pub fn close(&self) {
+        self.send(Kind::InputEnd, Vec::new());
+    }
+
+    /// Sends it a signal. A node can only end a command with all that it started (9).
+    ///
+    /// # Errors
+    ///
+    /// It is another signal.
+    pub fn signal(&self, signal: i32) -> Result<(), Failure> {
+        if signal != SIGKILL {
+            return Err(Failure::new(
+                Code::Limit,
+                format!("Signal {signal} cannot be sent to a command in this place, only 9."),
+            ));
+        }
+        let body = serde_json::to_vec(&Signal { signal }).unwrap_or_default();
+        self.send(Kind::Signal, body);
+        Ok(())
+    }
+
+    /// Ends it with everything that it started; [`next`](Self::next) then tells how.
+    pub fn kill(&self) {
+        let _it_is_nine = self.signal(SIGKILL);
+    }
+
+    fn send(&self, kind: Kind, body: Vec<u8>) {
+        let connection = &self.calling.connection;
+        connection.send(Frame::new(kind, self.calling.id, body));
+    }
+}

@@ -1,0 +1,52 @@
+//! What everything in a control group has used, as its files say; none of what they do not say.
+
+use std::fs;
+use std::path::Path;
+
+use crate::node::message::Stats;
+
+/// The files of a control group say numbers of a few digits.
+const MAX_FILE_BYTES: u64 = 16 * 1024;
+
+/// Fills in what the control group at `group` knows.
+pub(crate) fn fill(stats: &mut Stats, group: &Path) {
+    let number = |name: &str| text(&group.join(name))?.trim().parse::<u64>().ok();
+    let usage = text(&group.join("cpu.stat"));
+    stats.cpu_us = usage.as_deref().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("usage_usec "))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    });
+    stats.memory_bytes = number("memory.current");
+    stats.memory_peak_bytes = number("memory.peak");
+    stats.processes = number("pids.current");
+}
+
+fn text(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_is_read_and_what_is_missing_is_not_known() {
+        let group = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("cpu.stat", "usage_usec 1234\nuser_usec 1000\n"),
+            ("memory.current", "4096\n"),
+            ("pids.current", "max\n"),
+        ] {
+            fs::write(group.path().join(name), text).unwrap();
+        }
+        let mut stats = Stats::default();
+        fill(&mut stats, group.path());
+        let known = (stats.cpu_us, stats.memory_bytes);
+        assert_eq!(known, (Some(1234), Some(4096)));
+        assert_eq!((stats.memory_peak_bytes, stats.processes), (None, None));
+    }
+}

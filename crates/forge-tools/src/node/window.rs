@@ -1,0 +1,78 @@
+//! How much data may be on its way: a sender waits for room, so that a reader who does not read
+//! costs bounded memory.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use tokio::sync::Semaphore;
+
+/// Bytes of one call that may be on their way in one direction.
+pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Most bytes of data in one frame.
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A frame counts as so many bytes at least: many small ones cost memory as well.
+const LEAST: usize = 256;
+
+/// What a frame with so many bytes of data counts as.
+pub(crate) fn cost(bytes: usize) -> u32 {
+    u32::try_from(bytes.max(LEAST)).unwrap_or(u32::MAX)
+}
+
+/// Room to send in.
+#[derive(Debug)]
+pub(crate) struct Window(Semaphore);
+
+impl Window {
+    /// Of so many bytes.
+    pub(crate) fn new(bytes: u32) -> Arc<Window> {
+        let bytes = usize::try_from(bytes).unwrap_or(0);
+        Arc::new(Window(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+    }
+
+    /// More of it. What no window can hold is a mistake of the other side.
+    pub(crate) fn add(&self, bytes: u32) -> bool {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let fits = self.0.available_permits().saturating_add(bytes) <= WINDOW_BYTES as usize;
+        if fits {
+            self.0.add_permits(bytes);
+        }
+        fits
+    }
+
+    /// Nobody will read any more; whoever waits for room is told.
+    pub(crate) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Waits for room for one frame; none if nobody reads any more.
+    pub(crate) async fn take(&self, bytes: usize) -> Option<()> {
+        let room = self.0.acquire_many(cost(bytes)).await.ok()?;
+        room.forget();
+        Some(())
+    }
+}
+
+/// Does `work` to its end on this thread, which may wait. What it waits for must be woken by
+/// somebody else.
+pub(crate) fn wait<F: Future>(work: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut work = pin!(work);
+    loop {
+        match work.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
