@@ -11,6 +11,12 @@ mod amounts;
 mod calls;
 mod compare;
 mod config;
+#[cfg(target_os = "linux")]
+mod containers;
+#[cfg(target_os = "linux")]
+#[expect(dead_code, reason = "the tests of another crate use all of it")]
+#[path = "../../../crates/os-sandbox/tests/docker/daemon.rs"]
+mod daemon;
 mod files;
 mod inside;
 mod mcp;
@@ -47,7 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             .peekable();
         words.peek().is_none() || words.any(|word| word == name)
     };
-    let groups: [(&str, &[Group]); 5] = [
+    #[cfg(target_os = "linux")]
+    let of_containers: &[Group] = &[containers::measures];
+    // Only Linux starts an engine of its own.
+    #[cfg(not(target_os = "linux"))]
+    let of_containers: &[Group] = &[];
+    let groups: [(&str, &[Group]); 6] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
@@ -56,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
         ("loop", &[agents::measures]),
+        ("docker", of_containers),
     ];
     for (_, measures) in groups.iter().filter(|(name, _)| asked(name)) {
         for measures in *measures {
