@@ -327,3 +327,6 @@ pub(super) fn text(text: &OsStr, what: &str) -> Result<String, Error> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests;

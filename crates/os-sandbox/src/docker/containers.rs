@@ -156,22 +156,27 @@ impl Containers {
 
     /// An engine that is only described.
     pub(crate) fn assumed() -> Containers {
+        let host = Host {
+            version: "20.10.24".to_owned(),
+            arch: Arch::native(),
+            filters: true,
+            rootless: false,
+            limits_memory: true,
+            limits_swap: true,
+            limits_processes: true,
+            memory_bytes: None,
+            cpus: None,
+            read_only_below: false,
+        };
+        Containers::assumed_with(Settings::new(ImageName::assumed()), host)
+    }
+
+    pub(super) fn assumed_with(settings: Settings, host: Host) -> Containers {
         Containers(Arc::new(Inner {
             engine: None,
-            settings: Settings::new(ImageName::assumed()),
+            settings,
             image: None,
-            host: Host {
-                version: "20.10.24".to_owned(),
-                arch: Arch::native(),
-                filters: true,
-                rootless: false,
-                limits_memory: true,
-                limits_swap: true,
-                limits_processes: true,
-                memory_bytes: None,
-                cpus: None,
-                read_only_below: false,
-            },
+            host,
         }))
     }
 }

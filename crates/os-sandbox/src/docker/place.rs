@@ -26,6 +26,16 @@ pub(super) struct Private {
 }
 
 impl Private {
+    /// As if it had been made there.
+    #[cfg(test)]
+    pub(super) fn at(path: &str) -> Private {
+        Private {
+            scratch: None,
+            work: None,
+            closed: Some(Path::new(path).join("closed")),
+        }
+    }
+
     pub(super) fn new(policy: &Policy, layout: &Layout) -> Result<Private, Error> {
         let mut made = Private::default();
         let root = |mount: &Mount| mount.place() == Place::Root;
