@@ -36,6 +36,7 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     };
     let containers = command.plan.support().containers.clone().ok_or_else(gone)?;
     let engine = containers.engine().ok_or_else(gone)?.clone();
+    engine.reap_once(command.state_dir.as_deref());
     let policy = command.plan.policy();
     let layout = backend::layout(policy, command.state_dir.as_deref())?;
     let private = Private::new(policy, &layout)?;

@@ -1,8 +1,9 @@
 //! Containers of a real engine, seen from outside: one daemon for all tests, started here and ended
 //! here. Where none can be started, every test is passed over visibly, with the reason.
 //!
-//! The program has more lives: `--broker …` is one that is going to be killed (`reaper.rs`), and
-//! `--reach …` one with another environment (`reach.rs`).
+//! The program has more lives: `--broker …` is one that is going to be killed (`reaper.rs`),
+//! `--reach …` one with another environment (`reach.rs`), `--life …` one that runs commands
+//! (`losses.rs`).
 #![expect(clippy::print_stdout, reason = "the program reports on its streams")]
 
 #[cfg(target_os = "linux")]
@@ -11,6 +12,8 @@ mod copies;
 mod daemon;
 #[cfg(target_os = "linux")]
 mod fixture;
+#[cfg(target_os = "linux")]
+mod losses;
 #[cfg(target_os = "linux")]
 mod reach;
 #[cfg(target_os = "linux")]
@@ -36,6 +39,11 @@ fn tests() -> Vec<Test> {
         ("copies::whose_files", copies::whose_files),
         ("copies::bounds", copies::bounds),
         ("copies::hostile", copies::hostile),
+        ("losses::engine", losses::engine),
+        ("losses::image", losses::image),
+        ("losses::broker", losses::broker),
+        ("losses::user", losses::user),
+        ("losses::asynchronous", losses::asynchronous),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
         ("reach::ssh", reach::ssh),
@@ -64,6 +72,7 @@ fn main() -> std::process::ExitCode {
         match life.as_str() {
             "--broker" => return reaper::broker(rest),
             "--reach" => return reach::main(rest),
+            "--life" => return losses::life(rest),
             _ => {}
         }
     }
