@@ -8,6 +8,7 @@
 //! This is against accidents, not against a model that wants a secret it can read: it could ask for
 //! half of it. What a worker must not know belongs outside its mounts, or under `hide`.
 
+mod begun;
 mod shapes;
 
 use std::borrow::Cow;
@@ -132,15 +133,34 @@ impl Redactor {
         Cow::Owned(shown)
     }
 
-    /// How many bytes at the end of `text` may be the beginning of a value that is known by name.
-    /// Who shows a text while it comes waits with these for what follows.
+    /// How many bytes at the end of `text` may be the beginning of a value that is known by name,
+    /// or of a key of a known shape; 16 KiB at most. Who shows a text while it comes waits with
+    /// these for what follows.
     ///
     /// ```
     /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
     /// assert_eq!(redactor.begun("token: tr0ub4"), 6);
     /// assert_eq!(redactor.begun("token: tr0ub4 "), 0);
+    /// assert_eq!(redactor.begun("token: gh"), 2);
+    /// assert_eq!(redactor.begun("token: ghx"), 0);
     /// ```
     pub fn begun(&self, text: &str) -> usize {
+        self.value_begun(text).max(self.key_begun(text))
+    }
+
+    fn key_begun(&self, text: &str) -> usize {
+        let begun = begun::begun(text);
+        let start = text.len() - begun;
+        let found = match begun {
+            0 => Vec::new(),
+            _ => self.find(text),
+        };
+        // The end of a key that is whole may look like the beginning of another.
+        let whole = (found.iter()).find(|(_, at)| at.start < start && start < at.end);
+        whole.map_or(begun, |(_, at)| begun::begun(&text[at.end..]))
+    }
+
+    fn value_begun(&self, text: &str) -> usize {
         let of = |value: &str| {
             let longest = value.len().saturating_sub(1).min(text.len());
             (MIN_BEGUN..=longest)

@@ -8,29 +8,29 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A key that begins with fixed letters and goes on with letters of one alphabet.
-struct Shape {
+pub(super) struct Shape {
     kind: &'static str,
-    prefix: &'static str,
+    pub(super) prefix: &'static str,
     /// Which bytes may follow.
-    body: fn(u8) -> bool,
+    pub(super) body: fn(u8) -> bool,
     /// How many at least.
     min: usize,
     /// How many at most; more is no such key.
-    max: usize,
+    pub(super) max: usize,
     /// Whether digits must be among them: words with dashes have none.
     digits: bool,
 }
 
-const MANY: usize = 1024;
+pub(super) const MANY: usize = 1024;
 
 /// How `{"` begins in base64.
-const JWT: &str = "eyJ";
-const BLOCK: &str = "-----BEGIN ";
+pub(super) const JWT: &str = "eyJ";
+pub(super) const BLOCK: &str = "-----BEGIN ";
 /// In any case.
-const BEARER: &str = "bearer";
+pub(super) const BEARER: &str = "bearer";
 
 /// The longer prefix first.
-const SHAPES: &[Shape] = &[
+pub(super) const SHAPES: &[Shape] = &[
     shape("anthropic-key", "sk-ant-", is_dashed, 16, MANY),
     Shape {
         digits: true,
@@ -95,20 +95,20 @@ fn is_word(byte: u8) -> bool {
     is_alnum(byte) || byte == b'_'
 }
 
-fn is_dashed(byte: u8) -> bool {
+pub(super) fn is_dashed(byte: u8) -> bool {
     is_word(byte) || byte == b'-'
 }
 
-fn is_base64(byte: u8) -> bool {
+pub(super) fn is_base64(byte: u8) -> bool {
     is_alnum(byte) || matches!(byte, b'+' | b'/' | b'=')
 }
 
-fn is_bearer(byte: u8) -> bool {
+pub(super) fn is_bearer(byte: u8) -> bool {
     is_dashed(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=')
 }
 
 /// How many bytes from `at` on are of an alphabet.
-fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
+pub(super) fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
     bytes
         .get(at..)
         .map_or(0, |rest| rest.iter().take_while(|byte| of(**byte)).count())
@@ -195,7 +195,7 @@ type Key = (&'static str, Range<usize>);
 
 /// Whether a key may begin here: no letter or digit stands before it, or one that is the end of an
 /// escape. A `_` joins words (`TOKEN_`), of which the key is one.
-fn begins(bytes: &[u8], at: usize) -> bool {
+pub(super) fn begins(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     before.last().is_none_or(|byte| !is_alnum(*byte)) || ends_in_escape(before)
 }
@@ -269,6 +269,10 @@ fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
     Some(("jwt", at..end))
 }
 
+/// Where a header may stand, before the word that its token follows.
+pub(super) const HEADER_BYTES: usize = 24;
+pub(super) const AUTHORIZATION: &str = "authorization";
+
 /// What follows `Authorization: Bearer`, in any of the ways that headers are written.
 fn bearer(bytes: &[u8], at: usize) -> Option<Key> {
     let word = bytes.get(at..at + BEARER.len())?;
@@ -278,10 +282,10 @@ fn bearer(bytes: &[u8], at: usize) -> Option<Key> {
     let spaces = run(bytes, at + 6, |byte| byte == b' ');
     let token = at + 6 + spaces;
     let length = run(bytes, token, is_bearer);
-    let before = &bytes[at.saturating_sub(24)..at];
+    let before = &bytes[at.saturating_sub(HEADER_BYTES)..at];
     let header = before
-        .windows(13)
-        .any(|word| word.eq_ignore_ascii_case(b"authorization"));
+        .windows(AUTHORIZATION.len())
+        .any(|word| word.eq_ignore_ascii_case(AUTHORIZATION.as_bytes()));
     (spaces > 0 && header && length >= 8).then_some(("bearer-token", token..token + length))
 }
 
