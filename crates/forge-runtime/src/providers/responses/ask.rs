@@ -2,12 +2,15 @@
 //! error": the text of a result says so itself.
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::model::{Message, Request, Thinking};
 use crate::providers::turn::{arguments_back, name_back};
 
 /// Longest name of a call.
 const NAME_LETTERS: usize = 64;
+/// Longest id of a call.
+const ID_LETTERS: usize = 64;
 
 /// Whether thinking is asked for in its sealed form. Models that do not think refuse that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +70,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
         }
         Message::ToolResult(result) => input.push(json!({
             "type": "function_call_output",
-            "call_id": result.id,
+            "call_id": id(&result.id),
             "output": result.content,
         })),
         Message::Model {
@@ -82,7 +85,7 @@ fn items(message: &Message, input: &mut Vec<Value>) {
             input.extend(calls.iter().map(|call| {
                 json!({
                     "type": "function_call",
-                    "call_id": call.id,
+                    "call_id": id(&call.id),
                     "name": name_back(&call.tool, NAME_LETTERS),
                     "arguments": arguments_back(&call.arguments).to_string(),
                 })
@@ -99,4 +102,77 @@ fn thought(block: &Thinking) -> Option<Value> {
         text => json!([{"type": "summary_text", "text": text}]),
     };
     Some(json!({"type": "reasoning", "summary": summary, "encrypted_content": sealed}))
+}
+
+/// An id as this wire takes it. Servers of other wires give longer ones, and a run can go on under
+/// another model: those are written as their hash, in the call as in its result. Within forge a
+/// call keeps the id that it came with.
+fn id(id: &str) -> String {
+    if id.chars().count() <= ID_LETTERS {
+        return id.to_owned();
+    }
+    let hash = Sha256::digest(id);
+    let hash = hash.iter().map(|byte| format!("{byte:02x}"));
+    hash.take(ID_LETTERS / 2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ToolCall, ToolResult};
+
+    #[test]
+    fn a_call_and_its_result_have_one_id_that_fits() {
+        let ids = [
+            "a".to_owned(),
+            "b".repeat(64),
+            "c".repeat(65),
+            "c".repeat(66),
+            "é".repeat(64),
+            "d".repeat(100_000),
+        ];
+        let call = |id: &String| ToolCall {
+            id: id.clone(),
+            tool: "t".into(),
+            arguments: json!({}),
+        };
+        let result = |id: &String| {
+            Message::ToolResult(ToolResult {
+                id: id.clone(),
+                tool: "t".into(),
+                content: String::new(),
+                is_error: false,
+                detail: Value::Null,
+            })
+        };
+        let mut input = Vec::new();
+        let turn = Message::Model {
+            text: String::new(),
+            thinking: Vec::new(),
+            calls: ids.iter().map(call).collect(),
+        };
+        items(&turn, &mut input);
+        ids.iter()
+            .map(result)
+            .for_each(|message| items(&message, &mut input));
+        let sent: Vec<&str> = input
+            .iter()
+            .filter_map(|item| item["call_id"].as_str())
+            .collect();
+        let (calls, results) = sent.split_at(ids.len());
+        assert_eq!(calls, results);
+        assert!(
+            calls.iter().all(|id| id.chars().count() <= ID_LETTERS),
+            "{calls:?}"
+        );
+        assert_eq!(
+            calls
+                .iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .len(),
+            ids.len()
+        );
+        // What fits is sent as it came.
+        assert_eq!([calls[0], calls[1], calls[4]], [&ids[0], &ids[1], &ids[4]]);
+    }
 }
