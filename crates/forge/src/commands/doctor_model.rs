@@ -239,6 +239,9 @@ impl Answers<'_> {
         match failed.map(|probe| &probe.outcome) {
             None => Exit::Done,
             Some(Outcome::Failed(ModelError::Credentials(_))) => Exit::Credentials,
+            Some(Outcome::Failed(ModelError::Unreachable(_)) | Outcome::Silent) => {
+                Exit::Unreachable
+            }
             Some(_) => Exit::Negative,
         }
     }

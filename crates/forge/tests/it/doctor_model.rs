@@ -180,7 +180,7 @@ fn whom_it_cannot_ask() {
     let forge = world.forge(&["doctor", "--model"]);
     assert!(
         forge
-            .code(1)
+            .code(7)
             .stdout
             .contains("cannot be reached: 127.0.0.1: ")
     );
