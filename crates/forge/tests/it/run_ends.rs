@@ -52,7 +52,7 @@ fn a_playbooks_ends() {
     let list = "calls: [{ tool: list_files, args: { path: /data } }]";
     let again = format!("{list} }}, {{ {list}");
     let used = format!("{list}, usage: {{ input_tokens: 900, output_tokens: 100 }}");
-    let rows: [(&str, &str, &[&str], Expected); 16] = [
+    let rows: [(&str, &str, &[&str], Expected); 20] = [
         ("answered", "say: yes", &[], (0, None, Some("answered"))),
         (
             "refused",
@@ -133,10 +133,39 @@ fn a_playbooks_ends() {
             (5, Some("limit"), Some("wall_limit")),
         ),
         (
+            "working",
+            "stream: { slow_ms: 60000 }, say: late",
+            &["-c", "limits.max_working_s=1"],
+            (5, Some("limit"), Some("working_limit")),
+        ),
+        (
             "the same again",
             &[list; 9].join(" }, { "),
-            &["--limit-of-repeats"],
+            &["-c", "limits.repeat_calls=2"],
             (5, Some("limit"), Some("repeated")),
+        ),
+        (
+            "no isolation",
+            "say: x",
+            &[
+                "-c",
+                "sandbox.require_os_sandbox=true",
+                "run",
+                "--no-os-sandbox",
+            ],
+            (6, Some("isolation.unavailable"), Some("not_equipped")),
+        ),
+        (
+            "a directory that is a door",
+            "say: x",
+            &["-c", "sandbox.zones.data.path=/dev"],
+            (1, Some("mount.unavailable"), Some("not_equipped")),
+        ),
+        (
+            "another model",
+            "say: x",
+            &["picky"],
+            (2, Some("model.incompatible"), None),
         ),
         (
             "no worker",
@@ -151,14 +180,17 @@ fn a_playbooks_ends() {
         let world = World::new(&[
             (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
             ("workers/main.worker", MAIN),
+            (
+                "workers/picky.worker",
+                "---\nname: picky\ncompatible_models: ['live:*']\n---\nGo.\n",
+            ),
             ("number.json", "{\"type\": \"integer\"}"),
             ("data/a.md", "alpha\n"),
             ("play.yaml", &playbook),
         ]);
         let args = match flags {
-            ["--limit-of-repeats"] => {
-                vec!["--trust", "--json", "-c", "limits.repeat_calls=2", "run"]
-            }
+            ["-c", set] => vec!["--trust", "--json", "-c", set, "run"],
+            ["-c", ..] => [&["--trust", "--json"], flags].concat(),
             flags => [&["--trust", "--json", "run"], flags].concat(),
         };
         check(what, &world.forge(&args), expected);
