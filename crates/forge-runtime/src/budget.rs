@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::model::Usage;
-use crate::report::End;
+use crate::report::{End, Time};
 
 /// One run of one worker, seen as what it uses up.
 #[derive(Debug)]
@@ -29,6 +29,9 @@ pub(crate) struct Budget {
     children: AtomicU64,
     /// Workers below that have not ended yet.
     at_work: watch::Sender<u64>,
+    started: Instant,
+    /// What other programs spent on it before.
+    earlier: Time,
     still: Still,
     /// What ended it, where that is known before those below it have ended.
     over: OnceLock<End>,
@@ -41,7 +44,8 @@ fn add(count: &AtomicU64, more: u64) {
 }
 
 impl Budget {
-    pub(crate) fn new(above: Option<Arc<Budget>>, limits: Limits) -> Arc<Budget> {
+    /// Its time begins, behind what was spent on it before.
+    pub(crate) fn new(above: Option<Arc<Budget>>, limits: Limits, earlier: Time) -> Arc<Budget> {
         Arc::new(Budget {
             above,
             limits,
@@ -50,6 +54,8 @@ impl Budget {
             calls: AtomicU64::new(0),
             children: AtomicU64::new(0),
             at_work: watch::Sender::new(0),
+            started: Instant::now(),
+            earlier,
             still: Still::default(),
             over: OnceLock::new(),
         })
@@ -154,15 +160,46 @@ impl Budget {
             .unwrap_or(End::Cancelled)
     }
 
+    fn wall(&self) -> Duration {
+        let earlier = Duration::from_millis(self.earlier.wall_ms);
+        earlier.saturating_add(self.started.elapsed())
+    }
+
+    fn working(&self) -> Duration {
+        let earlier = Duration::from_millis(self.earlier.working_ms);
+        let now = self.started.elapsed().saturating_sub(self.still.total());
+        earlier.saturating_add(now)
+    }
+
+    fn time_left(&self) -> (Left, Left) {
+        (
+            left(self.limits.max_wall_s(), self.wall()),
+            left(self.limits.max_working_s(), self.working()),
+        )
+    }
+
+    /// How long it has been at it.
+    pub(crate) fn time(&self) -> Time {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Time {
+            wall_ms: ms(self.wall()),
+            working_ms: ms(self.working()),
+        }
+    }
+
+    /// Whether its time was up when it went on.
+    pub(crate) fn was_out_of_time(&self) -> Option<End> {
+        match self.time_left() {
+            (Left::Nothing(seconds), _) => Some(End::WallLimit { seconds }),
+            (_, Left::Nothing(seconds)) => Some(End::WorkingLimit { seconds }),
+            (Left::Endless | Left::Some(_), Left::Endless | Left::Some(_)) => None,
+        }
+    }
+
     /// Returns when the worker's time is up; never, if it has no limit.
     pub(crate) async fn time_up(&self) -> End {
-        let started = Instant::now();
         loop {
-            let since = started.elapsed();
-            let working = since.saturating_sub(self.still.total());
-            let wall = left(self.limits.max_wall_s(), since);
-            let work = left(self.limits.max_working_s(), working);
-            let end = match (wall, work) {
+            let end = match self.time_left() {
                 (Left::Nothing(seconds), _) => End::WallLimit { seconds },
                 (_, Left::Nothing(seconds)) => End::WorkingLimit { seconds },
                 (Left::Endless, Left::Endless) => std::future::pending().await,

@@ -49,7 +49,7 @@ pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wi
 #[cfg(feature = "providers")]
 #[doc(hidden)]
 pub use providers::{read_stream, read_whole};
-pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport};
+pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport, Time};
 pub use retry::Retrying;
 pub use schemas::schema_mistakes;
 pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};

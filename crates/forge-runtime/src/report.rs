@@ -54,6 +54,8 @@ pub enum RunEvent<'a> {
         turn: u64,
         /// `provider:model`.
         model: &'a str,
+        /// How long the worker has been at it.
+        time: Time,
     },
     /// A piece of a turn arrived. The whole turn follows as `Said`.
     Streamed {
@@ -109,12 +111,38 @@ pub enum RunEvent<'a> {
         caller: &'a Caller,
         /// How.
         end: &'a End,
+        /// How long the worker was at it.
+        time: Time,
     },
     /// Something a person should know.
     Warning {
         /// The text.
         text: &'a str,
     },
+}
+
+/// How long a worker has been at it, over all programs that went on with its run.
+///
+/// ```
+/// let time = forge_runtime::Time { wall_ms: 1_500, working_ms: 900 };
+/// assert_eq!(serde_json::to_value(time).unwrap()["working_ms"], 900);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Time {
+    /// From start to end, in milliseconds.
+    pub wall_ms: u64,
+    /// The same without the time in which a person was asked or a provider waited for.
+    pub working_ms: u64,
+}
+
+impl Time {
+    /// After so much more work.
+    pub(crate) fn plus_ms(self, more: u64) -> Time {
+        Time {
+            wall_ms: self.wall_ms.saturating_add(more),
+            working_ms: self.working_ms.saturating_add(more),
+        }
+    }
 }
 
 /// Is told what happens, as it happens.

@@ -8,6 +8,12 @@ use std::path::Path;
 
 /// Reads a regular file of at most `max_bytes` as UTF-8.
 pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<String> {
+    let no_text = |_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(read_bytes(path, max_bytes)?).map_err(no_text)
+}
+
+/// Reads a regular file of at most `max_bytes`.
+pub(crate) fn read_bytes(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -18,16 +24,17 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<String> {
     if !facts.is_file() {
         return Err(no_file());
     }
-    let mut text = String::new();
-    file.take(max_bytes + 1).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
     // As in /proc, where the kernel makes up what a file says: our own environment, say, which no
     // complaint about its text may quote.
-    if facts.len() == 0 && !text.is_empty() {
+    if facts.len() == 0 && !bytes.is_empty() {
         return Err(no_file());
     }
-    if u64::try_from(text.len()).unwrap_or(u64::MAX) > max_bytes {
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max_bytes {
         let message = format!("it is larger than {max_bytes} bytes");
         return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
-    Ok(text)
+    Ok(bytes)
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::cap_std;
-use forge_runtime::transcript::{Transcript, Writer};
+use forge_runtime::Attachment;
+use forge_runtime::transcript::{Attached, Transcript, Writer};
 use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
 use rustix::fs::OFlags;
@@ -20,7 +21,9 @@ use sandbox_config::{Grant, Project};
 use serde::Serialize;
 
 use crate::ambient::Ambient;
+use crate::bounded::read_bytes;
 use crate::exit::{Exit, Failure};
+use crate::visible::visible;
 
 /// What a run came to.
 const END: &str = "run.json";
@@ -184,6 +187,56 @@ impl RunDir {
         writeln!(file, "{text}").map_err(|error| not_kept(&self.path.join(END), &error))
     }
 
+    /// Copies of what is attached to the input, so that a run that goes on has them again. What is
+    /// secret in a text is left out, as in the transcript.
+    pub(crate) fn keep_attached(
+        &self,
+        files: &[Attachment],
+        redactor: &Redactor,
+    ) -> Result<Vec<Attachment>, Failure> {
+        let mut kept = Vec::new();
+        for (number, file) in (1_usize..).zip(files) {
+            let copy = match std::str::from_utf8(file.bytes()) {
+                Ok(text) => Attachment::new(file.name(), redactor.redact(text).as_bytes()),
+                Err(_) => file.clone(),
+            };
+            let name = attached(number);
+            self.open(&name)?
+                .write_all(copy.bytes())
+                .map_err(|error| not_kept(&self.path.join(&name), &error))?;
+            kept.push(copy);
+        }
+        Ok(kept)
+    }
+
+    /// Reads them again; each is still what the transcript says.
+    pub(crate) fn attached(&self, files: &[Attached]) -> Result<Vec<Attachment>, Failure> {
+        let mut found = Vec::new();
+        for (number, file) in (1_usize..).zip(files) {
+            let path = self.path.join(attached(number));
+            let changed = |why: &str| {
+                Failure::new(
+                    Exit::Negative,
+                    "run.transcript",
+                    format!(
+                        "the copy of the attached file {} cannot be used: {} {why}",
+                        visible(&file.name),
+                        path.display()
+                    ),
+                )
+                .hint("begin a new run")
+            };
+            let bytes =
+                read_bytes(&path, file.bytes).map_err(|error| changed(&error.to_string()))?;
+            let copy = Attachment::new(&file.name, bytes);
+            if Attached::of(&copy) != *file {
+                return Err(changed("was edited"));
+            }
+            found.push(copy);
+        }
+        Ok(found)
+    }
+
     /// Writes a file that only the person reads, and says where it is.
     pub(crate) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);
@@ -202,6 +255,11 @@ impl RunDir {
             .open(&path)
             .map_err(|error| not_kept(&path, &error))
     }
+}
+
+/// The copy of a file that was attached.
+fn attached(number: usize) -> String {
+    format!("attached.{number}")
 }
 
 pub(crate) fn not_kept(path: &Path, error: &std::io::Error) -> Failure {

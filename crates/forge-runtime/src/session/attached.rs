@@ -62,6 +62,37 @@ pub(super) struct Given {
     pub(super) place: Option<Mount>,
 }
 
+/// Whether `worker` can look at what is attached to it.
+fn reads(grant: &Grant) -> bool {
+    grant.mounts().any(|mount| mount.usable()) && grant.allows_tool("read_file")
+}
+
+/// Where attachments are found, and under what names.
+fn place(grant: &Grant, attachments: &[Attachment]) -> Result<(Mount, Vec<String>), String> {
+    let at = free_target(grant);
+    let target = SandboxPath::parse(&at).map_err(|error| error.to_string())?;
+    let mut place = Mount::memory(target, Mode::ReadOnly);
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for file in attachments {
+        let name = free_name(&file.name, &mut taken);
+        let below = SandboxPath::parse(&name).map_err(|error| error.to_string())?;
+        place = place
+            .with_file(&below, &file.bytes)
+            .map_err(|error| error.to_string())?;
+        names.push(format!("{at}/{name}"));
+    }
+    Ok((place, names))
+}
+
+/// The place of what was attached to a conversation that goes on, if `worker` has one for it.
+pub(super) fn again(grant: &Grant, attachments: &[Attachment]) -> Result<Option<Mount>, String> {
+    match attachments.is_empty() || !reads(grant) {
+        true => Ok(None),
+        false => place(grant, attachments).map(|(place, _)| Some(place)),
+    }
+}
+
 /// Puts attachments where `worker` can use them.
 ///
 /// # Errors
@@ -83,33 +114,25 @@ pub(super) fn give(
         (file.name(), bytes)
     });
     worker.attachment_policy().check(files)?;
-    let reads = grant.mounts().any(|mount| mount.usable()) && grant.allows_tool("read_file");
-    if !reads {
-        as_text(&mut input, worker, redactor, attachments)?;
-        return Ok(Given { input, place: None });
-    }
-    let at = free_target(grant);
-    let target = SandboxPath::parse(&at).map_err(|error| error.to_string())?;
-    let mut place = Mount::memory(target, Mode::ReadOnly);
-    let mut taken = HashSet::new();
-    input.push_str("\n\nAttached, as copies that can be read:\n");
-    for file in attachments {
-        let name = free_name(&file.name, &mut taken);
-        let below = SandboxPath::parse(&name).map_err(|error| error.to_string())?;
-        place = place
-            .with_file(&below, &file.bytes)
-            .map_err(|error| error.to_string())?;
-        let _infallible = writeln!(
-            input,
-            "- {at}/{} ({} bytes)",
-            escape_controls(&name),
-            file.bytes.len()
-        );
-    }
-    Ok(Given {
-        input,
-        place: Some(place),
-    })
+    let mut said = String::new();
+    let place = if reads(grant) {
+        let (place, names) = place(grant, attachments)?;
+        said.push_str("\n\nAttached, as copies that can be read:\n");
+        for (file, name) in attachments.iter().zip(names) {
+            let (name, bytes) = (escape_controls(&name), file.bytes.len());
+            let _infallible = writeln!(said, "- {name} ({bytes} bytes)");
+        }
+        Some(place)
+    } else {
+        as_text(&mut said, worker, redactor, attachments)?;
+        None
+    };
+    let said = match input.is_empty() {
+        true => said.trim_start(),
+        false => &said,
+    };
+    input.push_str(said);
+    Ok(Given { input, place })
 }
 
 /// A name at the root that no directory of the grant has.

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use file_sandbox::Mount;
-use forge_tools::Toolbox;
+use forge_tools::{Redactor, Toolbox};
 use sandbox_config::{Grant, Worker};
 use serde_json::Value;
 
 use super::Session;
 use super::answer::{Shape, repair};
+use super::attached::{self, Attachment};
 use super::calls::cut_short;
 use super::context::make_room;
 use super::running::Running;
@@ -17,7 +18,7 @@ use super::turn::receive;
 use crate::budget::{Repeated, Repeats};
 use crate::equip::EquipError;
 use crate::model::{Event, Message, Model, Stop, ToolCall, ToolDescription, Usage};
-use crate::report::{End, RunEvent};
+use crate::report::{End, RunEvent, Time};
 
 /// What was said so far, and what it cost: where a worker goes on.
 ///
@@ -49,10 +50,14 @@ pub struct Used {
     pub turns: u64,
     /// Calls of tools.
     pub calls: u64,
+    /// Of those, the ones that began: they draw from the limit on calls.
+    pub begun: u64,
     /// Tokens.
     pub usage: Usage,
     /// Money, in billionths of a US dollar.
     pub cost_nano_usd: u64,
+    /// How long the entry worker was at it.
+    pub time: Time,
 }
 
 /// What was said and used up; not what is handed over beside it.
@@ -77,8 +82,54 @@ impl Conversation {
         }
     }
 
-    pub(super) fn beside(self, place: Option<Mount>) -> Conversation {
-        Conversation { place, ..self }
+    /// One that begins with this input and copies of files: `worker` finds them in a place of their
+    /// own (`/attached`) if `grant` has files, and else in the input, as text.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # std::fs::write(dir.path().join("workers/w.worker"), "---\nname: w\n---\nWork.\n").unwrap();
+    /// use forge_runtime::{Attachment, Conversation, Message};
+    /// use sandbox_config::{Grant, Sources, load};
+    /// let worker = load(&Sources::new(dir.path())).unwrap().worker("w").unwrap();
+    /// let notes = [Attachment::new("notes.md", b"hello".as_slice())];
+    /// let redactor = forge_tools::Redactor::default();
+    /// let asked = Conversation::attaching(&worker, &Grant::empty(), &redactor, "read", &notes);
+    /// let [Message::Input { text }] = &asked.unwrap().messages()[..] else { panic!() };
+    /// assert!(text.ends_with("```\nhello\n```\n"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// In words for whoever attaches them: the worker's policy does not allow them, or it has no
+    /// files and cannot be given them as text.
+    pub fn attaching(
+        worker: &Worker,
+        grant: &Grant,
+        redactor: &Redactor,
+        input: impl Into<String>,
+        attachments: &[Attachment],
+    ) -> Result<Conversation, String> {
+        let given = attached::give(worker, grant, redactor, input.into(), attachments)?;
+        let place = given.place;
+        Ok(Conversation {
+            place,
+            ..Conversation::asked(given.input)
+        })
+    }
+
+    /// The same conversation with what was attached to it when it began.
+    ///
+    /// # Errors
+    ///
+    /// In words: there is no place for it.
+    pub fn attached_again(
+        self,
+        grant: &Grant,
+        attachments: &[Attachment],
+    ) -> Result<Conversation, String> {
+        let place = attached::again(grant, attachments)?;
+        Ok(Conversation { place, ..self })
     }
 
     /// One that was held before, and what it used up. Every call in it has its result:
@@ -152,6 +203,9 @@ impl Session {
         let mut repeats = Repeats::default();
         let max_turns = grant.limits().max_turns();
         let mut so_far = u64::try_from(running.request().turns_so_far()).unwrap_or(u64::MAX);
+        if let Some(end) = running.budget.was_out_of_time() {
+            return end;
+        }
         loop {
             if so_far >= max_turns {
                 return End::TurnLimit { turns: max_turns };
@@ -203,7 +257,6 @@ impl Session {
                 return end;
             }
             running.budget.count_calls(made);
-            self.shared.counts.calls(made);
             let limit = grant.limits().repeat_calls();
             let mut stuck = None;
             let heard = |call: &ToolCall, result: &mut crate::model::ToolResult| match repeats
@@ -234,6 +287,7 @@ impl Session {
             caller: &caller,
             turn: number,
             model: name,
+            time: running.budget.time(),
         });
         let events = model.turn(Arc::clone(running.request()));
         let prices = model.prices();
@@ -268,6 +322,9 @@ impl Session {
             (self.shared).warn_once("the model stopped for a reason that forge does not know");
         }
         running.name_calls(number, &mut turn.calls);
+        // Each is in the report as it is in the transcript, also one that is not made.
+        let calls = u64::try_from(turn.calls.len()).unwrap_or(u64::MAX);
+        self.shared.counts.calls(calls);
         running.say(Message::Model {
             text: turn.text.clone(),
             thinking: turn.thinking,

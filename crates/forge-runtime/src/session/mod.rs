@@ -100,9 +100,7 @@ impl Session {
         input: String,
         attachments: &[Attachment],
     ) -> Result<Conversation, String> {
-        let redactor = &self.shared.redactor;
-        let given = attached::give(worker, grant, redactor, input, attachments)?;
-        Ok(Conversation::asked(given.input).beside(given.place))
+        Conversation::attaching(worker, grant, &self.shared.redactor, input, attachments)
     }
 
     /// Runs `worker` from where `conversation` stands; what was used up in it counts
@@ -191,10 +189,10 @@ impl Session {
             drawn_from: grant.drawn_from(),
         });
         let at_work = above.as_ref().map(Budget::at_work_below);
-        let budget = Budget::new(above, *grant.limits());
         let used = conversation.used();
+        let budget = Budget::new(above, *grant.limits(), used.time);
         budget.spend(used.usage, used.cost_nano_usd);
-        budget.count_calls(used.calls);
+        budget.count_calls(used.begun);
         for message in &conversation.messages[conversation.told..] {
             self.tell(RunEvent::Said {
                 caller: &caller,

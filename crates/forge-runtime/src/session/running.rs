@@ -152,6 +152,7 @@ impl Running {
         self.session.tell(RunEvent::Ended {
             caller: &self.caller,
             end,
+            time: self.budget.time(),
         });
     }
 }

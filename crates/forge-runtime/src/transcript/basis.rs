@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use forge_tools::Redactor;
 use sandbox_config::{Grant, Worker};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// What a run rests upon.
@@ -37,6 +38,9 @@ pub struct Basis {
     pub policy: BTreeMap<String, String>,
     /// The entry worker and everybody who can be called, directly or not.
     pub workers: BTreeMap<String, WorkerBasis>,
+    /// SHA-256 (hex) of what the answer has to be in this run; none: what the worker says itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_sha256: Option<String>,
 }
 
 /// One worker of a tree.
@@ -76,6 +80,8 @@ pub enum Change {
         /// The one it would have.
         now: String,
     },
+    /// What the answer has to be in this run.
+    Answer,
     /// What the entry worker holds.
     Policy {
         /// What of it, as [`Grant::facts`] names it.
@@ -115,6 +121,7 @@ impl std::fmt::Display for Change {
             Change::Policy { name, before, now } => {
                 write!(f, "{name}: {}, now {}", or_none(before), or_none(now))
             }
+            Change::Answer => f.write_str("the JSON Schema of the answer"),
             Change::Text { worker } => write!(f, "the file of the worker `{worker}`"),
             Change::Holds { worker } => write!(f, "what the worker `{worker}` holds"),
             Change::Added { worker } => write!(f, "the worker `{worker}` can be called now"),
@@ -143,14 +150,23 @@ impl Basis {
             policy_sha256: String::new(),
             policy: facts(grant, redactor),
             workers: tree(worker, grant, others, redactor),
+            answer_sha256: None,
         };
         basis.policy_sha256 = basis.hash();
         basis
     }
 
+    /// The same where the answer has to fit this JSON Schema, whatever the worker says.
+    #[must_use]
+    pub fn answering(mut self, schema: &Value) -> Basis {
+        self.answer_sha256 = Some(sha256(schema));
+        self.policy_sha256 = self.hash();
+        self
+    }
+
     /// Over everything but the model and the hash itself.
     fn hash(&self) -> String {
-        sha256(&(&self.policy, &self.workers))
+        sha256(&(&self.policy, &self.workers, &self.answer_sha256))
     }
 
     /// What is no longer as it was `before`, the model first.
@@ -161,6 +177,9 @@ impl Basis {
                 before: before.model.clone(),
                 now: self.model.clone(),
             });
+        }
+        if self.answer_sha256 != before.answer_sha256 {
+            changes.push(Change::Answer);
         }
         let names: BTreeSet<&String> = before.policy.keys().chain(self.policy.keys()).collect();
         for name in names {
@@ -255,6 +274,10 @@ fn basis_of(worker: &Worker, policy_sha256: &str) -> WorkerBasis {
 /// Of a value as JSON, whose maps are sorted.
 fn sha256(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
-    let hash = Sha256::digest(text);
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::digest(text))
+}
+
+pub(super) fn hex(hash: impl AsRef<[u8]>) -> String {
+    let bytes = hash.as_ref().iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }

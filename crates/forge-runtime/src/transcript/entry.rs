@@ -1,10 +1,13 @@
 //! The lines of a transcript.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
-use super::basis::Basis;
+use super::basis::{Basis, hex};
 use crate::model::{Message, Retry, ToolDescription, ToolResult, Usage};
-use crate::report::End;
+use crate::report::{End, Time};
+use crate::session::Attachment;
 
 /// The version of the format. A program that knows this one does not read any other.
 pub const FORMAT: u64 = 1;
@@ -66,6 +69,9 @@ pub enum Entry {
         run: u64,
         /// The worker's first one is 1.
         turn: u64,
+        /// How long the worker has been at it.
+        #[serde(default)]
+        time: Time,
     },
     /// A turn failed in a way that passes, and is tried again.
     Retried {
@@ -127,6 +133,9 @@ pub enum Entry {
         run: u64,
         /// How.
         end: End,
+        /// How long the worker was at it.
+        #[serde(default)]
+        time: Time,
     },
 }
 
@@ -155,10 +164,44 @@ pub struct Begin {
     /// The model as it was named on the command line; none: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_flag: Option<String>,
-    /// What the entry worker was asked.
+    /// What the entry worker was asked, with what was said of attached files.
     pub input: String,
+    /// The files that were attached, in order: copies of them lie beside the transcript.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
+    /// What its answer has to be in this run, in place of what the worker says itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<Value>,
     /// What the run rests upon.
     pub basis: Basis,
+}
+
+/// A file that was attached to the input of the entry worker.
+///
+/// ```
+/// use forge_runtime::transcript::Attached;
+/// let attached = Attached::of(&forge_runtime::Attachment::new("a.md", b"hello".as_slice()));
+/// assert_eq!((attached.name.as_str(), attached.bytes), ("a.md", 5));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its name.
+    pub name: String,
+    /// How long the copy is.
+    pub bytes: u64,
+    /// SHA-256 (hex) of the copy.
+    pub sha256: String,
+}
+
+impl Attached {
+    /// Of what is kept.
+    pub fn of(kept: &Attachment) -> Attached {
+        Attached {
+            name: kept.name().to_owned(),
+            bytes: u64::try_from(kept.bytes().len()).unwrap_or(u64::MAX),
+            sha256: hex(Sha256::digest(kept.bytes())),
+        }
+    }
 }
 
 /// A program that goes on with a run.
@@ -177,6 +220,9 @@ pub struct GoneOn {
     pub model_flag: Option<String>,
     /// What the run rests upon from here on.
     pub basis: Basis,
+    /// What the answer has to be from here on; none: what it had to be before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<Value>,
     /// What a person agreed to, if it rested upon something else before: one change an element.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<String>,

@@ -22,7 +22,7 @@ mod write;
 pub const SCHEMA: &str = include_str!("schema.json");
 
 pub use basis::{Basis, Change, WorkerBasis};
-pub use entry::{Begin, Entry, FORMAT, GoneOn, Line};
+pub use entry::{Attached, Begin, Entry, FORMAT, GoneOn, Line};
 pub use past::{CannotGoOn, Interrupted, Past};
 pub use read::{Damage, Problem, Transcript, WorkerRun, read};
 pub use write::{Guarded, MAX_BYTES, MAX_LINE_BYTES, MAX_LINES, Writer};

@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::read::{ENTRY, Transcript};
 use super::write::Writer;
 use crate::model::{Message, ToolCall, ToolResult, Usage};
-use crate::report::End;
+use crate::report::{End, Time};
 use crate::session::{Conversation, Used};
 
 /// The code of a call whose result was not kept.
@@ -94,7 +94,7 @@ impl Past {
             return Err(CannotGoOn::Answered);
         }
         let mut entry = entry.clone();
-        entry.go_on();
+        entry.go_on(transcript.last_ms);
         let mut results = Vec::new();
         let mut interrupted = Vec::new();
         for call in &entry.open {
@@ -116,7 +116,10 @@ impl Past {
         if !same_model {
             messages.iter_mut().for_each(forget_thoughts);
         }
-        let used = used(transcript);
+        let used = Used {
+            time: entry.time,
+            ..used(transcript)
+        };
         Ok(Past {
             conversation: Conversation::earlier(messages, used).behind(worker_runs),
             results,
@@ -198,9 +201,11 @@ fn used(transcript: &Transcript) -> Used {
         .fold(Used::default(), |sum, run| Used {
             turns: sum.turns.saturating_add(run.turns),
             calls: sum.calls.saturating_add(run.calls),
+            begun: sum.begun.saturating_add(run.calls_begun),
             usage: Usage::plus(sum.usage, run.usage),
             cost_nano_usd: sum
                 .cost_nano_usd
                 .saturating_add(run.cost_nano_usd.unwrap_or(0)),
+            time: Time::default(),
         })
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, Read as _};
 use super::entry::{Begin, Entry, FORMAT, GoneOn, Line};
 use super::write::{MAX_BYTES, MAX_LINE_BYTES, MAX_LINES};
 use crate::model::{Message, Retry, ToolCall, ToolDescription, ToolResult, Usage};
-use crate::report::End;
+use crate::report::{End, Time};
 
 /// Most runs of workers in one run.
 const MAX_RUNS: usize = 1 << 16;
@@ -34,6 +34,8 @@ pub struct Transcript {
     pub sound_bytes: u64,
     /// What is there of a line that a killed program did not finish.
     pub torn_bytes: u64,
+    /// When the last whole line was written.
+    pub(super) last_ms: u64,
 }
 
 /// What one run of a worker saw, said and used.
@@ -71,6 +73,12 @@ pub struct WorkerRun {
     pub left_out: u64,
     /// How it ended; none: it did not.
     pub end: Option<End>,
+    /// How long it was at it, when that was last written down.
+    pub time: Time,
+    /// When that was; none: it stood still since.
+    timed_ms: Option<u64>,
+    /// How many of its calls began.
+    pub(super) calls_begun: u64,
     /// The calls of its last turn that the model was not told the result of.
     pub(super) open: VecDeque<ToolCall>,
     /// The ids of all calls of that turn.
@@ -166,14 +174,15 @@ pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
         if number >= MAX_LINES {
             return Err(at(Problem::TooMany));
         }
-        let entry = line(&bytes).map_err(at)?;
+        let Line { at_ms, entry } = line(&bytes).map_err(at)?;
         match &mut reading {
             None => reading = Some(Transcript::beginning(entry).map_err(at)?),
-            Some(transcript) => transcript.take(entry).map_err(at)?,
+            Some(transcript) => transcript.take(at_ms, entry).map_err(at)?,
         }
         number += 1;
         if let Some(transcript) = &mut reading {
             transcript.lines = number;
+            transcript.last_ms = at_ms;
             transcript.sound_bytes = transcript.sound_bytes.saturating_add(length);
             if transcript.sound_bytes > MAX_BYTES {
                 let problem = Problem::TooMany;
@@ -184,7 +193,7 @@ pub fn read(mut input: impl BufRead) -> Result<Transcript, Damage> {
     }
 }
 
-fn line(bytes: &[u8]) -> Result<Entry, Problem> {
+fn line(bytes: &[u8]) -> Result<Line, Problem> {
     let wrong = |error: serde_json::Error| Problem::NotALine(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(wrong)?;
     // Said first: what else is wrong with another format says nothing.
@@ -193,8 +202,7 @@ fn line(bytes: &[u8]) -> Result<Entry, Problem> {
     {
         return Err(Problem::Version { found });
     }
-    let line: Line = serde_json::from_value(value).map_err(wrong)?;
-    Ok(line.entry)
+    serde_json::from_value(value).map_err(wrong)
 }
 
 impl Transcript {
@@ -209,6 +217,7 @@ impl Transcript {
             lines: 0,
             sound_bytes: 0,
             torn_bytes: 0,
+            last_ms: 0,
         })
     }
 
@@ -227,18 +236,26 @@ impl Transcript {
         }
     }
 
+    /// What the answer has to be in this run; none: what the worker says itself.
+    pub fn answer_schema(&self) -> Option<&serde_json::Value> {
+        let mut since = self.gone_on.iter().rev();
+        since
+            .find_map(|gone_on| gone_on.answer_schema.as_ref())
+            .or(self.begin.answer_schema.as_ref())
+    }
+
     /// The entry worker; none: it was not ready yet.
     pub fn entry(&self) -> Option<&WorkerRun> {
         self.runs.get(&ENTRY)
     }
 
-    fn take(&mut self, entry: Entry) -> Result<(), Problem> {
+    fn take(&mut self, at_ms: u64, entry: Entry) -> Result<(), Problem> {
         let no = Problem::OutOfPlace;
         match entry {
             Entry::Begin(_) => return Err(Problem::NotTheFirst),
             Entry::GoneOn(gone_on) => {
                 if let Some(entry) = self.runs.get_mut(&ENTRY) {
-                    entry.go_on();
+                    entry.go_on(self.last_ms);
                 }
                 self.gone_on.push(*gone_on);
             }
@@ -258,7 +275,12 @@ impl Transcript {
                 run.instructions = instructions;
                 run.tools = tools;
             }
-            Entry::Turn { run, turn: _ } => self.run(run)?.turns += 1,
+            Entry::Turn { run, turn: _, time } => {
+                let run = self.run(run)?;
+                run.turns += 1;
+                run.time = time;
+                run.timed_ms = Some(at_ms);
+            }
             Entry::Retried { run, retry } => self.run(run)?.retries.push(retry),
             Entry::Used {
                 run,
@@ -278,7 +300,9 @@ impl Transcript {
                 if !run.ids.contains(&id) {
                     return Err(no("the model made no such call"));
                 }
-                run.begun.insert(id);
+                if run.begun.insert(id) {
+                    run.calls_begun += 1;
+                }
             }
             Entry::Came { run, result } => {
                 let run = self.run(run)?;
@@ -294,8 +318,11 @@ impl Transcript {
                 run.say(Message::ToolResult(result))?;
             }
             Entry::LeftOut { run, .. } => self.run(run)?.left_out += 1,
-            Entry::Ended { run, end } => {
-                self.run(run)?.end = Some(end);
+            Entry::Ended { run, end, time } => {
+                let run = self.run(run)?;
+                run.end = Some(end);
+                run.time = time;
+                run.timed_ms = None;
             }
         }
         Ok(())
@@ -357,6 +384,9 @@ impl WorkerRun {
             cost_nano_usd: None,
             retries: Vec::new(),
             end: None,
+            time: Time::default(),
+            timed_ms: None,
+            calls_begun: 0,
             open: VecDeque::new(),
             ids: BTreeSet::new(),
             begun: BTreeSet::new(),
@@ -397,9 +427,13 @@ impl WorkerRun {
         Ok(())
     }
 
-    /// Another program takes its last turn anew, if that made no call.
-    pub(super) fn go_on(&mut self) {
+    /// Another program takes its last turn anew, if that made no call. The one before stopped at
+    /// `stopped_ms`: what it did since its last turn began counts as work.
+    pub(super) fn go_on(&mut self, stopped_ms: u64) {
         self.end = None;
+        if let Some(timed_ms) = self.timed_ms.take() {
+            self.time = self.time.plus_ms(stopped_ms.saturating_sub(timed_ms));
+        }
         if self.open.is_empty()
             && let Some(Message::Model { calls, .. }) = self.messages.last()
             && calls.is_empty()

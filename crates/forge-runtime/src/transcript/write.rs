@@ -35,14 +35,14 @@ const TOO_DEEP: &str = "(too deep to be kept)";
 /// ```
 /// use std::sync::Arc;
 /// use forge_runtime::transcript::Writer;
-/// use forge_runtime::{Observer as _, RunEvent};
+/// use forge_runtime::{Observer as _, RunEvent, Time};
 ///
 /// let writer = Writer::new(Vec::new(), Arc::default());
 /// let caller = forge_tools::Caller::new("main").numbered(1);
-/// writer.observe(RunEvent::TurnStarted { caller: &caller, turn: 1, model: "p:m" });
+/// writer.observe(RunEvent::TurnStarted { caller: &caller, turn: 1, model: "p:m", time: Time::default() });
 /// assert!(writer.failure().is_none());
 /// let text = String::from_utf8(writer.into_inner()).unwrap();
-/// assert!(text.ends_with("\"kind\":\"turn\",\"run\":1,\"turn\":1}\n"), "{text}");
+/// assert!(text.contains("\"kind\":\"turn\",\"run\":1,"), "{text}");
 /// ```
 #[derive(Debug)]
 pub struct Writer<W> {
@@ -233,9 +233,12 @@ impl<W: Write + Send + 'static> Observer for Writer<W> {
                 instructions: instructions.to_owned(),
                 tools: tools.to_vec(),
             }),
-            RunEvent::TurnStarted { caller, turn, .. } => self.keep(Entry::Turn {
+            RunEvent::TurnStarted {
+                caller, turn, time, ..
+            } => self.keep(Entry::Turn {
                 run: caller.run(),
                 turn,
+                time,
             }),
             RunEvent::Streamed { caller, event } => match event {
                 Event::Again(retry) => self.keep(Entry::Retried {
@@ -266,9 +269,10 @@ impl<W: Write + Send + 'static> Observer for Writer<W> {
             }),
             RunEvent::CallEnded { caller, result } => self.came(caller.run(), result),
             RunEvent::Said { caller, message } => self.said(caller.run(), message),
-            RunEvent::Ended { caller, end } => self.keep(Entry::Ended {
+            RunEvent::Ended { caller, end, time } => self.keep(Entry::Ended {
                 run: caller.run(),
                 end: end.clone(),
+                time,
             }),
             RunEvent::LeftOut {
                 caller,

@@ -113,6 +113,7 @@ sandbox:
                     forge: "test".into(),
                     model_flag: None,
                     basis: self.basis(&project),
+                    answer_schema: None,
                     accepted: Vec::new(),
                     interrupted: Vec::new(),
                 })
@@ -130,6 +131,8 @@ sandbox:
                     file: None,
                     model_flag: Some("p:m".into()),
                     input: "go with hunter2hunter2".into(),
+                    attached: Vec::new(),
+                    answer_schema: None,
                     basis: self.basis(&project),
                 })
                 .unwrap();

@@ -339,6 +339,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             caller,
             turn,
             model,
+            time: _,
         } => with(
             "turn_started",
             caller,
@@ -410,7 +411,7 @@ fn line(event: RunEvent<'_>) -> Option<Value> {
             caller,
             json!({"calls": calls, "tokens": tokens}),
         ),
-        RunEvent::Ended { caller, end } => with("worker_ended", caller, json!({"end": end})),
+        RunEvent::Ended { caller, end, .. } => with("worker_ended", caller, json!({"end": end})),
         // What a model is told to be is for the transcript.
         RunEvent::Prepared { .. } => None,
         RunEvent::Warning { text } => Some(json!({"type": "warning", "text": text})),

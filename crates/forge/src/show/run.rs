@@ -267,7 +267,7 @@ impl Run {
                 );
                 self.of(caller.run(), |_, _| vec![Said::Warning(text)])
             }
-            RunEvent::Ended { caller, end } => {
+            RunEvent::Ended { caller, end, .. } => {
                 let Some(mut worker) = self.at_work.remove(&caller.run()) else {
                     return Vec::new();
                 };

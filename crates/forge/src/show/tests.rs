@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_runtime::{Event, Message, Retry, RunEvent, Thinking, ToolCall, ToolResult, Usage};
+use forge_runtime::{Event, Message, Retry, RunEvent, Thinking, Time, ToolCall, ToolResult, Usage};
 use forge_tools::Caller;
 use proptest::prelude::*;
 use sandbox_config::DrawnFrom;
@@ -77,6 +77,7 @@ impl Shown {
             caller,
             turn: 1,
             model: "test:model",
+            time: Time::default(),
         })
     }
 

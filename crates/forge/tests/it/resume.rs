@@ -363,20 +363,31 @@ fn only_the_person_reads_what_is_kept() {
 }
 
 /// What an answer has to be belongs to what a run rests upon: it neither gets lost nor changes
-/// unseen, whether a flag says it or a file of the worker's.
+/// unseen, whether a flag says it or a file of the worker's. What a flag said is kept.
 #[test]
 fn the_shape_of_the_answer_is_not_lost() {
-    const CHANGED: &str = "\n  the file of the worker `main`\n";
+    const FILE: &str = "\n  the file of the worker `main`\n";
+    const FLAG: &str = "\n  the JSON Schema of the answer\n";
     let text = "---\nname: main\noutput_schema: answer.json\n---\nGo.\n";
-    let rows: [(Option<&str>, &[&str], bool); 6] = [
-        (None, &["--json-schema", "flag.json"], true),
-        (None, &[], false),
-        (None, &["--json-schema", "other.json"], false),
-        (Some("flag.json"), &[], true),
-        (Some("other.json"), &[], false),
-        (Some("other.json"), &["--accept-changes"], true),
+    let rows: [(Option<&str>, &[&str], Option<&str>); 8] = [
+        (None, &["--json-schema", "flag.json"], None),
+        (None, &[], None),
+        (None, &["--json-schema", "other.json"], Some(FLAG)),
+        (
+            None,
+            &["--json-schema", "other.json", "--accept-changes"],
+            None,
+        ),
+        (Some("flag.json"), &[], None),
+        (
+            Some("flag.json"),
+            &["--json-schema", "other.json"],
+            Some(FLAG),
+        ),
+        (Some("other.json"), &[], Some(FILE)),
+        (Some("other.json"), &["--accept-changes"], None),
     ];
-    for (file, flags, goes_on) in rows {
+    for (file, flags, changed) in rows {
         let world = world();
         world.write("flag.json", "{\"type\": \"string\"}");
         world.write("other.json", "{\"type\": \"integer\"}");
@@ -394,10 +405,72 @@ fn the_shape_of_the_answer_is_not_lost() {
             std::fs::copy(copied, world.project().join("answer.json")).unwrap();
         }
         let ran = world.forge(&[&["run", "--resume", "last"], flags].concat());
-        let _said = match goes_on {
+        let _said = match changed {
             // To the same limit.
-            true => ran.code(5),
-            false => ran.code(2).says(&[CHANGED, "`--json-schema` too"]),
+            None => ran.code(5),
+            Some(changed) => {
+                let others = [FILE, FLAG].into_iter().filter(|other| *other != changed);
+                others.for_each(|other| assert!(!ran.stderr.contains(other), "{}", ran.stderr));
+                ran.code(2).says(&[changed])
+            }
         };
+    }
+}
+
+/// A schema that was given once holds, and the answer is held against it, when the run goes on.
+#[test]
+fn a_kept_schema_is_what_the_answer_is_held_against() {
+    let world = world();
+    world.write("flag.json", "{\"type\": \"integer\"}");
+    let begun = ["run", "main", "do it", "--json-schema", "flag.json"];
+    world.forge(&begun).code(5);
+    std::fs::remove_file(world.project().join("flag.json")).unwrap();
+    // It says words, twice.
+    world.write(
+        "playbook.yaml",
+        &format!("{PLAYBOOK}    - say: no number\n"),
+    );
+    let ran = world.forge(&[&["--json"], &MORE[..], &["--accept-changes"]].concat());
+    let report: Value = serde_json::from_str(&ran.code(1).stdout).unwrap();
+    assert_eq!(report["report"]["end"], "unfit_answer");
+}
+
+/// Time that was used up is used up: a run does not get it again by going on.
+#[test]
+fn time_goes_on_where_it_was() {
+    const SLOW: &str =
+        "version: 1\nworkers: { main: [{ stream: { slow_ms: 60000 }, say: late }] }\n";
+    for limit in ["max_wall_s", "max_working_s"] {
+        let world = world();
+        world.write("playbook.yaml", SLOW);
+        let limited = format!("limits.{limit}=1");
+        let run = ["--json", "-c", &limited, "run"];
+        world.forge(&run).code(5);
+        let turns = |world: &World| {
+            let lines = kept(&world.only_run());
+            let turns = lines.iter().filter(|line| line["kind"] == "turn");
+            turns.count()
+        };
+        assert_eq!(turns(&world), 1);
+        let again = [&run[..], &["--resume", "last"]].concat();
+        world.forge(&again).code(5);
+        assert_eq!(turns(&world), 1, "{limit}: the model was asked again");
+        // As after a kill: when it stopped is seen by its last line.
+        let run = world.only_run();
+        let mut lines = kept(&run);
+        let end = lines
+            .iter()
+            .position(|line| line["kind"] == "turn")
+            .unwrap();
+        lines.truncate(end + 1);
+        let mut late = lines[end].clone();
+        late["kind"] = "used".into();
+        late["usage"] = serde_json::json!({"input_tokens": 0, "output_tokens": 0});
+        late["at_ms"] = (late["at_ms"].as_u64().unwrap() + 1_000).into();
+        lines.push(late);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(run.join("transcript.jsonl"), text).unwrap();
+        world.forge(&again).code(5);
+        assert_eq!(turns(&world), 1, "{limit}: after a kill");
     }
 }

@@ -117,7 +117,8 @@ fn files_are_attached_within_the_workers_policy() {
     let ran = world.forge(&["--trust", "run", "-A", "a.md", "-A", "b.md", "main", "read"]);
     assert_eq!(
         ran.code(0).stdout,
-        "got read\n\nAttached file a.md:\n````\n``` alpha\n````\n\nAttached file b.md:\n```\nbeta\n```\n"
+        "got read\n\nAttached, as copies that can be read:\n- /attached/a.md (9 bytes)\n\
+         - /attached/b.md (5 bytes)\n"
     );
     for (args, code) in [
         (&["-A", "c.exe"][..], "run.attachment"),
@@ -131,6 +132,91 @@ fn files_are_attached_within_the_workers_policy() {
     ] {
         let (exit, error, ran) = run(&world, args);
         assert_eq!((exit, error.as_deref()), (2, Some(code)), "{}", ran.stderr);
+    }
+}
+
+/// Reads what it was handed, if it can, and stops at a limit on the way.
+const READS: &str = "\
+version: 1
+workers:
+  main:
+    - calls: [{ tool: read_file, args: { path: /attached/a.md }, as: first }]
+    - calls: [{ tool: read_file, args: { path: /attached/a.md }, as: second }]
+    - say: '{{ results.first.content }} {{ results.second.content }}'
+";
+
+/// What was attached is there again when the run goes on, whatever became of the file.
+#[test]
+fn what_is_attached_is_there_again() {
+    let world = world(READS);
+    world.write("a.md", "alpha");
+    let ran = world.forge(&["--trust", "run", "-A", "a.md", "--max-turns", "1"]);
+    ran.code(5);
+    std::fs::remove_file(world.project().join("a.md")).unwrap();
+    let more = ["--trust", "run", "--resume", "last", "--max-turns", "9"];
+    let more = [&more[..], &["--accept-changes"]].concat();
+    let runs = world.outside().join("state/runs");
+    let run = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+    let copy = run.path().join("attached.1");
+    // Nobody is given what another has put there.
+    std::fs::write(&copy, "omega").unwrap();
+    let ran = world.forge(&more);
+    ran.code(1).says(&["attached file a.md", "was edited"]);
+    std::fs::write(&copy, "alpha").unwrap();
+    assert_eq!(world.forge(&more).code(0).stdout, "alpha alpha\n");
+}
+
+/// A worker without files gets text, and nothing that is none.
+#[test]
+fn a_pure_worker_gets_what_is_attached_as_text() {
+    let world = world(ECHO);
+    world.write(
+        "workers/main.worker",
+        "---\nname: main\nsandbox: none\n---\nGo.\n",
+    );
+    world.write("a.md", "```\nalpha");
+    std::fs::write(world.project().join("b.bin"), [0, 159, 146, 150]).unwrap();
+    let ran = world.forge(&["--trust", "run", "-A", "a.md"]);
+    assert_eq!(
+        ran.code(0).stdout,
+        "got Attached: a.md (9 bytes)\n````\n```\nalpha\n````\n"
+    );
+    let (exit, error, ran) = run(&world, &["-A", "b.bin"]);
+    assert_eq!((exit, error.as_deref()), (2, Some("run.attachment")));
+    ran.says(&["'b.bin' is not text"]);
+}
+
+/// In a directory of the worker's its sandbox has its say: a link that was planted there, or what
+/// is hidden, is not handed over because a person named it.
+#[test]
+fn what_is_attached_is_looked_at_through_the_workers_sandbox() {
+    let world = world(ECHO);
+    world.write("secret.md", "secret");
+    world.write("data/.env", "TOKEN=1");
+    world.write("workspace/sub/b.md", "beta");
+    let link = |text: &str, at: &str| {
+        std::os::unix::fs::symlink(text, world.project().join(at)).unwrap();
+    };
+    link("../secret.md", "workspace/planted.md");
+    link("..", "workspace/up");
+    link("workspace/sub", "short");
+    link("data/.env", "env.md");
+    for (file, handed_over) in [
+        ("data/a.md", true),
+        ("./workspace/../data/a.md", true),
+        ("secret.md", true),
+        ("short/b.md", true),
+        ("workspace/planted.md", false),
+        ("data/.env", false),
+        ("env.md", false),
+        ("workspace/up/workspace/planted.md", false),
+    ] {
+        let (exit, error, ran) = run(&world, &["-A", file]);
+        let expected = match handed_over {
+            true => (0, None),
+            false => (2, Some("run.attachment")),
+        };
+        assert_eq!((exit, error.as_deref()), expected, "{file}: {}", ran.stderr);
     }
 }
 

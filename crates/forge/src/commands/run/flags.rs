@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use sandbox_config::Worker;
+use serde_json::Value;
 
 use crate::ambient::Ambient;
 use crate::bounded::read_text;
@@ -72,20 +73,31 @@ fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Fa
 /// A schema above this is refused when it is looked at; no need to read more.
 const MAX_SCHEMA_BYTES: u64 = 1024 * 1024;
 
-/// The worker, with the answer that `--json-schema` asks of it.
-pub(super) fn answering(worker: Worker, schema: Option<&Path>) -> Result<Worker, Failure> {
-    let Some(file) = schema else {
-        return Ok(worker);
-    };
+/// What `--json-schema` asks of the answer, or what it asked when the run began.
+pub(super) fn answer_schema(
+    worker: &Worker,
+    flag: Option<&Path>,
+    kept: Option<&Value>,
+) -> Result<Option<Value>, Failure> {
     let unfit = |message: String| Failure::new(Exit::Usage, "run.schema", message);
-    let shown = file.display();
-    let text = read_text(file, MAX_SCHEMA_BYTES)
-        .map_err(|error| unfit(format!("cannot read the schema {shown}: {error}")))?;
-    let schema = serde_json::from_str(&text).map_err(|error| {
-        unfit(format!("{shown} is not JSON: {error}")).at(file, error.line(), error.column())
-    })?;
+    let (schema, shown) = match (flag, kept) {
+        (None, None) => return Ok(None),
+        (None, Some(kept)) => (kept.clone(), "what the run keeps".to_owned()),
+        (Some(file), _) => {
+            let shown = file.display().to_string();
+            let text = read_text(file, MAX_SCHEMA_BYTES)
+                .map_err(|error| unfit(format!("cannot read the schema {shown}: {error}")))?;
+            let schema: Value = serde_json::from_str(&text).map_err(|error| {
+                let failure = unfit(format!("{shown} is not JSON: {error}"));
+                failure.at(file, error.line(), error.column())
+            })?;
+            (schema, shown)
+        }
+    };
     worker
-        .answering(schema, forge_runtime::schema_mistakes)
+        .clone()
+        .answering(schema.clone(), forge_runtime::schema_mistakes)
+        .map(|_| Some(schema))
         .map_err(|mistakes| {
             let list: Vec<String> = mistakes
                 .iter()

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use forge_runtime::transcript::{Basis, Begin, FORMAT, Guarded};
-use forge_runtime::{Conversation, Observer, RunEvent, RunReport};
+use forge_runtime::transcript::{Attached, Basis, Begin, FORMAT, Guarded};
+use forge_runtime::{Attachment, Conversation, Message, Observer, RunEvent, RunReport};
 use forge_tools::audit::AuditLog;
 use forge_tools::{Recorder, Redactor};
+use serde_json::Value;
+
+use super::attach;
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run as Args};
@@ -15,6 +18,16 @@ use crate::stderr::say;
 use crate::subject::Chosen;
 use crate::visible::visible;
 
+/// What a new run is given.
+pub(super) struct Asked {
+    /// What the entry worker is asked.
+    pub(super) input: String,
+    /// Copies of files for it.
+    pub(super) attached: Vec<Attachment>,
+    /// What its answer has to be, whatever it says itself.
+    pub(super) answer_schema: Option<Value>,
+}
+
 /// A run that nobody else can write to.
 pub(super) struct Kept {
     pub(super) dir: RunDir,
@@ -23,6 +36,8 @@ pub(super) struct Kept {
     pub(super) keeper: Option<Arc<Keeper>>,
     /// What the entry worker was asked.
     pub(super) input: String,
+    /// What its answer has to be in this run.
+    pub(super) answer_schema: Option<Value>,
     /// Where it begins, or goes on.
     pub(super) conversation: Conversation,
 }
@@ -33,10 +48,22 @@ impl Kept {
         args: &Args,
         ambient: &Ambient,
         chosen: &mut Chosen,
-        input: String,
+        asked: Asked,
         model: &str,
         redactor: &Arc<Redactor>,
     ) -> Result<Self, Failure> {
+        let Asked {
+            input,
+            attached,
+            answer_schema,
+        } = asked;
+        // What cannot be attached leaves no run behind.
+        let conversation = attach::conversation(chosen, &input, &attached, redactor)?;
+        // With what is said of the files.
+        let input = match conversation.messages() {
+            [Message::Input { text }] => text.clone(),
+            _ => input,
+        };
         let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name())?;
         chosen.grant = dir.holds(chosen.grant.clone())?;
         let chosen = &*chosen;
@@ -46,6 +73,7 @@ impl Kept {
         let audit = Arc::new(dir.audit()?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;
+            let attached = dir.keep_attached(&attached, redactor)?;
             let file = chosen.alone.as_ref();
             let file = file.map(|file| file.canonicalize().unwrap_or_else(|_| file.clone()));
             let begun = keeper.begin(Begin {
@@ -57,7 +85,9 @@ impl Kept {
                 file: file.map(|file| file.to_string_lossy().into_owned()),
                 model_flag: model_flag(args),
                 input: input.clone(),
-                basis: basis(chosen, model, redactor),
+                attached: attached.iter().map(Attached::of).collect(),
+                answer_schema: answer_schema.clone(),
+                basis: basis(chosen, model, answer_schema.as_ref(), redactor),
             });
             begun.map_err(|error| run_dir::not_kept(dir.path(), &error))?;
             Some(Arc::new(keeper))
@@ -68,8 +98,9 @@ impl Kept {
             dir,
             audit,
             keeper,
-            conversation: Conversation::asked(input.clone()),
+            conversation,
             input,
+            answer_schema,
         })
     }
 
@@ -120,14 +151,23 @@ impl Observer for Both {
 }
 
 /// What a run of `chosen` rests upon.
-pub(super) fn basis(chosen: &Chosen, model: &str, redactor: &Redactor) -> Basis {
+pub(super) fn basis(
+    chosen: &Chosen,
+    model: &str,
+    answer_schema: Option<&Value>,
+    redactor: &Redactor,
+) -> Basis {
     let Chosen {
         worker,
         grant,
         workers,
         ..
     } = chosen;
-    Basis::of(model, worker, grant, workers, redactor)
+    let basis = Basis::of(model, worker, grant, workers, redactor);
+    match answer_schema {
+        None => basis,
+        Some(schema) => basis.answering(schema),
+    }
 }
 
 /// The model, if the command line names one.

@@ -1,6 +1,7 @@
 //! `forge run`: a worker, and the workers that it calls, driven by a model.
 
 mod answer_file;
+mod attach;
 mod conclude;
 mod flags;
 mod input;
@@ -28,8 +29,8 @@ use crate::run_dir;
 use crate::show::{Look, Watcher};
 use crate::signals::AfterTheRun;
 use crate::subject::{Chosen, chosen};
-use kept::Kept;
-use resume::Earlier;
+use kept::{Asked, Kept};
+use resume::{Earlier, Upon};
 use told::Told;
 
 use tally::{Tally, counted};
@@ -57,8 +58,14 @@ fn go(
     if args.dry_run {
         return plan::show(global, args, ambient, &chosen);
     }
-    chosen.worker = flags::answering(chosen.worker, args.answer.json_schema.as_deref())?;
-    let input = input::input(args, &chosen.worker)?;
+    let kept_schema = earlier.as_ref().and_then(Earlier::answer_schema);
+    let flag = args.answer.json_schema.as_deref();
+    let answer_schema = flags::answer_schema(&chosen.worker, flag, kept_schema)?;
+    let asked = Asked {
+        input: input::input(args)?,
+        attached: attach::read(&args.attach, &chosen)?,
+        answer_schema,
+    };
     if let Some(file) = &args.answer.output_file {
         answer_file::check(file)?;
     }
@@ -87,12 +94,18 @@ fn go(
     let kept = match earlier {
         None => {
             let model = model.name();
-            Kept::begin(args, ambient, &mut chosen, input, &model, &redactor)?
+            Kept::begin(args, ambient, &mut chosen, asked, &model, &redactor)?
         }
         Some(earlier) => {
             chosen.grant = earlier.dir().holds(chosen.grant.clone())?;
-            let basis = kept::basis(&chosen, &model.name(), &redactor);
-            earlier.take(global, args, basis, Arc::clone(&redactor))?
+            let schema = asked.answer_schema;
+            let basis = kept::basis(&chosen, &model.name(), schema.as_ref(), &redactor);
+            let upon = Upon {
+                basis,
+                grant: &chosen.grant,
+                answer_schema: schema,
+            };
+            earlier.take(global, args, upon, Arc::clone(&redactor))?
         }
     };
     let Chosen {
@@ -121,6 +134,9 @@ fn go(
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
         session = session.models(own);
+    }
+    if let Some(schema) = &kept.answer_schema {
+        session = session.output_schema(schema.clone());
     }
     let session = session
         .max_depth(project.max_depth())

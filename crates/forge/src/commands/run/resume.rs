@@ -13,8 +13,10 @@ use forge_runtime::transcript::{
 };
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
-use sandbox_config::WithoutFile;
+use sandbox_config::{Grant, WithoutFile};
+use serde_json::Value;
 
+use super::attach;
 use super::kept::{self, Kept};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run as Args};
@@ -24,6 +26,13 @@ use crate::run_dir::{self, RunDir};
 use crate::runs::{Run, Runs};
 use crate::stderr::say;
 use crate::visible::{visible, visible_path};
+
+/// What a run goes on upon.
+pub(super) struct Upon<'a> {
+    pub(super) basis: Basis,
+    pub(super) grant: &'a Grant,
+    pub(super) answer_schema: Option<Value>,
+}
 
 /// A run that is to go on, as it lies there.
 pub(super) struct Earlier {
@@ -65,14 +74,24 @@ impl Earlier {
         RunDir::at(self.run.path())
     }
 
-    /// Takes the run, if it may go on upon `basis`.
+    /// What `--json-schema` said, when the run was begun or last gone on with.
+    pub(super) fn answer_schema(&self) -> Option<&Value> {
+        self.transcript.answer_schema()
+    }
+
+    /// Takes the run, if it may go on upon that.
     pub(super) fn take(
         self,
         global: &Global,
         args: &Args,
-        basis: Basis,
+        upon: Upon<'_>,
         redactor: Arc<Redactor>,
     ) -> Result<Kept, Failure> {
+        let Upon {
+            basis,
+            grant,
+            answer_schema,
+        } = upon;
         let before = self.transcript.basis();
         let changes = basis.since(before);
         let accepted: Vec<String> = changes.iter().map(ToString::to_string).collect();
@@ -83,6 +102,9 @@ impl Earlier {
         let past = Past::of(&self.transcript, same_model).map_err(|_| answered(&self.run))?;
         self.audit_fits()?;
         let dir = self.dir();
+        let attached = dir.attached(&self.transcript.begin.attached)?;
+        let conversation = past.conversation().attached_again(grant, &attached);
+        let conversation = conversation.map_err(attach::refused)?;
         dir.set_aside_the_end()?;
         let audit = dir.audit().map_err(|failure| match self.run.is_locked() {
             true => held(&self.run),
@@ -95,6 +117,7 @@ impl Earlier {
             forge: env!("CARGO_PKG_VERSION").to_owned(),
             model_flag: kept::model_flag(args),
             basis,
+            answer_schema: answer_schema.clone(),
             accepted,
             interrupted: interrupted.collect(),
         };
@@ -110,7 +133,8 @@ impl Earlier {
             audit: Arc::new(audit),
             keeper: Some(Arc::new(keeper)),
             input: self.transcript.begin.input,
-            conversation: past.conversation(),
+            conversation,
+            answer_schema,
         })
     }
 
@@ -275,10 +299,7 @@ fn changed(run: &Run, changes: &[String]) -> Failure {
             list.concat()
         ),
     )
-    .hint(
-        "give the flags that the run was begun with, `--json-schema` too, or --accept-changes to \
-         go on all the same",
-    )
+    .hint("give the flags that the run was begun with, or --accept-changes to go on all the same")
 }
 
 fn tell(run: &Run, past: &Past) {

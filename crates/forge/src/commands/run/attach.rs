@@ -1,0 +1,140 @@
+//! `-A FILE`: copies of files for the entry worker, on the road of attachments of called workers.
+//!
+//! The caller is the person who types it, and what a person can read can be handed over. But a file
+//! in a directory of the worker's is read through its sandbox: what is hidden from the worker, and
+//! what a link that lies there leads to, a worker may have put there for this very moment.
+
+use std::path::{Path, PathBuf};
+
+use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath, cap_std};
+use forge_runtime::{Attachment, Conversation};
+use forge_tools::Redactor;
+use sandbox_config::Grant;
+
+use super::input::unreadable;
+use crate::bounded::read_bytes;
+use crate::exit::{Exit, Failure};
+use crate::subject::Chosen;
+use crate::visible::{visible, visible_path};
+
+/// Copies of what is attached.
+pub(super) fn read(files: &[PathBuf], chosen: &Chosen) -> Result<Vec<Attachment>, Failure> {
+    let policy = chosen.worker.attachment_policy();
+    let mut sandbox = Sandbox {
+        grant: &chosen.grant,
+        opened: None,
+    };
+    let mut attached: Vec<Attachment> = Vec::new();
+    let mut left = policy.max_total_bytes();
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let named = attached.iter().map(|one| (one.name(), bytes(one)));
+        // Before anything of it is read, and then with its size.
+        let so_far = named.clone().chain([(&*name, 0)]);
+        policy.check(so_far).map_err(refused)?;
+        let content = sandbox.read(file, left)?;
+        attached.push(Attachment::new(&name, content));
+        left = left.saturating_sub(attached.last().map_or(0, bytes));
+    }
+    Ok(attached)
+}
+
+/// The conversation that begins with `input` and these files.
+pub(super) fn conversation(
+    chosen: &Chosen,
+    input: &str,
+    attached: &[Attachment],
+    redactor: &Redactor,
+) -> Result<Conversation, Failure> {
+    let Chosen { worker, grant, .. } = chosen;
+    Conversation::attaching(worker, grant, redactor, input, attached).map_err(refused)
+}
+
+pub(super) fn refused(why: String) -> Failure {
+    Failure::new(Exit::Usage, "run.attachment", why)
+        .hint("`attachment_policy` of the worker says what may be attached")
+}
+
+fn bytes(file: &Attachment) -> u64 {
+    u64::try_from(file.bytes().len()).unwrap_or(u64::MAX)
+}
+
+/// What the entry worker may read, opened once it is needed.
+struct Sandbox<'a> {
+    grant: &'a Grant,
+    opened: Option<FileSandbox>,
+}
+
+impl Sandbox<'_> {
+    fn read(&mut self, file: &Path, left: u64) -> Result<Vec<u8>, Failure> {
+        let shown = visible_path(file);
+        let cannot =
+            |why: &dyn std::fmt::Display| unreadable(format!("cannot read {shown}: {why}"));
+        let too_large = || {
+            refused(format!(
+                "{shown} is larger than the {left} bytes that are left for attachments"
+            ))
+        };
+        let facts = std::fs::metadata(file).map_err(|error| cannot(&error))?;
+        if !facts.is_file() {
+            return Err(cannot(&"it is no regular file"));
+        }
+        if facts.len() > left {
+            return Err(too_large());
+        }
+        let Some(inside) = inside(self.grant, file) else {
+            return read_bytes(file, left).map_err(|error| match error.kind() {
+                std::io::ErrorKind::FileTooLarge => too_large(),
+                _ => cannot(&error),
+            });
+        };
+        let denied = |why: &dyn std::fmt::Display| {
+            Failure::new(
+                Exit::Usage,
+                "run.attachment",
+                format!("cannot attach {shown}: {}", visible(&why.to_string())),
+            )
+            .hint("it lies in a directory of the worker's, and what the worker may not read is not attached from there")
+        };
+        if self.opened.is_none() {
+            let opened = self.grant.files_of(&as_it_is, None);
+            self.opened = opened.map_err(|error| denied(&error.for_person()))?;
+        }
+        let files = self.opened.as_ref();
+        let files = files.ok_or_else(|| denied(&"the worker has no files"))?;
+        let path = files.path(&inside).map_err(|error| denied(&error))?;
+        files
+            .read_bytes(&path, left)
+            .map_err(|error| denied(&error))
+    }
+}
+
+/// A directory of the host as it is now, to look into: nothing is made, and one that is not there
+/// (a run's own, before the run) is empty.
+fn as_it_is(host: &Path) -> Result<Mount, file_sandbox::Error> {
+    let (root, mode) = (SandboxPath::root(), Mode::ReadOnly);
+    let there = host.is_dir() && host.canonicalize().is_ok_and(|real| real == host);
+    match there {
+        true => Mount::open_ambient(root, host, mode, cap_std::ambient_authority()),
+        false => Ok(Mount::memory(root, mode)),
+    }
+}
+
+/// Where a file lies in the sandbox, if it does: as it was named, with the links on the way to it
+/// resolved but not the last one, and as what it is.
+fn inside(grant: &Grant, file: &Path) -> Option<String> {
+    let parent = match file.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        Some(_) | None => Path::new("."),
+    };
+    let named = parent.canonicalize().ok()?.join(file.file_name()?);
+    let real = file.canonicalize().ok();
+    [Some(named), real].into_iter().flatten().find_map(|at| {
+        let mounts = grant.mounts().filter(|mount| mount.usable());
+        let (mount, below) = mounts
+            .filter_map(|mount| Some((mount, at.strip_prefix(mount.host()).ok()?)))
+            .max_by_key(|(mount, _)| mount.host().as_os_str().len())?;
+        let below = below.to_str()?;
+        Some(format!("{}/{below}", mount.target().trim_end_matches('/')))
+    })
+}
