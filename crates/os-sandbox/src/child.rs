@@ -109,6 +109,7 @@ pub(crate) struct Notes(
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) quarantined: Vec<Quarantined>,
+    pub(crate) not_copied: Vec<String>,
     pub(crate) notes: Notes,
 }
 

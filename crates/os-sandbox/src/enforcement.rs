@@ -45,6 +45,10 @@ pub struct Enforcement {
     pub mounts: Vec<ShownMount>,
     /// Protected names that were found and moved away after the end.
     pub quarantined: Vec<Quarantined>,
+    /// What a command changed at an engine that has not our files, and is not changed here: each a
+    /// path of the host, and why.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub not_copied: Vec<String>,
 }
 
 /// A mount as the command sees it.
@@ -194,6 +198,7 @@ impl Enforcement {
             promises: plan.entries().to_vec(),
             mounts,
             quarantined: Vec::new(),
+            not_copied: Vec::new(),
         }
     }
 }
@@ -203,6 +208,7 @@ impl Enforcement {
     pub(crate) fn found(&mut self, findings: Findings) {
         self.note(&findings.notes.0);
         self.quarantined.extend(findings.quarantined);
+        self.not_copied.extend(findings.not_copied);
     }
 
     /// Weakens what is kept in part only, as the start found out.

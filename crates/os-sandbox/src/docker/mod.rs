@@ -7,6 +7,7 @@ mod containers;
 mod copy;
 mod copy_streams;
 mod dial;
+mod elsewhere;
 mod engine;
 mod filter;
 mod images;

@@ -2,18 +2,48 @@
 //! an image runs for it: the container that shows the file is never started.
 
 use super::carrier::{carrier, fetch_file};
+use super::containers::Containers;
 use super::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::scratch::{Scratch, random};
 use bollard::models::{Mount, MountType};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Where the private directory is in the container.
 const INSIDE: &str = "/os-sandbox-probe";
 /// What engines say of a mount whose source they do not have, and the code of that answer.
 const NO_SOURCE: &str = "bind source path does not exist";
 const BAD_REQUEST: u16 = 400;
+
+impl Containers {
+    /// Whether its engine has our files; found out once in this process. Where it has not, mounts are
+    /// copied to it before a command starts, and what was changed comes back after its end. A program
+    /// in a container that lives on sees nothing of what is changed here meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Engine::shares_files`].
+    pub fn shares_files(&self, state_dir: Option<&Path>) -> Result<bool, Error> {
+        static KNOWN: Mutex<BTreeMap<(String, String), bool>> = Mutex::new(BTreeMap::new());
+        if let Some(said) = self.settings().shares_files {
+            return Ok(said);
+        }
+        let Some(engine) = self.engine() else {
+            return Ok(true);
+        };
+        let key = (engine.address().to_string(), self.digest().to_owned());
+        // Held meanwhile: whoever asks second need not find it out again.
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shares) = known.get(&key) {
+            return Ok(*shares);
+        }
+        let shares = engine.shares_files(self.digest(), state_dir)?;
+        known.insert(key, shares);
+        Ok(shares)
+    }
+}
 
 impl Engine {
     /// Whether what is mounted from here is the same there: a file that was just made, in a private

@@ -1,6 +1,7 @@
 //! A running container, seen from the broker. A task of ours waits for its end; a socket that it
 //! closes then is what a thread, or another runtime, can wait for.
 
+use super::elsewhere::Back;
 use super::engine::runtime;
 use super::place::Private;
 use crate::backend::After;
@@ -35,6 +36,8 @@ pub(crate) struct Running {
     after: Option<After>,
     /// Removed after the end, because the container looks at it.
     private: Option<Private>,
+    /// What became of copies.
+    back: Back,
     findings: Findings,
 }
 
@@ -75,13 +78,15 @@ impl Running {
             ended: false,
             after: None,
             private: None,
+            back: Back::default(),
             findings: Findings::default(),
         })
     }
 
     /// What is to be done after the end, and what is kept until then.
-    pub(super) fn then(mut self, after: After, private: Private) -> Running {
+    pub(super) fn then(mut self, after: After, private: Private, back: Back) -> Running {
         self.after = Some(after);
+        self.back = back;
         self.private = Some(private);
         self
     }
@@ -164,6 +169,7 @@ impl Running {
     fn finish(&mut self) {
         if let Some(after) = self.after.take() {
             self.findings = after.run();
+            self.findings.not_copied = self.back.sentences();
         }
         self.private = None;
     }

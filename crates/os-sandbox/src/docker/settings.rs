@@ -1,6 +1,7 @@
 //! What a container is made with besides the policy: data of the caller's configuration, checked
 //! once. It can only narrow what the policy gives.
 
+use super::copy::CopyLimits;
 use super::name::ImageName;
 use crate::error::{Error, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -31,6 +32,9 @@ pub struct Settings {
     pub(super) read_only_root: bool,
     pub(super) network: String,
     pub(super) mounts: Vec<OwnMount>,
+    pub(super) copy_limits: CopyLimits,
+    /// None: it is found out.
+    pub(super) shares_files: Option<bool>,
     pub(super) own_program: bool,
 }
 
@@ -53,8 +57,25 @@ impl Settings {
             read_only_root: true,
             network: "bridge".to_owned(),
             mounts: Vec::new(),
+            copy_limits: CopyLimits::default(),
+            shares_files: None,
             own_program: false,
         }
+    }
+
+    /// Bounds on each mount that is copied to an engine that has not our files.
+    #[must_use]
+    pub fn copy_limits(mut self, limits: CopyLimits) -> Settings {
+        self.copy_limits = limits;
+        self
+    }
+
+    /// Says whether the engine has our files, so that it is not found out. With `false`, mounts are
+    /// copied to any engine.
+    #[must_use]
+    pub fn shares_files(mut self, shares: bool) -> Settings {
+        self.shares_files = Some(shares);
+        self
     }
 
     /// The image as it was named.

@@ -2,6 +2,7 @@
 
 use super::config::{HOME, TMP, User, Wanted, config};
 use super::containers::Containers;
+use super::elsewhere::{self, Back, brought_back};
 use super::engine::{Engine, said};
 use super::labels::labels;
 use super::made::Made;
@@ -40,7 +41,14 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     let policy = command.plan.policy();
     let layout = backend::layout(policy, command.state_dir.as_deref())?;
     let private = Private::new(policy, &layout)?;
-    let (body, shown) = compose(&command, &containers, &layout, &private)?;
+    let caller = User {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    };
+    let user = User::of(&layout.owners, caller, containers.host().rootless)?;
+    let (mut body, shown) = compose(&command, &containers, &layout, &private, user)?;
+    engine.reap_once(command.state_dir.as_deref());
+    let copies = elsewhere::prepare(&containers, &engine, &command, &private, user, &mut body)?;
     let wall = command.wall();
     let (ends, pipes) = streams(&command.stdio)?;
     let streams = Streams {
@@ -50,9 +58,18 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     let stdin = body.open_stdin.unwrap_or(false);
     let begun = begin(&engine, body, stdin)?;
     let Layout { notes, after, .. } = layout;
-    let running = Running::new(|end| supervise(begun, engine, streams, wall, end))?;
+    let back = Back::default();
+    let running = Running::new(|end| {
+        let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));
+        async move {
+            match (ended.await, copies) {
+                (ending, Some(copies)) => brought_back(ending, copies, back).await,
+                (ending, None) => ending,
+            }
+        }
+    })?;
     Ok(Started {
-        running: running::Running::Container(Box::new(running.then(after, private))),
+        running: running::Running::Container(Box::new(running.then(after, private, back))),
         pipes,
         notes,
         container: Some(shown),
@@ -64,12 +81,9 @@ fn compose(
     containers: &Containers,
     layout: &Layout,
     private: &Private,
+    user: User,
 ) -> Result<(ContainerCreateBody, ShownContainer), Error> {
     let policy = command.plan.policy();
-    let caller = User {
-        uid: geteuid().as_raw(),
-        gid: getegid().as_raw(),
-    };
     config(Wanted {
         policy,
         settings: containers.settings(),
@@ -77,7 +91,7 @@ fn compose(
         digest: containers.digest(),
         image_variables: containers.image().map_or(&[], |image| &image.variables),
         bounds: command.plan.bounds(),
-        user: User::of(&layout.owners, caller, containers.host().rootless)?,
+        user,
         placed: &layout.placed,
         private,
         program: &place::program(command),

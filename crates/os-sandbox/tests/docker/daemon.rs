@@ -30,6 +30,8 @@ pub(crate) struct Daemon {
     directory: PathBuf,
     /// None if somebody else started it.
     own: Option<Own>,
+    /// Where its data is, if that is not in its own directory.
+    data: Option<tempfile::TempDir>,
     /// Removed after everything else.
     _scratch: tempfile::TempDir,
 }
@@ -56,6 +58,7 @@ impl Daemon {
             host,
             directory: scratch.path().to_owned(),
             own: None,
+            data: None,
             _scratch: scratch,
         };
         daemon.answers()?;
@@ -91,6 +94,19 @@ impl Daemon {
         unshare.args(["--mount", "sh", "-c", script, "sh"]);
         unshare.arg(ours).arg("dockerd");
         Daemon::start_as(theirs, |_| Vec::new(), unshare)
+    }
+
+    /// One that has so little room for its own data.
+    pub(crate) fn start_small(size: &str) -> Result<Daemon, String> {
+        let data = tempfile::tempdir().map_err(|error| format!("no engine: {error}"))?;
+        let mut unshare = Command::new("unshare");
+        let script = "mount -t tmpfs -o \"size=$2\" none \"$1\" && shift 2 && exec \"$@\"";
+        unshare.args(["--mount", "sh", "-c", script, "sh"]);
+        unshare.arg(data.path()).args([size, "dockerd"]);
+        let root = format!("--data-root={}", data.path().display());
+        let mut daemon = Daemon::start_as(&std::env::temp_dir(), |_| vec![root], unshare)?;
+        daemon.data = Some(data);
+        Ok(daemon)
     }
 
     fn start_as(
@@ -138,6 +154,7 @@ impl Daemon {
             host,
             directory,
             own: Some(Own { process, guard }),
+            data: None,
             _scratch: scratch,
         };
         daemon.answers()?;

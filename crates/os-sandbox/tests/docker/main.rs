@@ -11,7 +11,10 @@ mod copies;
 #[cfg(target_os = "linux")]
 mod daemon;
 #[cfg(target_os = "linux")]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod fixture;
+mod hostile;
 #[cfg(target_os = "linux")]
 mod losses;
 #[cfg(target_os = "linux")]
@@ -44,6 +47,13 @@ fn tests() -> Vec<Test> {
         ("losses::broker", losses::broker),
         ("losses::user", losses::user),
         ("losses::asynchronous", losses::asynchronous),
+        ("elsewhere::commands", elsewhere::commands),
+        ("elsewhere::told_so", elsewhere::told_so),
+        ("hostile::images", hostile::images),
+        ("hostile::many", hostile::many),
+        ("hostile::dead_engines", hostile::dead_engines),
+        ("hostile::full_disk", hostile::full_disk),
+        ("hostile::long_paths", hostile::long_paths),
         ("reach::unix", reach::unix),
         ("reach::tcp_and_tls", reach::tcp_and_tls),
         ("reach::ssh", reach::ssh),

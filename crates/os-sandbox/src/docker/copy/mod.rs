@@ -77,6 +77,12 @@ pub struct Copies {
     limits: CopyLimits,
 }
 
+/// A directory that is copied.
+pub(super) struct Source {
+    pub(super) host: PathBuf,
+    pub(super) writable: bool,
+}
+
 #[derive(Debug)]
 struct Copied {
     host: PathBuf,
@@ -101,6 +107,24 @@ impl Copies {
         limits: &CopyLimits,
         state_dir: Option<&Path>,
     ) -> Result<Copies, Error> {
+        let sources = policy.mounts().iter().map(|mount| Source {
+            host: mount.host().to_owned(),
+            writable: mount.access().contains(Access::WRITE),
+        });
+        let sources = sources.collect();
+        Copies::of(engine, image, sources, policy, owner, limits, state_dir)
+    }
+
+    /// The same with other mounts than the policy's own; what it hides and protects holds for them.
+    pub(super) fn of(
+        engine: &Engine,
+        image: &str,
+        sources: Vec<Source>,
+        policy: &Policy,
+        owner: (u32, u32),
+        limits: &CopyLimits,
+        state_dir: Option<&Path>,
+    ) -> Result<Copies, Error> {
         let mut copies = Copies {
             engine: engine.clone(),
             carrier: None,
@@ -109,9 +133,9 @@ impl Copies {
             limits: *limits,
         };
         let labels = engine.labels(state_dir);
-        for mount in policy.mounts() {
-            let top = tree::top(mount.host()).map_err(|error| {
-                let shown = mount.host().display();
+        for Source { host, writable } in sources {
+            let top = tree::top(&host).map_err(|error| {
+                let shown = host.display();
                 match error.raw_os_error().map(nix::errno::Errno::from_raw) {
                     Some(nix::errno::Errno::ENOTDIR) => Error::new(
                         ErrorKind::Unsupported,
@@ -122,10 +146,10 @@ impl Copies {
                 }
             })?;
             copies.mounts.push(Copied {
-                host: mount.host().to_owned(),
+                host,
                 top,
                 volume: engine.make_volume(&labels)?,
-                writable: mount.access().contains(Access::WRITE),
+                writable,
                 manifest: Manifest::new(),
                 left_out: Vec::new(),
             });

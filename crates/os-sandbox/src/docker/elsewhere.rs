@@ -1,0 +1,134 @@
+//! A container of an engine that has not our files: its mounts are made of copies, and what was
+//! changed in them is taken over when it has ended.
+
+use super::config::{HOME, TMP, User};
+use super::containers::Containers;
+use super::copy::{BroughtBack, Copies, Source};
+use super::engine::Engine;
+use super::place::Private;
+use super::running::Ending;
+use crate::command::Command;
+use crate::error::{Error, ErrorKind};
+use bollard::models::{ContainerCreateBody, Mount, MountType, MountVolumeOptions};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What became of the copies, once that is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Back(Arc<Mutex<Option<BroughtBack>>>);
+
+impl Back {
+    /// What was changed there and is not changed here, in sentences.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let back = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(back) = &*back else {
+            return Vec::new();
+        };
+        let say = |paths: &[PathBuf], why: &str| -> Vec<String> {
+            let shown = |path: &PathBuf| {
+                let path = path.display().to_string();
+                format!("{}: {why}", crate::escape::visible(&path))
+            };
+            paths.iter().map(shown).collect()
+        };
+        let failed = back.failed.iter().flat_map(|(path, why)| {
+            say(
+                std::slice::from_ref(path),
+                &format!("could not be written: {why}"),
+            )
+        });
+        [
+            say(
+                &back.conflicts,
+                "was changed here too, and stayed as it is here",
+            ),
+            say(&back.refused, "is protected, and stayed as it is here"),
+            say(
+                &back.left_out,
+                "is no file, directory or link, and was not copied",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(failed)
+        .collect()
+    }
+}
+
+/// Makes copies of what `body` mounts, if the engine needs them, and lets it mount those.
+pub(super) fn prepare(
+    containers: &Containers,
+    engine: &Engine,
+    command: &Command,
+    private: &Private,
+    user: User,
+    body: &mut ContainerCreateBody,
+) -> Result<Option<Copies>, Error> {
+    let state_dir = command.state_dir.as_deref();
+    if containers.shares_files(state_dir)? {
+        return Ok(None);
+    }
+    let policy = command.plan.policy();
+    let settings = containers.settings();
+    let Some(host) = body.host_config.as_mut() else {
+        return Ok(None);
+    };
+    let own = settings.mounts.iter().map(|own| own.host.as_path());
+    let hosts: Vec<&Path> = policy
+        .mounts()
+        .iter()
+        .map(crate::policy::Mount::host)
+        .chain(private.work.as_deref())
+        .chain(own)
+        .collect();
+    // The rest are names in the mounts: what is hidden does not go out, and of what is protected
+    // nothing comes back.
+    let copied = |mount: &Mount| {
+        let source = mount.source.as_deref().map(Path::new);
+        source.is_some_and(|source| hosts.contains(&source))
+    };
+    let mut mounts = host.mounts.take().unwrap_or_default();
+    mounts.retain(copied);
+    let sources = mounts.iter().map(|mount| Source {
+        host: mount.source.clone().unwrap_or_default().into(),
+        writable: mount.read_only == Some(false),
+    });
+    let copies = Copies::of(
+        engine,
+        containers.digest(),
+        sources.collect(),
+        policy,
+        (user.uid, user.gid),
+        &settings.copy_limits,
+        state_dir,
+    )?;
+    for (index, mount) in mounts.iter_mut().enumerate() {
+        let gone = || Error::new(ErrorKind::Enforcement, "a mount has no copy");
+        *mount = Mount {
+            typ: Some(MountType::VOLUME),
+            source: Some(copies.volume(index).ok_or_else(gone)?.to_owned()),
+            target: mount.target.take(),
+            read_only: mount.read_only,
+            volume_options: Some(MountVolumeOptions {
+                no_copy: Some(true),
+                ..MountVolumeOptions::default()
+            }),
+            ..Mount::default()
+        };
+    }
+    host.mounts = Some(mounts);
+    if let Some(tmpfs) = &mut host.tmpfs {
+        tmpfs.retain(|path, _| path == HOME || path == TMP);
+    }
+    Ok(Some(copies))
+}
+
+/// Takes over what was changed. That it could not be is how the command ended, too.
+pub(super) async fn brought_back(ending: Ending, copies: Copies, back: Back) -> Ending {
+    let work = tokio::task::spawn_blocking(move || copies.bring_back());
+    let lost = |_| Error::new(ErrorKind::Enforcement, "the thread that copies was lost");
+    let brought = work.await.map_err(lost).and_then(|brought| brought);
+    let result = ending?;
+    *back.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(brought?);
+    Ok(result)
+}
