@@ -191,6 +191,7 @@ mod tests {
             promises: Vec::new(),
             mounts: Vec::new(),
             quarantined: Vec::new(),
+            not_copied: Vec::new(),
         };
         Attempt {
             backend: Backend::Landlock,
