@@ -70,6 +70,11 @@ impl Made {
         }
     }
 
+    /// The engine has said that it is no more.
+    pub(super) fn went(mut self) {
+        self.removed = true;
+    }
+
     /// Takes it away, and waits until it is.
     pub(super) async fn remove(mut self) -> Result<(), Error> {
         self.removed = true;

@@ -24,6 +24,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The same once its engine tells no news.
 const LOOK_OFTEN: Duration = Duration::from_millis(50);
+/// How long an engine may take to remove by itself what has ended, before it is told to.
+const REMOVED_WITHIN: Duration = Duration::from_secs(5);
 /// How long what was printed may take to arrive after the end, if nobody has to read it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// The exit code of what a signal ended is this and the signal.
@@ -71,7 +73,8 @@ pub(super) async fn supervise(
             return Err(error);
         }
     };
-    let ended = watch.until_end(events, &end.stop).await;
+    let mut events = Some(events);
+    let ended = watch.until_end(&mut events, &end.stop).await;
     if let Some(input) = input {
         input.abort();
     }
@@ -87,7 +90,7 @@ pub(super) async fn supervise(
     let read = watch.drain(output, code, &end.stop).await;
     let engine = watch.engine.clone();
     let (timed_out, memory) = (watch.timed_out, watch.memory);
-    watch.made.remove().await.map_err(|error| {
+    watch.gone(events).await.map_err(|error| {
         let text = format!(
             "the container could not be removed: {}; the next start tries again",
             said(&error)
@@ -108,19 +111,22 @@ struct Watch {
 
 impl Watch {
     /// The code that it ended with.
-    async fn until_end(&mut self, events: Events, stop: &Notify) -> Result<i64, Error> {
-        let mut events = Some(events);
+    async fn until_end(
+        &mut self,
+        events: &mut Option<Events>,
+        stop: &Notify,
+    ) -> Result<i64, Error> {
         let mut beat = Instant::now() + LOOK_EVERY;
         loop {
             let until = self.deadline.map_or(beat, |deadline| deadline.min(beat));
-            match news(&mut events, stop, until).await {
+            match news(events, stop, until).await {
                 News::Told(Some(Ok(event))) => {
                     if let Some(code) = self.heard(&event) {
                         return Ok(code);
                     }
                 }
                 News::Told(None | Some(Err(_))) => {
-                    events = None;
+                    *events = None;
                     beat = Instant::now();
                 }
                 News::Stop => self.kill().await?,
@@ -171,6 +177,29 @@ impl Watch {
                 ErrorKind::Enforcement,
                 "the command's container was removed by somebody else, and how it ended with it",
             )),
+        }
+    }
+
+    /// Waits until it is no more. The engine removes it by itself and says so; asked again and again
+    /// meanwhile it would take longer.
+    async fn gone(self, events: Option<Events>) -> Result<(), bollard::errors::Error> {
+        let Some(mut events) = events else {
+            return self.made.remove().await;
+        };
+        let removed = async {
+            while let Some(Ok(event)) = events.next().await {
+                if event.action.as_deref() == Some("destroy") {
+                    return true;
+                }
+            }
+            false
+        };
+        match timeout(REMOVED_WITHIN, removed).await {
+            Ok(true) => {
+                self.made.went();
+                Ok(())
+            }
+            Ok(false) | Err(_) => self.made.remove().await,
         }
     }
 
