@@ -30,6 +30,7 @@ pub use engine::Engine;
 pub use images::Image;
 pub(crate) use labels::Life;
 pub use name::ImageName;
+pub use probe::Probed;
 pub use reaper::Reaped;
 pub use settings::Settings;
 

@@ -4,21 +4,115 @@
 use super::carrier::{carrier, fetch_file};
 use super::containers::Containers;
 use super::engine::Engine;
+use crate::access::Access;
+use crate::backend::small_program;
+use crate::command::{Command, Stdio};
 use crate::error::{Error, ErrorKind};
+use crate::output::Exit;
+use crate::plan::{Backend, Plan, Requirement};
+use crate::policy::Policy;
 use crate::scratch::{Scratch, random};
+use crate::support::Support;
 use bollard::models::{Mount, MountType};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+/// How long a program may take that does nothing.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How the small program ends if it is told nothing.
+const UNTOLD: i32 = 125;
 /// Where the private directory is in the container.
 const INSIDE: &str = "/os-sandbox-probe";
 /// What engines say of a mount whose source they do not have, and the code of that answer.
 const NO_SOURCE: &str = "bind source path does not exist";
 const BAD_REQUEST: u16 = 400;
 
+/// What came of trying an engine and an image out.
+///
+/// ```no_run
+/// use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+///
+/// let settings = Settings::new(ImageName::parse("debian:12")?);
+/// let containers = Containers::new(Engine::connect(None)?, settings)?;
+/// let probed = containers.probe(None)?;
+/// assert!(probed.shares_files, "mounts will be copied");
+/// # Ok::<(), os_sandbox::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Probed {
+    /// Whether the engine has our files; if not, mounts are copied.
+    pub shares_files: bool,
+    /// Whether a program ran in a container. Without: there is none at hand for its processor.
+    pub ran: bool,
+}
+
 impl Containers {
+    /// Finds out by running something whether commands can be run: a container with everything that a
+    /// command's has is made, a small program of ours runs in it, and it is gone again. Nothing of the
+    /// image runs.
+    ///
+    /// # Errors
+    /// The one reason why not: [`ErrorKind::Unsupported`] if the engine does not answer any more,
+    /// or cannot keep what is promised of a container; [`ErrorKind::Enforcement`] if a container
+    /// does not start, or ends otherwise than it should.
+    pub fn probe(&self, state_dir: Option<&Path>) -> Result<Probed, Error> {
+        let engine = self.engine().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "the container engine is only described",
+            )
+        })?;
+        engine.ping()?;
+        let shares_files = self.shares_files(state_dir)?;
+        let same = self
+            .image()
+            .is_some_and(|image| image.architecture() == here());
+        let Some(program) = small_program().filter(|_| same) else {
+            return Ok(Probed {
+                shares_files,
+                ran: false,
+            });
+        };
+        let scratch = Scratch::create()?;
+        let path = scratch.tmp().join("program");
+        fs::write(&path, program)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+            .map_err(|error| Error::io("could not write into a private directory", error))?;
+        let policy = Policy::builder()
+            .mount(scratch.tmp(), "/", Access::READ.union(Access::EXECUTE))
+            .mount(scratch.home(), "/data", Access::ALL)
+            .build()?;
+        let support = Support::detect().with_docker(self.clone());
+        let plan = Plan::with_mechanism(&policy, &support, Requirement::Enforce, Backend::Docker)?;
+        let mut command = Command::new(&plan, "/work/program")
+            .stdin(Stdio::Null)
+            .timeout(ENDS_WITHIN);
+        if let Some(state_dir) = state_dir {
+            command = command.state_dir(state_dir);
+        }
+        match command.output() {
+            // What it says if nobody tells it to do anything.
+            Ok(output) if output.exit == Exit::Code(UNTOLD) => {}
+            // Everything was there but the permission: files for a moment may not be executable.
+            Err(error) if error.kind() == ErrorKind::NotExecutable => {}
+            Ok(output) => {
+                let exit = output.exit;
+                let text = format!("a container that was tried out ended with {exit}");
+                return Err(Error::new(ErrorKind::Enforcement, text));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Probed {
+            shares_files,
+            ran: true,
+        })
+    }
+
     /// Whether its engine has our files; found out once in this process. Where it has not, mounts are
     /// copied to it before a command starts, and what was changed comes back after its end. A program
     /// in a container that lives on sees nothing of what is changed here meanwhile.
@@ -42,6 +136,15 @@ impl Containers {
         let shares = engine.shares_files(self.digest(), state_dir)?;
         known.insert(key, shares);
         Ok(shares)
+    }
+}
+
+/// This processor, in the words of images.
+fn here() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     }
 }
 

@@ -57,3 +57,9 @@ pub(crate) use prove::{Whose, prove};
 pub(crate) use remove::remove;
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;
+
+/// A small program of this system that needs nothing and does nothing, if nobody tells it to.
+#[cfg(feature = "docker")]
+pub(crate) fn small_program() -> Option<&'static [u8]> {
+    Some(launch::LAUNCHER)
+}

@@ -30,6 +30,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "docker")]
+pub(crate) use process::small_program;
+
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]

@@ -19,6 +19,9 @@ pub(crate) fn commands(_: &Daemon) {
     let connected = Engine::connect(Some(engine.host())).expect("an engine");
     let containers = Containers::new(connected, settings()).expect("the image");
     assert!(!containers.shares_files(None).expect("asked"));
+    let probed = containers.probe(None).expect("it can be used");
+    assert_eq!((probed.shares_files, probed.ran), (false, true));
+    assert_eq!(engine.everything(), Vec::<String>::new());
     let world = World::of(1234);
     run(&engine, &world, settings());
     not_brought_back(&engine, &world);
@@ -163,4 +166,27 @@ fn not_brought_back(engine: &Daemon, world: &World) {
     );
     fs::write(world.path("project/file"), "in the project\n").expect("a file");
     assert!(engine.docker(&["images", "--quiet", IMAGE]).len() > 3);
+}
+
+/// Whether commands can be run, and the one reason why not.
+pub(crate) fn probes(engine: &Daemon) {
+    let connected = Engine::connect(Some(engine.host())).expect("an engine");
+    let containers = Containers::new(connected, settings()).expect("the image");
+    let probed = containers.probe(None).expect("it can be used");
+    assert_eq!((probed.shares_files, probed.ran), (true, true));
+    assert_eq!(engine.everything(), Vec::<String>::new());
+    let own = Daemon::start_in(&std::env::temp_dir(), |_| Vec::new());
+    let mut own = own.expect("an engine of its own");
+    let connected = Engine::connect(Some(own.host())).expect("an engine");
+    let containers = Containers::new(connected, settings()).expect("the image");
+    own.docker(&["rmi", "--force", IMAGE]);
+    let error = containers.probe(None).expect_err("the image is gone");
+    assert!(error.to_string().contains("No such image"), "{error}");
+    own.kill();
+    let error = containers.probe(None).expect_err("the engine is gone");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(
+        error.to_string().contains("does not answer any more"),
+        "{error}"
+    );
 }

@@ -17,7 +17,8 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// A program that runs when its engine crashes: an error that says so, and no wait for ever.
 pub(crate) fn engine(_: &Daemon) {
-    let mut own = Daemon::start().expect("an engine of its own");
+    let own = Daemon::start_in(&std::env::temp_dir(), |_| Vec::new());
+    let mut own = own.expect("an engine of its own");
     let world = World::of(0);
     let plan = world.plan(&own, world.policy());
     let sleep = || {

@@ -47,6 +47,7 @@ fn tests() -> Vec<Test> {
         ("losses::broker", losses::broker),
         ("losses::user", losses::user),
         ("losses::asynchronous", losses::asynchronous),
+        ("elsewhere::probes", elsewhere::probes),
         ("elsewhere::commands", elsewhere::commands),
         ("elsewhere::told_so", elsewhere::told_so),
         ("hostile::images", hostile::images),
