@@ -1,23 +1,39 @@
-//! A command in a container, beside the engine's own client with the same flags.
+//! A command in a container, beside the engine's own client with the same flags: in a container of
+//! its own, in one with a node of ours in it, and in one that stays.
 
 use std::error::Error;
 use std::path::Path;
 use std::process;
+use std::time::Duration;
 
+use forge_runtime::containers::{INSIDE, Program};
+use forge_tools::Start;
+use forge_tools::node::{Connect, Inside, Node, Places, Printed, Setup, serve};
 use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
-use os_sandbox::{Access, Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support};
+use os_sandbox::{
+    Access, AsyncChild, Backend, Exit, Limits, Plan, Policy, Requirement, Stdio, Support,
+};
+use tokio::runtime::Runtime;
 
 use crate::compare::{Measure, Outcome, Work, medians};
 use crate::daemon::{Daemon, IMAGE};
 
 const ONE_SHOT: &str = "container, a command of its own";
+const WITH_NODE: &str = "container, a call of its own (node)";
+const POOLED: &str = "call in a container that is there (node)";
+
+/// Says to this program that it is the node.
+pub(crate) const FLAG: &str = "--node";
 
 /// A container takes long, and what it takes varies.
 const ROUNDS: usize = 40;
+const CALLS: u32 = 4;
 
 const MEMORY_BYTES: u64 = 512 << 20;
 const PROCESSES: u64 = 256;
 const CPU_MILLI: u64 = 1000;
+/// The bench ends what it starts; this is for when it cannot.
+const WITHIN: Duration = Duration::from_secs(600);
 
 /// What os-sandbox asks of the engine, in the words of its client.
 const FLAGS: &str = "--init --network none --read-only --cap-drop ALL \
@@ -30,45 +46,182 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     let daemon = match Daemon::start() {
         Ok(daemon) => daemon,
         Err(why) => {
-            let outcome = Outcome::NotHere(why);
-            return Ok(vec![Measure {
-                name: ONE_SHOT,
-                outcome,
-            }]);
+            let not_here = |name| Measure {
+                name,
+                outcome: Outcome::NotHere(why.clone()),
+            };
+            return Ok([ONE_SHOT, WITH_NODE, POOLED].map(not_here).into());
         }
     };
     let project = tempfile::tempdir()?;
-    let plan = plan(&daemon, project.path())?;
-    let client = client(&daemon, project.path())?;
-    let [ours, other] = medians(ROUNDS, 1, [confined(&plan), ran(&client)])?;
-    Ok(vec![Measure {
-        name: ONE_SHOT,
+    let policy = policy(project.path())?;
+    let plan = plan(&daemon, &policy, Ok)?;
+    let inside = Inner::new(&daemon, policy)?;
+    let run = client(&daemon, project.path(), &["--rm"], "/bin/true", &[])?;
+    let [one_shot, with_node, other] =
+        medians(ROUNDS, 1, [confined(&plan), inside.one_shot(), ran(&run)])?;
+
+    let stays = client(
+        &daemon,
+        project.path(),
+        &["--rm", "--detach"],
+        "/bin/sleep",
+        &["600"],
+    )?;
+    let stays = printed(&stays)?;
+    let exec = ["--host", daemon.host(), "exec", &stays, "/bin/true"].map(str::to_owned);
+    let node = inside.start()?;
+    let pooled = medians(ROUNDS, CALLS, [inside.call(&node), ran(&exec)]);
+    inside.end(node)?;
+    let _gone = printed(&["--host", daemon.host(), "kill", &stays].map(str::to_owned));
+    let [pooled, exec] = pooled?;
+
+    let ratio = |name, ours, other, other_name| Measure {
+        name,
         outcome: Outcome::Ratio {
             ours,
             other,
-            other_name: "docker run --rm, the same flags",
+            other_name,
             target: Some(1.15),
         },
-    }])
+    };
+    let with_flags = "docker run --rm, the same flags";
+    Ok(vec![
+        ratio(ONE_SHOT, one_shot, other, with_flags),
+        ratio(WITH_NODE, with_node, other, with_flags),
+        ratio(POOLED, pooled, exec, "docker exec"),
+    ])
 }
 
-fn plan(daemon: &Daemon, project: &Path) -> Result<Plan, Box<dyn Error>> {
-    let settings = Settings::new(ImageName::parse(IMAGE)?)
-        .cpu_milli(CPU_MILLI)
-        .memory_bytes(MEMORY_BYTES)
-        .pids(PROCESSES);
-    let containers = Containers::new(Engine::connect(Some(daemon.host()))?, settings)?;
-    let support = Support::detect().with_docker(containers);
-    let policy = Policy::builder()
+/// This program as the node: what it says and hears goes over its standard streams.
+pub(crate) fn node() -> Result<(), Box<dyn Error>> {
+    Runtime::new()?.block_on(async {
+        let inside = Inside::new(cap_std::ambient_authority());
+        serve(tokio::io::stdin(), tokio::io::stdout(), inside).await
+    })?;
+    Ok(())
+}
+
+/// A node in a container, and who speaks with it.
+struct Inner {
+    runtime: Runtime,
+    plan: Plan,
+    policy: Policy,
+    command: Vec<String>,
+}
+
+/// A running one.
+struct Running {
+    node: Node,
+    child: AsyncChild,
+}
+
+impl Inner {
+    fn new(daemon: &Daemon, policy: Policy) -> Result<Inner, Box<dyn Error>> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let program = Program::of(&std::env::current_exe()?, &maps)?;
+        let plan = plan(daemon, &policy, |mut settings| {
+            for part in program.parts() {
+                let host = part.host().canonicalize()?;
+                settings = settings.mount(host, format!("{INSIDE}/{}", part.name()))?;
+            }
+            Ok(settings.own_program(true))
+        })?;
+        let mut command = program.command();
+        command.push(FLAG.to_owned());
+        Ok(Inner {
+            runtime: Runtime::new()?,
+            plan,
+            policy,
+            command,
+        })
+    }
+
+    fn start(&self) -> Result<Running, Box<dyn Error>> {
+        self.runtime.block_on(async {
+            let (program, arguments) = self.command.split_first().ok_or("no program")?;
+            let mut child = os_sandbox::Command::new(&self.plan, program)
+                .args(arguments)
+                .stdin(Stdio::Piped)
+                .stdout(Stdio::Piped)
+                .stderr(Stdio::Inherit)
+                .spawn_async()
+                .await?;
+            let reader = child.stdout.take().ok_or("no output")?;
+            let writer = child.stdin.take().ok_or("no input")?;
+            let places = Places::of(&self.policy);
+            let setup = Setup::new().commands(&self.policy, Requirement::BestEffort, &places)?;
+            let node = Node::connect(reader, writer, setup, Connect::new("docker")).await?;
+            Ok(Running { node, child })
+        })
+    }
+
+    /// Waits until the container is gone, as `docker run --rm` does.
+    fn end(&self, running: Running) -> Result<(), Box<dyn Error>> {
+        let Running { node, mut child } = running;
+        drop(node);
+        let ended = async { tokio::time::timeout(WITHIN, child.wait()).await };
+        match self.runtime.block_on(ended)?? {
+            Exit::Code(0) => Ok(()),
+            other => Err(format!("the node ended with {other:?}").into()),
+        }
+    }
+
+    fn once(&self, running: &Running) -> Result<(), Box<dyn Error>> {
+        self.runtime.block_on(async {
+            let start = Start::new("/bin/true", Vec::<String>::new());
+            let started = running.node.start(start, false).await;
+            let mut command = started.map_err(|failure| failure.message)?;
+            loop {
+                match command.next().await.map_err(|failure| failure.message)? {
+                    Printed::Some(..) => {}
+                    Printed::Ended(ended) if ended.exit == Exit::Code(0) => return Ok(()),
+                    Printed::Ended(ended) => {
+                        return Err(format!("the command ended with {:?}", ended.exit).into());
+                    }
+                }
+            }
+        })
+    }
+
+    fn one_shot(&self) -> Work<'_> {
+        Box::new(|| {
+            let running = self.start()?;
+            self.once(&running)?;
+            self.end(running)
+        })
+    }
+
+    fn call<'a>(&'a self, running: &'a Running) -> Work<'a> {
+        Box::new(|| self.once(running))
+    }
+}
+
+fn policy(project: &Path) -> Result<Policy, Box<dyn Error>> {
+    Ok(Policy::builder()
         .mount(project, "/", Access::ALL)
         .limits(Limits {
             memory_bytes: Some(MEMORY_BYTES),
             processes: Some(PROCESSES),
             ..Limits::default()
         })
-        .build()?;
+        .build()?)
+}
+
+fn plan(
+    daemon: &Daemon,
+    policy: &Policy,
+    more: impl FnOnce(Settings) -> Result<Settings, Box<dyn Error>>,
+) -> Result<Plan, Box<dyn Error>> {
+    let settings = Settings::new(ImageName::parse(IMAGE)?)
+        .cpu_milli(CPU_MILLI)
+        .memory_bytes(MEMORY_BYTES)
+        .pids(PROCESSES);
+    let engine = Engine::connect(Some(daemon.host()))?;
+    let containers = Containers::new(engine, more(settings)?)?;
+    let support = Support::detect().with_docker(containers);
     Ok(Plan::with_mechanism(
-        &policy,
+        policy,
         &support,
         Requirement::Enforce,
         Backend::Docker,
@@ -89,15 +242,23 @@ fn confined(plan: &Plan) -> Work<'_> {
 }
 
 /// The words after `docker`.
-fn client(daemon: &Daemon, project: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+fn client(
+    daemon: &Daemon,
+    project: &Path,
+    more: &[&str],
+    program: &str,
+    arguments: &[&str],
+) -> Result<Vec<String>, Box<dyn Error>> {
     let project = project
         .to_str()
         .ok_or("the temporary directory is not UTF-8")?;
     let mount = format!("type=bind,src={project},dst=/work,bind-propagation=rprivate");
     let user = format!("{}:{}", nix::unistd::geteuid(), nix::unistd::getegid());
-    let mut words = vec!["--host", daemon.host(), "run", "--rm", "--user", &user];
+    let mut words = vec!["--host", daemon.host(), "run", "--user", &user];
+    words.extend(more);
     words.extend(FLAGS.split_whitespace());
-    words.extend(["--mount", &mount, "--entrypoint", "/bin/true", IMAGE]);
+    words.extend(["--mount", &mount, "--entrypoint", program, IMAGE]);
+    words.extend(arguments);
     Ok(words.into_iter().map(str::to_owned).collect())
 }
 
@@ -114,4 +275,13 @@ fn ran(words: &[String]) -> Work<'_> {
             false => Err(format!("docker {words:?}: {status}").into()),
         }
     })
+}
+
+/// What it printed.
+fn printed(words: &[String]) -> Result<String, Box<dyn Error>> {
+    let output = process::Command::new("docker").args(words).output()?;
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout)?.trim().to_owned()),
+        false => Err(format!("docker {words:?}: {}", output.status).into()),
+    }
 }

@@ -45,6 +45,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     if arguments.as_slice() == [mcp::echo::FLAG] {
         return mcp::echo::serve();
     }
+    #[cfg(target_os = "linux")]
+    if arguments.as_slice() == [containers::FLAG] {
+        return containers::node();
+    }
     // Cargo adds a word of its own.
     let asked = |name: &str| {
         let mut words = arguments
