@@ -6,6 +6,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use crate::engine::Engine;
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::scratch::Scratch;
@@ -30,6 +31,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             ));
         }
     };
+    let (_engine, answer) = Engine::for_all();
+    // Without one the column of containers is not here, which is said there.
+    if let Outcome::Failed(why) = answer {
+        return Err(Failure::new(why));
+    }
     if check && filter.is_none() {
         return match outcome() {
             Outcome::Failed(why) => Err(Failure::new(why)),
@@ -148,10 +154,10 @@ mod tests {
 
     #[test]
     fn what_is_not_here_is_said() {
-        let text = "files: 9 cases, 0 wrong\nnot here: docker: not built\n9 cases, 0 wrong\n";
+        let text = "files: 9 cases, 0 wrong\nnot here: docker: no engine\n9 cases, 0 wrong\n";
         assert_eq!(
             judged(true, text),
-            Outcome::Partly("docker: not built".into())
+            Outcome::Partly("docker: no engine".into())
         );
         assert_eq!(judged(true, "9 cases, 0 wrong\n"), Outcome::Passed);
     }

@@ -100,7 +100,6 @@ pub(crate) enum Cell {
     /// Through, and listed in the plan.
     Gap,
     NotPosed,
-    NotBuilt,
 }
 
 impl Case {
@@ -141,9 +140,6 @@ impl Case {
 
     /// Without exceptions.
     fn usual(&self, column: Column) -> Cell {
-        if !column.is_built() {
-            return Cell::NotBuilt;
-        }
         let silent = (column == Column::Policy && self.beyond_text)
             || (column == Column::Judged && self.shape);
         match self.expect {
@@ -187,7 +183,7 @@ impl Case {
                 let at = index(column);
                 match self.cells[at] {
                     // A word for several columns may name some that do not have the verb.
-                    Cell::NotPosed | Cell::NotBuilt => {}
+                    Cell::NotPosed => {}
                     Cell::Allow | Cell::Deny => self.cells[at] = cell,
                     Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => {
                         return Err(format!("two exceptions for {}", column.name()));
@@ -216,14 +212,14 @@ impl Case {
     pub(crate) fn differences(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().filter_map(|cell| match cell {
             Cell::AllowBut(id) | Cell::DenyBut(id) | Cell::AllowRoot(id) => Some(*id),
-            Cell::Allow | Cell::Deny | Cell::Gap | Cell::NotPosed | Cell::NotBuilt => None,
+            Cell::Allow | Cell::Deny | Cell::Gap | Cell::NotPosed => None,
         })
     }
 
     /// Whether every column that poses it answers as the policy does.
     pub(crate) fn is_plain(&self) -> bool {
         self.cells.iter().all(|cell| match cell {
-            Cell::Allow | Cell::Deny | Cell::NotPosed | Cell::NotBuilt => true,
+            Cell::Allow | Cell::Deny | Cell::NotPosed => true,
             Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => false,
         })
     }

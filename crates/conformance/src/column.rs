@@ -29,6 +29,7 @@ pub(crate) enum Column {
     Seatbelt,
     /// Namespaces by birdcage, with Landlock and the filter inside; an optional feature.
     Birdcage,
+    /// A container of an engine, with the filter; nothing of ours inside. An optional feature.
     Docker,
 }
 
@@ -106,12 +107,10 @@ impl Column {
             Column::Birdcage => {
                 "birdcage with Landlock and seccomp inside, by the real kernel (feature `birdcage`)"
             }
-            Column::Docker => "not built",
+            Column::Docker => {
+                "a container of a Docker engine with the filter, nothing of ours inside (feature `docker`)"
+            }
         }
-    }
-
-    pub(crate) fn is_built(self) -> bool {
-        self != Column::Docker
     }
 
     /// Whether it can pose the attempt at all.
@@ -119,7 +118,11 @@ impl Column {
         match self {
             Column::Policy => verb.is_about_files(),
             Column::Files | Column::Walk | Column::Memory => verb.file_tools_have_it(),
-            Column::Landlock(_) | Column::Bubblewrap | Column::Layered | Column::Birdcage => true,
+            Column::Landlock(_)
+            | Column::Bubblewrap
+            | Column::Layered
+            | Column::Birdcage
+            | Column::Docker => true,
             // How a command is started is not the profile's business.
             Column::Judged => !matches!(
                 verb,
@@ -127,7 +130,6 @@ impl Column {
             ),
             // There are no abstract names; what pairs and own sockets take there is unknown.
             Column::Seatbelt => !matches!(verb, Verb::Abstract | Verb::Pair | Verb::Bind),
-            Column::Docker => false,
         }
     }
 
@@ -142,7 +144,8 @@ impl Column {
             Column::Bubblewrap | Column::Layered => Some(Backend::Bubblewrap),
             Column::Judged | Column::Seatbelt => Some(Backend::Seatbelt),
             Column::Birdcage => Some(Backend::Birdcage),
-            Column::Policy | Column::Files | Column::Walk | Column::Memory | Column::Docker => None,
+            Column::Docker => Some(Backend::Docker),
+            Column::Policy | Column::Files | Column::Walk | Column::Memory => None,
         }
     }
 
@@ -173,6 +176,7 @@ impl Column {
             bubblewrap: mounts.then(|| "0.12.0".to_owned()),
             pins_by_descriptor: mounts,
             birdcage: backend == Backend::Birdcage,
+            docker: backend == Backend::Docker,
             seatbelt: backend == Backend::Seatbelt,
             ..Assumed::default()
         });
@@ -191,7 +195,7 @@ impl Column {
         let mounts = |column| {
             matches!(
                 column,
-                Column::Bubblewrap | Column::Layered | Column::Birdcage
+                Column::Bubblewrap | Column::Layered | Column::Birdcage | Column::Docker
             )
         };
         match word {
@@ -199,7 +203,7 @@ impl Column {
             "mounts" => return Ok(pick(mounts)),
             "linux" => {
                 return Ok(pick(|column| {
-                    column.abi() > 0 || column == Column::Bubblewrap
+                    column.abi() > 0 || matches!(column, Column::Bubblewrap | Column::Docker)
                 }));
             }
             "macos" => return Ok(pick(|column| column.backend() == Some(Backend::Seatbelt))),

@@ -20,13 +20,14 @@ pub(crate) fn plan(column: Column, world: &World<'_>) -> Result<Plan, String> {
     Plan::with_mechanism(&world.policy, &support, best, backend).map_err(say)
 }
 
-/// Tries cases one after the other in one process. Only bubblewrap shows mounts at their names.
+/// Tries cases one after the other in one process. Only bubblewrap and containers show mounts at
+/// their names.
 pub(crate) fn attempt(
     plan: &Plan,
     world: &World<'_>,
     cases: &[&Case],
 ) -> Result<Vec<Seen>, String> {
-    let moved = plan.backend() == Backend::Bubblewrap;
+    let moved = matches!(plan.backend(), Backend::Bubblewrap | Backend::Docker);
     let mut command = Command::new(plan, world.probe(moved)).arg("--probe");
     for case in cases {
         let words = if moved {

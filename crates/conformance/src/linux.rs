@@ -3,7 +3,6 @@
 use crate::column::Column;
 use crate::commands::support;
 use crate::world::say;
-pub(crate) use birdcage::detect;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -33,8 +32,14 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
             Some(_) => landlock(column.abi()),
             None => Err(birdcage::why_not(support())),
         },
-        Column::Docker => Err("not built".to_owned()),
+        Column::Docker if support().docker() => Ok(()),
+        Column::Docker => Err(crate::engine::why_not()),
     }
+}
+
+/// What this host can do.
+pub(crate) fn detect() -> os_sandbox::Support {
+    crate::engine::with(birdcage::detect())
 }
 
 /// The program `os-sandbox-birdcage`, beside this one.
@@ -42,7 +47,7 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
 mod birdcage {
     use os_sandbox::Support;
 
-    pub(crate) fn detect() -> Support {
+    pub(super) fn detect() -> Support {
         Support::detect().with_birdcage(None)
     }
 
@@ -59,7 +64,7 @@ mod birdcage {
 mod birdcage {
     use os_sandbox::Support;
 
-    pub(crate) fn detect() -> Support {
+    pub(super) fn detect() -> Support {
         Support::detect()
     }
 

@@ -33,6 +33,12 @@ mod world;
 
 mod probe;
 
+#[cfg(all(feature = "docker", target_os = "linux"))]
+mod engine;
+#[cfg(not(all(feature = "docker", target_os = "linux")))]
+#[path = "no_engine.rs"]
+mod engine;
+
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod host;

@@ -92,10 +92,6 @@ fn enforcers(out: &mut String, fixtures: &Fixtures) {
         fixtures.cases.len()
     );
     for column in Column::ALL {
-        if !column.is_built() {
-            let _ = writeln!(out, "| {} | not built | | | | | |", column.name());
-            continue;
-        }
         let mut count = [0; 4];
         for case in &fixtures.cases {
             match sign(fixtures, case, column) {
@@ -103,7 +99,7 @@ fn enforcers(out: &mut String, fixtures: &Fixtures) {
                 Sign::Difference(..) => count[1] += 1,
                 Sign::Gap => count[2] += 1,
                 Sign::Refused => count[3] += 1,
-                Sign::NotPosed | Sign::NotBuilt => {}
+                Sign::NotPosed => {}
             }
         }
         let _ = writeln!(
@@ -184,7 +180,6 @@ fn row(out: &mut String, fixtures: &Fixtures, case: &Case) {
             Sign::Gap => "**gap**".to_owned(),
             Sign::Refused => "**ref**".to_owned(),
             Sign::NotPosed => "`.`".to_owned(),
-            Sign::NotBuilt => "`nb`".to_owned(),
         };
         let _ = write!(out, " {text} |");
     }
@@ -197,7 +192,6 @@ enum Sign<'a> {
     Gap,
     Refused,
     NotPosed,
-    NotBuilt,
 }
 
 /// For everybody.
@@ -219,7 +213,6 @@ fn sign_of<'a>(fixtures: &'a Fixtures, case: &Case, column: Column, cell: Cell) 
             Some(Listed::Open | Listed::No) | None => Sign::Gap,
         },
         Cell::NotPosed => Sign::NotPosed,
-        Cell::NotBuilt => Sign::NotBuilt,
     }
 }
 
@@ -251,7 +244,6 @@ pub(crate) fn matrix(fixtures: &Fixtures, all: &All) -> String {
         for done in &all.columns {
             let cell = case.cell(done.column);
             let text = match (&done.here, sign_of(fixtures, case, done.column, cell)) {
-                (_, Sign::NotBuilt) => "nb",
                 (Err(_), _) => "",
                 (Ok(_), Sign::NotPosed) => ".",
                 (Ok(ran), sign) => match (ran.0.get(&index), sign) {

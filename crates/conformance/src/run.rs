@@ -33,7 +33,7 @@ pub(crate) struct All {
 impl Done {
     /// Whether this host has it. What only macOS has is missed by nobody else.
     pub(crate) fn was_here(&self) -> bool {
-        self.here.is_ok() || !self.column.is_built() || self.column == Column::Seatbelt
+        self.here.is_ok() || self.column == Column::Seatbelt
     }
 }
 
@@ -124,7 +124,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
     let mut ran = Ran::default();
     let mut shared: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (index, case) in fixtures.cases.iter().enumerate() {
-        let posed = !matches!(case.cell(column), Cell::NotPosed | Cell::NotBuilt);
+        let posed = case.cell(column) != Cell::NotPosed;
         let wanted = filter.is_none_or(|text| case.name.contains(text));
         if !posed || !wanted {
             continue;
@@ -149,6 +149,7 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
             | Column::Bubblewrap
             | Column::Layered
             | Column::Birdcage
+            | Column::Docker
             | Column::Seatbelt => {
                 if disturbs(case, column) {
                     alone(fixtures, column, index, &mut ran);
@@ -159,7 +160,6 @@ fn one(fixtures: &Fixtures, column: Column, filter: Option<&str>) -> Ran {
                         .push(index);
                 }
             }
-            Column::Docker => {}
         }
     }
     for cases in shared.values() {
@@ -193,9 +193,7 @@ fn disturbs(case: &Case, column: Column) -> bool {
             case.verb.changes()
                 || matches!(case.verb, Verb::Signal | Verb::Tcp | Verb::Udp | Verb::Unix)
         }
-        Cell::Deny | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::NotPosed | Cell::NotBuilt => {
-            false
-        }
+        Cell::Deny | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::NotPosed => false,
     }
 }
 

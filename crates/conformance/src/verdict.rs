@@ -43,7 +43,7 @@ pub(crate) fn judge(
         }
         // A case says it for everybody, and is asked for one.
         (Cell::AllowRoot(_), _) => "nobody knows for whom".to_owned(),
-        (Cell::NotPosed | Cell::NotBuilt, _) => "posed where it should not be".to_owned(),
+        (Cell::NotPosed, _) => "posed where it should not be".to_owned(),
     };
     Err(format!("{}: {:?}: {wrong}", column.name(), case.name))
 }

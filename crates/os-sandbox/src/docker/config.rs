@@ -35,8 +35,6 @@ pub(super) const WORK: &str = "/work";
 const SCRATCH_BYTES: u64 = 256 << 20;
 /// What no container can do with less of.
 const MIN_CPU_MILLI: u64 = 10;
-/// A user that is nobody on the way to a closed directory.
-const CLOSED: &str = "ro,mode=0000,size=4096";
 /// A variable that engines set by themselves.
 const HOSTNAME: &str = "HOSTNAME";
 
@@ -133,10 +131,9 @@ pub(super) fn config(wanted: Wanted<'_>) -> Result<(ContainerCreateBody, ShownCo
     let memory = bounds.memory_bytes.filter(|_| host.limits_memory);
     let pids = bounds.processes.filter(|_| host.limits_processes);
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    let (mounts, closed) = mounts(&wanted)?;
     let host_config = HostConfig {
-        mounts: Some(mounts),
-        tmpfs: Some(scratch(*user, bounds, closed)),
+        mounts: Some(mounts(&wanted)?),
+        tmpfs: Some(scratch(*user, bounds)),
         network_mode: Some(network.clone()),
         nano_cpus: cpu_milli.map(|milli| number(milli.saturating_mul(1_000_000))),
         memory: memory.map(number),
@@ -198,10 +195,10 @@ pub(super) fn config(wanted: Wanted<'_>) -> Result<(ContainerCreateBody, ShownCo
     Ok((body, shown))
 }
 
-/// What is mounted, and the directories that are closed.
-fn mounts(wanted: &Wanted<'_>) -> Result<(Vec<Mount>, Vec<String>), Error> {
+/// What is mounted.
+fn mounts(wanted: &Wanted<'_>) -> Result<Vec<Mount>, Error> {
     let host = wanted.host;
-    let (mut mounts, mut closed) = (Vec::new(), Vec::new());
+    let mut mounts = Vec::new();
     if let Some(work) = &wanted.private.work {
         mounts.push(bind(host, work, WORK.to_owned(), false)?);
     }
@@ -209,10 +206,14 @@ fn mounts(wanted: &Wanted<'_>) -> Result<(Vec<Mount>, Vec<String>), Error> {
         let inside = text(one.inside.as_os_str(), "a place in a mount")?;
         match &one.what {
             What::Host { from, writable } => mounts.push(bind(host, from, inside, *writable)?),
-            What::Closed { is_dir: true } => closed.push(inside),
-            What::Closed { is_dir: false } => {
-                let gone = || Error::new(ErrorKind::Enforcement, "no file stands for a hidden one");
-                let closed = wanted.private.closed.as_deref().ok_or_else(gone)?;
+            What::Closed { is_dir } => {
+                let gone =
+                    || Error::new(ErrorKind::Enforcement, "nothing stands for a closed place");
+                let closed = wanted.private.closed.as_ref().ok_or_else(gone)?;
+                let closed = match is_dir {
+                    true => &closed.directory,
+                    false => &closed.file,
+                };
                 mounts.push(bind(host, closed, inside, false)?);
             }
         }
@@ -220,7 +221,7 @@ fn mounts(wanted: &Wanted<'_>) -> Result<(Vec<Mount>, Vec<String>), Error> {
     for own in &wanted.settings.mounts {
         mounts.push(bind(host, &own.host, own.inside.clone(), false)?);
     }
-    Ok((mounts, closed))
+    Ok(mounts)
 }
 
 fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Mount, Error> {
@@ -241,8 +242,8 @@ fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Moun
     })
 }
 
-/// HOME and TMPDIR, in memory, and what is closed.
-fn scratch(user: User, bounds: &Bounds, closed: Vec<String>) -> HashMap<String, String> {
+/// HOME and TMPDIR, in memory.
+fn scratch(user: User, bounds: &Bounds) -> HashMap<String, String> {
     let bytes = bounds
         .memory_bytes
         .map_or(SCRATCH_BYTES, |bytes| SCRATCH_BYTES.min(bytes / 2));
@@ -250,11 +251,7 @@ fn scratch(user: User, bounds: &Bounds, closed: Vec<String>) -> HashMap<String, 
         let User { uid, gid } = user;
         format!("rw,exec,nosuid,nodev,size={bytes},mode={mode},uid={uid},gid={gid}")
     };
-    let closed = closed.into_iter().map(|path| (path, CLOSED.to_owned()));
-    [(HOME.to_owned(), of("0700")), (TMP.to_owned(), of("1777"))]
-        .into_iter()
-        .chain(closed)
-        .collect()
+    HashMap::from([(HOME.to_owned(), of("0700")), (TMP.to_owned(), of("1777"))])
 }
 
 fn security(wanted: &Wanted<'_>) -> Vec<String> {

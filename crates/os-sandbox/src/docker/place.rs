@@ -21,8 +21,37 @@ pub(super) struct Private {
     scratch: Option<Scratch>,
     /// The directory of links that is the working directory, if no mount is.
     pub(super) work: Option<PathBuf>,
-    /// A file that nobody can open, if one is closed.
-    pub(super) closed: Option<PathBuf>,
+    /// What stands for what is closed, if anything is.
+    pub(super) closed: Option<Closed>,
+}
+
+/// A file and a directory that nobody can open. (A directory in memory would get the permissions of
+/// the one that it covers.)
+pub(super) struct Closed {
+    pub(super) file: PathBuf,
+    pub(super) directory: PathBuf,
+}
+
+impl Closed {
+    fn new(within: &Path) -> Result<Closed, Error> {
+        let made = Closed {
+            file: within.join("closed-file"),
+            directory: within.join("closed-directory"),
+        };
+        let nobody = Permissions::from_mode(0o0);
+        let file = || {
+            File::options()
+                .write(true)
+                .create_new(true)
+                .open(&made.file)
+        };
+        file()
+            .and_then(|file| file.set_permissions(nobody.clone()))
+            .and_then(|()| fs::create_dir(&made.directory))
+            .and_then(|()| fs::set_permissions(&made.directory, nobody.clone()))
+            .map_err(|error| Error::io("could not make what stands for a closed place", error))?;
+        Ok(made)
+    }
 }
 
 impl Private {
@@ -32,7 +61,10 @@ impl Private {
         Private {
             scratch: None,
             work: None,
-            closed: Some(Path::new(path).join("closed")),
+            closed: Some(Closed {
+                file: Path::new(path).join("file"),
+                directory: Path::new(path).join("directory"),
+            }),
         }
     }
 
@@ -44,20 +76,16 @@ impl Private {
             made.work = Some(scratch.work());
             made.scratch = Some(scratch);
         }
-        let closed = |one: &Placed| one.what == What::Closed { is_dir: false };
-        if layout.placed.iter().any(closed) {
+        let wanted = |is_dir: bool| {
+            let closed = |one: &Placed| one.what == What::Closed { is_dir };
+            layout.placed.iter().any(closed)
+        };
+        if wanted(true) || wanted(false) {
             let scratch = match made.scratch.take() {
                 Some(scratch) => scratch,
                 None => Scratch::create()?,
             };
-            let path = scratch.home().join("closed");
-            File::options()
-                .write(true)
-                .create_new(true)
-                .open(&path)
-                .and_then(|file| file.set_permissions(Permissions::from_mode(0o0)))
-                .map_err(|error| Error::io("could not make a closed file", error))?;
-            made.closed = Some(path);
+            made.closed = Some(Closed::new(&scratch.home())?);
             made.scratch = Some(scratch);
         }
         Ok(made)

@@ -37,7 +37,6 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     };
     let containers = command.plan.support().containers.clone().ok_or_else(gone)?;
     let engine = containers.engine().ok_or_else(gone)?.clone();
-    engine.reap_once(command.state_dir.as_deref());
     let policy = command.plan.policy();
     let layout = backend::layout(policy, command.state_dir.as_deref())?;
     let private = Private::new(policy, &layout)?;
@@ -144,11 +143,13 @@ fn refused(program: &str, error: &bollard::errors::Error) -> Error {
     use bollard::errors::Error::DockerResponseServerError as Answer;
     let text = said(error);
     let has = |words: &str| text.contains(words);
+    // Of another program, its own first one, that is a fault of the engine's.
+    let program_itself = has(&format!("exec: \"{program}\""));
     match error {
-        Answer { .. } if has("exec:") && (has("not found") || has("no such file")) => {
+        Answer { .. } if program_itself && (has("not found") || has("no such file")) => {
             Error::new(ErrorKind::NotFound, format!("{program}: no such program"))
         }
-        Answer { .. } if has("exec:") && has("permission denied") => Error::new(
+        Answer { .. } if program_itself && has("permission denied") => Error::new(
             ErrorKind::NotExecutable,
             format!("{program}: cannot be started"),
         ),

@@ -323,6 +323,8 @@ pub(crate) fn names(engine: &Daemon) {
         ("cat .env 2>/dev/null", "exit code 1: "),
         ("(echo x > .env) 2>/dev/null", "exit code 1: "),
         ("cat .ssh/id 2>/dev/null", "exit code 1: "),
+        ("ls .ssh 2>/dev/null", "exit code 1: "),
+        ("chmod 700 .ssh .env 2>/dev/null", "exit code 1: "),
         (
             "ls .ssh 2>/dev/null; (echo x > .ssh/new) 2>/dev/null",
             "exit code 1: ",

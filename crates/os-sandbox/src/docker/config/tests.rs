@@ -160,7 +160,17 @@ fn everything_that_is_asked_for() {
               "Propagation": "rprivate"
             },
             "ReadOnly": true,
-            "Source": "/tmp/private/closed",
+            "Source": "/tmp/private/directory",
+            "Target": "/work/.ssh",
+            "Type": "bind"
+          },
+          {
+            "BindOptions": {
+              "NonRecursive": true,
+              "Propagation": "rprivate"
+            },
+            "ReadOnly": true,
+            "Source": "/tmp/private/file",
             "Target": "/work/.env",
             "Type": "bind"
           }
@@ -175,8 +185,7 @@ fn everything_that_is_asked_for() {
         ],
         "Tmpfs": {
           "/home/sandbox": "rw,exec,nosuid,nodev,size=268435456,mode=0700,uid=1000,gid=1000",
-          "/tmp": "rw,exec,nosuid,nodev,size=268435456,mode=1777,uid=1000,gid=1000",
-          "/work/.ssh": "ro,mode=0000,size=4096"
+          "/tmp": "rw,exec,nosuid,nodev,size=268435456,mode=1777,uid=1000,gid=1000"
         },
         "Ulimits": [
           {

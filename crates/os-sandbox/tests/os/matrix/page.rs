@@ -71,6 +71,7 @@ pub(crate) fn page(fixtures: &Fixtures) -> String {
         states(&mut out, enforcer);
     }
     birdcage(&mut out);
+    container(&mut out);
     out.push_str(CASES);
     for (title, cases) in &fixtures.files {
         let _ = write!(out, "\n### {title}\n\n");
@@ -164,6 +165,41 @@ fn birdcage(out: &mut String) {
             }
         }
         out.push('\n');
+    }
+}
+
+const CONTAINER: &str = "
+## A container, with seccomp
+
+An optional mechanism (the feature `docker` of os-sandbox), used only where it is asked for by name: a \
+fresh container of a Docker engine for each command, removed at its end. It is a column of \
+[conformance](conformance.md) and none of the cases below; `crates/os-sandbox/tests/docker` runs a set of \
+its own against a real engine.
+
+";
+
+/// What a container keeps.
+fn container(out: &mut String) {
+    out.push_str(CONTAINER);
+    out.push_str("| promise | rank | state | by | remark |\n|---|---|---|---|---|\n");
+    let support = Support::assume(Assumed {
+        docker: true,
+        ..Assumed::default()
+    });
+    let policy = everything();
+    let plan = Plan::with_mechanism(&policy, &support, Requirement::BestEffort, Backend::Docker)
+        .expect("nothing is required");
+    for entry in plan.entries() {
+        let by: Vec<String> = entry.by.iter().map(ToString::to_string).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            entry.promise,
+            entry.promise.rank(),
+            entry.state,
+            by.join(", "),
+            entry.reason.as_deref().unwrap_or_default()
+        );
     }
 }
 

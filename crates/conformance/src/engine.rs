@@ -1,0 +1,102 @@
+//! Containers of the engine that tests are given (`FORGE_TEST_ENGINE`). No registry is asked: the image
+//! is a tar of empty directories and links, and the host's own system is mounted into it, read-only,
+//! so that it has what every other enforcer shows.
+
+use crate::world::say;
+use os_sandbox::Support;
+use os_sandbox::docker::{Containers, Engine, ImageName, Settings};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the engine answers.
+const VARIABLE: &str = "FORGE_TEST_ENGINE";
+
+/// What of the host's own `/etc` its programs need.
+const ETC: [&str; 3] = ["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"];
+
+static WHY_NOT: OnceLock<String> = OnceLock::new();
+
+/// The same with an engine, if there is one.
+pub(crate) fn with(support: Support) -> Support {
+    match containers() {
+        Ok(containers) => support.with_docker(containers),
+        Err(why) => {
+            // Asked once.
+            let _ = WHY_NOT.set(why);
+            support
+        }
+    }
+}
+
+/// Why there is none.
+pub(crate) fn why_not() -> String {
+    WHY_NOT.get().cloned().unwrap_or_default()
+}
+
+fn containers() -> Result<Containers, String> {
+    let host = std::env::var(VARIABLE).map_err(|_| format!("{VARIABLE} names no engine"))?;
+    let engine = Engine::connect(Some(&host)).map_err(say)?;
+    let name = "forge-conformance:1";
+    let mut settings = Settings::new(ImageName::parse(name).map_err(say)?);
+    for path in import(&host, name)? {
+        let inside = path.clone();
+        settings = settings.mount(path, inside).map_err(say)?;
+    }
+    Containers::new(engine, settings).map_err(say)
+}
+
+/// Makes the image; what of the host is to be mounted into it.
+fn import(host: &str, name: &str) -> Result<Vec<String>, String> {
+    let scratch = tempfile::tempdir().map_err(say)?;
+    let root = scratch.path().join("root");
+    let mut mounts = vec!["/usr".to_owned()];
+    // Of /sbin the engine needs a directory of the image's own, for the first process.
+    for dir in [
+        "usr", "proc", "sys", "dev", "tmp", "etc", "home", "run", "sbin",
+    ] {
+        fs::create_dir_all(root.join(dir)).map_err(say)?;
+    }
+    for dir in ["bin", "lib", "lib32", "lib64", "libx32"] {
+        let path = Path::new("/").join(dir);
+        match fs::read_link(&path) {
+            Ok(to) => symlink(to, root.join(dir)).map_err(say)?,
+            Err(_) if path.is_dir() => mounts.push(path.display().to_string()),
+            Err(_) => {}
+        }
+    }
+    for (file, text) in [
+        ("etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
+        ("etc/group", "root:x:0:\n"),
+    ] {
+        fs::write(root.join(file), text).map_err(say)?;
+    }
+    let there = |path: &&str| Path::new(path).exists();
+    mounts.extend(ETC.iter().copied().filter(there).map(str::to_owned));
+    let tar = scratch.path().join("root.tar");
+    quiet(
+        Command::new("tar")
+            .arg("-C")
+            .arg(&root)
+            .arg("-cf")
+            .arg(&tar)
+            .arg("."),
+    )?;
+    quiet(
+        Command::new("docker")
+            .args(["--host", host, "import"])
+            .arg(&tar)
+            .arg(name),
+    )?;
+    Ok(mounts)
+}
+
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(say)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
