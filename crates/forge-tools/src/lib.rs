@@ -63,6 +63,8 @@ mod escape;
 #[cfg(feature = "process")]
 mod finished;
 mod gate;
+#[cfg(feature = "git")]
+pub mod git;
 mod hands;
 mod hex;
 #[cfg(feature = "mcp")]

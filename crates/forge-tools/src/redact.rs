@@ -231,6 +231,16 @@ impl Redactor {
         Ok(Cow::Owned(whole))
     }
 
+    /// What kinds of secrets there are, and the line of each, counted from one.
+    #[cfg(feature = "git")]
+    pub(crate) fn places(&self, text: &str) -> Vec<(String, usize)> {
+        let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
+            let before = text[..at.start].bytes().filter(|byte| *byte == b'\n');
+            (kind.into_owned(), before.count() + 1)
+        };
+        self.find(text).into_iter().map(place).collect()
+    }
+
     /// Where the secrets are, in order; those that overlap are one.
     fn find(&self, text: &str) -> Vec<(Cow<'_, str>, Range<usize>)> {
         if text.len() < MIN_BYTES {

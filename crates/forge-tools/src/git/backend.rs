@@ -1,0 +1,395 @@
+//! The six operations, and the one implementation of them over any place with repositories.
+
+use file_sandbox::{FileSandbox, SandboxPath};
+
+use super::error::{GitError, GitErrorKind, GitOperation};
+use super::names::{Author, Branch, ObjectId, Repo, StagedId};
+use super::push::{IfMoved, PushApproval};
+use super::repo_path::RepoPath;
+use super::repositories::{Repositories, TreeEntry};
+use super::staged::StagedCommit;
+use super::store::StagedStore;
+use crate::tool::BoxFuture;
+
+/// Git, as tools and commands see it.
+///
+/// See the example of [`Git`], which is one over any place that holds repositories.
+///
+/// ```
+/// async fn how_many(git: &dyn forge_tools::git::GitBackend) -> usize {
+///     git.list_staged().await.map_or(0, |staged| staged.len())
+/// }
+/// ```
+pub trait GitBackend: Send + Sync + 'static {
+    /// Puts files of a branch among the worker's.
+    fn pull<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        request: PullRequest,
+    ) -> BoxFuture<'a, Result<Pulled, GitError>>;
+
+    /// Keeps files of the worker as they are now, for a branch. The repository is not changed.
+    fn stage<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        request: StageRequest,
+    ) -> BoxFuture<'a, Result<StagedCommit, GitError>>;
+
+    /// Makes a staged commit the head of its branch, and forgets it. If anything goes wrong, the
+    /// branch is as it was and the commit stays staged.
+    fn push(
+        &self,
+        approval: PushApproval,
+        if_moved: IfMoved,
+    ) -> BoxFuture<'_, Result<Pushed, GitError>>;
+
+    /// Forgets a staged commit.
+    fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>>;
+
+    /// What is staged, the oldest first.
+    fn list_staged(&self) -> BoxFuture<'_, Result<Vec<StagedCommit>, GitError>>;
+
+    /// One staged commit, with its diffs.
+    fn diff<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<StagedCommit, GitError>>;
+}
+
+/// Which files to pull, and where to.
+///
+/// ```
+/// use forge_tools::git::{Branch, PullRequest, Repo, RepoPath};
+/// use file_sandbox::SandboxPath;
+/// let request = PullRequest {
+///     repo: Repo::parse("octo/reports")?,
+///     branch: Branch::default(),
+///     paths: vec![RepoPath::parse("analyses")?],
+///     into: SandboxPath::parse("/workspace")?,
+/// };
+/// # let _ = request;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct PullRequest {
+    /// The repository.
+    pub repo: Repo,
+    /// The branch.
+    pub branch: Branch,
+    /// Files and directories in it.
+    pub paths: Vec<RepoPath>,
+    /// Where the top of the repository would be, among the worker's files.
+    pub into: SandboxPath,
+}
+
+/// What a pull came to.
+///
+/// ```
+/// fn conflicts(pulled: &forge_tools::git::Pulled) -> bool {
+///     use forge_tools::git::PullOutcome;
+///     pulled.files.iter().any(|file| file.outcome == PullOutcome::Conflict)
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulled {
+    /// The commit that they are of.
+    pub commit: ObjectId,
+    /// The files, by path.
+    pub files: Vec<PulledFile>,
+    /// What was asked for and is not pulled, with the reason: links, submodules, and names that
+    /// are not safe as a path.
+    pub skipped: Vec<(String, &'static str)>,
+}
+
+/// One pulled file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PulledFile {
+    /// Where it is among the worker's files.
+    pub path: SandboxPath,
+    /// What became of it.
+    pub outcome: PullOutcome,
+}
+
+/// What became of a pulled file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullOutcome {
+    /// It was not there.
+    Created,
+    /// It had not been edited, and is now as in the branch.
+    Updated,
+    /// It is as in the branch already.
+    Unchanged,
+    /// It has been edited, and the branch has not changed it: it stays.
+    Kept,
+    /// Both had changed it, in different places.
+    Merged,
+    /// Both had changed it: a text has both between markers, and of anything else the local one
+    /// stays.
+    Conflict,
+}
+
+/// Which files to stage, and what for.
+#[derive(Debug, Clone)]
+pub struct StageRequest {
+    /// The repository.
+    pub repo: Repo,
+    /// The branch.
+    pub branch: Branch,
+    /// Files among the worker's. One that is not there, and is in the branch, is to go.
+    pub files: Vec<SandboxPath>,
+    /// Where the top of the repository would be, among the worker's files.
+    pub from: SandboxPath,
+    /// What the commit says of itself.
+    pub message: String,
+    /// What to do about keys in them.
+    pub secrets: Secrets,
+}
+
+/// What becomes of files with something in them that has the shape of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrets {
+    /// They are not staged; the error says where it is.
+    Refused,
+    /// Somebody was asked, and said that it is none.
+    Agreed,
+}
+
+/// What a push came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    /// The new head.
+    pub commit: ObjectId,
+    /// Where it can be looked at.
+    pub url: String,
+}
+
+/// How much one call may carry.
+///
+/// ```
+/// use forge_tools::git::GitLimits;
+/// let small = GitLimits { files: 10, ..GitLimits::default() };
+/// assert!(small.file_bytes < small.total_bytes);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GitLimits {
+    /// Files.
+    pub files: usize,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all of them.
+    pub total_bytes: u64,
+}
+
+impl Default for GitLimits {
+    fn default() -> Self {
+        GitLimits {
+            files: 1000,
+            file_bytes: 16 << 20,
+            total_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Git over a place that holds repositories.
+///
+/// ```
+/// use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+/// use forge_tools::git::*;
+///
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # rt.block_on(async {
+/// let work = Mount::memory(SandboxPath::parse("/workspace")?, Mode::ReadWrite);
+/// let files = FileSandbox::new(vec![work])?;
+/// files.write(&files.path("/workspace/topic.md")?, "one\n", Default::default())?;
+///
+/// let repositories = MemoryRepositories::new();
+/// let repo = Repo::parse("octo/reports")?;
+/// repositories.commit(&repo, &Branch::default(), [("README.md", Some("hello\n"))]);
+///
+/// let git = Git::new(repositories, StagedStore::in_memory()?);
+/// let staged = git
+///     .stage(&files, StageRequest {
+///         repo,
+///         branch: Branch::default(),
+///         files: vec![files.path("/workspace/topic.md")?],
+///         from: SandboxPath::parse("/workspace")?,
+///         message: "Add a topic".into(),
+///         secrets: Secrets::Refused,
+///     })
+///     .await?;
+/// assert_eq!(staged.files()[0].operation(), FileOperation::Create);
+/// assert!(staged.diff().contains("+one"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Git<R> {
+    pub(super) repositories: R,
+    pub(super) store: StagedStore,
+    pub(super) limits: GitLimits,
+    pub(super) author: Author,
+    pub(super) trailer: Option<String>,
+    pub(super) allow_executable_config: bool,
+}
+
+impl<R: Repositories> Git<R> {
+    /// Over these repositories, with what is staged kept there.
+    pub fn new(repositories: R, store: StagedStore) -> Self {
+        Git {
+            repositories,
+            store,
+            limits: GitLimits::default(),
+            author: Author::default(),
+            trailer: None,
+            allow_executable_config: false,
+        }
+    }
+
+    /// How much one call may carry.
+    #[must_use]
+    pub fn limits(mut self, limits: GitLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Who commits are by.
+    #[must_use]
+    pub fn author(mut self, author: Author) -> Self {
+        self.author = author;
+        self
+    }
+
+    /// A line at the end of every message, such as `Assisted-by: forge`.
+    ///
+    /// # Errors
+    /// It is not one line of the form `Word: text`.
+    pub fn trailer(mut self, line: &str) -> Result<Self, GitError> {
+        let is_word = |word: &str| {
+            !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
+        let fits = line.len() <= 200
+            && !line.contains(char::is_control)
+            && line
+                .split_once(": ")
+                .is_some_and(|(word, text)| is_word(word) && !text.is_empty());
+        if !fits {
+            return Err(GitError::new(
+                GitErrorKind::Invalid,
+                "A trailer is one line of the form 'Word: text'.",
+            ));
+        }
+        self.trailer = Some(line.to_owned());
+        Ok(self)
+    }
+
+    /// Whether files may be staged that programs obey: hooks of tools, what servers run.
+    #[must_use]
+    pub fn allow_executable_config(mut self, yes: bool) -> Self {
+        self.allow_executable_config = yes;
+        self
+    }
+
+    /// The repositories.
+    pub fn repositories(&self) -> &R {
+        &self.repositories
+    }
+
+    /// A branch's head and its files; nothing of a branch that there is not.
+    pub(super) async fn branch(
+        &self,
+        repo: &Repo,
+        branch: &Branch,
+    ) -> Result<(Option<ObjectId>, Vec<TreeEntry>), GitError> {
+        let Some(head) = self.repositories.head(repo, branch).await? else {
+            return Ok((None, Vec::new()));
+        };
+        let tree = self.repositories.tree(repo, &head).await?;
+        Ok((Some(head), tree))
+    }
+
+    pub(super) fn staged(&self, id: &StagedId) -> Result<StagedCommit, GitError> {
+        self.store.get(id)?.ok_or_else(|| {
+            GitError::new(
+                GitErrorKind::NotFound,
+                format!("Nothing is staged as {id}."),
+            )
+            .hint("List what is staged: it may have been pushed or discarded.")
+        })
+    }
+}
+
+impl<R: Repositories> GitBackend for Git<R> {
+    fn pull<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        request: PullRequest,
+    ) -> BoxFuture<'a, Result<Pulled, GitError>> {
+        Box::pin(async move {
+            let pulled = self.pull_files(files, &request).await;
+            pulled.map_err(|error| error.during(GitOperation::Pull))
+        })
+    }
+
+    fn stage<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        request: StageRequest,
+    ) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
+        Box::pin(async move {
+            let staged = self.stage_files(files, &request).await;
+            staged.map_err(|error| error.during(GitOperation::Stage))
+        })
+    }
+
+    fn push(
+        &self,
+        approval: PushApproval,
+        if_moved: IfMoved,
+    ) -> BoxFuture<'_, Result<Pushed, GitError>> {
+        Box::pin(async move {
+            let pushed = self.push_commit(&approval, if_moved).await;
+            pushed.map_err(|error| error.during(GitOperation::Push))
+        })
+    }
+
+    fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>> {
+        Box::pin(async move {
+            let removed = match self.store.remove(id) {
+                Ok(true) => Ok(()),
+                Ok(false) => self.staged(id).map(drop),
+                Err(error) => Err(error),
+            };
+            removed.map_err(|error| error.during(GitOperation::Discard))
+        })
+    }
+
+    fn list_staged(&self) -> BoxFuture<'_, Result<Vec<StagedCommit>, GitError>> {
+        Box::pin(async move {
+            let all = self.store.all();
+            all.map_err(|error| error.during(GitOperation::List))
+        })
+    }
+
+    fn diff<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
+        Box::pin(async move {
+            let commit = self.staged(id);
+            commit.map_err(|error| error.during(GitOperation::Diff))
+        })
+    }
+}
+
+/// Where a file of the worker is in the repository.
+pub(super) fn below(path: &SandboxPath, top: &SandboxPath) -> Result<RepoPath, GitError> {
+    let outside = || {
+        let shown = crate::escape_controls(path.asked());
+        GitError::new(
+            GitErrorKind::Invalid,
+            format!("'{shown}' is not below '{}'.", top.as_str()),
+        )
+    };
+    if !path.starts_with(top) {
+        return Err(outside());
+    }
+    let rest = path
+        .as_str()
+        .strip_prefix(top.as_str())
+        .ok_or_else(outside)?;
+    RepoPath::parse(rest.trim_start_matches('/'))
+}

@@ -1,0 +1,152 @@
+//! What goes wrong with git, in words for whoever asked.
+
+use std::fmt;
+
+/// What was asked for.
+///
+/// ```
+/// assert_eq!(forge_tools::git::GitOperation::Push.as_str(), "push");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitOperation {
+    /// Files out of a repository.
+    Pull,
+    /// Files put aside for one.
+    Stage,
+    /// What was put aside, into the repository.
+    Push,
+    /// What was put aside, thrown away.
+    Discard,
+    /// What is put aside, listed.
+    List,
+    /// One of them, looked at.
+    Diff,
+}
+
+impl GitOperation {
+    /// The word for it in results.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            GitOperation::Pull => "pull",
+            GitOperation::Stage => "stage",
+            GitOperation::Push => "push",
+            GitOperation::Discard => "discard",
+            GitOperation::List => "list_staged",
+            GitOperation::Diff => "diff",
+        }
+    }
+}
+
+/// Which kind of failure it is, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitErrorKind {
+    /// A name, an address or a message that cannot be one.
+    Invalid,
+    /// A path that no commit of ours may contain, or may contain only by name.
+    Refused,
+    /// What looks like a key is among it.
+    Secrets,
+    /// No such repository, branch, path or staged commit.
+    NotFound,
+    /// The branch is not where it was.
+    Moved,
+    /// The repository did not take it.
+    Rejected,
+    /// Nobody has said who is asking.
+    Authentication,
+    /// Nobody has agreed to it.
+    NotAgreed,
+    /// More than one call may carry.
+    TooLarge,
+    /// It took too long.
+    TimeLimit,
+    /// The worker's files.
+    File(file_sandbox::ErrorKind),
+    /// There is no git, or no way to confine it.
+    Unavailable,
+    /// Everything else.
+    Failed,
+}
+
+/// A failure, with what may be tried.
+///
+/// ```
+/// use forge_tools::git::{Branch, GitErrorKind};
+///
+/// let error = Branch::parse("a..b").unwrap_err();
+/// assert_eq!(error.kind(), GitErrorKind::Invalid);
+/// assert!(error.to_string().starts_with("Not the name of a branch: 'a..b'"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitError {
+    operation: Option<GitOperation>,
+    kind: GitErrorKind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl GitError {
+    pub(crate) fn new(kind: GitErrorKind, message: impl Into<String>) -> Self {
+        GitError {
+            operation: None,
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same, of that operation, where none is known yet.
+    pub(crate) fn during(mut self, operation: GitOperation) -> Self {
+        self.operation.get_or_insert(operation);
+        self
+    }
+
+    /// `GIT_ERROR`, as every one of these is called in results.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "GIT_ERROR"
+    }
+
+    /// What was asked for, where it came that far.
+    #[must_use]
+    pub fn operation(&self) -> Option<GitOperation> {
+        self.operation
+    }
+
+    /// The kind, for programs.
+    #[must_use]
+    pub fn kind(&self) -> GitErrorKind {
+        self.kind
+    }
+
+    /// What to try.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for GitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n{hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for GitError {}
+
+impl From<file_sandbox::Error> for GitError {
+    fn from(error: file_sandbox::Error) -> Self {
+        // The whole text: its hint is a part of it.
+        GitError::new(GitErrorKind::File(error.kind()), error.to_string())
+    }
+}

@@ -1,0 +1,41 @@
+//! What is to last goes into git repositories, with a person in between.
+//!
+//! Work of workers is ephemeral. A file that is to last is *staged* for a branch of a repository:
+//! kept as it is now, outside every mount, with what it changes there. Nothing has left by then. A
+//! person looks at the difference and *pushes* it, or *discards* it; or a file is *pulled* the
+//! other way.
+//!
+//! * [`GitBackend`]: the six operations, as tools and commands see them. Assumes neither a path of
+//!   the host nor that anything happens at once.
+//! * [`Git`]: all of them over a place that holds repositories ([`Repositories`]) and a place for
+//!   what is staged ([`StagedStore`]). What may be staged, what a difference is, how local edits are
+//!   merged and when a push is refused stands here once, for every such place.
+//! * [`MemoryRepositories`]: repositories in memory.
+//! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
+//!   difference makes one.
+
+mod backend;
+mod error;
+mod memory;
+mod merge;
+mod names;
+mod pull;
+mod push;
+mod repo_path;
+mod repositories;
+mod stage;
+mod staged;
+mod store;
+
+pub use backend::{
+    Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, Secrets,
+    StageRequest,
+};
+pub use error::{GitError, GitErrorKind, GitOperation};
+pub use memory::MemoryRepositories;
+pub use names::{Author, Branch, ObjectId, Repo, StagedId};
+pub use push::{IfMoved, PushApproval};
+pub use repo_path::RepoPath;
+pub use repositories::{NewCommit, NewFile, Repositories, TreeEntry, TreeKind};
+pub use staged::{FileOperation, StagedCommit, StagedFile};
+pub use store::StagedStore;

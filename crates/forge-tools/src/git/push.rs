@@ -1,0 +1,265 @@
+//! Pushing: only what somebody has seen whole and agreed to, and only onto what it was compared
+//! with.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::backend::{Git, Pushed};
+use super::error::{GitError, GitErrorKind, GitOperation};
+use super::names::{ObjectId, StagedId};
+use super::repo_path::RepoPath;
+use super::repositories::{NewCommit, NewFile, Repositories, TreeEntry};
+use super::stage::check_collisions;
+use super::staged::{StagedCommit, StagedFile};
+use crate::approval::{Answer, ApprovalRequest, Approver};
+use crate::call::Caller;
+
+/// Most paths that are named as having moved.
+const MAX_NAMED: usize = 20;
+
+/// That somebody has seen one staged commit whole, and agreed that it goes.
+///
+/// Only [`ask`](Self::ask) makes one, from an answer. A tool cannot: it has nobody to ask.
+///
+/// ```compile_fail
+/// # fn f(id: forge_tools::git::StagedId) {
+/// let approval = forge_tools::git::PushApproval { id, digest: [0; 32], by: "me".into() };
+/// # }
+/// ```
+///
+/// ```compile_fail
+/// let approval = forge_tools::git::PushApproval::default();
+/// ```
+///
+/// Nor does one serve twice:
+///
+/// ```compile_fail
+/// fn twice(approval: forge_tools::git::PushApproval) {
+///     drop(approval.clone());
+/// }
+/// ```
+#[derive(Debug)]
+pub struct PushApproval {
+    id: StagedId,
+    /// Of all that was shown.
+    digest: [u8; 32],
+    by: String,
+}
+
+impl PushApproval {
+    /// Shows a staged commit to whoever answers, and asks whether it goes.
+    ///
+    /// An approver that shows nobody anything (`--yes` is one) agrees to no push: what leaves is
+    /// looked at.
+    ///
+    /// # Errors
+    /// Nobody was shown it, it cannot be shown whole, or the answer was no. It stays staged.
+    pub async fn ask(commit: &StagedCommit, approver: &dyn Approver) -> Result<Self, GitError> {
+        let refused = |why: String| {
+            Err(GitError::new(
+                GitErrorKind::NotAgreed,
+                format!("{} is not pushed: {why}. It stays staged.", commit.id()),
+            )
+            .during(GitOperation::Push))
+        };
+        if !approver.shows() {
+            return refused("nobody has looked at it".to_owned());
+        }
+        let request = ApprovalRequest {
+            caller: Caller::new(""),
+            tool: "push".to_owned(),
+            arguments: serde_json::json!({
+                "repo": commit.repo().to_string(),
+                "branch": commit.branch().as_str(),
+                "message": commit.message(),
+            }),
+            intents: vec![format!("push to {}", commit.repo())],
+            changes: commit.changes(),
+            runner: "local",
+            network: true,
+            reasons: Vec::new(),
+            confined: true,
+            only_a_person: true,
+        };
+        if let Some(why) = request.not_whole() {
+            return refused(why);
+        }
+        match approver.ask(&request).await {
+            Answer::AllowOnce { by } | Answer::AllowForRun { by } => Ok(PushApproval {
+                id: commit.id().clone(),
+                digest: commit.digest(),
+                by,
+            }),
+            Answer::Deny { by, reason: None } => refused(format!("{by} said no")),
+            Answer::Deny {
+                by,
+                reason: Some(reason),
+            } => refused(format!("{by} said no: {reason}")),
+            Answer::Unanswered { reason } | Answer::Later { reason, .. } => refused(reason),
+        }
+    }
+
+    /// What was agreed to.
+    #[must_use]
+    pub fn id(&self) -> &StagedId {
+        &self.id
+    }
+
+    /// Who agreed.
+    #[must_use]
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+}
+
+/// What to do when the branch is not where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfMoved {
+    /// Refuse, and say what moved.
+    Refuse,
+    /// Put the same changes onto the new head, if nobody has touched those files.
+    Rebase,
+}
+
+impl<R: Repositories> Git<R> {
+    pub(super) async fn push_commit(
+        &self,
+        approval: &PushApproval,
+        if_moved: IfMoved,
+    ) -> Result<Pushed, GitError> {
+        let commit = self.staged(&approval.id)?;
+        if commit.digest() != approval.digest {
+            return Err(GitError::new(
+                GitErrorKind::NotAgreed,
+                format!("{} is no longer what was agreed to.", commit.id()),
+            ));
+        }
+        let (head, tree) = self.branch(&commit.repo, &commit.branch).await?;
+        if head != commit.base {
+            let overlap = overlapping(&commit, &tree);
+            if if_moved == IfMoved::Refuse || !overlap.is_empty() {
+                return Err(self.moved(&commit, head, &tree, &overlap).await);
+            }
+            let paths: Vec<(&RepoPath, bool)> = commit
+                .files
+                .iter()
+                .map(|file| (&file.path, file.content.is_some()))
+                .collect();
+            check_collisions(&paths, &tree)?;
+        }
+        let new = |file: &StagedFile| {
+            let content = match file.content {
+                None => None,
+                Some(hash) => Some((self.store.content(&commit.id, hash)?, file.executable)),
+            };
+            Ok(NewFile {
+                path: file.path.clone(),
+                content,
+            })
+        };
+        let files: Result<Vec<NewFile>, GitError> = commit.files.iter().map(new).collect();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let pushed = self
+            .repositories
+            .push(
+                &commit.repo,
+                NewCommit {
+                    branch: commit.branch.clone(),
+                    parent: head,
+                    files: files?,
+                    message: commit.message.clone(),
+                    author: self.author.clone(),
+                    at_s: now.map_or(0, |now| now.as_secs()),
+                },
+            )
+            .await?;
+        // It is there; that it is still staged here would at worst be said to have moved.
+        let _staged_still = self.store.remove(&commit.id);
+        Ok(Pushed {
+            url: commit.repo.url_of(&pushed),
+            commit: pushed,
+        })
+    }
+
+    async fn moved(
+        &self,
+        commit: &StagedCommit,
+        head: Option<ObjectId>,
+        tree: &[TreeEntry],
+        overlap: &[&str],
+    ) -> GitError {
+        let shown = |id: Option<&ObjectId>| match id {
+            Some(id) => id.as_str().get(..12).unwrap_or_default().to_owned(),
+            None => "nothing".to_owned(),
+        };
+        let mut text = format!(
+            "Branch '{}' has moved from {} to {} since {} was staged.",
+            commit.branch,
+            shown(commit.base.as_ref()),
+            shown(head.as_ref()),
+            commit.id
+        );
+        let before = match &commit.base {
+            Some(base) => self.repositories.tree(&commit.repo, base).await,
+            None => Ok(Vec::new()),
+        };
+        // Where what was there is no longer known, only the heads are named.
+        if let Ok(before) = before {
+            text.push_str(&named("Changed there", &changed(&before, tree)));
+        }
+        text.push_str(&named("Changed by both", overlap));
+        let error = GitError::new(GitErrorKind::Moved, text);
+        match overlap.is_empty() {
+            true => error.hint("None of its files are among them: --rebase puts it on top."),
+            false => error.hint("Pull these files, bring both together, and stage them again."),
+        }
+    }
+}
+
+/// The paths of a commit that are not as they were when it was staged.
+fn overlapping<'a>(commit: &'a StagedCommit, tree: &[TreeEntry]) -> Vec<&'a str> {
+    let at: HashMap<&str, &TreeEntry> = tree
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry))
+        .collect();
+    let moved = |file: &&StagedFile| {
+        let now = at.get(file.path.as_str()).map(|entry| &entry.id);
+        now != file.base.as_ref()
+    };
+    let paths = commit.files.iter().filter(moved);
+    paths.map(|file| file.path.as_str()).collect()
+}
+
+fn changed<'a>(before: &'a [TreeEntry], after: &'a [TreeEntry]) -> Vec<&'a str> {
+    let by_path = |tree: &'a [TreeEntry]| -> HashMap<&'a str, (&'a ObjectId, super::TreeKind)> {
+        let entry = |entry: &'a TreeEntry| (entry.path.as_str(), (&entry.id, entry.kind));
+        tree.iter().map(entry).collect()
+    };
+    let (old, new) = (by_path(before), by_path(after));
+    let differs = |path: &&str| old.get(*path) != new.get(*path);
+    let mut paths: Vec<&str> = old
+        .keys()
+        .chain(new.keys())
+        .copied()
+        .filter(differs)
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+fn named(label: &str, paths: &[&str]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = paths
+        .iter()
+        .take(MAX_NAMED)
+        .map(|path| crate::escape_controls(path))
+        .collect();
+    let more = match paths.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("\n{label}: {}{more}.", shown.join(", "))
+}

@@ -1,0 +1,185 @@
+//! Paths inside a repository, and which of them no commit of ours may contain.
+//!
+//! A commit is checked out by others, with other file systems: HFS+ ignores some characters, NTFS
+//! ignores dots and spaces at the end and knows short names, both ignore case. What is `.git` to
+//! any of them is refused everywhere.
+
+use std::fmt;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::error::{GitError, GitErrorKind};
+use crate::escape::escape_controls;
+
+/// Most bytes of a path, and names in it.
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_NAME_BYTES: usize = 255;
+const MAX_NAMES: usize = 64;
+
+/// A file's place in a repository.
+///
+/// ```
+/// use forge_tools::git::RepoPath;
+///
+/// assert_eq!(RepoPath::parse("analyses/topic.md")?.as_str(), "analyses/topic.md");
+/// for refused in ["", "/etc/passwd", "../x", "a//b", ".GIT/hooks/x", "git~1", ".gitmodules",
+///                 ".g\u{200c}it/config", "a/.git /config", ".git::$INDEX_ALLOCATION", "a\\b"] {
+///     assert!(RepoPath::parse(refused).is_err(), "{refused:?}");
+/// }
+/// # Ok::<(), forge_tools::git::GitError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RepoPath(String);
+
+impl RepoPath {
+    /// Parses names between single slashes.
+    ///
+    /// # Errors
+    /// It leaves the repository, or is a part of git's own files to some file system.
+    pub fn parse(text: &str) -> Result<Self, GitError> {
+        match fault(text) {
+            None => Ok(RepoPath(text.to_owned())),
+            Some(why) => {
+                let shown: String = text.chars().take(200).collect();
+                let shown = escape_controls(&shown);
+                Err(GitError::new(
+                    GitErrorKind::Refused,
+                    format!("Not a path in a repository: '{shown}' ({why})."),
+                ))
+            }
+        }
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names, from the top down.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// Why programs on the machines of others run what stands in this file, if they do.
+    #[must_use]
+    pub fn runs(&self) -> Option<&'static str> {
+        let names: Vec<String> = self.names().map(folded).collect();
+        let below = |above: &[&str]| {
+            names.len() > above.len() && names.iter().zip(above).all(|(name, above)| name == above)
+        };
+        let last = names.last().map(String::as_str).unwrap_or_default();
+        if below(&[".github", "workflows"])
+            || below(&[".github", "actions"])
+            || below(&[".circleci"])
+            || below(&[".woodpecker"])
+            || matches!(
+                last,
+                ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | "azure-pipelines.yml"
+            )
+        {
+            return Some("it runs on the servers of whoever builds the repository");
+        }
+        let tools = [
+            ".husky",
+            ".githooks",
+            ".vscode",
+            ".idea",
+            ".cursor",
+            ".claude",
+            ".codex",
+            ".gemini",
+            ".devcontainer",
+        ];
+        let inside = names.iter().rev().skip(1);
+        if inside
+            .into_iter()
+            .any(|name| tools.contains(&name.as_str()))
+            || matches!(
+                last,
+                ".gitattributes"
+                    | ".gitconfig"
+                    | ".envrc"
+                    | ".mcp.json"
+                    | ".pre-commit-config.yaml"
+                    | "lefthook.yml"
+                    | ".bashrc"
+                    | ".zshrc"
+                    | ".profile"
+            )
+        {
+            return Some("programs obey it as soon as somebody opens the directory");
+        }
+        let own = [
+            "golem-forge.config.yaml",
+            "golem-forge.config.yml",
+            "program.yaml",
+            "program.yml",
+        ];
+        (own.contains(&last) || last.ends_with(".worker")).then_some("it says what workers may do")
+    }
+}
+
+impl fmt::Display for RepoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn fault(text: &str) -> Option<&'static str> {
+    if text.is_empty() || text.len() > MAX_PATH_BYTES {
+        return Some("it must have 1 to 4096 bytes");
+    }
+    if text.starts_with('/') {
+        return Some("it is absolute");
+    }
+    if text.chars().any(|c| c.is_control() || c == '\\') {
+        return Some("it contains control characters or a backslash");
+    }
+    if text.split('/').count() > MAX_NAMES {
+        return Some("it is deeper than 64 directories");
+    }
+    text.split('/').find_map(|name| match name {
+        "" => Some("it has an empty name"),
+        "." | ".." => Some("it climbs"),
+        name if name.len() > MAX_NAME_BYTES => Some("one of its names has more than 255 bytes"),
+        name => of_git(name),
+    })
+}
+
+/// Why a name belongs to git, on some file system.
+fn of_git(name: &str) -> Option<&'static str> {
+    // What follows a colon is a stream of the file before it, to NTFS.
+    let name = folded(name);
+    let name = name.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches(['.', ' ']);
+    let short = |stem: &str| {
+        let rest = name
+            .strip_prefix(stem)
+            .and_then(|rest| rest.strip_prefix('~'));
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    if name == ".git" || short("git") {
+        return Some("it is git's own directory");
+    }
+    // NTFS makes `gi7eba~1` of it once the first four short names are taken.
+    let hashed = name.starts_with("gi7eba") && name.contains('~');
+    if name == ".gitmodules" || short("gitmod") || hashed {
+        return Some("it tells git where to fetch from");
+    }
+    None
+}
+
+/// A name as the most lenient file system compares it.
+pub(crate) fn folded(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    let ignored = |c: &char| {
+        matches!(c,
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
+            | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{ad}' | '\u{34f}' | '\u{180e}')
+    };
+    let kept = name.chars().filter(|c| !ignored(c));
+    kept.nfkd().flat_map(char::to_lowercase).nfkc().collect()
+}

@@ -1,0 +1,101 @@
+//! What a place that holds repositories has to be able to do. Everything that is the same
+//! everywhere (what may be staged, what a diff is, how local edits are merged) is not in here.
+
+use super::error::GitError;
+use super::names::{Author, Branch, ObjectId, Repo};
+use super::repo_path::RepoPath;
+use crate::tool::BoxFuture;
+
+/// What stands at a path of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeKind {
+    /// A file.
+    File,
+    /// A file that may be executed.
+    Executable,
+    /// A symbolic link.
+    Link,
+    /// Another repository.
+    Submodule,
+}
+
+/// One path of a commit.
+///
+/// ```
+/// use forge_tools::git::{ObjectId, TreeEntry, TreeKind};
+/// let entry = TreeEntry {
+///     path: "a.md".into(),
+///     kind: TreeKind::File,
+///     id: ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap(),
+/// };
+/// # let _ = entry;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// As the commit has it: nobody has checked it.
+    pub path: String,
+    /// What it is.
+    pub kind: TreeKind,
+    /// Its content.
+    pub id: ObjectId,
+}
+
+/// A file of a new commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    /// Its place.
+    pub path: RepoPath,
+    /// What it holds and whether it may be executed; none where it goes.
+    pub content: Option<(Vec<u8>, bool)>,
+}
+
+/// A commit that is to become the head of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCommit {
+    /// The branch.
+    pub branch: Branch,
+    /// Its head as it must still be; none: there must be no such branch.
+    pub parent: Option<ObjectId>,
+    /// What changes.
+    pub files: Vec<NewFile>,
+    /// The whole message.
+    pub message: String,
+    /// Who it is by.
+    pub author: Author,
+    /// When, in seconds since 1970.
+    pub at_s: u64,
+}
+
+/// A place that holds repositories: the git program, memory, a service.
+///
+/// No operation takes a path of the host, and all may wait for a network.
+pub trait Repositories: Send + Sync + 'static {
+    /// The head of a branch, now; none where there is no such branch.
+    fn head<'a>(
+        &'a self,
+        repo: &'a Repo,
+        branch: &'a Branch,
+    ) -> BoxFuture<'a, Result<Option<ObjectId>, GitError>>;
+
+    /// Every file of a commit that [`head`](Self::head) has answered.
+    fn tree<'a>(
+        &'a self,
+        repo: &'a Repo,
+        commit: &'a ObjectId,
+    ) -> BoxFuture<'a, Result<Vec<TreeEntry>, GitError>>;
+
+    /// Contents, in the order asked for, of at most so many bytes in all.
+    fn contents<'a>(
+        &'a self,
+        repo: &'a Repo,
+        ids: &'a [ObjectId],
+        max_bytes: u64,
+    ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>>;
+
+    /// Makes a commit the head of a branch, or changes nothing.
+    fn push<'a>(
+        &'a self,
+        repo: &'a Repo,
+        commit: NewCommit,
+    ) -> BoxFuture<'a, Result<ObjectId, GitError>>;
+}

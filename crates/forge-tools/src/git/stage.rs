@@ -1,0 +1,322 @@
+//! Staging: which files may go, what they change, and a copy of them as they are now.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
+
+use super::backend::{Git, Secrets, StageRequest, below};
+use super::error::{GitError, GitErrorKind};
+use super::names::ObjectId;
+use super::repo_path::{RepoPath, folded};
+use super::repositories::{Repositories, TreeEntry, TreeKind};
+use super::staged::{FileOperation, StagedCommit, StagedFile};
+use crate::escape::escape_controls;
+use crate::redact::Redactor;
+
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
+/// Longer texts are summarised: nobody reads such a difference.
+const MAX_DIFF_BYTES: usize = 4 << 20;
+/// After this long a difference is larger than it had to be.
+const DIFF_TIME: Duration = Duration::from_secs(2);
+/// Most complaints in one error.
+const MAX_COMPLAINTS: usize = 20;
+
+/// A file to be staged, read.
+struct Read {
+    path: RepoPath,
+    /// None where there is none.
+    content: Option<Vec<u8>>,
+}
+
+impl<R: Repositories> Git<R> {
+    pub(super) async fn stage_files(
+        &self,
+        files: &FileSandbox,
+        request: &StageRequest,
+    ) -> Result<StagedCommit, GitError> {
+        let message = self.message(&request.message)?;
+        let read = self.read(files, request)?;
+        if request.secrets == Secrets::Refused {
+            refuse_secrets(&read)?;
+        }
+        let (base, tree) = self.branch(&request.repo, &request.branch).await?;
+        let paths: Vec<(&RepoPath, bool)> = read
+            .iter()
+            .map(|file| (&file.path, file.content.is_some()))
+            .collect();
+        check_collisions(&paths, &tree)?;
+        let at: HashMap<&str, &TreeEntry> = tree
+            .iter()
+            .map(|entry| (entry.path.as_str(), entry))
+            .collect();
+        for (path, _) in paths {
+            check_kind(path, at.get(path.as_str()).copied())?;
+        }
+
+        let known: Vec<ObjectId> = read
+            .iter()
+            .filter_map(|file| at.get(file.path.as_str()))
+            .map(|entry| entry.id.clone())
+            .collect();
+        let limit = self.limits.total_bytes;
+        let before = self
+            .repositories
+            .contents(&request.repo, &known, limit)
+            .await?;
+        let mut before = before.into_iter();
+
+        let (mut staged, mut contents) = (Vec::new(), Vec::new());
+        for file in read {
+            let entry = at.get(file.path.as_str()).copied();
+            let old = entry.and_then(|_| before.next());
+            if let Some(file) = compare(file, entry, old, &mut contents)? {
+                staged.push(file);
+            }
+        }
+        if staged.is_empty() {
+            return Err(GitError::new(
+                GitErrorKind::Invalid,
+                format!("The files are as in branch '{}' already.", request.branch),
+            )
+            .hint("Nothing is staged; there is nothing to do."));
+        }
+        staged.sort_by(|one, other| one.path.cmp(&other.path));
+        let (id, created_at_ns) = self.store.next_id()?;
+        let commit = StagedCommit {
+            id,
+            repo: request.repo.clone(),
+            branch: request.branch.clone(),
+            message,
+            created_at_ns,
+            base,
+            files: staged,
+        };
+        self.store.put(&commit, &contents)?;
+        Ok(commit)
+    }
+
+    fn message(&self, text: &str) -> Result<String, GitError> {
+        let text = text.trim();
+        let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
+        if text.is_empty() || text.len() > MAX_MESSAGE_BYTES || text.contains(bad) {
+            return Err(GitError::new(
+                GitErrorKind::Invalid,
+                "A message has 1 to 65536 bytes, and no control characters but ends of lines.",
+            ));
+        }
+        Ok(match &self.trailer {
+            None => format!("{text}\n"),
+            Some(trailer) => format!("{text}\n\n{trailer}\n"),
+        })
+    }
+
+    /// Checks every name before any content is read, and says all that is wrong at once.
+    fn read(&self, files: &FileSandbox, request: &StageRequest) -> Result<Vec<Read>, GitError> {
+        if request.files.is_empty() || request.files.len() > self.limits.files {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                format!("One commit takes 1 to {} files.", self.limits.files),
+            ));
+        }
+        let mut paths = Vec::with_capacity(request.files.len());
+        let mut complaints = Vec::new();
+        for asked in &request.files {
+            let path = match below(asked, &request.from) {
+                Ok(path) => path,
+                Err(error) => {
+                    complaints.push(error.to_string());
+                    continue;
+                }
+            };
+            if let (false, Some(why)) = (self.allow_executable_config, path.runs()) {
+                complaints.push(format!("'{path}' is not staged: {why}."));
+            }
+            if !paths.iter().any(|(_, known)| *known == path) {
+                paths.push((asked, path));
+            }
+        }
+        refused(GitErrorKind::Refused, complaints)?;
+
+        let mut total = 0;
+        let mut read = Vec::with_capacity(paths.len());
+        for (asked, path) in paths {
+            let content = match files.stat(asked) {
+                Ok(stat) if stat.kind != EntryKind::File => {
+                    return Err(GitError::new(
+                        GitErrorKind::Invalid,
+                        format!(
+                            "'{}' is a {}.",
+                            escape_controls(asked.asked()),
+                            stat.kind.as_str()
+                        ),
+                    )
+                    .hint("Name the files themselves."));
+                }
+                Ok(_) => Some(files.read_bytes(asked, self.limits.file_bytes)?),
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(error.into()),
+            };
+            total += content.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            if total > self.limits.total_bytes {
+                return Err(GitError::new(
+                    GitErrorKind::TooLarge,
+                    format!(
+                        "The files have more than {} bytes.",
+                        self.limits.total_bytes
+                    ),
+                )
+                .hint("Stage them as several commits."));
+            }
+            read.push(Read { path, content });
+        }
+        Ok(read)
+    }
+}
+
+/// Whether a file is executable in the branch, if a file it is.
+fn check_kind(path: &RepoPath, entry: Option<&TreeEntry>) -> Result<bool, GitError> {
+    match entry.map(|entry| entry.kind) {
+        None | Some(TreeKind::File) => Ok(false),
+        Some(TreeKind::Executable) => Ok(true),
+        Some(TreeKind::Link | TreeKind::Submodule) => Err(GitError::new(
+            GitErrorKind::Refused,
+            format!("'{path}' is a link or another repository in the branch."),
+        )),
+    }
+}
+
+/// One file against the branch; none where it is the same.
+fn compare(
+    file: Read,
+    entry: Option<&TreeEntry>,
+    old: Option<Vec<u8>>,
+    contents: &mut Vec<Vec<u8>>,
+) -> Result<Option<StagedFile>, GitError> {
+    let path = file.path;
+    let executable = check_kind(&path, entry)?;
+    let operation = match (&old, &file.content) {
+        (None, None) => {
+            return Err(
+                GitError::new(GitErrorKind::NotFound, format!("File not found: {path}"))
+                    .hint("It is neither among your files nor in the branch."),
+            );
+        }
+        (None, Some(_)) => FileOperation::Create,
+        (Some(_), None) => FileOperation::Delete,
+        (Some(old), Some(new)) if old == new => return Ok(None),
+        (Some(_), Some(_)) => FileOperation::Update,
+    };
+    let diff = diff(&path, old.as_deref(), file.content.as_deref());
+    let content = file.content.as_deref().map(ContentHash::of);
+    let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    contents.extend(file.content);
+    Ok(Some(StagedFile {
+        path,
+        operation,
+        diff,
+        bytes,
+        content,
+        base: entry.map(|entry| entry.id.clone()),
+        executable,
+    }))
+}
+
+fn diff(path: &RepoPath, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+    let name = |side: &str, there: bool| match there {
+        true => format!("{side}/{path}"),
+        false => "/dev/null".to_owned(),
+    };
+    let (from, to) = (name("a", old.is_some()), name("b", new.is_some()));
+    let texts = (text_of(old), text_of(new));
+    if let (Some(old), Some(new)) = texts {
+        let hunks = similar::TextDiff::configure()
+            .timeout(DIFF_TIME)
+            .diff_lines(old, new)
+            .unified_diff()
+            .context_radius(3)
+            .to_string();
+        return format!("--- {from}\n+++ {to}\n{hunks}");
+    }
+    let told = |sign: char, bytes: Option<&[u8]>| match bytes {
+        None => String::new(),
+        Some(bytes) => format!(
+            "{sign}({} bytes, SHA-256 {})\n",
+            bytes.len(),
+            ContentHash::of(bytes)
+        ),
+    };
+    format!("--- {from}\n+++ {to}\n{}{}", told('-', old), told('+', new))
+}
+
+/// The text of a file that can be shown; nothing, where there is no file.
+fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
+    let bytes = bytes.unwrap_or_default();
+    let fits = bytes.len() <= MAX_DIFF_BYTES && !bytes.contains(&0);
+    fits.then(|| std::str::from_utf8(bytes).ok()).flatten()
+}
+
+/// No two paths may be one to a file system that ignores case or composes characters, nor may a
+/// file stand where another one needs a directory. Of each path of ours, whether it stays.
+pub(super) fn check_collisions(
+    paths: &[(&RepoPath, bool)],
+    tree: &[TreeEntry],
+) -> Result<(), GitError> {
+    let ours: HashSet<&str> = paths.iter().map(|(path, _)| path.as_str()).collect();
+    let of_tree = tree.iter().map(|entry| (entry.path.as_str(), false));
+    let of_tree = of_tree.filter(|(path, _)| !ours.contains(path));
+    let staying = paths.iter().filter(|(_, stays)| *stays);
+    let all = of_tree.chain(staying.map(|(path, _)| (path.as_str(), true)));
+    // Every file and directory under what it is to the most lenient file system.
+    let mut spellings: HashMap<String, (&str, bool)> = HashMap::new();
+    let mut directories: HashSet<&str> = HashSet::new();
+    let mut complaints = Vec::new();
+    for (path, own) in all {
+        let ends = path.match_indices('/').map(|(at, _)| (at, false));
+        for (end, is_file) in ends.chain([(path.len(), true)]) {
+            let part = &path[..end];
+            if !is_file && !directories.insert(part) {
+                continue;
+            }
+            let (known, known_is_file) = *spellings.entry(folded(part)).or_insert((part, is_file));
+            let is_itself = std::ptr::eq(known, part);
+            if own && !is_itself && (known != part || known_is_file || is_file) {
+                let known = escape_controls(known);
+                complaints.push(format!(
+                    "'{path}' and '{known}' cannot both be there on every file system."
+                ));
+                break;
+            }
+        }
+    }
+    refused(GitErrorKind::Refused, complaints)
+}
+
+fn refuse_secrets(files: &[Read]) -> Result<(), GitError> {
+    let redactor = Redactor::default();
+    let mut complaints = Vec::new();
+    for file in files {
+        let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default());
+        for (kind, line) in redactor.places(&text) {
+            complaints.push(format!(
+                "'{}' line {line} looks like a secret ({kind}).",
+                file.path
+            ));
+        }
+    }
+    refused(GitErrorKind::Secrets, complaints).map_err(|error| {
+        error.hint("What is pushed is read by others, and stays in the history of the repository.")
+    })
+}
+
+fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let more = complaints.len().saturating_sub(MAX_COMPLAINTS);
+    complaints.truncate(MAX_COMPLAINTS);
+    if more > 0 {
+        complaints.push(format!("And {more} more."));
+    }
+    Err(GitError::new(kind, complaints.join("\n")))
+}

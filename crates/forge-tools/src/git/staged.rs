@@ -1,0 +1,259 @@
+//! What is put aside for a repository until somebody has looked at it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use file_sandbox::ContentHash;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::error::{GitError, GitErrorKind};
+use super::names::{Branch, ObjectId, Repo, StagedId};
+use super::repo_path::RepoPath;
+use crate::change::Change;
+
+/// What a commit does to a file, against the branch that it is for.
+///
+/// ```
+/// assert_eq!(forge_tools::git::FileOperation::Create.as_str(), "create");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileOperation {
+    /// The branch has no such file.
+    Create,
+    /// The branch has another content.
+    Update,
+    /// The branch has the file, and it is no longer there.
+    Delete,
+}
+
+impl FileOperation {
+    /// The word for it in results.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FileOperation::Create => "create",
+            FileOperation::Update => "update",
+            FileOperation::Delete => "delete",
+        }
+    }
+}
+
+/// One file of a staged commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedFile {
+    pub(crate) path: RepoPath,
+    pub(crate) operation: FileOperation,
+    pub(crate) diff: String,
+    pub(crate) bytes: u64,
+    /// None where it goes.
+    pub(crate) content: Option<ContentHash>,
+    /// What the branch had there: a replay needs it to be there still.
+    pub(crate) base: Option<ObjectId>,
+    pub(crate) executable: bool,
+}
+
+impl StagedFile {
+    /// Its place in the repository.
+    #[must_use]
+    pub fn path(&self) -> &RepoPath {
+        &self.path
+    }
+
+    /// What becomes of it.
+    #[must_use]
+    pub fn operation(&self) -> FileOperation {
+        self.operation
+    }
+
+    /// A unified diff against the branch; of what is no text, sizes and hashes.
+    #[must_use]
+    pub fn diff(&self) -> &str {
+        &self.diff
+    }
+
+    /// Its size afterwards.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Files as they were when they were staged, for one branch of one repository.
+///
+/// See the example of [`Git`](super::Git), which makes them.
+///
+/// ```
+/// fn summary(commit: &forge_tools::git::StagedCommit) -> String {
+///     format!("{} files for {}", commit.files().len(), commit.branch())
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedCommit {
+    pub(crate) id: StagedId,
+    pub(crate) repo: Repo,
+    pub(crate) branch: Branch,
+    pub(crate) message: String,
+    pub(crate) created_at_ns: u64,
+    /// The commit that it was compared with; none where there is no such branch.
+    pub(crate) base: Option<ObjectId>,
+    pub(crate) files: Vec<StagedFile>,
+}
+
+impl StagedCommit {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &StagedId {
+        &self.id
+    }
+
+    /// Where it would go.
+    #[must_use]
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// The branch that it would go to.
+    #[must_use]
+    pub fn branch(&self) -> &Branch {
+        &self.branch
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// When it was staged.
+    #[must_use]
+    pub fn created_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.created_at_ns)
+    }
+
+    /// Its files, by path.
+    #[must_use]
+    pub fn files(&self) -> &[StagedFile] {
+        &self.files
+    }
+
+    /// All diffs, one after the other.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        self.files.iter().map(|file| file.diff.as_str()).collect()
+    }
+
+    /// The same as a person is shown it before a push.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let change = |file: &StagedFile| {
+            let rows = file.diff.split_inclusive('\n').skip(2);
+            Change::of_diff(file.path.as_str(), rows.collect::<String>())
+        };
+        self.files.iter().map(change).collect()
+    }
+
+    /// A hash of everything that a person agrees to.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.kept().text()).into()
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        let file = |file: &StagedFile| KeptFile {
+            path: file.path.to_string(),
+            operation: file.operation,
+            diff: file.diff.clone(),
+            bytes: file.bytes,
+            content: file.content.map(|hash| hash.to_string()),
+            base: file.base.as_ref().map(ToString::to_string),
+            executable: file.executable,
+        };
+        Kept {
+            version: 1,
+            id: self.id.to_string(),
+            repo: self.repo.to_string(),
+            branch: self.branch.to_string(),
+            message: self.message.clone(),
+            created_at_ns: self.created_at_ns,
+            base: self.base.as_ref().map(ToString::to_string),
+            files: self.files.iter().map(file).collect(),
+        }
+    }
+}
+
+/// How one is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kept {
+    version: u32,
+    id: String,
+    repo: String,
+    branch: String,
+    message: String,
+    created_at_ns: u64,
+    base: Option<String>,
+    files: Vec<KeptFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptFile {
+    path: String,
+    operation: FileOperation,
+    diff: String,
+    bytes: u64,
+    content: Option<String>,
+    base: Option<String>,
+    executable: bool,
+}
+
+impl Kept {
+    pub(crate) fn text(&self) -> String {
+        // Strings and numbers only: there is nothing in it that could fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What was written down, if every part of it is what it has to be.
+    pub(crate) fn read(text: &[u8], id: &StagedId) -> Result<StagedCommit, GitError> {
+        let broken = |why: &str| {
+            GitError::new(
+                GitErrorKind::Failed,
+                format!("The staged commit {id} cannot be read ({why})."),
+            )
+            .hint("Discard it, and stage the files again.")
+        };
+        let kept: Kept =
+            serde_json::from_slice(text).map_err(|error| broken(&error.to_string()))?;
+        if kept.version != 1 || kept.id != id.as_str() {
+            return Err(broken("it is another one"));
+        }
+        let object = |text: Option<String>| match text {
+            None => Ok(None),
+            Some(text) => match ObjectId::parse(&text) {
+                Some(id) => Ok(Some(id)),
+                None => Err(broken("an object's name is none")),
+            },
+        };
+        let mut files = Vec::with_capacity(kept.files.len());
+        for file in kept.files {
+            let content = file.content.map(|hash| hash.parse::<ContentHash>());
+            files.push(StagedFile {
+                path: RepoPath::parse(&file.path)?,
+                operation: file.operation,
+                diff: file.diff,
+                bytes: file.bytes,
+                content: content.transpose().map_err(|_| broken("a hash is none"))?,
+                base: object(file.base)?,
+                executable: file.executable,
+            });
+        }
+        Ok(StagedCommit {
+            id: id.clone(),
+            repo: Repo::parse(&kept.repo)?,
+            branch: Branch::parse(&kept.branch)?,
+            message: kept.message,
+            created_at_ns: kept.created_at_ns,
+            base: object(kept.base)?,
+            files,
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! Where staged commits are kept: a directory that no worker sees.
+//!
+//! A commit is one directory. Its contents come first, by their hash, and the file that says what
+//! they are comes last, by a rename: whatever ends the process, a commit is there whole or not at
+//! all. A removal takes that file first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use file_sandbox::{
+    ContentHash, ErrorKind, FileSandbox, ListOptions, Mode, Mount, SandboxPath, WriteOptions,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::error::{GitError, GitErrorKind};
+use super::names::{Branch, Repo, StagedId};
+use super::repo_path::RepoPath;
+use super::staged::{Kept, StagedCommit};
+
+/// Most staged commits at once.
+const MAX_COMMITS: usize = 1000;
+/// Bound on what describes one.
+const MAX_KEPT_BYTES: u64 = 64 << 20;
+/// What was begun this long ago was begun by a process that is gone.
+const BEGUN_SECONDS: u64 = 24 * 60 * 60;
+
+/// A place for staged commits, and for what pulled files were.
+///
+/// ```
+/// use forge_tools::git::StagedStore;
+/// use file_sandbox::{Mode, Mount, SandboxPath};
+///
+/// let kept_elsewhere = StagedStore::in_memory()?;
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// let kept = StagedStore::new(Mount::open_ambient(
+///     SandboxPath::root(),
+///     path,
+///     Mode::ReadWrite,
+///     file_sandbox::cap_std::ambient_authority(),
+/// )?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StagedStore {
+    files: FileSandbox,
+}
+
+impl StagedStore {
+    /// In a directory of its own, given as the mount at `/`. Nothing else may write there.
+    ///
+    /// # Errors
+    /// The mount is not at `/`, or cannot be written.
+    pub fn new(mount: Mount) -> Result<Self, GitError> {
+        if !mount.target().is_root() || mount.mode() != Mode::ReadWrite {
+            return Err(GitError::new(
+                GitErrorKind::Invalid,
+                "What is staged is kept in a writable mount at '/'.",
+            ));
+        }
+        let files = FileSandbox::new(vec![mount])?;
+        Ok(StagedStore { files })
+    }
+
+    /// In memory, until the last copy of it goes.
+    ///
+    /// # Errors
+    /// None that are known.
+    pub fn in_memory() -> Result<Self, GitError> {
+        StagedStore::new(Mount::memory(SandboxPath::root(), Mode::ReadWrite))
+    }
+
+    /// A name for a commit of now, after all that this process has made before.
+    pub(crate) fn next_id(&self) -> Result<(StagedId, u64), GitError> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = since.map_or(0, |since| {
+            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        });
+        let last = LAST.fetch_max(now, Ordering::SeqCst);
+        let at = match now > last {
+            true => now,
+            false => LAST.fetch_add(1, Ordering::SeqCst).saturating_add(1),
+        };
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| {
+            GitError::new(
+                GitErrorKind::Failed,
+                format!("There is no randomness: {error}."),
+            )
+        })?;
+        Ok((StagedId::new(at, random), at))
+    }
+
+    /// Keeps a commit with its contents.
+    pub(crate) fn put(&self, commit: &StagedCommit, contents: &[Vec<u8>]) -> Result<(), GitError> {
+        self.sweep();
+        if self.ids()?.len() >= MAX_COMMITS {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                format!("{MAX_COMMITS} commits are staged already."),
+            )
+            .hint("Push or discard some of them."));
+        }
+        let options = || WriteOptions::new().durable(true);
+        for content in contents {
+            let at = self.blob(&commit.id, ContentHash::of(content))?;
+            self.files.write_bytes(&at, content, options())?;
+        }
+        let text = commit.kept().text();
+        self.files
+            .write(&self.description(&commit.id)?, &text, options())?;
+        Ok(())
+    }
+
+    /// A commit; none where nothing of that name is staged.
+    pub(crate) fn get(&self, id: &StagedId) -> Result<Option<StagedCommit>, GitError> {
+        match self
+            .files
+            .read_bytes(&self.description(id)?, MAX_KEPT_BYTES)
+        {
+            Ok(text) => Kept::read(&text, id).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All of them, the oldest first; those that cannot be read as the reason.
+    pub(crate) fn all(&self) -> Result<Vec<StagedCommit>, GitError> {
+        let mut commits = Vec::new();
+        for id in self.ids()? {
+            // One that goes meanwhile is not staged.
+            commits.extend(self.get(&id)?);
+        }
+        Ok(commits)
+    }
+
+    /// A content of a commit, if it is what it was.
+    pub(crate) fn content(&self, id: &StagedId, hash: ContentHash) -> Result<Vec<u8>, GitError> {
+        let bytes = self.files.read_bytes(&self.blob(id, hash)?, u64::MAX)?;
+        if ContentHash::of(&bytes) != hash {
+            return Err(GitError::new(
+                GitErrorKind::Failed,
+                format!("What was staged in {id} is no longer what it was."),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether it was there.
+    pub(crate) fn remove(&self, id: &StagedId) -> Result<bool, GitError> {
+        match self.files.delete(&self.description(id)?) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        // It is gone by now; what is left of it is swept later.
+        let _left = self.files.delete_all(&self.place(id)?);
+        Ok(true)
+    }
+
+    /// What a file was when it was last pulled to `to`.
+    pub(crate) fn pulled(&self, key: &PullKey) -> Result<Option<Vec<u8>>, GitError> {
+        match self.files.read_bytes(&key.place()?, u64::MAX) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn set_pulled(&self, key: &PullKey, bytes: &[u8]) -> Result<(), GitError> {
+        self.files
+            .write_bytes(&key.place()?, bytes, WriteOptions::new())?;
+        Ok(())
+    }
+
+    fn ids(&self) -> Result<Vec<StagedId>, GitError> {
+        let begun = self.begun()?;
+        let is_whole = |id: &StagedId| {
+            let at = self.description(id);
+            at.is_ok_and(|at| self.files.exists(&at).unwrap_or(true))
+        };
+        Ok(begun.into_iter().filter(is_whole).collect())
+    }
+
+    /// Every directory of a commit, whole or not.
+    fn begun(&self) -> Result<Vec<StagedId>, GitError> {
+        let options = ListOptions::new().max_entries(2 * MAX_COMMITS);
+        let listing = match self.files.list(&SandboxPath::parse("/staged")?, options) {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let names = listing
+            .entries
+            .iter()
+            .map(|entry| StagedId::parse(&entry.name));
+        let mut ids: Vec<StagedId> = names.filter_map(Result::ok).collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Takes away what a process that is gone had begun and not ended.
+    fn sweep(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_secs());
+        for id in self.begun().unwrap_or_default() {
+            let begun = u64::from_str_radix(&id.as_str()[..16], 16).unwrap_or(u64::MAX);
+            let old = now.saturating_sub(begun / 1_000_000_000) > BEGUN_SECONDS;
+            let whole = self.description(&id).map(|at| self.files.exists(&at));
+            if let (true, Ok(Ok(false)), Ok(place)) = (old, whole, self.place(&id)) {
+                let _next_time = self.files.delete_all(&place);
+            }
+        }
+    }
+
+    fn place(&self, id: &StagedId) -> Result<SandboxPath, GitError> {
+        Ok(SandboxPath::parse(&format!("/staged/{id}"))?)
+    }
+
+    fn description(&self, id: &StagedId) -> Result<SandboxPath, GitError> {
+        Ok(SandboxPath::parse(&format!("/staged/{id}/commit.json"))?)
+    }
+
+    fn blob(&self, id: &StagedId, hash: ContentHash) -> Result<SandboxPath, GitError> {
+        Ok(SandboxPath::parse(&format!("/staged/{id}/{hash}"))?)
+    }
+}
+
+/// What a pulled file is known by.
+pub(crate) struct PullKey(String);
+
+impl PullKey {
+    pub(crate) fn new(repo: &Repo, branch: &Branch, path: &RepoPath, to: &SandboxPath) -> Self {
+        let mut hash = Sha256::new();
+        for part in [
+            &repo.to_string(),
+            branch.as_str(),
+            path.as_str(),
+            to.as_str(),
+        ] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        PullKey(crate::hex::hex(&hash.finalize()))
+    }
+
+    fn place(&self) -> Result<SandboxPath, GitError> {
+        let (above, _) = self.0.split_at(2);
+        Ok(SandboxPath::parse(&format!("/pulled/{above}/{}", self.0))?)
+    }
+}
