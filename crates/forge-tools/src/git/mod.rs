@@ -10,6 +10,8 @@
 //! * [`Git`]: all of them over a place that holds repositories ([`Repositories`]) and a place for
 //!   what is staged ([`StagedStore`]). What may be staged, what a difference is, how local edits are
 //!   merged and when a push is refused stands here once, for every such place.
+//! * [`GitProgram`]: repositories of this machine, and those reached over https, by the git
+//!   program, which `os-sandbox` confines.
 //! * [`MemoryRepositories`]: repositories in memory.
 //! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
 //!   difference makes one.
@@ -19,6 +21,7 @@ mod error;
 mod memory;
 mod merge;
 mod names;
+mod program;
 mod pull;
 mod push;
 mod repo_path;
@@ -34,6 +37,7 @@ pub use backend::{
 pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
 pub use names::{Author, Branch, ObjectId, Repo, StagedId};
+pub use program::GitProgram;
 pub use push::{IfMoved, PushApproval};
 pub use repo_path::RepoPath;
 pub use repositories::{NewCommit, NewFile, Repositories, TreeEntry, TreeKind};

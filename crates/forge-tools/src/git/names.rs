@@ -90,6 +90,10 @@ impl Repo {
         Ok(Repo { place })
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Where a person can look at a commit.
     pub(crate) fn url_of(&self, commit: &ObjectId) -> String {
         match &self.place {

@@ -1,7 +1,12 @@
 //! Git, from outside: one suite for every place that holds repositories.
 #![expect(clippy::unwrap_used, reason = "tests; helpers are not seen as such")]
 
+// Commands are confined on Linux only, so far.
+#[cfg(target_os = "linux")]
+mod program;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod server;
 mod staying;
 mod suite;
 mod world;

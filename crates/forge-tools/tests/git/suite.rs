@@ -213,7 +213,7 @@ fn a_branch_that_takes_nothing_leaves_it_staged() {
             "{}: {error}",
             world.name
         );
-        assert!(error.to_string().contains("protected"), "{error}");
+        assert!(error.to_string().contains("did not take it"), "{error}");
         assert_eq!(staged_ids(&world), [commit.id().clone()]);
         assert_eq!(world.there("README.md").as_deref(), Some("hello\n"));
     }

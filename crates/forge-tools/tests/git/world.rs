@@ -69,7 +69,14 @@ pub(crate) fn in_memory() -> World {
 
 /// Every place that holds repositories, each with one commit on `main`.
 pub(crate) fn worlds() -> Vec<World> {
-    let worlds = vec![in_memory()];
+    let mut worlds = vec![in_memory()];
+    #[cfg(target_os = "linux")]
+    if crate::program::confined() {
+        worlds.push(crate::program::over_file());
+        worlds.push(crate::program::over_http());
+    }
+    #[cfg(not(target_os = "linux"))]
+    worlds.shrink_to_fit();
     for world in &worlds {
         world.others.commit(
             &Branch::default(),

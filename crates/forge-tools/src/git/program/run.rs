@@ -1,0 +1,258 @@
+//! One run of the git program: what it may touch, what it is told, and how much it may say.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use os_sandbox::{
+    Access, Captured, Command, Environment, Exceeded, Exit, Limits, Network, Plan, Policy,
+    Requirement, Stdio, Stream, Support, System,
+};
+
+use crate::git::error::{GitError, GitErrorKind};
+
+/// What git says of a failure is short.
+const MAX_COMPLAINT_BYTES: usize = 16 << 10;
+/// One file that git writes: a pack, with all that a branch's head is made of.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+const MAX_MEMORY_BYTES: u64 = 2 << 30;
+const MAX_PROCESSES: u64 = 64;
+
+/// Where the cache and a repository of this machine appear to git, from its working directory.
+pub(super) const CACHE: &str = "cache";
+pub(super) const OTHER: &str = "other";
+
+/// Settings that no file can change: those of a command line are read last. Each of them names a
+/// program that git would otherwise start, or something that it would otherwise do by itself.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.sshCommand=false",
+    "core.gitProxy=",
+    "core.askPass=",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.alternateRefsCommand=true",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "core.symlinks=false",
+    "credential.helper=",
+    "diff.external=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "receive.autogc=false",
+    "receive.denyCurrentBranch=refuse",
+    "receive.updateServerInfo=false",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "push.gpgSign=false",
+    "commit.gpgSign=false",
+    "submodule.recurse=false",
+    "transfer.bundleURI=false",
+    "http.followRedirects=false",
+    "http.cookieFile=",
+    "http.proxy=",
+    "protocol.allow=never",
+];
+
+/// What git is asked to do.
+pub(super) struct Job {
+    pub(super) args: Vec<String>,
+    pub(super) stdin: Vec<u8>,
+    /// More than this of an answer ends it.
+    pub(super) max_answer_bytes: usize,
+    pub(super) wall: Duration,
+    pub(super) reach: Reach,
+}
+
+/// What it talks to.
+pub(super) enum Reach {
+    /// Only the cache.
+    Cache,
+    /// A repository of this machine, and whether it may change it.
+    Local(PathBuf, Access),
+    /// A server, to which it shows a header.
+    Server {
+        protocol: &'static str,
+        origin: String,
+        header: Option<String>,
+    },
+}
+
+/// What it answered.
+pub(super) struct Done {
+    pub(super) exit: Exit,
+    pub(super) answer: Vec<u8>,
+    pub(super) complaint: String,
+}
+
+impl Job {
+    pub(super) fn new<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Self {
+        Job {
+            args: args.into_iter().map(Into::into).collect(),
+            stdin: Vec::new(),
+            max_answer_bytes: 64 << 10,
+            wall: Duration::from_secs(120),
+            reach: Reach::Cache,
+        }
+    }
+}
+
+/// A setting for git as an argument of a shell's command, as `--receive-pack` takes one.
+pub(super) fn for_the_other_side(program: &str) -> String {
+    let settings = SETTINGS.iter().map(|setting| format!(" -c {setting}"));
+    format!("git{} {program}", settings.collect::<String>())
+}
+
+pub(super) fn run(
+    support: &Support,
+    git: &str,
+    cache: &std::path::Path,
+    job: Job,
+) -> Result<Done, GitError> {
+    let unavailable = |why: String| {
+        GitError::new(
+            GitErrorKind::Unavailable,
+            format!("git cannot be run confined: {why}."),
+        )
+        .hint("forge doctor says what this machine lacks.")
+    };
+    let plan = plan(support, cache, &job).map_err(|error| unavailable(error.to_string()))?;
+    let mut args: Vec<String> = Vec::new();
+    for setting in SETTINGS {
+        args.extend(["-c".to_owned(), (*setting).to_owned()]);
+    }
+    let protocol = match &job.reach {
+        Reach::Cache => None,
+        Reach::Local(..) => Some("file"),
+        Reach::Server { protocol, .. } => Some(*protocol),
+    };
+    if let Some(protocol) = protocol {
+        args.extend(["-c".to_owned(), format!("protocol.{protocol}.allow=always")]);
+    }
+    args.extend(["--no-pager", "--literal-pathspecs", "--git-dir", CACHE].map(str::to_owned));
+    args.extend(job.args);
+    let mut child = Command::new(&plan, git)
+        .args(args)
+        .stdin(Stdio::Piped)
+        .timeout(job.wall)
+        .spawn()
+        .map_err(|error| unavailable(error.to_string()))?;
+    let killer = child
+        .killer()
+        .map_err(|error| unavailable(error.to_string()))?;
+    let (pipe, input) = (child.stdin.take(), job.stdin);
+    let mut answer = Vec::new();
+    let mut complaint = Captured::new(MAX_COMPLAINT_BYTES);
+    let mut too_long = false;
+    let exit = std::thread::scope(|scope| {
+        // Git may answer before it has read everything.
+        scope.spawn(move || {
+            if let Some(mut pipe) = pipe {
+                let _it_says_itself_why = pipe.write_all(&input);
+            }
+        });
+        child.wait_streaming(|stream, bytes| match stream {
+            Stream::Stderr => complaint.push(bytes),
+            Stream::Stdout if answer.len() + bytes.len() > job.max_answer_bytes => {
+                too_long = true;
+                killer.kill();
+            }
+            Stream::Stdout => answer.extend_from_slice(bytes),
+        })
+    });
+    let exit = exit
+        .map_err(|error| GitError::new(GitErrorKind::Failed, format!("git was lost: {error}.")))?;
+    if too_long {
+        return Err(GitError::new(
+            GitErrorKind::TooLarge,
+            format!(
+                "git answered with more than {} bytes.",
+                job.max_answer_bytes
+            ),
+        ));
+    }
+    match child.exceeded() {
+        None => {}
+        Some(limit @ (Exceeded::Wall(_) | Exceeded::Cpu(_))) => {
+            return Err(GitError::new(
+                GitErrorKind::TimeLimit,
+                format!("git was ended: {limit}."),
+            ));
+        }
+        Some(limit @ (Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_))) => {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                format!("git was ended: {limit}."),
+            ));
+        }
+    }
+    Ok(Done {
+        exit,
+        answer,
+        complaint: complaint.text().into_owned(),
+    })
+}
+
+fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, os_sandbox::Error> {
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in [
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_SYSTEM", "/dev/null"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", "false"),
+        ("SSH_ASKPASS", "false"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_FLUSH", "1"),
+        // Its complaints are read.
+        ("LC_ALL", "C"),
+    ] {
+        variables.insert(name.to_owned(), value.to_owned());
+    }
+    let mut policy = Policy::builder()
+        .system(System::Minimal)
+        .mount(cache, format!("/{CACHE}"), Access::READ | Access::WRITE)
+        .limits(Limits {
+            wall: Some(job.wall),
+            cpu: Some(job.wall),
+            file_bytes: Some(MAX_FILE_BYTES),
+            memory_bytes: Some(MAX_MEMORY_BYTES),
+            processes: Some(MAX_PROCESSES),
+            ..Limits::default()
+        });
+    policy = match &job.reach {
+        Reach::Cache => policy.network(Network::Denied),
+        Reach::Local(path, access) => {
+            policy
+                .network(Network::Denied)
+                .mount(path, format!("/{OTHER}"), *access)
+        }
+        Reach::Server { origin, header, .. } => {
+            if let Some(header) = header {
+                // In no argument, which others could list, and for this server only.
+                for (name, value) in [
+                    ("GIT_CONFIG_COUNT", "1".to_owned()),
+                    ("GIT_CONFIG_KEY_0", format!("http.{origin}/.extraHeader")),
+                    ("GIT_CONFIG_VALUE_0", header.clone()),
+                ] {
+                    variables.insert(name.to_owned(), value);
+                }
+            }
+            policy.network(Network::Unrestricted)
+        }
+    };
+    let mut environment = Environment::clean();
+    for (name, value) in variables {
+        environment = environment.set(name, value);
+    }
+    let policy = policy.env(environment).build()?;
+    Ok(Plan::new(&policy, support, Requirement::Enforce)?)
+}
