@@ -197,6 +197,8 @@ pub enum Code {
     Escalation,
     /// The called worker failed.
     WorkerFailed,
+    /// A repository, or git.
+    Git,
     /// No result is kept under that handle.
     UnknownOutput,
     /// A limit of the run was reached.
@@ -227,6 +229,7 @@ impl Code {
             Code::IsolationEnded => "ISOLATION_ENDED",
             Code::Escalation => "PERMISSION_ESCALATION",
             Code::WorkerFailed => "WORKER_FAILED",
+            Code::Git => "GIT_ERROR",
             Code::UnknownOutput => "UNKNOWN_OUTPUT",
             Code::Limit => "LIMIT",
             Code::Cancelled => "CANCELLED",
@@ -237,7 +240,7 @@ impl Code {
     /// The code of a text, for a failure that another process tells of.
     #[cfg(feature = "node")]
     pub(crate) fn of(text: &str) -> Option<Code> {
-        const ALL: [Code; 19] = [
+        const ALL: [Code; 20] = [
             Code::UnknownTool,
             Code::InvalidArguments,
             Code::NoFiles,
@@ -253,6 +256,7 @@ impl Code {
             Code::IsolationEnded,
             Code::Escalation,
             Code::WorkerFailed,
+            Code::Git,
             Code::UnknownOutput,
             Code::Limit,
             Code::Cancelled,
@@ -284,6 +288,7 @@ impl Code {
             Code::TimeLimit
             | Code::UnknownTool
             | Code::IsolationEnded
+            | Code::Git
             | Code::UnknownOutput
             | Code::InvalidArguments
             | Code::File(_)

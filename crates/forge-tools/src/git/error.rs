@@ -125,6 +125,12 @@ impl GitError {
         self.kind
     }
 
+    /// What happened, without what to try.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What to try.
     #[must_use]
     pub fn advice(&self) -> Option<&str> {

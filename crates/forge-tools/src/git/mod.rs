@@ -13,6 +13,7 @@
 //! * [`GitProgram`]: repositories of this machine, and those reached over https, by the git
 //!   program, which `os-sandbox` confines.
 //! * [`MemoryRepositories`]: repositories in memory.
+//! * [`tools`]: pull, stage, look and discard for a model. A push is none of them.
 //! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
 //!   difference makes one.
 
@@ -29,6 +30,7 @@ mod repositories;
 mod stage;
 mod staged;
 mod store;
+pub mod tools;
 
 pub use backend::{
     Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, Secrets,

@@ -9,4 +9,5 @@ mod refusals;
 mod server;
 mod staying;
 mod suite;
+mod tools;
 mod world;

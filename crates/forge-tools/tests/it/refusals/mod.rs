@@ -56,6 +56,7 @@ fn elsewhere(code: Code) -> Option<&'static str> {
             Some("only calling a worker ends so: forge-runtime")
         }
         Code::Cancelled => Some("nobody waits for it"),
+        Code::Git => Some("repositories: the suite of git"),
         Code::IsolationEnded => Some("only a place elsewhere ends"),
         Code::File(File::Io) => {
             Some("a fault of the system: file-sandbox has tests that plant them")

@@ -1,0 +1,165 @@
+//! `git_pull`: files of a branch among the worker's.
+
+use std::sync::Arc;
+
+use file_sandbox::{FileSandbox, SandboxPath};
+use serde_json::json;
+
+use super::{BRANCH, MAX_PATHS, REPO, TOP, apart, branch, repo};
+use crate::call::{Code, Failure, Reply};
+use crate::change::Artifact;
+use crate::gate::Intent;
+use crate::git::backend::{GitBackend, PullOutcome, PullRequest, PulledFile};
+use crate::git::names::Repo;
+use crate::git::repo_path::RepoPath;
+use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
+use crate::params::{Arguments, Param};
+use crate::spec::{Annotations, Risk, Spec};
+use crate::tool::{BoxFuture, Tool};
+
+/// Pulls files out of a repository.
+///
+/// See [`all`](super::all), which makes one.
+pub struct GitPull(Spec, Arc<dyn GitBackend>, Arc<[Repo]>);
+
+/// The `git_pull` tool.
+pub fn git_pull(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitPull {
+    let mut spec = Spec::changes(
+        "git_pull",
+        "Copy files or directories of a git branch to your files. Local edits are merged.",
+    )
+    .aliases(&["gitPull", "pullFromGit", "pull_from_git"])
+    .params([
+        Param::text("repo", REPO).required(),
+        Param::text_list("paths", "Paths in the repository.", MAX_PATHS).required(),
+        Param::text("branch", BRANCH),
+        Param::text("into", TOP),
+    ])
+    .output([
+        Field::flag("success"),
+        Field::objects(
+            "pulled",
+            Output::new([Field::text("path"), Field::text("outcome")]),
+        ),
+        Field::text_list("skipped"),
+    ]);
+    spec.risk = Risk::Network;
+    spec.needs_network = true;
+    spec.requires_permission = true;
+    spec.annotations = Annotations {
+        destructive: false,
+        open_world: true,
+        ..Annotations::OVERWRITE
+    };
+    GitPull(spec, git, granted)
+}
+
+impl Tool for GitPull {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let files = view.hands.files()?;
+        let request = request(args, &self.2, files, |path| view.path(path))?;
+        let to = |path: &RepoPath| Ok(Intent::Write(request.into.join(path.as_str())?));
+        request.paths.iter().map(to).collect()
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let (git, granted) = (Arc::clone(&self.1), Arc::clone(&self.2));
+        apart(move || async move {
+            let files = hands.files()?;
+            let request = request(&args, &granted, files, |path| hands.path(path))?;
+            let pulled = git.pull(files, request).await?;
+            let skipped: Vec<String> = pulled
+                .skipped
+                .iter()
+                .map(|(path, why)| format!("{path}: {why}"))
+                .collect();
+            let mut text = format!("Pulled {} files.", pulled.files.len());
+            for file in &pulled.files {
+                text.push_str(&format!(
+                    "\n{} ({})",
+                    file.path.as_str(),
+                    word(file.outcome)
+                ));
+            }
+            for line in &skipped {
+                text.push_str(&format!("\nNot pulled: {line}"));
+            }
+            let each = |file: &PulledFile| json!({ "path": file.path.as_str(), "outcome": word(file.outcome) });
+            let mut reply = Reply::text(text).structured(json!({
+                "success": true,
+                "pulled": pulled.files.iter().map(each).collect::<Vec<_>>(),
+                "skipped": skipped,
+            }));
+            for file in &pulled.files {
+                let created = match file.outcome {
+                    PullOutcome::Created => true,
+                    PullOutcome::Updated | PullOutcome::Merged | PullOutcome::Conflict => false,
+                    PullOutcome::Unchanged | PullOutcome::Kept => continue,
+                };
+                let bytes = files.stat(&file.path).map_or(0, |stat| stat.size);
+                let path = file.path.as_str();
+                reply = reply.artifact(Artifact::written(path, created, bytes, None));
+            }
+            Ok(reply)
+        })
+    }
+}
+
+fn word(outcome: PullOutcome) -> &'static str {
+    match outcome {
+        PullOutcome::Created => "created",
+        PullOutcome::Updated => "updated",
+        PullOutcome::Unchanged => "unchanged",
+        PullOutcome::Kept => "kept as edited",
+        PullOutcome::Merged => "merged",
+        PullOutcome::Conflict => "conflict",
+    }
+}
+
+fn request(
+    args: &Arguments,
+    granted: &[Repo],
+    files: &FileSandbox,
+    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
+) -> Result<PullRequest, Failure> {
+    let into = match args.text("into") {
+        Some(into) => path(into)?,
+        None => only_root(files)?,
+    };
+    let paths: Result<Vec<RepoPath>, _> = args
+        .text_list("paths")
+        .into_iter()
+        .map(RepoPath::parse)
+        .collect();
+    Ok(PullRequest {
+        repo: repo(args, granted)?,
+        branch: branch(args)?,
+        paths: paths?,
+        into,
+    })
+}
+
+/// The root that files go to where nothing is said: `workspace`, or the only one that takes any.
+fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
+    let writable = || {
+        files
+            .mounts()
+            .iter()
+            .filter(|mount| mount.mode().can_write())
+    };
+    let named = writable().find(|mount| mount.target().as_str() == "/workspace");
+    let only = || writable().next().filter(|_| writable().count() == 1);
+    match named.or_else(only) {
+        Some(mount) => Ok(mount.target().clone()),
+        None => Err(Failure::new(
+            Code::InvalidArguments,
+            "There is not one place that files could go to.",
+        )
+        .hint("Say with 'into' which directory stands for the top of the repository.")),
+    }
+}

@@ -1,0 +1,103 @@
+//! `git_stage`: files, kept as they are now for a branch.
+
+use std::sync::Arc;
+
+use file_sandbox::{FileSandbox, SandboxPath};
+use serde_json::json;
+
+use super::{
+    BRANCH, MAX_PATHS, REPO, TOP, apart, branch, files_of, files_output, files_text, repo, root_of,
+};
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::git::backend::{GitBackend, Secrets, StageRequest};
+use crate::git::names::Repo;
+use crate::hands::{Hands, View};
+use crate::output::Field;
+use crate::params::{Arguments, Param};
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool};
+
+/// Stages files for a repository.
+///
+/// See [`all`](super::all), which makes one.
+pub struct GitStage(Spec, Arc<dyn GitBackend>, Arc<[Repo]>);
+
+/// The `git_stage` tool.
+pub fn git_stage(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitStage {
+    let spec = Spec::changes(
+        "git_stage",
+        "Stage files as a commit for a git branch. A person looks at it and pushes it. A missing \
+         file is staged as deleted.",
+    )
+    .aliases(&["gitStage", "stageForPush", "stage_for_push"])
+    .adds_only()
+    .not_idempotent()
+    .params([
+        Param::text_list("files", "Paths of your files.", MAX_PATHS).required(),
+        Param::text("repo", REPO).required(),
+        Param::text("message", "Commit message.").required(),
+        Param::text("branch", BRANCH),
+        Param::text("from", TOP),
+    ])
+    .output([Field::text("commitId"), files_output()]);
+    GitStage(spec, git, granted)
+}
+
+impl Tool for GitStage {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        let request = request(args, &self.2, view.hands.files()?, |path| view.path(path))?;
+        Ok(request.files.into_iter().map(Intent::Read).collect())
+    }
+
+    fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let (git, granted) = (Arc::clone(&self.1), Arc::clone(&self.2));
+        apart(move || async move {
+            let files = hands.files()?;
+            let request = request(&args, &granted, files, |path| hands.path(path))?;
+            let commit = git.stage(files, request).await?;
+            let text = format!(
+                "Staged {} for branch {}; nothing is pushed before a person agrees.{}",
+                commit.id(),
+                commit.branch(),
+                files_text(&commit)
+            );
+            Ok(Reply::text(text).structured(json!({
+                "commitId": commit.id().as_str(),
+                "files": files_of(&commit),
+            })))
+        })
+    }
+}
+
+fn request(
+    args: &Arguments,
+    granted: &[Repo],
+    files: &FileSandbox,
+    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
+) -> Result<StageRequest, Failure> {
+    let paths: Result<Vec<SandboxPath>, Failure> =
+        args.text_list("files").into_iter().map(&path).collect();
+    let paths = paths?;
+    let from = match args.text("from") {
+        Some(from) => path(from)?,
+        // Those that are under another root are refused with both names.
+        None => paths
+            .first()
+            .and_then(|first| root_of(files, first))
+            .unwrap_or_else(SandboxPath::root),
+    };
+    Ok(StageRequest {
+        repo: repo(args, granted)?,
+        branch: branch(args)?,
+        files: paths,
+        from,
+        message: args.text("message").unwrap_or_default().to_owned(),
+        // A model does not say what is no secret.
+        secrets: Secrets::Refused,
+    })
+}

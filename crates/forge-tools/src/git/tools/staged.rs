@@ -1,0 +1,167 @@
+//! `git_diff`, `git_list_staged`, `git_discard`: what becomes of a staged commit, but for the push.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{apart, commit_id, files_of, files_output, files_text};
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::git::backend::GitBackend;
+use crate::git::names::StagedId;
+use crate::git::staged::StagedCommit;
+use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
+use crate::params::Arguments;
+use crate::spec::{Annotations, Spec};
+use crate::time::rfc3339;
+use crate::tool::{BoxFuture, Tool};
+
+/// Shows a staged commit.
+///
+/// See [`all`](super::all), which makes one.
+pub struct GitDiff(Spec, Arc<dyn GitBackend>);
+
+/// Lists what is staged.
+///
+/// See [`all`](super::all), which makes one.
+pub struct GitListStaged(Spec, Arc<dyn GitBackend>);
+
+/// Forgets a staged commit.
+///
+/// See [`all`](super::all), which makes one.
+pub struct GitDiscard(Spec, Arc<dyn GitBackend>);
+
+/// The `git_diff` tool. Its text is all there is of it.
+pub fn git_diff(git: Arc<dyn GitBackend>) -> GitDiff {
+    let spec = Spec::looks(
+        "git_diff",
+        "Show what a staged commit changes, as a unified diff.",
+    )
+    .aliases(&["gitDiff"])
+    .params([commit_id()]);
+    GitDiff(spec, git)
+}
+
+/// The `git_list_staged` tool.
+pub fn git_list_staged(git: Arc<dyn GitBackend>) -> GitListStaged {
+    let spec = Spec::looks(
+        "git_list_staged",
+        "List the staged commits, the oldest first.",
+    )
+    .aliases(&["gitListStaged", "listStaged"])
+    .output([Field::objects(
+        "commits",
+        Output::new([
+            Field::text("commitId"),
+            Field::text("repo"),
+            Field::text("branch"),
+            Field::text("message"),
+            Field::text("createdAt"),
+            files_output(),
+        ]),
+    )]);
+    GitListStaged(spec, git)
+}
+
+/// The `git_discard` tool.
+pub fn git_discard(git: Arc<dyn GitBackend>) -> GitDiscard {
+    let mut spec = Spec::changes(
+        "git_discard",
+        "Throw a staged commit away. Files stay as they are.",
+    )
+    .aliases(&["gitDiscard"])
+    .params([commit_id()])
+    .output([Field::flag("success"), Field::text("commitId")]);
+    spec.annotations = Annotations {
+        idempotent: false,
+        ..Annotations::OVERWRITE
+    };
+    GitDiscard(spec, git)
+}
+
+fn id(args: &Arguments) -> Result<StagedId, Failure> {
+    Ok(StagedId::parse(args.text("commit_id").unwrap_or_default())?)
+}
+
+impl Tool for GitDiff {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        id(args).map(|_| Vec::new())
+    }
+
+    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let git = Arc::clone(&self.1);
+        apart(move || async move {
+            let commit = git.diff(&id(&args)?).await?;
+            Ok(Reply::text(commit.diff()))
+        })
+    }
+}
+
+impl Tool for GitListStaged {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, _: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let git = Arc::clone(&self.1);
+        apart(move || async move {
+            let commits = git.list_staged().await?;
+            let line = |commit: &StagedCommit| {
+                format!(
+                    "{} for branch {} of {}, {}: {}{}",
+                    commit.id(),
+                    commit.branch(),
+                    commit.repo(),
+                    rfc3339(commit.created_at()),
+                    commit.message().trim_end(),
+                    files_text(commit)
+                )
+            };
+            let text = match commits.is_empty() {
+                true => "Nothing is staged.".to_owned(),
+                false => commits.iter().map(line).collect::<Vec<_>>().join("\n"),
+            };
+            let each = |commit: &StagedCommit| {
+                json!({
+                    "commitId": commit.id().as_str(),
+                    "repo": commit.repo().to_string(),
+                    "branch": commit.branch().as_str(),
+                    "message": commit.message().trim_end(),
+                    "createdAt": rfc3339(commit.created_at()),
+                    "files": files_of(commit),
+                })
+            };
+            let commits: Vec<_> = commits.iter().map(each).collect();
+            Ok(Reply::text(text).structured(json!({ "commits": commits })))
+        })
+    }
+}
+
+impl Tool for GitDiscard {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        id(args).map(|_| Vec::new())
+    }
+
+    fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let git = Arc::clone(&self.1);
+        apart(move || async move {
+            let id = id(&args)?;
+            git.discard(&id).await?;
+            Ok(Reply::text(format!("Discarded {id}."))
+                .structured(json!({ "success": true, "commitId": id.as_str() })))
+        })
+    }
+}

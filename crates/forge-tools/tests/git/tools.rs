@@ -1,0 +1,188 @@
+//! Git as a model has it: through the executor.
+
+use forge_tools::git::{PushApproval, StagedId, tools};
+use forge_tools::{AssumeYes, Call, CallResult, Toolbox};
+use serde_json::{Value, json};
+
+use crate::world::{Person, World, wait, worlds};
+
+fn toolbox(world: &World) -> Toolbox {
+    let mut builder = Toolbox::builder()
+        .files(world.files.clone())
+        .approver(AssumeYes::confined());
+    for tool in tools::all(world.git.clone(), [world.repo.clone()]) {
+        builder = builder.boxed_tool(tool);
+    }
+    builder.build().unwrap()
+}
+
+fn call(world: &World, tool: &str, arguments: Value) -> CallResult {
+    wait(toolbox(world).call(Call::new(tool, arguments)))
+}
+
+fn structured(result: CallResult) -> Value {
+    assert!(result.error.is_none(), "{:?}", result.error);
+    result.structured.unwrap()
+}
+
+#[test]
+fn a_file_goes_out_and_back_in_the_words_of_the_documents() {
+    for world in worlds() {
+        let repo = world.repo.to_string();
+        let pulled = structured(call(
+            &world,
+            "pullFromGit",
+            json!({ "repo": repo, "paths": ["analyses/topic.md"] }),
+        ));
+        assert_eq!(
+            pulled,
+            json!({
+                "success": true,
+                "pulled": [{ "path": "/workspace/analyses/topic.md", "outcome": "created" }],
+                "skipped": [],
+            })
+        );
+        world.write("/workspace/analyses/topic.md", "mine\n");
+        let arguments = json!({
+            "repo": repo,
+            "files": ["/workspace/analyses/topic.md"],
+            "message": "Rewrite",
+        });
+        let staged = structured(call(&world, "stageForPush", arguments));
+        let id = staged["commitId"].as_str().unwrap().to_owned();
+        let files = json!([{ "path": "analyses/topic.md", "operation": "update" }]);
+        assert_eq!(staged["files"], files);
+
+        let diff = call(&world, "git_diff", json!({ "commit_id": id }));
+        assert!(
+            diff.content.contains("-one\n-two\n-three\n+mine\n"),
+            "{}",
+            diff.content
+        );
+        let listed = structured(call(&world, "gitListStaged", json!({})));
+        assert_eq!(listed["commits"][0]["commitId"], id);
+        assert_eq!(listed["commits"][0]["message"], "Rewrite");
+        assert_eq!(listed["commits"][0]["files"], files);
+        // Nothing that a model can call pushes it.
+        let push = call(&world, "git_push", json!({ "commit_id": id }));
+        assert_eq!(push.error.unwrap().code, "UNKNOWN_TOOL");
+        assert_eq!(
+            world.there("analyses/topic.md").as_deref(),
+            Some("one\ntwo\nthree\n")
+        );
+
+        structured(call(&world, "gitDiscard", json!({ "commitId": id })));
+        let again = call(&world, "git_discard", json!({ "commit_id": id }));
+        let error = again.error.unwrap();
+        assert_eq!(error.code, "GIT_ERROR");
+        assert_eq!(again.structured.unwrap()["operation"], "discard");
+        let gone = wait(world.git.diff(&StagedId::parse(&id).unwrap()));
+        assert!(gone.is_err());
+    }
+}
+
+#[test]
+fn what_is_refused_is_refused_in_words() {
+    for world in worlds() {
+        let repo = world.repo.to_string();
+        let key = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+        world.write("/workspace/key.md", &format!("{key}\n"));
+        world.write("/workspace/a.md", "a\n");
+        for (tool, arguments, code, text) in [
+            (
+                "git_pull",
+                json!({ "repo": repo, "paths": ["README.md"], "into": "/fixed" }),
+                "READ_ONLY",
+                "read-only",
+            ),
+            (
+                "git_pull",
+                json!({ "repo": "/etc", "paths": ["README.md"] }),
+                "GIT_ERROR",
+                "not one that you may use",
+            ),
+            (
+                "git_pull",
+                json!({ "repo": "ext::sh -c id", "paths": ["README.md"] }),
+                "GIT_ERROR",
+                "only file, https and ssh",
+            ),
+            (
+                "git_pull",
+                json!({ "repo": repo, "paths": ["../../etc/passwd"] }),
+                "GIT_ERROR",
+                "climbs",
+            ),
+            (
+                "git_pull",
+                json!({ "repo": repo, "paths": ["README.md"], "branch": "--upload-pack=id" }),
+                "GIT_ERROR",
+                "Not the name of a branch",
+            ),
+            (
+                "git_stage",
+                json!({ "repo": repo, "files": ["/workspace/key.md"], "message": "m" }),
+                "GIT_ERROR",
+                "looks like a secret",
+            ),
+            (
+                "git_stage",
+                json!({ "repo": "octo/other", "files": ["/workspace/a.md"], "message": "m" }),
+                "GIT_ERROR",
+                "not one that you may use",
+            ),
+            (
+                "git_stage",
+                json!({ "repo": repo, "files": ["/workspace/a.md"], "message": "m",
+                        "secrets": "agreed" }),
+                "INVALID_ARGUMENTS",
+                "secrets",
+            ),
+        ] {
+            let result = call(&world, tool, arguments.clone());
+            let error = result.error.unwrap();
+            assert_eq!(error.code, code, "{arguments}: {error:?}");
+            assert!(
+                result.content.contains(text),
+                "{arguments}: {}",
+                result.content
+            );
+            assert!(!result.content.contains(&key));
+            assert!(!result.content.to_lowercase().contains("zone"));
+        }
+    }
+}
+
+#[test]
+fn a_pull_is_asked_about_and_a_push_is_not_theirs_to_ask() {
+    let world = worlds().remove(0);
+    let mut builder = Toolbox::builder().files(world.files.clone());
+    for tool in tools::all(world.git.clone(), [world.repo.clone()]) {
+        builder = builder.boxed_tool(tool);
+    }
+    let toolbox = builder.approver(Person::saying(false)).build().unwrap();
+    let arguments = json!({ "repo": world.repo.to_string(), "paths": ["README.md"] });
+    let denied = wait(toolbox.call(Call::new("git_pull", arguments)));
+    assert_eq!(denied.error.unwrap().code, "DENIED");
+    let readme = world.files.path("/workspace/README.md").unwrap();
+    assert!(!world.files.exists(&readme).unwrap());
+    // Names, descriptions and schemas fit into what all tools have together.
+    let keys = ["name", "description", "input_schema", "output_schema"];
+    let listed = |spec: &forge_tools::Spec| {
+        let whole = spec.to_json();
+        keys.iter()
+            .map(|key| ((*key).to_owned(), whole[key].clone()))
+            .collect::<Value>()
+    };
+    let all: Vec<Value> = toolbox.specs().map(listed).collect();
+    let git: Vec<&Value> = all
+        .iter()
+        .filter(|spec| spec["name"].as_str().unwrap().starts_with("git_"))
+        .collect();
+    assert_eq!(git.len(), 5);
+    let bytes = serde_json::to_string(&all).unwrap().len();
+    assert!(bytes <= 14 * 1024, "{bytes} bytes");
+    world.write("/workspace/README.md", "mine\n");
+    let commit = world.stage(&["/workspace/README.md"]).unwrap();
+    assert!(wait(PushApproval::ask(&commit, &AssumeYes::confined())).is_err());
+}
