@@ -82,7 +82,7 @@ pub(crate) fn killed(engine: &Daemon) {
     dead.wait().expect("ended");
     alive.kill().expect("killed");
     alive.wait().expect("ended");
-    connected.reap_once(None);
+    assert_eq!(connected.reap(None).expect("asked").containers, 1);
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
 

@@ -412,7 +412,7 @@ impl Engine {
 
 fn too_much(what: &str) -> Error {
     Error::new(ErrorKind::Limit, what)
-        .with_hint("raise the limit of copies, leave out what is not needed there, or use an engine on this machine")
+        .with_hint("leave out what is not needed there, or use an engine on this machine")
 }
 
 /// Pieces of an archive on their way to an engine.
