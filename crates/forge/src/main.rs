@@ -66,6 +66,7 @@ fn main() -> std::process::ExitCode {
                 commands::install::run(&cli.global, args, &ambient)
             }
         },
+        cli::Command::Node(args) => commands::node::run(args),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 63] = [
+const CODES: [(&str, &str); 64] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -105,6 +105,10 @@ const CODES: [(&str, &str); 63] = [
     (
         "mount.unavailable",
         "a directory of the project cannot be opened",
+    ),
+    (
+        "node",
+        "another forge asked for what cannot be had here, or is none",
     ),
     ("policy", "the mounts make no policy for commands"),
     ("receipt", "the receipt could not be written"),

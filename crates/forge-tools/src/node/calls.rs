@@ -32,9 +32,18 @@ pub(crate) struct Call {
     /// Room for what goes to the broker.
     window: Arc<Window>,
     kill: Mutex<Kill>,
-    input: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    input: Mutex<Feed>,
     /// How much more the broker may send.
     granted: AtomicI64,
+}
+
+/// Where input goes. It may be over before anybody takes it.
+#[derive(Default)]
+enum Feed {
+    #[default]
+    NotYet,
+    To(mpsc::UnboundedSender<Vec<u8>>),
+    Over,
 }
 
 enum Kill {
@@ -65,13 +74,13 @@ impl Call {
                 if self.granted.fetch_sub(cost, Ordering::Relaxed) < cost {
                     return Err("more input than there is room for".to_owned());
                 }
-                if let Some(input) = &*lock(&self.input) {
+                if let Feed::To(input) = &*lock(&self.input) {
                     let _ended = input.send(frame.body);
                 }
                 Ok(())
             }
             Kind::InputEnd => {
-                *lock(&self.input) = None;
+                self.no_more_input();
                 Ok(())
             }
             Kind::Window => {
@@ -101,8 +110,12 @@ impl Call {
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
         self.window.close();
-        *lock(&self.input) = None;
+        self.no_more_input();
         self.kill();
+    }
+
+    fn no_more_input(&self) {
+        *lock(&self.input) = Feed::Over;
     }
 
     fn kill(&self) {
@@ -126,7 +139,12 @@ impl Call {
     /// Where input comes from now on.
     fn listen(&self) -> mpsc::UnboundedReceiver<Vec<u8>> {
         let (input, inbox) = mpsc::unbounded_channel();
-        *lock(&self.input) = Some(input);
+        let mut feed = lock(&self.input);
+        match *feed {
+            Feed::NotYet => *feed = Feed::To(input),
+            // Nobody sends anything.
+            Feed::To(_) | Feed::Over => {}
+        }
         inbox
     }
 
@@ -294,7 +312,7 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
                         "Cannot run the command: there is nobody to give it its input.",
                     )),
                 };
-                *lock(&call.input) = None;
+                call.no_more_input();
                 ended
             })
         }

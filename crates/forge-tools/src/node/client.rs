@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::call::{Code, Failure, Reply};
+use crate::call::{Code, Failure, Ran, Reply};
 use crate::change::Seen;
 use crate::deadline::{Elapsed, within};
 use crate::hands::Hands;
@@ -232,6 +232,16 @@ impl Node {
         Some(Value::Object(receipt))
     }
 
+    /// It ended in the middle of a call.
+    pub(crate) fn lost(&self) -> Failure {
+        ended().ran(Ran {
+            runner: self.inner.place,
+            enforcement: self.receipt(None),
+            events: Vec::new(),
+            artifacts: Vec::new(),
+        })
+    }
+
     /// Has a file tool do its work there.
     pub(crate) async fn call(
         &self,
@@ -263,7 +273,7 @@ impl Node {
             match calling.next().await {
                 Event::Done(body) => break body,
                 Event::Failed(failure) => return Err(failure.made_at(place, self.receipt(inside))),
-                Event::Lost => return Err(ended()),
+                Event::Lost => return Err(self.lost()),
                 // Of a file tool there is none of it.
                 Event::Started | Event::Printed(..) | Event::Said(_) | Event::Data(_) => {}
             }

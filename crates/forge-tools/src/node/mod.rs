@@ -66,20 +66,3 @@ pub use runner::{NodeRunner, NodeSource};
 pub use server::{Inside, serve};
 pub use setup::{Places, Setup};
 pub use starter::{NodeCommand, NodeStarter, Printed};
-
-/// Takes whatever comes as what one side says, for a fuzzer: nothing may panic.
-#[doc(hidden)]
-pub fn fuzz_decoder(bytes: &[u8], piece: usize) -> usize {
-    let (mut decoder, mut found) = (frame::Decoder::default(), 0);
-    for piece in bytes.chunks(piece.max(1)) {
-        decoder.push(piece);
-        loop {
-            match decoder.next() {
-                Ok(Some(_)) => found += 1,
-                Ok(None) => break,
-                Err(_) => return found,
-            }
-        }
-    }
-    found
-}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use os_sandbox::Stream;
 
-use crate::call::{Code, Failure, Ran};
+use crate::call::{Code, Failure};
 use crate::deadline::{Elapsed, within};
 use crate::node::client::{Node, wrong};
 use crate::node::connection::{Calling, Event};
@@ -183,7 +183,7 @@ impl Node {
                 failure.ran = None;
                 Err(failure)
             }
-            Event::Lost => Err(ended()),
+            Event::Lost => Err(self.lost()),
             Event::Printed(..) | Event::Said(_) | Event::Data(_) | Event::Done(_) => {
                 Err(wrong("a command"))
             }
@@ -199,14 +199,6 @@ impl NodeCommand {
     /// What it came to is not known; it was ended.
     pub async fn next(&mut self) -> Result<Printed, Failure> {
         let place = self.node.place();
-        let lost = |failure: Failure, node: &Node| {
-            failure.ran(Ran {
-                runner: place,
-                enforcement: node.receipt(None),
-                events: Vec::new(),
-                artifacts: Vec::new(),
-            })
-        };
         loop {
             match self.calling.next().await {
                 Event::Printed(stream, bytes) => return Ok(Printed::Some(stream, bytes)),
@@ -229,7 +221,7 @@ impl NodeCommand {
                 Event::Failed(failure) => {
                     return Err(failure.made_at(place, self.node.receipt(None)));
                 }
-                Event::Lost => return Err(lost(ended(), &self.node)),
+                Event::Lost => return Err(self.node.lost()),
                 Event::Started | Event::Data(_) => {}
             }
         }

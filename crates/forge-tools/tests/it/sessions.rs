@@ -182,12 +182,11 @@ fn a_command_that_does_not_reach_its_end_leaves_the_session_as_it_was_here() {
         assert_eq!(printed(&toolbox, "ls -d sub; echo \"$A\""), "sub\nb\n");
         let _maybe = std::fs::remove_file(dir.path().join("sub/beat"));
         // What runs in the background ends with the call, too.
-        run(&toolbox, "sleep 1000 & echo started");
-        let left = printed(
-            &toolbox,
-            "ps -e -o args 2>/dev/null | grep -c '^sleep 1000' || true",
-        );
-        assert_eq!(left, "0\n");
+        // Where everything on this machine is seen, another run of this test is seen as well.
+        let seconds = format!("1000.{}", std::process::id());
+        run(&toolbox, &format!("sleep {seconds} & echo started"));
+        let count = format!("ps -e -o args 2>/dev/null | grep -c '^sleep {seconds}$' || true");
+        assert_eq!(printed(&toolbox, &count), "0\n");
     }
 }
 

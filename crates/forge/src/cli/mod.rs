@@ -6,6 +6,7 @@ mod exec;
 mod image;
 mod log;
 mod mcp;
+mod node;
 mod pages;
 mod project;
 mod run;
@@ -24,6 +25,7 @@ pub(crate) use exec::{Exec, MechanismName};
 pub(crate) use image::{Build, Image, ImageAction};
 pub(crate) use log::{Log, LogAction, LogFormat, Selection};
 pub(crate) use mcp::{Install, Mcp, McpAction};
+pub(crate) use node::{Node, NodeAction};
 pub(crate) use pages::{Completions, Help, Man, Schema, SchemaOf};
 pub(crate) use project::{
     Check, CheckFormat, Clean, Config, ConfigAction, Explain, Init, Trust, Worker, WorkerAction,
@@ -48,7 +50,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The same with one command only: to set up all of them takes most of the time until a client has
+/// The same with the commands that other programs start: to set up all of them takes most of the time until a client has
 /// its first answer, and clients start a server often.
 #[derive(Debug, Parser)]
 #[command(
@@ -66,6 +68,7 @@ struct Serving {
 #[derive(Debug, Subcommand)]
 enum ServingCommand {
     Mcp(Mcp),
+    Node(Node),
 }
 
 impl Cli {
@@ -76,14 +79,14 @@ impl Cli {
 
     fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         // Whatever is not understood is said by who knows all commands.
-        if arguments.iter().any(|word| word == "mcp")
+        if arguments.iter().any(|word| word == "mcp" || word == "node")
             && let Ok(Serving { global, command }) = Serving::try_parse_from(&arguments)
         {
-            let ServingCommand::Mcp(mcp) = command;
-            return Ok(Cli {
-                global,
-                command: Command::Mcp(mcp),
-            });
+            let command = match command {
+                ServingCommand::Mcp(mcp) => Command::Mcp(mcp),
+                ServingCommand::Node(node) => Command::Node(node),
+            };
+            return Ok(Cli { global, command });
         }
         Cli::try_parse_from(arguments)
     }
@@ -215,6 +218,9 @@ pub(crate) enum Command {
     Man(Man),
     /// Serve the tools to any MCP client, on standard input and output.
     Mcp(Mcp),
+    /// Do the work of another forge's calls where this one is: in a container.
+    #[command(hide = true)]
+    Node(Node),
     /// Run a worker, and the workers that it calls.
     Run(Box<Run>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.

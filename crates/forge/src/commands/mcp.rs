@@ -229,7 +229,7 @@ impl<'a> Server<'a> {
 
 /// The wire, ours alone: descriptor 1 becomes standard error, so that a stray print of
 /// any crate cannot get between two messages.
-fn take_standard_output() -> std::io::Result<OwnedFd> {
+pub(super) fn take_standard_output() -> std::io::Result<OwnedFd> {
     let wire = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr())?;
     Ok(wire)

@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod install;
 pub(crate) mod log;
 pub(crate) mod mcp;
+pub(crate) mod node;
 pub(crate) mod pages;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -24,6 +24,8 @@ mod install;
 mod interrupted;
 mod json;
 mod log;
+#[cfg(target_os = "linux")]
+mod node;
 mod own_dirs;
 mod playbooks;
 #[path = "../../../forge-tools/tests/it/mcp/protocol.rs"]
