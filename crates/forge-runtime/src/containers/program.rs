@@ -104,6 +104,11 @@ impl Program {
     /// [`ProgramError`] if it is none for Linux, or something that it needs is not to be found.
     pub fn of(file: &Path, maps: &str) -> Result<Program, ProgramError> {
         let own = read(file)?;
+        // What a loader was told to start is not what runs, as the system has it.
+        if own.interpreter.is_none() && own.own_name.is_some() {
+            let why = "it is a library, or a loader: start forge directly, not through one";
+            return Err(refused(file, why.to_owned()));
+        }
         let mut program = Program {
             parts: Vec::new(),
             loader: None,
@@ -323,6 +328,17 @@ mod tests {
             assert!(
                 path.starts_with('/') && names.contains(name),
                 "{path} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_loader_is_no_program() {
+        if let Some(loader) = own().loader {
+            let error = Program::of(Path::new(&loader.path), "").unwrap_err();
+            assert!(
+                error.to_string().contains("start forge directly"),
+                "{error}"
             );
         }
     }
