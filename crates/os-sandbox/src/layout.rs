@@ -13,6 +13,8 @@ pub(crate) struct Layout {
     pub(crate) owners: Vec<Owner>,
     /// For each mount of the policy, in order: whether it is a directory.
     pub(crate) directories: Vec<bool>,
+    /// What of the host is mounted, to be looked at once more when it has been.
+    pub(crate) sources: crate::backend::Sources,
     pub(crate) notes: Notes,
     /// To be done once nothing of the command is left.
     pub(crate) after: crate::backend::After,

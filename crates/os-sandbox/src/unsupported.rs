@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
-pub(crate) use crate::plain::{After, layout};
+pub(crate) use crate::plain::{After, Sources, layout};
 pub(crate) use crate::plain::{Killer, Whose, remove};
 
 /// What is left by a killed process cannot be told from what another needs.

@@ -28,6 +28,9 @@ use std::time::Duration;
 /// How long an engine may take from the first word to a program that runs.
 const START_WITHIN: Duration = Duration::from_secs(120);
 
+/// How long the end of one may take that must not go on.
+const END_WITHIN: Duration = Duration::from_secs(40);
+
 pub(crate) fn start(command: Command) -> Result<Started, Error> {
     let gone = || {
         Error::new(
@@ -56,7 +59,19 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     };
     let stdin = body.open_stdin.unwrap_or(false);
     let begun = begin(&engine, body, stdin)?;
-    let Layout { notes, after, .. } = layout;
+    let Layout {
+        notes,
+        after,
+        sources,
+        ..
+    } = layout;
+    if copies.is_none()
+        && let Err(changed) = sources.unchanged()
+    {
+        // If it stays, the next start finds it by its labels.
+        let _gone = engine.answered(END_WITHIN, begun.made.remove());
+        return Err(changed);
+    }
     let back = Back::default();
     let running = Running::new(|end| {
         let (back, ended) = (back.clone(), supervise(begun, engine, streams, wall, end));

@@ -2,21 +2,46 @@
 //! and swept as under bubblewrap, and the same places come of them.
 
 use super::after::After;
+use super::below;
 use super::bwrap::{Op, ops};
 use super::guards::guard;
 use super::sweep::Sweep;
-use super::view::host_mounts;
+use super::view::{host_mounts, identity};
 use super::worktree;
 use crate::access::Access;
 use crate::child::Notes;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::layout::{Layout, Owner, Placed, What};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What is mounted, and which file each place was.
+pub(crate) struct Sources(Vec<(PathBuf, (u64, u64))>);
+
+impl Sources {
+    /// An engine goes to each place by path, where a command that runs beside this one could have put
+    /// a link meanwhile. Whether each is still what it was, without a link on the way.
+    pub(crate) fn unchanged(&self) -> Result<(), Error> {
+        let still = |path: &PathBuf, was: &(u64, u64)| {
+            let found = below::place(path).ok().map(File::from)?;
+            (identity(&found).ok()? == *was).then_some(())
+        };
+        let changed = self.0.iter().find(|(path, was)| still(path, was).is_none());
+        changed.map_or(Ok(()), |(path, _)| {
+            let path = path.display();
+            Err(Error::new(
+                ErrorKind::Enforcement,
+                format!("{path} was replaced while the container was started, so it was ended"),
+            )
+            .with_hint("somebody else, or another command, moves it; try again when that is done"))
+        })
+    }
+}
 
 /// Looks at the mounts now; what was held for it is given up with the layout.
 pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout, Error> {
@@ -39,12 +64,21 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
     let remarks = remarks.into_iter();
     let remarks = remarks.map(|remark| (Promise::WriteOutside, remark));
     let guarded = guard(policy, &mounts, state_dir)?;
+    let mut sources = Sources(Vec::new());
     let placed = ops(&mounts, &guarded.names)?
         .into_iter()
         .map(|((_, inside), op)| Placed {
             inside: OsString::from_vec(inside).into(),
             what: match op {
-                Op::Bind { from, writable, .. } => What::Host { from, writable },
+                Op::Bind {
+                    from,
+                    writable,
+                    identity,
+                    ..
+                } => {
+                    sources.0.push((from.clone(), identity));
+                    What::Host { from, writable }
+                }
                 Op::Mask { is_dir, .. } => What::Closed { is_dir },
             },
         })
@@ -54,7 +88,62 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         placed,
         owners,
         directories: directories.collect(),
+        sources,
         notes: Notes(guarded.notes, remarks.collect()),
         after: After::new(Sweep::new(policy, mounts, guarded.names), guarded.held),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_was_replaced_is_noticed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let top = scratch.path().canonicalize().expect("its path");
+        let at = |name: &str| top.join(name);
+        type Change<'a> = &'a dyn Fn();
+        let aside = || fs::rename(at("project/.git"), at("aside")).expect("moved");
+        let changes: [(&str, Change<'_>, bool); 4] = [
+            ("nothing", &|| {}, true),
+            (
+                "a file in it",
+                &|| fs::write(at("project/file"), "").expect("a file"),
+                true,
+            ),
+            (
+                "a link in its place",
+                &|| {
+                    aside();
+                    symlink(at("aside"), at("project/.git")).expect("a link");
+                },
+                false,
+            ),
+            (
+                "another one",
+                &|| {
+                    aside();
+                    fs::create_dir_all(at("project/.git/hooks")).expect("a directory");
+                },
+                false,
+            ),
+        ];
+        for (what, change, unchanged) in changes {
+            let _fresh = fs::remove_dir_all(at("project"));
+            let _fresh = fs::remove_dir_all(at("aside"));
+            fs::create_dir_all(at("project/.git/hooks")).expect("a directory");
+            let policy = Policy::builder()
+                .mount(at("project"), "/", Access::ALL)
+                .protect(".git/hooks");
+            let policy = policy.build().expect("a policy");
+            let layout = layout(&policy, Some(&at("state"))).expect("a layout");
+            assert!(layout.placed.len() >= 3, "{:?}", layout.placed);
+            change();
+            let found = layout.sources.unchanged();
+            assert_eq!(found.is_ok(), unchanged, "{what}: {found:?}");
+        }
+    }
 }

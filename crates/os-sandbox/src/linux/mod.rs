@@ -51,7 +51,7 @@ pub(crate) use birdcage::birdcage;
 pub(crate) use cache::forget;
 pub(crate) use detect::{detect, detect_fresh};
 #[cfg(feature = "docker")]
-pub(crate) use layout::layout;
+pub(crate) use layout::{Sources, layout};
 pub(crate) use private::Places;
 pub(crate) use prove::{Whose, prove};
 pub(crate) use remove::remove;

@@ -171,7 +171,7 @@ fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> R
         })
 }
 
-fn identity(file: &File) -> Result<(u64, u64), Error> {
+pub(super) fn identity(file: &File) -> Result<(u64, u64), Error> {
     let meta = file
         .metadata()
         .map_err(|error| Error::io("could not look at a mount", error))?;

@@ -36,7 +36,7 @@ pub(crate) use process::small_program;
 #[cfg(feature = "birdcage")]
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
-pub(crate) use crate::plain::{After, layout};
+pub(crate) use crate::plain::{After, Sources, layout};
 pub(crate) use crate::plain::{Killer, Whose, remove};
 
 /// A running command, and the directories that it works in.

@@ -26,6 +26,12 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         "a container's mount that can be written can be read; let it be read too, or confine the \
          command inside once more",
     );
+    if readable && policy.mounts_inside_writable() {
+        out.remark(
+            "for the command; raced by another one in the same directory while it starts, an engine, \
+             which goes by path, can be led elsewhere by a link; what stays changed is refused",
+        );
+    }
     out.kept(Promise::WriteOutside, &[Docker]);
     out.kept_if(
         readable && everywhere,
@@ -156,6 +162,13 @@ impl Out {
             self.kept(promise, by);
         } else {
             self.push(promise, State::Absent, &[], otherwise);
+        }
+    }
+
+    /// Something to know about the last entry that does not change its state.
+    fn remark(&mut self, text: &str) {
+        if let Some(entry) = self.0.last_mut() {
+            entry.reason = Some(text.to_owned());
         }
     }
 
