@@ -2,7 +2,7 @@
 //! response is told once more. Servers leave out one or the other, so that every way is taken
 //! by which a text or a call can come, and none is counted twice.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -159,6 +159,9 @@ impl Tokens {
         }
     }
 }
+
+/// No place that a server names: it would have to list as many items.
+const ELSEWHERE: u64 = 1 << 63;
 
 /// What is known of one item.
 #[derive(Debug, Default)]
@@ -359,18 +362,33 @@ impl Answer {
             (Some("incomplete"), Some("content_filter")) => Stop::Refused,
             (Some(_) | None, _) => Stop::Unknown,
         };
-        // Calls that came as events are not made again when they are told at another place.
-        let known: HashSet<String> = self
+        // A call that came as events is not another one when it is told at another place.
+        let places: HashMap<String, u64> = self
             .items
-            .values()
-            .filter(|kept| kept.is_done)
-            .filter_map(|kept| Some(kept.call.as_ref()?.id.clone()))
+            .iter()
+            .filter_map(|(index, kept)| Some((kept.call.as_ref()?.id.clone(), *index)))
+            .filter(|(id, _)| !id.is_empty())
             .collect();
+        let mut rest = Vec::new();
         for (index, item) in (0..).zip(response.output) {
-            match &item {
-                Item::FunctionCall { call_id, .. } if known.contains(call_id) => {}
-                _ => self.done(index, item, events)?,
+            let place = match &item {
+                Item::FunctionCall { call_id, .. } => places.get(call_id).copied(),
+                Item::Message { .. } | Item::Reasoning { .. } | Item::Other => None,
+            };
+            match place {
+                Some(place) => self.done(place, item, events)?,
+                None => rest.push((index, item)),
             }
+        }
+        for (index, item) in rest {
+            let is_a_call = |kept: &Kept| kept.call.is_some();
+            let is_taken = self.items.get(&index).is_some_and(is_a_call);
+            let place = match item {
+                // Where a call came as events, something else is told to stand.
+                Item::Message { .. } | Item::Reasoning { .. } if is_taken => index | ELSEWHERE,
+                _ => index,
+            };
+            self.done(place, item, events)?;
         }
         let stop = match self.refused {
             true => Stop::Refused,
