@@ -14,6 +14,19 @@ use crate::report::End;
 /// A result shorter than this stays: a line in its place would save nothing.
 const WORTH_IT: usize = 256;
 const BYTES_A_TOKEN: u64 = 4;
+/// Most bytes that are said in one conversation, whatever its model or provider says of tokens: it
+/// is in memory, and no model reads as much.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// Whether so many bytes are more than any conversation has.
+pub(super) fn is_too_long(said: usize) -> Result<(), End> {
+    match said > MOST_BYTES {
+        true => Err(End::ContextFull {
+            tokens: tokens_of(MOST_BYTES),
+        }),
+        false => Ok(()),
+    }
+}
 
 /// What was left out to make room.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,7 +107,7 @@ fn whole(request: &Request) -> usize {
 }
 
 /// What of a message a provider is sent.
-fn bytes(message: &Message) -> usize {
+pub(super) fn bytes(message: &Message) -> usize {
     match message {
         Message::Input { text } => text.len(),
         Message::Model {

@@ -12,7 +12,7 @@ use super::Session;
 use super::answer::{Shape, repair};
 use super::attached::{self, Attachment};
 use super::calls::cut_short;
-use super::context::make_room;
+use super::context::{is_too_long, make_room};
 use super::running::Running;
 use super::turn::receive;
 use crate::budget::{Repeated, Repeats};
@@ -212,6 +212,9 @@ impl Session {
             }
             // What was called may have used up what was left.
             if let Some(end) = running.budget.used_up() {
+                return end;
+            }
+            if let Err(end) = is_too_long(running.bytes()) {
                 return end;
             }
             if let Some(limit) = model.context_tokens()

@@ -10,6 +10,7 @@ use forge_tools::{Caller, Code};
 
 use super::Session;
 use super::calls::failed;
+use super::context::bytes;
 use crate::budget::{AtWork, Budget};
 use crate::model::{Message, Request, ToolCall, ToolResult};
 use crate::report::{End, RunEvent};
@@ -19,6 +20,8 @@ pub(super) struct Running {
     pub(super) caller: Caller,
     pub(super) budget: Arc<Budget>,
     request: Arc<Request>,
+    /// What was said so far, left out or not.
+    bytes: usize,
     /// Every id of a call so far.
     ids: HashSet<String>,
     /// Calls without a result, in order.
@@ -64,7 +67,9 @@ impl Running {
                 Message::Input { .. } | Message::ToolResult(_) => {}
             }
         }
+        let bytes = request.messages.iter().map(bytes).sum();
         Running {
+            bytes,
             session,
             caller,
             budget,
@@ -108,8 +113,14 @@ impl Running {
         }
     }
 
+    /// How many bytes were said.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Another entry of the conversation.
     pub(super) fn say(&mut self, message: Message) {
+        self.bytes = self.bytes.saturating_add(bytes(&message));
         match &message {
             Message::Model { calls, .. } => {
                 let names = calls

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use forge_runtime::{End, Event, Model, Request};
+use forge_runtime::{End, Event, Model, Request, Usage};
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
+use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::listed::{Listed, call, calls};
 use crate::support::{CONFIG, World};
 
 /// Never says anything.
@@ -217,4 +219,26 @@ workers:
         "{}",
         world.results()
     );
+}
+
+/// A provider that says nothing of tokens, or too little, does not fill the memory.
+#[test]
+fn a_conversation_ends_before_the_memory_does() {
+    let world = World::new(ASKED, &[("main", "limits: {repeat_calls: null}\n")]);
+    let turn = |n: usize| {
+        let much = json!({"path": format!("{n}{}", "x".repeat(20 << 20))});
+        let usage = Usage {
+            output_tokens: 1,
+            ..Usage::default()
+        };
+        [
+            vec![Event::Usage(usage)],
+            calls([call("", "file_exists", much)]),
+        ]
+        .concat()
+    };
+    let model = Listed::new((0..9).map(turn));
+    let end = world.run_with(model.clone()).end;
+    assert!(matches!(end, End::ContextFull { .. }), "{end}");
+    assert_eq!(model.turns_taken(), 4);
 }
