@@ -1,6 +1,7 @@
 //! How `forge run` ends: one exit code and one error code for each end, on standard error as the
 //! last line, with the report on standard output if anything began.
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -326,5 +327,68 @@ fn a_signals_ends() {
         assert!(told.unwrap().success());
         let ran = ran(running.wait_with_output().unwrap());
         check(signal, &ran, (exit, Some("interrupted"), Some("cancelled")));
+    }
+}
+
+/// Whoever asked for an answer and does not get it is told by the exit code.
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    // Not closed, but as good as that: standard libraries take it for success.
+    let read_only = || File::open("/dev/null").unwrap();
+    let world = World::new(&[
+        (FILE, &format!("{PROJECT}model: scripted:play.yaml\n")),
+        ("workers/main.worker", MAIN),
+        ("play.yaml", "version: 1\nworkers: { main: [{ say: x }] }\n"),
+    ]);
+    for flags in [
+        &["run"][..],
+        &["--json", "run"],
+        &["--output", "stream-json", "run"],
+        &["run", "--dry-run"],
+    ] {
+        for (what, out) in [("full", full()), ("read-only", read_only())] {
+            let args = [&["--trust"], flags].concat();
+            let mut command = world.command(forge_program(), &args);
+            let done = command.stdout(out).output().unwrap();
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.code(), Some(1), "{what} {flags:?}: {said}");
+        }
+    }
+}
+
+/// A proxy of the environment sees a tunnel and no key, and what it is told to be let in with is
+/// in no text. The loopback has none.
+#[test]
+fn a_proxy_of_the_environment() {
+    for (url, is_asked) in [
+        ("https://model.invalid/v1", true),
+        ("https://127.0.0.1:1/v1", false),
+        ("http://127.0.0.1:1/v1", false),
+    ] {
+        let proxy = Vendor::start(vec![refusal(407, &json!({}))]);
+        let world = world(url, "api_key_env: MODEL_KEY");
+        let mut command = world.command(forge_program(), &["--trust", "--json", "run"]);
+        let address = proxy.url.replace("http://", "http://me:let-me-in-4711@");
+        command.env("MODEL_KEY", "key-of-the-model-4711");
+        for variable in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
+            command.env(variable, &address);
+        }
+        let ran = ran(command.output().unwrap());
+        assert_eq!(ran.code, 7, "{url}: {}", ran.stderr);
+        let asked = proxy.asked();
+        assert_eq!(!asked.is_empty(), is_asked, "{url}: {asked:?}");
+        for asked in asked {
+            assert!(
+                asked.head.starts_with("CONNECT model.invalid:443 "),
+                "{asked:?}"
+            );
+            assert!(
+                !format!("{asked:?}").contains("key-of-the-model"),
+                "{asked:?}"
+            );
+        }
+        let texts = ran.stdout + &ran.stderr;
+        assert!(!texts.contains("4711"), "{texts}");
     }
 }

@@ -3,8 +3,11 @@
 
 use std::fs::OpenOptions;
 use std::io::{Result, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
@@ -15,6 +18,20 @@ pub(super) fn write(file: &Path, answer: &str) -> std::result::Result<(), Failur
         Failure::new(Exit::Negative, "run.output", message)
             .hint("the answer is on standard output instead")
     })
+}
+
+/// Fails early if standard output is open for reading only. What is written there goes nowhere, and
+/// Rust's standard library takes that for success. (One that was closed before forge began is not
+/// to be told from `/dev/null`: the same library has put that in its place.)
+pub(super) fn somewhere() -> std::result::Result<(), Failure> {
+    let flags = rustix::fs::fcntl_getfl(std::io::stdout().as_fd());
+    match flags {
+        Ok(flags) if flags & OFlags::ACCMODE == OFlags::RDONLY => {
+            let why = "standard output is not open for writing";
+            Err(Failure::stdout(std::io::Error::other(why)))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Fails early if the file cannot come about: a run costs time and money.

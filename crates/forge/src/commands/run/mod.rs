@@ -54,6 +54,7 @@ fn go(
     told: &mut Told,
 ) -> Result<Exit, Failure> {
     let global = &flags::applied(global, args, ambient)?;
+    answer_file::somewhere()?;
     let mut chosen = chosen(global, args, ambient)?;
     if args.dry_run {
         return plan::show(global, args, ambient, &chosen);
