@@ -99,6 +99,12 @@ pub struct Pulled {
 }
 
 /// One pulled file.
+///
+/// ```
+/// fn path(file: &forge_tools::git::PulledFile) -> &str {
+///     file.path.as_str()
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PulledFile {
     /// Where it is among the worker's files.
@@ -108,6 +114,11 @@ pub struct PulledFile {
 }
 
 /// What became of a pulled file.
+///
+/// ```
+/// use forge_tools::git::PullOutcome;
+/// assert_ne!(PullOutcome::Merged, PullOutcome::Conflict);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullOutcome {
     /// It was not there.
@@ -126,6 +137,8 @@ pub enum PullOutcome {
 }
 
 /// Which files to stage, and what for.
+///
+/// See the example of [`Git`].
 #[derive(Debug, Clone)]
 pub struct StageRequest {
     /// The repository.
@@ -143,6 +156,11 @@ pub struct StageRequest {
 }
 
 /// What becomes of files with something in them that has the shape of a key.
+///
+/// ```
+/// use forge_tools::git::Secrets;
+/// assert_ne!(Secrets::Refused, Secrets::Agreed);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrets {
     /// They are not staged; the error says where it is.
@@ -152,6 +170,12 @@ pub enum Secrets {
 }
 
 /// What a push came to.
+///
+/// ```
+/// fn told(pushed: &forge_tools::git::Pushed) -> String {
+///     format!("{} at {}", pushed.commit, pushed.url)
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     /// The new head.

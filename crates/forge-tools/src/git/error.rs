@@ -39,6 +39,11 @@ impl GitOperation {
 }
 
 /// Which kind of failure it is, for programs.
+///
+/// ```
+/// use forge_tools::git::{GitErrorKind, RepoPath};
+/// assert_eq!(RepoPath::parse(".git/config").unwrap_err().kind(), GitErrorKind::Refused);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitErrorKind {
     /// A name, an address or a message that cannot be one.

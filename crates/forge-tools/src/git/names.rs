@@ -428,14 +428,14 @@ impl Author {
     /// It is something else.
     pub fn parse(text: &str) -> Result<Self, GitError> {
         let bad = || invalid("author of a commit", text, "name <address>");
+        if text.contains(char::is_control) {
+            return Err(bad());
+        }
         let (name, rest) = text.split_once('<').ok_or_else(bad)?;
         let address = rest.strip_suffix('>').ok_or_else(bad)?;
         let (name, address) = (name.trim(), address.trim());
-        let plain = |part: &str| {
-            !part.is_empty()
-                && part.len() <= 200
-                && !part.contains(|c: char| c.is_control() || matches!(c, '<' | '>'))
-        };
+        let plain =
+            |part: &str| !part.is_empty() && part.len() <= 200 && !part.contains(['<', '>']);
         if !plain(name) || !plain(address) {
             return Err(bad());
         }

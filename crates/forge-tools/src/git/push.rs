@@ -113,6 +113,11 @@ impl PushApproval {
 }
 
 /// What to do when the branch is not where it was.
+///
+/// ```
+/// use forge_tools::git::IfMoved;
+/// assert_ne!(IfMoved::Refuse, IfMoved::Rebase);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMoved {
     /// Refuse, and say what moved.

@@ -7,6 +7,11 @@ use super::repo_path::RepoPath;
 use crate::tool::BoxFuture;
 
 /// What stands at a path of a commit.
+///
+/// ```
+/// use forge_tools::git::TreeKind;
+/// assert_ne!(TreeKind::File, TreeKind::Link);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeKind {
     /// A file.
@@ -41,6 +46,13 @@ pub struct TreeEntry {
 }
 
 /// A file of a new commit.
+///
+/// ```
+/// use forge_tools::git::{NewFile, RepoPath};
+/// let gone = NewFile { path: RepoPath::parse("a.md")?, content: None };
+/// # let _ = gone;
+/// # Ok::<(), forge_tools::git::GitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
     /// Its place.
@@ -50,6 +62,19 @@ pub struct NewFile {
 }
 
 /// A commit that is to become the head of a branch.
+///
+/// ```
+/// use forge_tools::git::{Author, Branch, NewCommit};
+/// let first = NewCommit {
+///     branch: Branch::default(),
+///     parent: None,
+///     files: Vec::new(),
+///     message: "Begin\n".into(),
+///     author: Author::default(),
+///     at_s: 0,
+/// };
+/// # let _ = first;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCommit {
     /// The branch.
@@ -69,6 +94,17 @@ pub struct NewCommit {
 /// A place that holds repositories: the git program, memory, a service.
 ///
 /// No operation takes a path of the host, and all may wait for a network.
+///
+/// ```
+/// use forge_tools::git::{Branch, MemoryRepositories, Repo, Repositories as _};
+/// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// let (repo, main) = (Repo::parse("octo/reports")?, Branch::default());
+/// let repositories = MemoryRepositories::new();
+/// repositories.commit(&repo, &main, [("a.md", Some("a\n"))]);
+/// let head = rt.block_on(repositories.head(&repo, &main))?;
+/// assert!(head.is_some());
+/// # Ok::<(), forge_tools::git::GitError>(())
+/// ```
 pub trait Repositories: Send + Sync + 'static {
     /// The head of a branch, now; none where there is no such branch.
     fn head<'a>(

@@ -40,6 +40,12 @@ impl FileOperation {
 }
 
 /// One file of a staged commit.
+///
+/// ```
+/// fn line(file: &forge_tools::git::StagedFile) -> String {
+///     format!("{} {}", file.operation().as_str(), file.path())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
     pub(crate) path: RepoPath,

@@ -443,3 +443,52 @@ fn what_is_no_repository_is_said_to_be_none() {
     wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
     assert_eq!(world.there("a.md").as_deref(), Some("first\n"));
 }
+
+#[test]
+fn of_two_pushes_at_once_one_wins() {
+    if !confined() {
+        return;
+    }
+    for make in [over_file, over_http] {
+        let mut world = make();
+        world
+            .others
+            .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+        let held = tempfile::tempdir().unwrap();
+        let mut pushes = Vec::new();
+        for who in ["one", "other"] {
+            let program = GitProgram::new(held.path().join(who), Support::detect());
+            world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
+            world.write("/workspace/a.md", &format!("{who}\n"));
+            let commit = world.stage(&["/workspace/a.md"]).unwrap();
+            pushes.push((who, Arc::clone(&world.git), world.approve(&commit)));
+        }
+        let at_once: Vec<_> = pushes
+            .into_iter()
+            .map(|(who, git, approval)| {
+                std::thread::spawn(move || {
+                    let pushed = wait(git.push(approval, IfMoved::Refuse));
+                    (who, pushed, wait(git.list_staged()).unwrap().len())
+                })
+            })
+            .collect();
+        let ends: Vec<_> = at_once
+            .into_iter()
+            .map(|push| push.join().unwrap())
+            .collect();
+        let won: Vec<&str> = ends
+            .iter()
+            .filter(|(_, pushed, _)| pushed.is_ok())
+            .map(|(who, ..)| *who)
+            .collect();
+        assert_eq!(won.len(), 1, "{}: {ends:?}", world.name);
+        assert_eq!(world.there("a.md"), Some(format!("{}\n", won[0])));
+        for (_, pushed, staged) in ends {
+            // Whoever lost has it still.
+            assert_eq!(staged, usize::from(pushed.is_err()));
+            if let Err(error) = pushed {
+                assert_eq!(error.kind(), GitErrorKind::Moved, "{error}");
+            }
+        }
+    }
+}

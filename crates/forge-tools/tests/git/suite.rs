@@ -66,11 +66,14 @@ fn what_is_pushed_is_what_was_staged() {
     for world in worlds() {
         world.write("/workspace/analyses/topic.md", "staged\n");
         world.write("/workspace/new/deep.bin", "\0\u{1}\n");
+        let odd = "new/we\"ird M 100644 日本.md";
+        world.write(&format!("/workspace/{odd}"), "odd\n");
         let commit = world
             .stage(&[
                 "/workspace/analyses/topic.md",
                 "/workspace/analyses/other.md",
                 "/workspace/new/deep.bin",
+                &format!("/workspace/{odd}"),
             ])
             .unwrap();
         assert!(
@@ -91,6 +94,7 @@ fn what_is_pushed_is_what_was_staged() {
         );
         assert_eq!(world.there("analyses/other.md"), None);
         assert_eq!(world.there("new/deep.bin").as_deref(), Some("\0\u{1}\n"));
+        assert_eq!(world.there(odd).as_deref(), Some("odd\n"));
         assert_eq!(world.there("README.md").as_deref(), Some("hello\n"));
         assert_eq!(staged_ids(&world), []);
     }
