@@ -40,6 +40,7 @@ pub(crate) struct Daemon {
 struct Own {
     process: Child,
     guard: Child,
+    directory: PathBuf,
 }
 
 impl Daemon {
@@ -152,8 +153,12 @@ impl Daemon {
             .map_err(failed)?;
         let mut daemon = Daemon {
             host,
+            own: Some(Own {
+                process,
+                guard,
+                directory: directory.clone(),
+            }),
             directory,
-            own: Some(Own { process, guard }),
             data: None,
             _scratch: scratch,
         };
@@ -294,6 +299,53 @@ impl Drop for Own {
             let _told = line.write_all(b"ended\n");
         }
         let _ended = self.guard.wait();
+        clear(&self.directory);
+    }
+}
+
+/// Ends what an engine that crashed has left running, and takes its mounts away: without this its
+/// directory could not be removed. All of it has that directory in its words.
+fn clear(directory: &Path) {
+    let ours = directory.as_os_str().as_encoded_bytes();
+    let processes = || fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<i32>().ok();
+    let parent = |pid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        line.trim().parse::<i32>().ok()
+    };
+    let is_ours = |path: &Path| {
+        let words = fs::read(path.join("cmdline")).unwrap_or_default();
+        words.windows(ours.len()).any(|part| part == ours)
+    };
+    // containerd, and what stands by each container.
+    let all: Vec<PathBuf> = processes().map(|entry| entry.path()).collect();
+    let left: Vec<i32> = all
+        .iter()
+        .filter(|path| number(path).is_some() && is_ours(path))
+        .filter_map(|path| number(path))
+        .collect();
+    let inside = all.iter().filter_map(|path| number(path));
+    let inside = inside.filter(|pid| parent(*pid).is_some_and(|parent| left.contains(&parent)));
+    let me = std::process::id().cast_signed();
+    for pid in inside
+        .collect::<Vec<_>>()
+        .into_iter()
+        .chain(left.iter().copied())
+    {
+        if pid != me {
+            let pid = nix::unistd::Pid::from_raw(pid);
+            let _ended = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut places: Vec<&str> = places
+        .filter(|place| Path::new(place).starts_with(directory))
+        .collect();
+    places.reverse();
+    if !places.is_empty() {
+        let _gone = Command::new("umount").arg("--lazy").args(places).status();
     }
 }
 
