@@ -8,8 +8,8 @@ use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{Code, Failure, Ran, Reply};
 use crate::change::{Artifact, Effect};
 
-/// The version of what is spoken here. Another one is another language.
-pub(crate) const PROTOCOL: u32 = 1;
+/// The version of what broker and node speak. Another one is another language.
+pub const PROTOCOL: u32 = 1;
 
 /// The first word of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -61,7 +61,7 @@ mod window;
 
 pub use client::{Connect, Node};
 pub use error::NodeError;
-pub use message::Stats;
+pub use message::{PROTOCOL, Stats};
 pub use runner::{NodeRunner, NodeSource};
 pub use server::{Inside, serve};
 pub use setup::{Places, Setup};

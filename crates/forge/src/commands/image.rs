@@ -5,7 +5,10 @@ mod file;
 mod shown;
 
 use forge_runtime::containers::Program;
-use forge_runtime::containers::image::{Base, ImageBuild, ImageError, Planned, VERSION_LABEL};
+use forge_runtime::containers::image::{
+    Base, ImageBuild, ImageError, NODE_LABEL, Planned, VERSION_LABEL,
+};
+use forge_tools::node::PROTOCOL;
 use os_sandbox::docker::{Engine, ImageName};
 
 use crate::ambient::Ambient;
@@ -58,7 +61,9 @@ fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failu
         (Some(engine), Some(name)) => Some(found(engine, name)?),
         (_, _) => None,
     };
-    let build = ImageBuild::new(program, &NODE).label(VERSION_LABEL, env!("CARGO_PKG_VERSION"));
+    let build = ImageBuild::new(program, &NODE)
+        .label(VERSION_LABEL, env!("CARGO_PKG_VERSION"))
+        .label(NODE_LABEL, &PROTOCOL.to_string());
     if args.dry_run {
         return shown::plan(global, &build, &name, below.as_ref());
     }

@@ -57,6 +57,7 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
     image        forge-sandbox:1
     base         none (scratch)
     entry point  [..]/.forge/forge node serve --stdio
+    label        forge.node=1
     label        org.opencontainers.image.version=[version]
     id           sha256:[..]
 
@@ -228,6 +229,10 @@ mod engine {
         let forge = ["--entrypoint", "/.forge/forge", tag, "--version"];
         assert_eq!(engine.docker(&[&run[..], &forge].concat()), version);
 
+        // As a broker that is gone at once: the entry point is a node, and ends.
+        let node = engine.try_docker(&[&run[..], &["--interactive", tag]].concat());
+        assert_eq!(node.status.code(), Some(0), "{node:?}");
+        assert!(node.stderr.is_empty(), "{node:?}");
         on_a_base(&engine, &world, &run, &version);
         let _gone = engine.try_docker(&["rmi", tag]);
     }

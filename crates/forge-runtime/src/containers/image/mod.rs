@@ -23,7 +23,9 @@ pub use layer::{Content, Entry};
 
 /// Says of an image which version of forge is in it.
 pub const VERSION_LABEL: &str = "org.opencontainers.image.version";
-/// Says by which image is below, in the word that is common for it.
+/// Says of an image which version of what is spoken with a node the forge in it speaks.
+pub const NODE_LABEL: &str = "forge.node";
+/// Says which image is below, in the word that is common for it.
 pub const BASE_LABEL: &str = "org.opencontainers.image.base.digest";
 
 /// Nothing in an image says when it was made.
