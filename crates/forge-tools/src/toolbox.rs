@@ -25,7 +25,7 @@ use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unkno
 use crate::params::{Arguments, Complaint, nearest};
 use crate::redact::Redactor;
 use crate::runner::{LOCAL, Runner};
-use crate::spec::{Risk, Spec};
+use crate::spec::Spec;
 use crate::stand_in::StandIn;
 use crate::tool::Tool;
 use crate::turn::Turn;
@@ -154,7 +154,8 @@ impl Inner {
     pub(crate) fn network(&self, spec: &Spec) -> bool {
         let processes = self.hands.processes.as_ref();
         spec.needs_network
-            || spec.risk == Risk::Exec && processes.is_some_and(crate::Processes::has_network)
+            || spec.risk == crate::spec::Risk::Exec
+                && processes.is_some_and(crate::Processes::has_network)
     }
 
     #[cfg(not(feature = "process"))]

@@ -9,6 +9,7 @@ use forge_tools::{
 };
 use serde_json::{Value, json};
 
+use crate::place::everywhere;
 use crate::support::{Always, World, call};
 
 /// Agrees to everything, keeps what it was shown, and meanwhile the files change.
@@ -96,6 +97,10 @@ fn fresh() -> World {
 
 #[test]
 fn what_changed_while_somebody_read_is_asked_again() {
+    everywhere(what_changed_while_somebody_read_is_asked_again_here);
+}
+
+fn what_changed_while_somebody_read_is_asked_again_here() {
     for (tool, arguments, after) in ways() {
         let world = fresh();
         let path = file(&world);
@@ -128,6 +133,10 @@ fn what_changed_while_somebody_read_is_asked_again() {
 
 #[test]
 fn a_file_that_appears_meanwhile_is_not_replaced() {
+    everywhere(a_file_that_appears_meanwhile_is_not_replaced_here);
+}
+
+fn a_file_that_appears_meanwhile_is_not_replaced_here() {
     let world = World::new();
     let path = file(&world);
     let work = "a day of work\n";
@@ -141,6 +150,10 @@ fn a_file_that_appears_meanwhile_is_not_replaced() {
 
 #[test]
 fn what_keeps_changing_is_given_up() {
+    everywhere(what_keeps_changing_is_given_up_here);
+}
+
+fn what_keeps_changing_is_given_up_here() {
     for (tool, arguments, _) in ways() {
         let world = fresh();
         let path = file(&world);
@@ -177,6 +190,10 @@ impl Recorder for Late {
 
 #[test]
 fn no_moment_is_left_between_the_answer_and_the_deed() {
+    everywhere(no_moment_is_left_between_the_answer_and_the_deed_here);
+}
+
+fn no_moment_is_left_between_the_answer_and_the_deed_here() {
     let mut rows = Vec::from(ways());
     rows.push((
         "write_file",
@@ -208,6 +225,10 @@ fn no_moment_is_left_between_the_answer_and_the_deed() {
 
 #[test]
 fn for_the_run_is_for_what_was_shown() {
+    everywhere(for_the_run_is_for_what_was_shown_here);
+}
+
+fn for_the_run_is_for_what_was_shown_here() {
     let world = fresh();
     let reader = Reader::new(true, |_| {});
     let toolbox = asking(&world, &reader);
@@ -236,6 +257,10 @@ fn for_the_run_is_for_what_was_shown() {
 /// `/out` takes files of 40 bytes.
 #[test]
 fn nobody_is_asked_about_what_the_mount_would_not_take() {
+    everywhere(nobody_is_asked_about_what_the_mount_would_not_take_here);
+}
+
+fn nobody_is_asked_about_what_the_mount_would_not_take_here() {
     let long = "x".repeat(41);
     for (tool, arguments) in [
         ("write_file", json!({"path": "/out/a.md", "content": long})),
@@ -275,6 +300,10 @@ fn nobody_is_asked_about_what_the_mount_would_not_take() {
 
 #[test]
 fn what_is_replaced_by_another_file_is_shown() {
+    everywhere(what_is_replaced_by_another_file_is_shown_here);
+}
+
+fn what_is_replaced_by_another_file_is_shown_here() {
     let question = |tool: &str, arguments| {
         let world = fresh();
         let png = [0x89, b'P', 0, 2];
@@ -312,6 +341,10 @@ fn what_is_replaced_by_another_file_is_shown() {
 
 #[test]
 fn a_carriage_return_at_the_end_of_a_row_is_seen() {
+    everywhere(a_carriage_return_at_the_end_of_a_row_is_seen_here);
+}
+
+fn a_carriage_return_at_the_end_of_a_row_is_seen_here() {
     let world = fresh();
     let reader = Reader::new(false, |_| {});
     let arguments = json!({"path": "/out/a.md", "content": "old\r\n"});

@@ -6,6 +6,7 @@ use forge_tools::{CallResult, Toolbox, Verdict, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::place::{everywhere, with_files};
 use crate::support::{Always, call};
 
 fn world() -> (TempDir, Toolbox) {
@@ -35,7 +36,7 @@ fn world() -> (TempDir, Toolbox) {
     )
     .unwrap()
     .with_limits(Limits::new().max_file_bytes(100_000));
-    let builder = Toolbox::builder().files(FileSandbox::new(vec![mount]).unwrap());
+    let builder = with_files(Toolbox::builder(), FileSandbox::new(vec![mount]).unwrap());
     #[cfg(all(feature = "process", target_os = "linux"))]
     let builder = builder.processes(crate::commands::processes(host.path()));
     (host, builder.gate(Always(Verdict::Allow)).build().unwrap())
@@ -227,6 +228,10 @@ fn commands() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn the_text_says_what_the_fields_say() {
+    everywhere(the_text_says_what_the_fields_say_here);
+}
+
+fn the_text_says_what_the_fields_say_here() {
     let (_host, toolbox) = world();
     let mut met = std::collections::BTreeSet::new();
     for (tool, arguments) in calls().into_iter().chain(commands()) {

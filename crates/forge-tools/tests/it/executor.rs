@@ -5,6 +5,7 @@ use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::{Answer, Approver as _, AssumeYes, HostAnswers, NobodyAnswers, Verdict};
 use serde_json::json;
 
+use crate::place::everywhere;
 use crate::support::{Always, Counting, World, call, recorder};
 
 fn no() -> Answer {
@@ -28,6 +29,10 @@ fn yes_for_run() -> Answer {
 
 #[test]
 fn capability_before_block_before_ask() {
+    everywhere(capability_before_block_before_ask_here);
+}
+
+fn capability_before_block_before_ask_here() {
     let world = World::new();
     let write = |path: &str| json!({"path": path, "content": "x"});
     // (gate, path, expected code, questions)
@@ -188,6 +193,10 @@ fn denied_blocked_and_unanswered_read_differently() {
 
 #[test]
 fn every_call_leaves_one_record_with_a_reason() {
+    everywhere(every_call_leaves_one_record_with_a_reason_here);
+}
+
+fn every_call_leaves_one_record_with_a_reason_here() {
     let world = World::new();
     let records = recorder();
     let toolbox = world
@@ -308,6 +317,10 @@ fn two_tools_of_one_name_are_refused() {
 
 #[test]
 fn one_call_writes_at_most_what_it_may() {
+    everywhere(one_call_writes_at_most_what_it_may_here);
+}
+
+fn one_call_writes_at_most_what_it_may_here() {
     let world = World::new();
     let approver = Counting::new(yes_once());
     let toolbox = world

@@ -6,7 +6,7 @@ use forge_tools::{Tool, Toolbox, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::place::{everywhere, with_files};
+use crate::place::{ELSEWHERE_NAME, everywhere, is_elsewhere, with_files};
 use crate::support::call;
 
 /// One writable mount with these files.
@@ -54,6 +54,9 @@ fn check_here(rows: &[Row]) {
         let result = call(&toolbox, row.tool, row.arguments.clone());
         let about = format!("{} {}: {}", row.tool, row.arguments, result.content);
         assert!(result.content.starts_with(row.text), "{about}");
+        if is_elsewhere() && result.ok {
+            assert_eq!(result.runner, ELSEWHERE_NAME, "{about}");
+        }
         let spec = toolbox.specs().find(|spec| spec.answers_to(row.tool));
         if let (true, Some(spec)) = (result.ok, spec) {
             match (&spec.output, &result.structured) {

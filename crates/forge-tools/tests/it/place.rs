@@ -11,7 +11,6 @@ thread_local! {
 }
 
 /// What a node is called here.
-#[cfg(feature = "node")]
 pub(crate) const ELSEWHERE_NAME: &str = "elsewhere";
 
 /// Does it here, and then in nodes.

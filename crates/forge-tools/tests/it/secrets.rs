@@ -9,6 +9,7 @@ use forge_tools::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::place::everywhere;
 use crate::support::{Always, World, block_on, call, recorder};
 
 const SECRET: &str = "hunter2-but-longer";
@@ -48,6 +49,10 @@ fn says_nothing(result: &CallResult, records: &[Record]) {
 
 #[test]
 fn what_was_read_is_written_back_byte_for_byte() {
+    everywhere(what_was_read_is_written_back_byte_for_byte_here);
+}
+
+fn what_was_read_is_written_back_byte_for_byte_here() {
     let (world, toolbox, records) = world();
     let read = call(&toolbox, "read_file", json!({"path": "/out/a.md"}));
     says_nothing(&read, &records.records());
@@ -90,6 +95,10 @@ fn what_was_read_is_written_back_byte_for_byte() {
 
 #[test]
 fn a_placeholder_of_nobody_is_refused_and_nothing_is_written() {
+    everywhere(a_placeholder_of_nobody_is_refused_and_nothing_is_written_here);
+}
+
+fn a_placeholder_of_nobody_is_refused_and_nothing_is_written_here() {
     let (world, toolbox, _) = world();
     let content = "p=[redacted: DEPLOY_PASSWORD 0123456789abcdef]\n";
     let result = call(

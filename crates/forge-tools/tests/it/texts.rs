@@ -3,10 +3,15 @@
 
 use serde_json::json;
 
+use crate::place::everywhere;
 use crate::support::{World, call};
 
 #[test]
 fn results_and_refusals() {
+    everywhere(results_and_refusals_here);
+}
+
+fn results_and_refusals_here() {
     let world = World::new();
     let toolbox = world.toolbox();
     let rows = [

@@ -11,6 +11,7 @@ use forge_tools::{
 };
 use serde_json::json;
 
+use crate::place::everywhere;
 use crate::support::{Always, World, block_on, call};
 
 /// Opens once; those who wait are given up after a while, so that a broken test ends.
@@ -229,6 +230,10 @@ fn a_path_is_what_it_was_when_the_call_was_judged() {
 
 #[test]
 fn edits_of_one_file_lose_nothing() {
+    everywhere(edits_of_one_file_lose_nothing_here);
+}
+
+fn edits_of_one_file_lose_nothing_here() {
     let world = World::new();
     let lines = |sign: char| (0..8).map(|n| format!("{n}{sign}\n")).collect::<String>();
     std::fs::write(world.host.path().join("out/a.md"), lines('-')).unwrap();

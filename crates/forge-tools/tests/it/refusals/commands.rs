@@ -11,6 +11,7 @@ use os_sandbox::{Access, Assumed, Plan, Policy, Requirement, Support};
 use serde_json::{Value, json};
 
 use super::Page;
+use crate::place;
 use crate::support::{Always, Counting, call};
 
 fn policy(dir: &Path) -> Policy {
@@ -23,7 +24,7 @@ fn policy(dir: &Path) -> Policy {
 
 fn confined(dir: &Path) -> Processes {
     let plan = Plan::new(&policy(dir), &Support::detect(), Requirement::Enforce).unwrap();
-    Processes::new(plan)
+    place::processes(plan)
         .notes(vec!["/out".into()], false)
         .default_timeout(Duration::from_secs(20))
 }

@@ -14,6 +14,8 @@ use file_sandbox::ErrorKind as File;
 use forge_tools::{CallResult, Code};
 use serde_json::Value;
 
+use crate::place::everywhere;
+
 /// Every code that a call of these tools can end with.
 const CODES: [Code; 31] = [
     Code::UnknownTool,
@@ -190,6 +192,10 @@ fn check(host: &str, arguments: &Value, result: &CallResult) {
 
 #[test]
 fn every_tool_and_every_refusal() {
+    everywhere(every_tool_and_every_refusal_here);
+}
+
+fn every_tool_and_every_refusal_here() {
     let mut page = Page::default();
     files::rows(&mut page);
     insta::assert_snapshot!("files", page.text);

@@ -7,6 +7,8 @@ use file_sandbox::{FileSandbox, Limits, Mode, Mount, SandboxPath};
 use forge_tools::{Toolbox, ToolboxBuilder};
 use tempfile::TempDir;
 
+use crate::place::with_files;
+
 pub(super) struct World {
     host: TempDir,
 }
@@ -79,6 +81,6 @@ impl World {
     }
 
     pub(super) fn builder(&self) -> ToolboxBuilder {
-        Toolbox::builder().files(self.files())
+        with_files(Toolbox::builder(), self.files())
     }
 }
