@@ -1,0 +1,45 @@
+//! Any bytes as the answer of a provider, on each wire, in a stream and in one piece: it ends once,
+//! and no call is handed on before the provider said that the turn is over. The first two bytes say
+//! into what pieces a stream is cut, and how it is cut changes nothing of what is read.
+#![no_main]
+
+use forge_runtime::{Event, Wire, read_stream, read_whole};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((pieces, body)) = bytes.split_first_chunk::<2>() else {
+        return;
+    };
+    let pieces = pieces.map(usize::from);
+    for wire in [Wire::Anthropic, Wire::OpenAiChat, Wire::OpenAiResponses] {
+        let whole = read_stream(wire, body, &[]);
+        ends_once(&whole);
+        assert_eq!(read_stream(wire, body, &pieces), whole);
+        ends_once(&read_whole(wire, body));
+    }
+});
+
+fn ends_once(events: &[Event]) {
+    let (last, before) = events.split_last().expect("an end");
+    let before_the_end = |event: &Event| match event {
+        Event::Text(_) | Event::Thinking(_) | Event::Call(_) | Event::Alive | Event::Usage(_) => {
+            true
+        }
+        Event::Again(_) | Event::End(_) | Event::Failed(_) => false,
+    };
+    assert!(before.iter().all(before_the_end), "{events:?}");
+    match last {
+        Event::End(_) => {}
+        Event::Failed(error) => {
+            assert!(!error.to_string().is_empty());
+            let calls = |event: &Event| matches!(event, Event::Call(_));
+            assert!(!before.iter().any(calls), "{events:?}");
+        }
+        Event::Text(_)
+        | Event::Thinking(_)
+        | Event::Call(_)
+        | Event::Alive
+        | Event::Again(_)
+        | Event::Usage(_) => panic!("{last:?} is no end"),
+    }
+}
