@@ -16,18 +16,21 @@ pub(crate) const ABOUT: &str =
     "fuzz every target, or the one named, for --seconds N (60); needs nightly and cargo-fuzz";
 
 const SECONDS: u64 = 60;
-const DIRS: [&str; 3] = [
+const DIRS: [&str; 4] = [
     "crates/file-sandbox/fuzz",
+    "crates/forge-runtime/fuzz",
     "crates/forge-tools/fuzz",
     "crates/sandbox-config/fuzz",
 ];
 
 /// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
-const SEEDS: [(&str, &str); 5] = [
+const SEEDS: [(&str, &str); 7] = [
     ("audit_log", "crates/forge-tools/fuzz/seeds/audit_log"),
     ("executor", "crates/forge-tools/fuzz/seeds/executor"),
     ("mcp_server", "crates/forge-tools/fuzz/seeds/mcp_server"),
     ("project_file", "fixtures/config"),
+    ("provider_stream", "fixtures/providers"),
+    ("transcript", "crates/forge-runtime/fuzz/seeds/transcript"),
     ("worker_file", "fixtures/config"),
 ];
 

@@ -1,5 +1,5 @@
 //! Any bytes as the answer of a provider, on each wire, in a stream and in one piece: it ends once,
-//! and no call is handed on before the provider said that the turn is over. The first two bytes say
+//! and no call is handed on before the provider said that the turn is over. The last two bytes say
 //! into what pieces a stream is cut, and how it is cut changes nothing of what is read.
 #![no_main]
 
@@ -7,7 +7,13 @@ use forge_runtime::{Event, Wire, read_stream, read_whole};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((pieces, body)) = bytes.split_first_chunk::<2>() else {
+    // Recorded answers, with which this begins, have a head.
+    let head = bytes.windows(2).position(|pair| pair == b"\n\n");
+    let body = match head {
+        Some(end) if bytes.starts_with(b"HTTP/1.1 ") => &bytes[end + 2..],
+        Some(_) | None => bytes,
+    };
+    let Some((_, pieces)) = body.split_last_chunk::<2>() else {
         return;
     };
     let pieces = pieces.map(usize::from);

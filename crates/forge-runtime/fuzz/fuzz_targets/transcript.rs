@@ -39,6 +39,7 @@ fn goes_on(transcript: &Transcript, sound: &[u8], past: &Past) {
         forge: "0.0.0".to_owned(),
         model_flag: None,
         basis: transcript.basis().clone(),
+        answer_schema: None,
         accepted: Vec::new(),
         interrupted: Vec::new(),
     };
