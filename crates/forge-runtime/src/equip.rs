@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use file_sandbox::Mount;
 use forge_tools::{
-    Approver, Caller, Processes, ProgramList, Recorder, Redactor, Tool, Toolbox, ToolboxBuilder,
+    Approver, Arguments, BoxFuture, Caller, Code, Failure, Hands, Processes, ProgramList, Recorder,
+    Redactor, Reply, Runner, Start, Started, Starter, Tool, Toolbox, ToolboxBuilder, tools,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
-use sandbox_config::{Grant, GrantError, Open, ShellRules};
+use sandbox_config::{ExecutionMode, Grant, GrantError, Open, ShellRules};
 
-use crate::gate::GrantGate;
+use crate::docker::{Containers, Docker, Nodes};
+use crate::gate::{Found, GrantGate};
 
 /// How commands are to be confined.
 ///
@@ -35,6 +37,31 @@ impl OsSandbox {
     /// By whatever this host can enforce, found out when it is needed.
     pub fn when_needed() -> Self {
         OsSandbox::WhenNeeded(Arc::default())
+    }
+}
+
+/// What keeps calls where they belong.
+///
+/// ```
+/// use forge_runtime::{Isolation, OsSandbox};
+/// let isolation = Isolation::from(OsSandbox::when_needed());
+/// # let _ = isolation;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Isolation {
+    /// How commands are confined here.
+    pub os: OsSandbox,
+    /// Where containers come from.
+    pub docker: Docker,
+}
+
+impl From<OsSandbox> for Isolation {
+    /// Without containers.
+    fn from(os: OsSandbox) -> Self {
+        Isolation {
+            os,
+            docker: Docker::default(),
+        }
     }
 }
 
@@ -88,14 +115,14 @@ pub enum EquipError {
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// use std::sync::Arc;
-/// use forge_runtime::{OsSandbox, equip};
+/// use forge_runtime::{Isolation, OsSandbox, equip};
 /// use forge_tools::{Caller, NoRecord, NobodyAnswers};
 ///
 /// // Nothing is held, so nothing is offered.
 /// let equipped = equip(
 ///     &sandbox_config::Grant::empty(),
 ///     Caller::new("pure"),
-///     &OsSandbox::Off,
+///     &Isolation::from(OsSandbox::Off),
 ///     Arc::new(NobodyAnswers::because("this is an example")),
 ///     Arc::new(NoRecord),
 ///     Arc::default(),
@@ -112,7 +139,7 @@ pub enum EquipError {
 pub fn equip(
     grant: &Grant,
     caller: Caller,
-    os: &OsSandbox,
+    isolation: &Isolation,
     approver: Arc<dyn Approver>,
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
@@ -122,7 +149,9 @@ pub fn equip(
         tools: extra,
         ..Beside::default()
     };
-    equip_beside(grant, caller, os, approver, recorder, redactor, beside)
+    equip_beside(
+        grant, caller, isolation, approver, recorder, redactor, beside,
+    )
 }
 
 /// What a worker is given that no grant gives.
@@ -140,53 +169,63 @@ pub(crate) struct Beside {
 pub(crate) fn equip_beside(
     grant: &Grant,
     caller: Caller,
-    os: &OsSandbox,
+    isolation: &Isolation,
     approver: Arc<dyn Approver>,
     recorder: Arc<dyn Recorder>,
     redactor: Arc<Redactor>,
     beside: Beside,
 ) -> Result<Equipped, EquipError> {
     let mut warnings = Vec::new();
+    let files = match &beside.open {
+        None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
+        Some(open) => grant.files_of(&**open, beside.place)?,
+    };
+    // A command sees the host, and with it other files than the tools.
+    let on_host = beside.open.is_none();
+    let commands = grant.shell().is_some() && on_host;
+    let place = Place::find(grant, isolation, commands, on_host, &mut warnings)?;
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
-        .gate(GrantGate::new(grant.clone()))
+        .gate(GrantGate::new(grant.clone()).knowing(place.found()))
         .timeout(Duration::from_secs(grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
         .shared_recorder(recorder)
         .shared_redactor(redactor);
-    let files = match &beside.open {
-        None => grant.files_beside(cap_std::ambient_authority(), beside.place)?,
-        Some(open) => grant.files_of(&**open, beside.place)?,
-    };
     let writable = files
         .as_ref()
         .map(|files| files.writable_roots())
         .unwrap_or_default();
+    let (processes, plan) = match place {
+        Place::Here { plan, .. } => (plan.clone().map(Processes::new), plan),
+        Place::Docker(docker, _) => {
+            let nodes = Nodes::of(&docker, grant, files.as_ref(), commands)?;
+            if grant.execution().mode() == ExecutionMode::DockerRequired {
+                builder = nodes.files(builder);
+            }
+            (Some(nodes.processes()), Some(nodes.plan().clone()))
+        }
+        Place::Nowhere(_) => {
+            builder = builder.runner(Nowhere);
+            let processes = Processes::started_by(Nowhere, grant.policy()?);
+            (Some(processes), None)
+        }
+    };
     if let Some(files) = files {
         builder = builder.files(files);
     }
-    let mut plan = None;
-    // A command sees the host, and with it other files than the tools.
-    let commands = grant.shell().is_some() && beside.open.is_none();
-    if commands || grant.require_os_sandbox() {
-        let confinement = confine(grant, os, &mut warnings)?;
-        if commands {
-            let session = grant.environment().session();
-            let processes = Processes::new(confinement.clone())
-                .programs(programs(grant))
-                .notes(
-                    writable,
-                    *grant.network() != sandbox_config::NetworkAccess::Denied,
-                )
-                .default_timeout(Duration::from_secs(grant.limits().timeout_s_default()));
-            builder = builder.processes(if session {
-                processes.session()
-            } else {
-                processes
-            });
-        }
-        plan = Some(confinement);
+    if let Some(processes) = processes.filter(|_| commands) {
+        let processes = processes
+            .programs(programs(grant))
+            .notes(
+                writable,
+                *grant.network() != sandbox_config::NetworkAccess::Denied,
+            )
+            .default_timeout(Duration::from_secs(grant.limits().timeout_s_default()));
+        builder = builder.processes(match grant.environment().session() {
+            true => processes.session(),
+            false => processes,
+        });
     }
     for tool in beside.tools {
         builder = builder.boxed_tool(tool);
@@ -196,6 +235,140 @@ pub(crate) fn equip_beside(
         plan,
         warnings,
     })
+}
+
+/// Where the calls of a worker run that do not run in this process.
+enum Place {
+    /// On this host, under a plan if there are commands.
+    Here { plan: Option<Plan>, found: Found },
+    /// In containers.
+    Docker(Containers, Found),
+    /// In containers, of which there are none.
+    Nowhere(Found),
+}
+
+impl Place {
+    /// The same table as for a call decides, with what can be found out now.
+    fn find(
+        grant: &Grant,
+        isolation: &Isolation,
+        commands: bool,
+        on_host: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, EquipError> {
+        let execution = grant.execution();
+        let mode = execution.mode();
+        let here = |warnings: &mut Vec<String>| match commands || grant.require_os_sandbox() {
+            true => confine(grant, &isolation.os, warnings).map(Some),
+            false => Ok(None),
+        };
+        let tried = match mode {
+            ExecutionMode::LocalOnly => None,
+            ExecutionMode::PreferLocal if commands => {
+                let mut told = Vec::new();
+                let plan = here(&mut told);
+                let confined = plan.as_ref().is_ok_and(|plan| {
+                    plan.as_ref()
+                        .is_some_and(|plan| plan.backend() != Backend::None)
+                });
+                Some((Some((plan, told)), confined && execution.uses_os()))
+            }
+            ExecutionMode::PreferDocker => commands.then_some((None, false)),
+            ExecutionMode::DockerRequired => on_host.then_some((None, false)),
+            ExecutionMode::PreferLocal => None,
+        };
+        let Some((planned, enough)) = tried else {
+            let plan = here(warnings)?;
+            return Ok(Place::Here {
+                plan,
+                found: Found::default(),
+            });
+        };
+        let docker = match execution.without_docker() {
+            // The table says it in its own words.
+            Some(why) => Err(why.to_owned()),
+            None if enough => Err("it was not looked for".to_owned()),
+            None => isolation.docker.containers(execution.docker()),
+        };
+        match (docker, mode) {
+            (Ok(containers), _) => Ok(Place::Docker(
+                containers,
+                Found {
+                    os: (mode == ExecutionMode::PreferLocal).then_some(false),
+                    docker: Ok(()),
+                },
+            )),
+            (Err(why), ExecutionMode::DockerRequired) => Ok(Place::Nowhere(Found {
+                os: None,
+                docker: Err(why),
+            })),
+            (Err(why), _) => {
+                let plan = match planned {
+                    Some((plan, told)) => {
+                        warnings.extend(told);
+                        plan?
+                    }
+                    None => here(warnings)?,
+                };
+                let found = Found {
+                    os: None,
+                    docker: Err(why),
+                };
+                Ok(Place::Here { plan, found })
+            }
+        }
+    }
+
+    fn found(&self) -> Found {
+        match self {
+            Place::Here { found, .. } | Place::Docker(_, found) | Place::Nowhere(found) => {
+                found.clone()
+            }
+        }
+    }
+}
+
+/// What must run in containers where there are none. The gate refuses such calls before they come
+/// here; nothing of them is done here whatever it says.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Nowhere {
+    fn refused() -> Failure {
+        Failure::new(
+            Code::IsolationUnavailable,
+            "The isolation that this call needs is not available; nothing was done.",
+        )
+    }
+}
+
+impl Runner for Nowhere {
+    fn run<'a>(
+        &'a self,
+        tool: &'a dyn Tool,
+        args: Arguments,
+        hands: Hands,
+    ) -> BoxFuture<'a, Result<Reply, Failure>> {
+        // What a called worker does is placed call by call, and kept results lie here.
+        match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
+            true => tool.run(args, hands),
+            false => Box::pin(async { Err(Nowhere::refused()) }),
+        }
+    }
+}
+
+impl Starter for Nowhere {
+    fn place(&self) -> &'static str {
+        "docker"
+    }
+
+    fn is_confined(&self) -> bool {
+        true
+    }
+
+    fn start(&self, _: Start) -> Result<Box<dyn Started>, Failure> {
+        Err(Nowhere::refused())
+    }
 }
 
 fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<Plan, EquipError> {

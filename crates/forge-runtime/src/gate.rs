@@ -23,12 +23,40 @@ use sandbox_config::{Grant, Layer, Operation, Origin, RunnerChoice, ShellRules, 
 #[derive(Debug, Clone)]
 pub struct GrantGate {
     grant: Grant,
+    found: Found,
+}
+
+/// What was found out about where calls can run, before any was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// Whether an OS sandbox can be enforced; none: as the call says.
+    pub(crate) os: Option<bool>,
+    /// Whether containers can be run, or why not.
+    pub(crate) docker: Result<(), String>,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Found {
+            os: None,
+            docker: Err("nothing that runs containers is available".to_owned()),
+        }
+    }
 }
 
 impl GrantGate {
     /// A gate that speaks for `grant`.
     pub fn new(grant: Grant) -> Self {
-        GrantGate { grant }
+        GrantGate {
+            grant,
+            found: Found::default(),
+        }
+    }
+
+    /// The same, knowing where calls can run.
+    pub(crate) fn knowing(mut self, found: Found) -> Self {
+        self.found = found;
+        self
     }
 
     fn tool_axis(&self, request: &Request<'_>) -> Judgement {
@@ -111,13 +139,13 @@ impl GrantGate {
     fn place(&self, request: &Request<'_>, mut judgement: Judgement) -> Judgement {
         let execution = self.grant.execution();
         let usable = Usable {
-            os: request.confined,
-            // No mechanism of os-sandbox runs containers yet.
-            docker: false,
+            os: self.found.os.unwrap_or(request.confined),
+            docker: self.found.docker.is_ok(),
             // Where nobody is there, the question itself is the refusal.
             interactive: true,
         };
-        let (choice, why) = execution.select(config_risk(request.risk), usable);
+        let why_not = self.found.docker.as_ref().err().map_or("", String::as_str);
+        let (choice, why) = execution.select_knowing(config_risk(request.risk), usable, why_not);
         let reason = Reason {
             text: why.clone(),
             rule: Some(format!("execution.mode: {}", execution.mode())),

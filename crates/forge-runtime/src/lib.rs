@@ -20,6 +20,8 @@ mod budget;
 #[cfg(feature = "docker")]
 pub mod containers;
 mod delegate;
+#[cfg_attr(not(feature = "docker"), path = "no_docker.rs")]
+mod docker;
 mod equip;
 mod gate;
 mod model;
@@ -35,7 +37,10 @@ pub mod transcript;
 #[cfg(feature = "wire")]
 mod wire;
 
-pub use equip::{EquipError, Equipped, OsSandbox, equip, hosts_not_kept, programs};
+pub use docker::Docker;
+#[cfg(feature = "docker")]
+pub use docker::{Containers, Unusable};
+pub use equip::{EquipError, Equipped, Isolation, OsSandbox, equip, hosts_not_kept, programs};
 pub use gate::GrantGate;
 pub use model::{
     Event, Message, Model, ModelError, Models, Prices, Request, Retry, Stop, Thinking, ToolCall,

@@ -1,10 +1,12 @@
 //! The container engine of the person's surroundings: where docker's own variables say that it is.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use forge_runtime::Docker;
 use os_sandbox::docker::{Address, Engine};
 
 use crate::ambient::Ambient;
+use crate::commands::image::own_program;
 use crate::exit::{Exit, Failure};
 
 /// Reaches it.
@@ -19,15 +21,39 @@ fn address(ambient: &Ambient) -> Result<Address, os_sandbox::Error> {
         Some(host) => Address::parse(host)?,
         None => Address::default(),
     };
-    match (
-        ambient.var("DOCKER_TLS_VERIFY"),
-        ambient.var("DOCKER_CERT_PATH"),
-        &ambient.home,
-    ) {
-        (None, _, _) => Ok(address),
-        (Some(_), Some(place), _) => address.with_certificates(Path::new(place)),
-        (Some(_), None, Some(home)) => address.with_certificates(&home.join(".docker")),
-        (Some(_), None, None) => address.with_certificates(Path::new(".docker")),
+    match certificates(ambient) {
+        None => Ok(address),
+        Some(place) => address.with_certificates(&place),
+    }
+}
+
+/// Where they are, if the person wants TLS.
+fn certificates(ambient: &Ambient) -> Option<PathBuf> {
+    ambient.var("DOCKER_TLS_VERIFY")?;
+    let beside_home = || match &ambient.home {
+        Some(home) => home.join(".docker"),
+        None => PathBuf::from(".docker"),
+    };
+    Some(
+        ambient
+            .var("DOCKER_CERT_PATH")
+            .map_or_else(beside_home, PathBuf::from),
+    )
+}
+
+/// Where containers for calls come from. Nothing is looked for yet.
+pub(crate) fn docker(ambient: &Ambient) -> Docker {
+    let mut docker =
+        Docker::new().program(|| own_program().map_err(|failure| failure.message().to_owned()));
+    if let Some(host) = ambient.var("DOCKER_HOST") {
+        docker = docker.host(host);
+    }
+    if let Some(place) = certificates(ambient) {
+        docker = docker.certificates(place);
+    }
+    match &ambient.state {
+        Some(state) => docker.state_dir(state.join("containers")),
+        None => docker,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_runtime::{EquipError, OsSandbox, equip};
+use forge_runtime::{EquipError, Isolation, OsSandbox, equip};
 use forge_tools::{
     Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
 };
@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Approval, ApproveAll, ApproverName, Global};
+use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
 use crate::queue::{Absent, Queue};
@@ -239,12 +240,14 @@ pub(crate) fn patience(project: &Project) -> Duration {
     Duration::from_secs(project.ceiling().approval().timeout_s())
 }
 
-/// How commands are confined.
-pub(crate) fn os_sandbox(no_os_sandbox: bool) -> OsSandbox {
-    if no_os_sandbox {
-        OsSandbox::Off
-    } else {
-        OsSandbox::when_needed()
+/// How commands are confined, and where containers come from.
+pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
+    Isolation {
+        os: match no_os_sandbox {
+            true => OsSandbox::Off,
+            false => OsSandbox::when_needed(),
+        },
+        docker: engine::docker(ambient),
     }
 }
 
@@ -256,7 +259,7 @@ pub(crate) fn toolbox(
     grant: &Grant,
     redacted: &[String],
     caller: Caller,
-    os: &OsSandbox,
+    isolation: &Isolation,
     approver: Arc<dyn Approver>,
     recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Toolbox, Failure> {
@@ -264,7 +267,7 @@ pub(crate) fn toolbox(
     let equipped = equip(
         grant,
         caller,
-        os,
+        isolation,
         approver,
         recorder,
         ambient.redactor(redacted),
@@ -282,7 +285,7 @@ pub(crate) fn toolbox(
     Ok(equipped.toolbox)
 }
 
-fn not_equipped(error: EquipError) -> Failure {
+pub(crate) fn not_equipped(error: EquipError) -> Failure {
     let message = error.to_string();
     match error {
         EquipError::Isolation { hint, .. } => {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Session;
 use super::shared::Shared;
+use crate::docker::Docker;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
 use crate::report::Observer;
@@ -68,7 +69,13 @@ impl SessionBuilder {
 
     /// How commands are confined.
     pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
-        self.shared.os = os;
+        self.shared.isolation.os = os;
+        self
+    }
+
+    /// Where containers come from; from nowhere if not said.
+    pub fn docker(mut self, docker: Docker) -> Self {
+        self.shared.isolation.docker = docker;
         self
     }
 

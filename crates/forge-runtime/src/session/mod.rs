@@ -255,7 +255,7 @@ impl Session {
         let equipped = equip_beside(
             grant,
             caller.clone(),
-            &self.shared.os,
+            &self.shared.isolation,
             Arc::new(Timed {
                 inner: Arc::clone(&self.shared.approver),
                 turn: Arc::clone(&self.shared.asking),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Conversation;
-use crate::equip::OsSandbox;
+use crate::equip::{Isolation, OsSandbox};
 use crate::model::{Model, ModelError, Models, Usage};
 use crate::report::{End, NoObserver, Observer, RunEvent, RunReport};
 
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) output_schema: Option<Value>,
     pub(super) max_depth: u64,
     pub(super) max_children: u64,
-    pub(super) os: OsSandbox,
+    pub(super) isolation: Isolation,
     /// Who has what is mounted; none: the host.
     pub(super) open: Option<Arc<Open>>,
     pub(super) approver: Arc<dyn Approver>,
@@ -45,7 +45,7 @@ impl Shared {
             output_schema: None,
             max_depth: 5,
             max_children: 16,
-            os: OsSandbox::Off,
+            isolation: Isolation::from(OsSandbox::Off),
             open: None,
             approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
             asking: Arc::default(),

@@ -1,6 +1,7 @@
 //! `forge exec`: one command, confined as the project says. The exit code is the
 //! command's own.
 
+mod container;
 mod kept;
 
 use std::fs::{File, OpenOptions};
@@ -10,17 +11,20 @@ use std::path::{Component, Path};
 use std::time::Duration;
 
 use file_sandbox::cap_std;
-use forge_runtime::hosts_not_kept;
+use forge_runtime::{Containers, hosts_not_kept};
 use os_sandbox::{
     Assumed, Backend, Command, Enforcement, Error, Exceeded, Plan, PlanError, Policy, Requirement,
     Session, Stdio, Support,
 };
 use rustix::fs::OFlags;
-use sandbox_config::{Grant, Project, Risk, Runner, RunnerChoice, Usable, WithoutFile};
+use sandbox_config::{
+    ExecutionMode, Grant, Project, Risk, Runner, RunnerChoice, Usable, WithoutFile,
+};
 use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Exec, Global, MechanismName};
+use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
@@ -35,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
         gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
     let mut kept = Kept::open(&project, args, ambient).map_err(refused)?;
-    let (plan, runner) = match prepare(args, &project, kept.dir()) {
+    let (place, runner) = match prepare(args, &project, kept.dir(), ambient) {
         Ok(prepared) => prepared,
         Err(failure) => {
             kept.refused(&failure).map_err(refused)?;
@@ -43,11 +47,29 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
         }
     };
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
-    execute(global, args, &plan, ambient, kept)
+    match place {
+        Place::Here(plan) => execute(global, args, &plan, ambient, kept),
+        Place::Container(containers, grant) => {
+            container::execute(global, args, &containers, &grant, kept)
+        }
+    }
+}
+
+/// Where the command runs.
+enum Place {
+    /// Here, under this plan.
+    Here(Plan),
+    /// In a container, with what is held.
+    Container(Containers, Box<Grant>),
 }
 
 /// How the command would be confined, and where it runs.
-fn prepare(args: &Exec, project: &Project, dir: &RunDir) -> Result<(Plan, String), Failure> {
+fn prepare(
+    args: &Exec,
+    project: &Project,
+    dir: &RunDir,
+    ambient: &Ambient,
+) -> Result<(Place, String), Failure> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
         None => project.ceiling().clone(),
@@ -60,33 +82,56 @@ fn prepare(args: &Exec, project: &Project, dir: &RunDir) -> Result<(Plan, String
     let policy = grant
         .policy()
         .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;
-    let plan = plan(args, &grant, &policy)?;
-    let runner = place(args, &grant)?;
-    Ok((plan, runner))
-}
-
-/// Whether the project lets commands run here. Nobody is asked: who types
-/// `--no-os-sandbox` has answered.
-fn place(args: &Exec, grant: &Grant) -> Result<String, Failure> {
+    let execution = grant.execution();
+    let here = match execution.mode() {
+        ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => Some(plan(args, &grant, &policy)),
+        ExecutionMode::PreferDocker | ExecutionMode::DockerRequired => None,
+    };
+    // Who names a mechanism of this host means this host.
+    let enough = here.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
+    let containers = match execution.without_docker() {
+        Some(why) => Err(why.to_owned()),
+        None if execution.mode() == ExecutionMode::LocalOnly => Err("it is not used".to_owned()),
+        None if enough && execution.uses_os() => Err("it was not looked for".to_owned()),
+        None => engine::docker(ambient)
+            .try_out(execution.docker())
+            .map_err(|error| error.to_string()),
+    };
+    let os = match &here {
+        Some(plan) => plan.is_ok() && !args.no_os_sandbox,
+        None => !args.no_os_sandbox,
+    };
+    // Nobody is asked: who types `--no-os-sandbox` has answered.
     let usable = Usable {
-        os: !args.no_os_sandbox,
-        // No mechanism of os-sandbox runs containers yet.
-        docker: false,
+        os,
+        docker: containers.is_ok(),
         interactive: args.no_os_sandbox,
     };
-    match grant.execution().select(Risk::Exec, usable) {
-        (RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local), why) => Ok(why),
-        (
-            RunnerChoice::Run(Runner::Docker)
-            | RunnerChoice::Confirm(Runner::Docker)
-            | RunnerChoice::Refuse,
-            why,
-        ) => Err(Failure::new(
+    let why_not = containers.as_ref().err().map_or("", String::as_str);
+    let (choice, why) = execution.select_knowing(Risk::Exec, usable, why_not);
+    let nowhere = || {
+        Failure::new(
             Exit::ExecRefused,
             "isolation.unavailable",
             format!("the command has nowhere to run: {why}"),
         )
-        .hint("to run it here, under the OS sandbox: -c execution.mode=prefer_local")),
+        .hint("to run it here, under the OS sandbox: -c execution.mode=prefer_local")
+    };
+    match choice {
+        RunnerChoice::Run(Runner::Docker) => match containers {
+            Ok(containers) => Ok((Place::Container(containers, Box::new(grant)), why)),
+            Err(_) => Err(nowhere()),
+        },
+        RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {
+            let plan = here.unwrap_or_else(|| plan(args, &grant, &policy))?;
+            Ok((Place::Here(plan), why))
+        }
+        RunnerChoice::Confirm(Runner::Docker) => Err(nowhere()),
+        // That there is no sandbox here is the reason, in its own words.
+        RunnerChoice::Refuse => match here {
+            Some(Err(refused)) if execution.without_docker().is_some() => Err(refused),
+            Some(_) | None => Err(nowhere()),
+        },
     }
 }
 

@@ -98,7 +98,7 @@ fn build(global: &Global, args: &Build, ambient: &Ambient) -> Result<Exit, Failu
 }
 
 /// This program, with what it needs.
-fn own_program() -> Result<Program, Failure> {
+pub(crate) fn own_program() -> Result<Program, Failure> {
     let own = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Negative, "image", format!("where is forge? {error}"))
     })?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use forge_runtime::OsSandbox;
+use forge_runtime::Isolation;
 use forge_tools::mcp::{Live, McpError, ServerInfo, Service, serve_beside, serve_http};
 use forge_tools::{Approver, AuditLog, Caller, HostAnswers, Recorder, StandIn, Toolbox};
 use sandbox_config::{Project, WithoutFile};
@@ -106,7 +106,7 @@ struct Server<'a> {
     /// From the first configuration on that can be used, since that says where runs and
     /// questions are kept.
     kept: OnceLock<Kept>,
-    os: OsSandbox,
+    isolation: Isolation,
 }
 
 /// What lasts as long as the server does.
@@ -123,7 +123,7 @@ impl<'a> Server<'a> {
             args,
             ambient,
             kept: OnceLock::new(),
-            os: gather::os_sandbox(false),
+            isolation: gather::isolation(false, ambient),
         }
     }
 
@@ -177,7 +177,7 @@ impl<'a> Server<'a> {
             &dir.holds(grant)?,
             project.redacted(),
             Caller::new(name),
-            &self.os,
+            &self.isolation,
             Arc::clone(approver),
             Some(Arc::clone(audit) as Arc<dyn Recorder>),
         )

@@ -162,7 +162,7 @@ fn toolbox(
         &grant,
         project.redacted(),
         Caller::new(name),
-        &gather::os_sandbox(approval.no_os_sandbox),
+        &gather::isolation(approval.no_os_sandbox, ambient),
         gather::approver(approval, global, ambient, project),
         recorder,
     )

@@ -178,6 +178,12 @@ impl Execution {
         &self.origin
     }
 
+    /// Whether commands may run on this host, under the OS sandbox (`execution.runners`).
+    #[must_use]
+    pub fn uses_os(&self) -> bool {
+        self.os
+    }
+
     /// Why docker is not to be tried at all, if it is not.
     #[must_use]
     pub fn without_docker(&self) -> Option<&'static str> {
@@ -193,12 +199,23 @@ impl Execution {
     /// The table's answer under this project's settings, and why, for people and records.
     #[must_use]
     pub fn select(&self, risk: Risk, usable: Usable) -> (RunnerChoice, String) {
+        self.select_knowing(risk, usable, "nothing that runs containers is available")
+    }
+
+    /// The same where somebody has found out why docker cannot be used, if `usable` says that.
+    #[must_use]
+    pub fn select_knowing(
+        &self,
+        risk: Risk,
+        usable: Usable,
+        why_not: &str,
+    ) -> (RunnerChoice, String) {
         let mode = self.mode;
         let hazardous = risk.safe_default() != Verdict::Allow;
         let no_docker = match self.without_docker() {
             Some(why) => Some(why),
             None if usable.docker => None,
-            None => Some("nothing that runs containers is available"),
+            None => Some(why_not),
         };
         let usable = Usable {
             os: usable.os && self.os,

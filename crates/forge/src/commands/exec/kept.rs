@@ -142,6 +142,22 @@ impl Kept {
         self.close(&ended.exit.to_string(), code)
     }
 
+    /// The same of one that ran in a container.
+    pub(super) fn ended_there(mut self, ended: &forge_tools::Ended) -> Result<(), Failure> {
+        self.record.runner = "docker";
+        self.record.enforcement.clone_from(&ended.enforcement);
+        let events = &mut self.record.events;
+        let exceeded = ended.exceeded.iter();
+        events.extend(exceeded.map(|limit| PolicyEvent::new(EventKind::Exceeded, limit)));
+        let found = ended.quarantined.iter();
+        events.extend(found.map(|path| PolicyEvent::new(EventKind::Quarantined, path)));
+        let code = match ended.exit {
+            os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
+            os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
+        };
+        self.close(&ended.exit.to_string(), code)
+    }
+
     fn decided(&mut self, decision: DecisionRecord) -> Result<(), Failure> {
         self.record.decision = decision;
         let asked: Asked<'_> = self.record.asked();

@@ -132,6 +132,7 @@ fn go(
     };
     let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
     let (tally, refusals) = Tally::before(watcher);
+    let isolation = gather::isolation(args.approval.no_os_sandbox, ambient);
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
         session = session.models(own);
@@ -142,7 +143,8 @@ fn go(
     let session = session
         .max_depth(project.max_depth())
         .max_children(project.max_children())
-        .os_sandbox(gather::os_sandbox(args.approval.no_os_sandbox))
+        .os_sandbox(isolation.os)
+        .docker(isolation.docker)
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))

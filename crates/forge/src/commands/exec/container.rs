@@ -1,0 +1,167 @@
+//! `forge exec` in a container: the same command, its streams and its exit code, through the node that
+//! runs there. There is no terminal inside: the command sees pipes.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use forge_runtime::Containers;
+use forge_tools::node::{NodeCommand, Printed};
+use forge_tools::{Code, Ended, Start};
+use os_sandbox::{Exit as CommandExit, Stream};
+use sandbox_config::Grant;
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+
+use super::kept::Kept;
+use super::{not_written, open_receipt};
+use crate::cli::{Exec, Global};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::stderr::say;
+
+/// What is read of standard input at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+pub(super) fn execute(
+    global: &Global,
+    args: &Exec,
+    containers: &Containers,
+    grant: &Grant,
+    kept: Kept,
+) -> Result<Exit, Failure> {
+    let start = start(args)?;
+    // Before anything runs: what cannot be written to is a refusal, not a failure.
+    let receipt = match &args.receipt {
+        Some(file) => Some((open_receipt(file)?, file)),
+        None => None,
+    };
+    let ran = gather::until_stopped(run(containers, grant, start));
+    let ended = match ran.and_then(|ran| ran) {
+        Ok(ended) => ended,
+        Err(failure) => {
+            kept.not_started(&failure)?;
+            return Err(failure);
+        }
+    };
+    kept.ended_there(&ended)?;
+    if let Some((out, file)) = receipt {
+        write_receipt(out, file, &ended)?;
+    }
+    if global.json {
+        report(&ended);
+    } else {
+        for path in &ended.quarantined {
+            say(format!("quarantined: {path}"));
+        }
+        if let Some(exceeded) = &ended.exceeded {
+            say(format!("limit: the command used {exceeded}"));
+        }
+    }
+    Ok(Exit::Command(
+        u8::try_from(ended.exit.code()).unwrap_or(255),
+    ))
+}
+
+fn start(args: &Exec) -> Result<Start, Failure> {
+    let mut words = Vec::with_capacity(args.command.len());
+    for word in &args.command {
+        // What is spoken with a container is text.
+        let word = word.to_str().ok_or_else(|| {
+            let text = "an argument that is no text cannot be given to a command in a container";
+            Failure::new(Exit::ExecRefused, "exec", text)
+        })?;
+        words.push(word.to_owned());
+    }
+    let mut words = words.into_iter();
+    let program = words
+        .next()
+        .ok_or_else(|| Failure::usage("there is no command"))?;
+    let mut start = Start::new(program, words);
+    start.timeout = args.timeout.map(Duration::from_secs);
+    Ok(start)
+}
+
+async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<Ended, Failure> {
+    let node = containers
+        .node(grant)
+        .await
+        .map_err(|error| gather::not_equipped(error).exits(Exit::ExecRefused))?;
+    let command = node.start(start, true).await.map_err(|failure| {
+        let exit = match failure.code {
+            Code::CommandNotFound => Exit::Command(127),
+            Code::CommandNotExecutable => Exit::Command(126),
+            _ => Exit::ExecRefused,
+        };
+        Failure::new(exit, "exec", failure.message)
+    })?;
+    streams(command).await
+}
+
+/// Its streams are ours until its end.
+async fn streams(mut command: NodeCommand) -> Result<Ended, Failure> {
+    let mut input = tokio::io::stdin();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut open = true;
+    loop {
+        let printed = tokio::select! {
+            printed = command.next() => printed,
+            read = input.read(&mut piece), if open => {
+                match read {
+                    Ok(length @ 1..) => {
+                        command.write(piece.get(..length).unwrap_or_default()).await;
+                    }
+                    // An input that cannot be read has ended.
+                    Ok(0) | Err(_) => {
+                        open = false;
+                        command.close();
+                    }
+                }
+                continue;
+            }
+        };
+        let printed =
+            printed.map_err(|failure| Failure::new(Exit::ExecRefused, "exec", failure.message))?;
+        match printed {
+            // Whoever reads nothing any more ends it as a pipe would.
+            Printed::Some(stream, bytes) => {
+                if put(stream, &bytes).is_err() {
+                    command.kill();
+                }
+            }
+            Printed::Ended(ended) => return Ok(ended),
+        }
+    }
+}
+
+fn put(stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
+    match stream {
+        Stream::Stdout => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(bytes)?;
+            out.flush()
+        }
+        Stream::Stderr => std::io::stderr().lock().write_all(bytes),
+    }
+}
+
+/// The same facts as the exit code.
+fn report(ended: &Ended) {
+    let (kind, number) = match ended.exit {
+        CommandExit::Code(code) => ("exit", Some(code)),
+        CommandExit::Signal(signal) => ("signal", Some(signal)),
+        CommandExit::TimedOut => ("time_limit", None),
+    };
+    say(json!({
+        "ended": kind,
+        "number": number,
+        "exceeded": ended.exceeded,
+        "enforcement": ended.enforcement,
+    }));
+}
+
+fn write_receipt(mut out: File, file: &Path, ended: &Ended) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&ended.enforcement).unwrap_or_default();
+    writeln!(out, "{text}").map_err(|error| not_written(file, &error))
+}
