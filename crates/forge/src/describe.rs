@@ -7,8 +7,9 @@ use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::{Dollars, GrantGate};
 use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
 use sandbox_config::{
-    Branch, Delegates, FileRules, GitMode, Grant, HardLinks, Mode, Mount, NetworkAccess, Operation,
-    Origin, ShellRules, Standing, Survivors, UnixSockets, Verdict, Worker,
+    Branch, Delegates, ExecutionMode, FileRules, GitMode, Grant, HardLinks, Mode, Mount,
+    NetworkAccess, Operation, Origin, ShellRules, Standing, Survivors, UnixSockets, Verdict,
+    Worker,
 };
 use serde_json::{Value, json};
 
@@ -63,6 +64,23 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
         return format!("{indent}no files\n");
     }
     table(&rows, indent)
+}
+
+/// Where calls run, as far as that is known without trying.
+fn runner(grant: &Grant) -> String {
+    let execution = grant.execution();
+    let mode = execution.mode();
+    let image = execution.docker().image();
+    match (mode, execution.without_docker()) {
+        (ExecutionMode::LocalOnly | ExecutionMode::PreferLocal, _) => mode.to_string(),
+        (_, Some(why)) => format!("{mode}, and docker cannot be used: {why}"),
+        (ExecutionMode::PreferDocker, None) => {
+            format!("{mode}: commands in a container of {image}, files here")
+        }
+        (ExecutionMode::DockerRequired, None) => {
+            format!("{mode}: files and commands in a container of {image}, or nowhere")
+        }
+    }
 }
 
 /// Where it lies.
@@ -234,7 +252,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         ("git", git.to_owned()),
         ("survivors", survivors.to_owned()),
         ("required", strictness.to_owned()),
-        ("runner", grant.execution().mode().to_string()),
+        ("runner", runner(grant)),
         ("limits", limits_in_words(grant)),
     ]
 }

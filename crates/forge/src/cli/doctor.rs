@@ -32,4 +32,7 @@ pub(crate) struct Doctor {
     /// Ask a model for a tool call, and say what came of it.
     #[arg(long, value_name = "PROVIDER:MODEL", num_args = 0..=1, conflicts_with_all = ["prove", "mcp"])]
     pub(crate) model: Option<Option<String>>,
+    /// Run a container as calls of this project would, and say what is in the way.
+    #[arg(long, conflicts_with_all = ["prove", "mcp", "model"])]
+    pub(crate) docker: bool,
 }

@@ -20,6 +20,9 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     if let Some(named) = &args.model {
         return super::doctor_model::run(global, ambient, named.as_deref());
     }
+    if args.docker {
+        return super::doctor_docker::run(global, ambient);
+    }
     // How it is now, also for the next command.
     Support::forget();
     let support = Support::detect();
