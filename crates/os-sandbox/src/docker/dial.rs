@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -54,22 +54,32 @@ type Sender = SendRequest<<BollardRequest as Carries>::Body>;
 pub(super) struct Dial {
     address: Arc<Address>,
     kept: Arc<Mutex<Vec<(Instant, Sender)>>>,
+    agreed: Arc<OnceLock<String>>,
 }
 
 impl Dial {
-    pub(super) fn new(address: Address) -> Dial {
+    /// Once something is `agreed`, as `/v1.41`, every request is of that version. bollard negotiates
+    /// one and then asks for paths without it, which is whatever an engine thinks newest.
+    pub(super) fn new(address: Address, agreed: Arc<OnceLock<String>>) -> Dial {
         Dial {
             address: Arc::new(address),
             kept: Arc::default(),
+            agreed,
         }
     }
 
     /// Sends one, and waits for the beginning of its answer.
     pub(super) fn request(&self, mut request: BollardRequest) -> Answer {
         let (address, kept) = (Arc::clone(&self.address), Arc::clone(&self.kept));
+        let version = self.agreed.get().cloned().unwrap_or_default();
         Box::pin(async move {
-            let path = request.uri().path_and_query().cloned();
-            *request.uri_mut() = path.map_or_else(hyper::Uri::default, hyper::Uri::from);
+            let path = request.uri().path_and_query();
+            let path = path.map_or("/", |path| path.as_str());
+            let path = match path.strip_prefix(&version) {
+                Some(below) if below.starts_with('/') => path.to_owned(),
+                Some(_) | None => format!("{version}{path}"),
+            };
+            *request.uri_mut() = path.parse().map_err(io::Error::other)?;
             request
                 .headers_mut()
                 .insert(HOST, HeaderValue::from_static("engine"));

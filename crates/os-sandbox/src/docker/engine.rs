@@ -54,7 +54,8 @@ impl Engine {
         };
         let newest = bollard::API_DEFAULT_VERSION;
         let here = Some("http://engine");
-        let dial = Dial::new(address.clone());
+        let spoken = Arc::new(OnceLock::new());
+        let dial = Dial::new(address.clone(), Arc::clone(&spoken));
         let send = move |request: BollardRequest| dial.request(request);
         let client = Docker::connect_with_custom_transport(send, here, BEGIN_WITHIN_S, newest)
             .map_err(|error| unusable(&error))?;
@@ -82,6 +83,8 @@ impl Engine {
                 visible(&other)
             )));
         }
+        // Nobody else sets it.
+        let _first = spoken.set(format!("/v{agreed}"));
         Ok(Engine {
             client,
             version: visible(&version.version.unwrap_or_default()),
@@ -194,4 +197,49 @@ pub(super) fn runtime() -> Result<&'static Runtime, Error> {
         .build()
         .map_err(|error| Error::io("could not start the thread for container engines", error))?;
     Ok(RUNTIME.get_or_init(|| made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::UnixListener;
+
+    /// An engine as far as its version goes, which writes down what it is asked for.
+    #[test]
+    fn what_is_asked_is_of_the_version_that_was_agreed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (asked, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let first = lines.next().unwrap_or_default();
+                while lines.next().is_some_and(|line| !line.is_empty()) {}
+                let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+                let body = match path.ends_with("/version") {
+                    true => r#"{"Version": "20.10.24", "ApiVersion": "1.41", "Os": "linux"}"#,
+                    false => "OK",
+                };
+                let length = body.len();
+                let _gone = write!(
+                    &stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+                if asked.send(path).is_err() {
+                    return;
+                }
+            }
+        });
+        let engine = Engine::connect(Some(&format!("unix://{}", path.display()))).unwrap();
+        assert_eq!(engine.version(), "20.10.24");
+        let agreeing: Vec<String> = heard.try_iter().collect();
+        assert!(
+            agreeing.iter().all(|path| path == "/version"),
+            "{agreeing:?}"
+        );
+        engine.ping().unwrap();
+        assert_eq!(heard.recv().unwrap(), "/v1.41/_ping");
+    }
 }
