@@ -1,0 +1,410 @@
+//! Where calls run, with a real engine and without one: every cell of the table, files in a
+//! container against files here, one container for a session, and a person's own command.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::daemon::{self, Daemon};
+use crate::support::{Ran, World, forge_program, ran};
+
+/// An address that nobody listens at: the client is there, the engine is not.
+const DOWN: &str = "unix:///nonexistent/docker.sock";
+
+struct Engine<'a> {
+    world: &'a World,
+    host: &'a str,
+}
+
+impl Engine<'_> {
+    fn forge(&self, args: &[&str]) -> Ran {
+        let mut command = self.world.command(forge_program(), args);
+        ran(command.env("DOCKER_HOST", self.host).output().unwrap())
+    }
+}
+
+fn config(execution: &str, docker: &str) -> String {
+    let image = daemon::IMAGE;
+    format!(
+        "sandbox:
+  mode: direct
+  zones: {{ workspace: {{ path: ./workspace, approval: {{ write: preApproved, delete: preApproved }} }} }}
+model: scripted:playbook.yaml
+shell: {{ default: ask, rules: [{{ pattern: \"*\", approval: preApproved }}] }}
+execution: {{ {execution} }}
+docker: {{ enabled: true, image: '{image}'{docker} }}
+"
+    )
+}
+
+/// One test, since an engine is dear.
+#[test]
+fn calls_run_where_the_project_says() {
+    let engine = match Daemon::start() {
+        Ok(engine) => engine,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    every_cell_of_the_table(&engine);
+    files_are_the_same_inside(&engine);
+    a_session_has_one_container_and_outlives_it(&engine);
+    a_persons_command_has_its_streams_and_its_exit_code(&engine);
+    the_doctor_says_what_is_in_the_way(&engine);
+    the_examples_run(&engine);
+    nothing_is_left(&engine);
+}
+
+/// Mode, whether an engine answers, the tool, flags, and what comes of it: the runner, or the code.
+const CELLS: &[(&str, bool, &str, &[&str], &str)] = &[
+    ("mode: local_only", true, "write_file", &[], "local"),
+    ("mode: local_only", true, "shell", &[], "os"),
+    ("mode: prefer_local", true, "write_file", &[], "local"),
+    ("mode: prefer_local", true, "shell", &[], "os"),
+    ("mode: prefer_local", false, "shell", &[], "os"),
+    (
+        "mode: prefer_local, runners: [docker]",
+        true,
+        "shell",
+        &[],
+        "docker",
+    ),
+    (
+        "mode: prefer_local, runners: [docker]",
+        false,
+        "shell",
+        &[],
+        "BLOCKED",
+    ),
+    ("mode: prefer_docker", true, "write_file", &[], "local"),
+    ("mode: prefer_docker", true, "shell", &[], "docker"),
+    ("mode: prefer_docker", false, "write_file", &[], "local"),
+    (
+        "mode: prefer_docker",
+        false,
+        "shell",
+        &[],
+        "APPROVAL_REQUIRED",
+    ),
+    ("mode: prefer_docker", false, "shell", &["--yes"], "os"),
+    ("mode: docker_required", true, "write_file", &[], "docker"),
+    ("mode: docker_required", true, "shell", &[], "docker"),
+    (
+        "mode: docker_required",
+        false,
+        "write_file",
+        &["--yes"],
+        "BLOCKED",
+    ),
+    (
+        "mode: docker_required",
+        false,
+        "shell",
+        &["--yes"],
+        "BLOCKED",
+    ),
+];
+
+fn every_cell_of_the_table(engine: &Daemon) {
+    for (mode, up, tool, flags, expected) in CELLS {
+        let world = World::new(&[("golem-forge.config.yaml", &config(mode, ""))]);
+        let here = Engine {
+            world: &world,
+            host: if *up { engine.host() } else { DOWN },
+        };
+        let arguments = match *tool {
+            "shell" => r#"{"command": "touch workspace/made"}"#,
+            _ => r#"{"path": "/workspace/made", "content": "x"}"#,
+        };
+        let mut args = vec!["--trust", "tools", "call", tool, arguments, "--json"];
+        args.extend(*flags);
+        let ran = here.forge(&args);
+        let result: Value = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{mode} {up} {tool}: {error}: {}", ran.stderr));
+        let found = match result["ok"].as_bool() {
+            Some(true) => result["runner"].as_str(),
+            Some(false) | None => result["error"]["code"].as_str(),
+        };
+        assert_eq!(
+            found,
+            Some(*expected),
+            "{mode} {up} {tool} {flags:?}: {result}"
+        );
+        let made = world.project().join("workspace/made").exists();
+        assert_eq!(made, result["ok"] == true, "{mode} {up} {tool}");
+        if expected
+            .chars()
+            .all(|letter| letter.is_uppercase() || letter == '_')
+        {
+            // F003-30: docker, the reason and the setting.
+            let content = result["content"].as_str().unwrap();
+            for word in ["docker cannot be used", "`execution."] {
+                assert!(content.contains(word), "{mode} {up} {tool}: {content}");
+            }
+        }
+        let why = result["decision"]["runner"].as_str().unwrap();
+        assert!(why.contains("execution."), "{why}");
+    }
+}
+
+/// Calls of every file tool, their mistakes included. What they answer does not depend on where they
+/// are done.
+const FILES: &str = r#"
+version: 1
+workers:
+  main:
+    - calls:
+        - { tool: write_file, args: { path: /workspace/a/b.md, content: "one\ntwo\n" }, as: c1 }
+    - calls: [{ tool: append_file, args: { path: /workspace/a/b.md, content: "three\n" }, as: c2 }]
+    - calls: [{ tool: read_file, args: { path: /workspace/a/b.md }, as: c3 }]
+    - calls: [{ tool: edit_file, args: { path: /workspace/a/b.md, old_text: two, new_text: "2" }, as: c4 }]
+    - calls: [{ tool: copy_file, args: { from: /workspace/a/b.md, to: /workspace/c.md }, as: c5 }]
+    - calls: [{ tool: list_files, args: { path: /workspace, pattern: "**/*" }, as: c6 }]
+    - calls: [{ tool: search_files, args: { path: /workspace, pattern: "thr" }, as: c7 }]
+    - calls: [{ tool: hash_file, args: { path: /workspace/c.md }, as: c8 }]
+    - calls: [{ tool: file_exists, args: { path: /workspace/none }, as: c9 }]
+    - calls: [{ tool: create_dir, args: { path: /workspace/d }, as: c10 }]
+    - calls: [{ tool: read_file, args: { path: /workspace/a/none }, as: c11 }]
+    - calls: [{ tool: read_file, args: { path: /etc/passwd }, as: c12 }]
+    - calls: [{ tool: write_file, args: { path: /kb/x, content: x }, as: c13 }]
+    - calls: [{ tool: read_file, args: { path: /workspace/../kb/k.md }, as: c14 }]
+    - calls: [{ tool: edit_file, args: { path: /workspace/c.md, old_text: none, new_text: x }, as: c15 }]
+    - calls: [{ tool: write_file, args: { path: /workspace/.git/hooks/x, content: x }, as: c16 }]
+    - calls: [{ tool: move_file, args: { from: /workspace/c.md, to: /workspace/d/c.md }, as: c17 }]
+    - calls: [{ tool: read_file, args: { path: /workspace/link }, as: c18 }]
+    - say: "{% for n in range(1, 19) %}{{ n }} {{ results['c' ~ n].ok }} {{ results['c' ~ n].content }}\n{% endfor %}"
+"#;
+
+fn files_are_the_same_inside(engine: &Daemon) {
+    let answers = |mode: &str| {
+        let config = format!("{}knowledge_base: ./kb\n", config(mode, ", reuse: session"));
+        let world = World::new(&[
+            ("golem-forge.config.yaml", config.as_str()),
+            ("playbook.yaml", FILES),
+            ("kb/k.md", "known"),
+            ("workspace/keep", "x"),
+            ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+        ]);
+        std::os::unix::fs::symlink("/etc/passwd", world.project().join("workspace/link")).unwrap();
+        let here = Engine {
+            world: &world,
+            host: engine.host(),
+        };
+        let ran = here.forge(&["--trust", "run", "main", "go", "--yes"]);
+        ran.code(0);
+        let shown = here.forge(&["log", "show", "last", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.code(0).stdout).unwrap();
+        let ran_in = shown["summary"]["runners"]["chosen"].clone();
+        (ran.stdout, ran_in, shown["summary"]["artifacts"].clone())
+    };
+    let (local, ran_in, left_here) = answers("mode: local_only");
+    assert!(ran_in["local"].as_u64() > Some(10), "{ran_in}");
+    assert!(local.contains("1 True Written 8 characters"), "{local}");
+    assert!(local.contains("14 True known"), "{local}");
+    let (inside, ran_in, left_there) = answers("mode: docker_required");
+    assert!(ran_in["docker"].as_u64() > Some(10), "{ran_in}");
+    assert_eq!(ran_in["local"], Value::Null);
+    assert_eq!(inside, local);
+    assert_eq!(left_there, left_here);
+}
+
+const SESSION: &str = r#"
+version: 1
+workers:
+  main:
+    - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'touch workspace/began; sleep 60'", timeout_s: 60 }, as: killed }]
+    - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
+    - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: three }]
+    - say: "{{ results.one.content | trim }}|{{ results.killed.content | trim }}|{{ results.two.content | trim }}|{{ results.three.content | trim }}"
+"#;
+
+/// What is told of a container is when its first process was started.
+fn a_session_has_one_container_and_outlives_it(engine: &Daemon) {
+    let config = config("mode: prefer_docker", ", reuse: session");
+    let world = World::new(&[
+        ("golem-forge.config.yaml", config.as_str()),
+        ("playbook.yaml", SESSION),
+        ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+    ]);
+    let mut command = world.command(forge_program(), &["--trust", "run", "main", "go"]);
+    let mut child = command
+        .env("DOCKER_HOST", engine.host())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Killed from outside as soon as the command runs in it.
+    let began = world.project().join("workspace/began");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !began.exists() && Instant::now() < until && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mount = world.project().canonicalize().unwrap();
+    for id in engine.docker(&["ps", "--quiet"]).lines() {
+        let mounts = engine.try_docker(&["inspect", "--format", "{{json .Mounts}}", id]);
+        if String::from_utf8_lossy(&mounts.stdout).contains(mount.to_str().unwrap()) {
+            engine.docker(&["kill", id]);
+        }
+    }
+    let ran = ran(child.wait_with_output().unwrap());
+    ran.code(0);
+    let words: Vec<&str> = ran.stdout.trim().split('|').collect();
+    let [one, killed, two, three] = words[..] else {
+        panic!("{}", ran.stdout);
+    };
+    assert!(
+        killed.starts_with("The isolation that this call ran in ended"),
+        "{killed}"
+    );
+    // The next call started another one, which the one after it shared.
+    assert_ne!(one, two);
+    assert_eq!(two, three);
+}
+
+fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
+    use std::io::Write as _;
+    let config = config("mode: docker_required", "");
+    let world = World::new(&[("golem-forge.config.yaml", config.as_str())]);
+    let args = [
+        "--trust",
+        "exec",
+        "--receipt",
+        "receipt.json",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let script = "cat; echo err >&2; echo x > /workspace/made; exit 7";
+    let mut command = world.command(forge_program(), &[&args[..], &[script]].concat());
+    let mut child = command
+        .env("DOCKER_HOST", engine.host())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let long = "0123456789abcde\n".repeat(40_000);
+    let text = long.clone();
+    // Beside: what comes back has to be read meanwhile.
+    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let done = ran(child.wait_with_output().unwrap());
+    writer.join().unwrap().unwrap();
+    done.code(7).says(&["err"]);
+    assert!(done.stdout == long, "{} bytes", done.stdout.len());
+    let made = world.project().join("workspace/made");
+    assert_eq!(std::fs::read_to_string(made).unwrap(), "x\n");
+    let receipt = std::fs::read_to_string(world.project().join("receipt.json")).unwrap();
+    let receipt: Value = serde_json::from_str(&receipt).unwrap();
+    assert_eq!(receipt["backend"], "docker");
+    assert!(receipt["inside"].is_object(), "{receipt}");
+    let here = Engine {
+        world: &world,
+        host: engine.host(),
+    };
+    here.forge(&["--trust", "exec", "--", "no-such-program"])
+        .code(127);
+    // Nothing of this machine is there, and nothing is writable but what was given.
+    let looks = "ls /home /root/.cargo 2>&1; touch /x; wget -T 2 http://127.0.0.1:9 2>&1; id -u";
+    here.forge(&["--trust", "exec", "--", "sh", "-c", looks])
+        .code(0);
+    let down = Engine {
+        world: &world,
+        host: DOWN,
+    };
+    down.forge(&["--trust", "exec", "--", "true"])
+        .code(125)
+        .says(&[
+            "nowhere to run",
+            "docker cannot be used",
+            "/nonexistent/docker.sock",
+        ]);
+}
+
+fn the_doctor_says_what_is_in_the_way(engine: &Daemon) {
+    let config = config("mode: docker_required", "");
+    let world = World::new(&[("golem-forge.config.yaml", config.as_str())]);
+    let missing = "docker.image=no-such-image:1";
+    for (host, set, code, said) in [
+        (engine.host(), "name=x", 0, "Containers work: Docker "),
+        (
+            DOWN,
+            "name=x",
+            1,
+            "no container engine answers at unix:///nonexistent",
+        ),
+        (
+            engine.host(),
+            missing,
+            1,
+            "to do: build it with `forge image build`",
+        ),
+        (
+            engine.host(),
+            "docker.enabled=false",
+            0,
+            "This project does not use them",
+        ),
+    ] {
+        let mut args = vec!["--trust", "-c", set, "doctor", "--docker"];
+        // What is required and switched off is a mistake of its own.
+        if set == "docker.enabled=false" {
+            args.splice(1..1, ["-c", "execution.mode=prefer_docker"]);
+        }
+        let here = Engine {
+            world: &world,
+            host,
+        };
+        let ran = here.forge(&args);
+        ran.code(code);
+        assert!(ran.stdout.contains(said), "{set}: {}", ran.stdout);
+    }
+}
+
+/// F003-36.
+fn the_examples_run(engine: &Daemon) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (name, files, commands) in [
+        ("local-only", "local", "os"),
+        ("docker-preferred", "local", "docker"),
+        ("docker-required", "docker", "docker"),
+    ] {
+        let world = World::new(&[]);
+        for file in [
+            "golem-forge.config.yaml",
+            "playbook.yaml",
+            "workers/main.worker",
+        ] {
+            let text = std::fs::read_to_string(examples.join(name).join(file)).unwrap();
+            world.write(file, &text);
+        }
+        let here = Engine {
+            world: &world,
+            host: engine.host(),
+        };
+        here.forge(&["--trust", "check"]).code(0);
+        let image = format!("docker.image={}", daemon::IMAGE);
+        let ran = here.forge(&["--trust", "-c", &image, "run"]);
+        ran.code(0);
+        assert!(ran.stdout.starts_with('3'), "{name}: {}", ran.stdout);
+        let shown = here.forge(&["log", "show", "last", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.code(0).stdout).unwrap();
+        let calls = shown["calls"].as_array().unwrap();
+        let places: Vec<&Value> = calls
+            .iter()
+            .map(|call| &call["execution"]["runner"])
+            .collect();
+        assert_eq!(places, [files, commands], "{name}");
+    }
+}
+
+fn nothing_is_left(engine: &Daemon) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !engine.everything().is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(engine.everything(), Vec::<String>::new());
+}
