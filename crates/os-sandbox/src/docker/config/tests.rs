@@ -235,6 +235,7 @@ fn sorted(value: Value) -> Value {
                 .map(|(name, value)| (name, sorted(value)));
             Value::Object(fields.collect::<Map<_, _>>())
         }
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
         other => other,
     }
 }
