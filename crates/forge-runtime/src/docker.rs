@@ -16,7 +16,8 @@ use forge_tools::{
 };
 use os_sandbox::docker::{Address, Engine, ImageName, Settings};
 use os_sandbox::{
-    Access, Assumed, Backend, Command, Plan, Policy, Requirement, Stdio, Support, docker,
+    Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
+    docker,
 };
 use sandbox_config::{ContainerNetwork, Grant, Reuse};
 use tokio::io::AsyncReadExt as _;
@@ -123,6 +124,8 @@ pub struct Containers(Arc<Ready>);
 #[derive(Debug)]
 struct Ready {
     containers: docker::Containers,
+    /// Mounts are copied to the engine, and what was changed comes back at a container's end.
+    copies: bool,
     reuse: Reuse,
     state_dir: Option<PathBuf>,
     /// How forge is started inside.
@@ -222,9 +225,6 @@ impl Docker {
             .pids(asked.pids_limit())
             .read_only_root(asked.read_only_root())
             .own_program(true)
-            // A node outlives many calls, and what it has changed is to be here after each: where
-            // that is not so, `prove` finds out.
-            .shares_files(true)
             .network(match asked.network() {
                 ContainerNetwork::None => "none",
                 ContainerNetwork::Bridge => "bridge",
@@ -252,14 +252,44 @@ impl Docker {
                 [program.command(), NODE.map(str::to_owned).to_vec()].concat()
             }
         };
-        let found = Containers(Arc::new(Ready {
-            containers: docker::Containers::new(engine, settings)?,
-            reuse: asked.reuse(),
-            state_dir: self.state_dir.clone(),
-            command,
-        }));
-        found.prove()?;
-        Ok(found)
+        let ready = |engine, settings, copies| {
+            Ok::<_, Unusable>(Containers(Arc::new(Ready {
+                containers: docker::Containers::new(engine, settings)?,
+                copies,
+                reuse: asked.reuse(),
+                state_dir: self.state_dir.clone(),
+                command: command.clone(),
+            })))
+        };
+        // Almost every engine has our files, and to find that out costs another container.
+        let here = ready(engine.clone(), settings.clone().shares_files(true), false)?;
+        let Err(why) = here.prove() else {
+            return Ok(here);
+        };
+        let there = ready(engine, settings, true)?;
+        match there.0.containers.shares_files(self.state_dir.as_deref()) {
+            Ok(false) => {}
+            Ok(true) | Err(_) => return Err(why),
+        }
+        let elsewhere = "the container engine does not see the files of this machine";
+        match (asked.reuse(), own) {
+            (Reuse::Call, true) => {}
+            (Reuse::Session, _) => {
+                return Err(Unusable::new(format!(
+                    "{elsewhere}, and a container that lives through many calls would not bring \
+                     them back after each"
+                ))
+                .hint("set `docker.reuse: call`, or use an engine of this machine"));
+            }
+            (Reuse::Call, false) => {
+                return Err(Unusable::new(format!(
+                    "{elsewhere}, and so not forge; there is no forge of this version in the image"
+                ))
+                .hint("build one there with `forge image build --base IMAGE`"));
+            }
+        }
+        there.prove()?;
+        Ok(there)
     }
 }
 
@@ -316,11 +346,9 @@ impl Containers {
             Unusable::new(format!("forge does not run in a container of it: {why}"))
         })? {
             bytes if bytes == token.as_bytes() => Ok(()),
-            _ => Err(
-                Unusable::new("the container engine does not see the files of this machine").hint(
-                    "use an engine of this machine: directories of a remote one are not copied yet",
-                ),
-            ),
+            _ => Err(Unusable::new(
+                "a container of it has other files than this machine",
+            )),
         }
     }
 
@@ -363,7 +391,8 @@ impl Containers {
         let connect = Connect::new(PLACE)
             .enforcement(receipt)
             .within(READY_WITHIN);
-        let connected = Node::connect_keeping(stdout, stdin, setup, connect, child).await;
+        let held = Held(Mutex::new(Some(child)));
+        let connected = Node::connect_keeping(stdout, stdin, setup, connect, held).await;
         connected.map_err(|error| {
             let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
             let words = forge_tools::escape_controls(String::from_utf8_lossy(&words).trim());
@@ -372,6 +401,33 @@ impl Containers {
                 false => format!("{error}; it said: {words}"),
             }
         })
+    }
+}
+
+/// What holds a node's container, and ends it when it is dropped.
+struct Held(Mutex<Option<AsyncChild>>);
+
+impl Containers {
+    /// Nothing more is asked of this node. Where files are copied, its container is waited for:
+    /// what it changed is here then, apart from the paths that come back.
+    ///
+    /// # Errors
+    /// Nothing of that is here, and why; for people.
+    pub async fn over(&self, node: Node) -> Result<Vec<String>, String> {
+        if !self.0.copies {
+            return Ok(Vec::new());
+        }
+        let over = on_nodes(async move {
+            let child = node.kept::<Held>().and_then(|held| {
+                let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+                child.take()
+            });
+            node.bye();
+            let mut child = child.ok_or("its container is gone")?;
+            child.wait().await.map_err(|error| said(&error))?;
+            Ok(child.enforcement().not_copied.clone())
+        });
+        over.await.and_then(|over| over)
     }
 }
 
@@ -517,6 +573,29 @@ impl NodeSource for Source {
                     *kept = Some(node.clone());
                     Ok(node)
                 }
+            }
+        })
+    }
+
+    fn over(&self, node: Node) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        Box::pin(async move {
+            match self.containers.0.reuse {
+                Reuse::Session => Ok(Vec::new()),
+                Reuse::Call => self.containers.over(node).await.map_err(|why| {
+                    let why = format!("what was changed did not come back: {why}");
+                    let event = PolicyEvent::new(EventKind::Refused, why);
+                    Failure::new(
+                        Code::IsolationEnded,
+                        "The call was made, and what it changed could not be brought back; \
+                         nothing is changed.",
+                    )
+                    .ran(Ran {
+                        runner: PLACE,
+                        enforcement: None,
+                        events: vec![event],
+                        artifacts: Vec::new(),
+                    })
+                }),
             }
         })
     }

@@ -83,7 +83,7 @@ pub(crate) struct Inner {
     enforcement: Option<Value>,
     ready: Ready,
     /// Gone with the last clone, behind the connection.
-    _kept: Box<dyn Any + Send + Sync>,
+    kept: Box<dyn Any + Send + Sync>,
 }
 
 impl fmt::Debug for Node {
@@ -192,7 +192,7 @@ impl Node {
                 place: connect.place,
                 enforcement: connect.enforcement,
                 ready,
-                _kept: Box::new(kept),
+                kept: Box::new(kept),
             }),
         };
         for (path, bytes) in planted {
@@ -213,6 +213,18 @@ impl Node {
     #[must_use]
     pub fn ended(&self) -> Option<NodeError> {
         self.inner.connection.calls.dead()
+    }
+
+    /// Tells it that nothing more is asked of it, so that it ends, whoever still holds it.
+    pub fn bye(&self) {
+        let bye = Frame::new(Kind::Bye, CONNECTION, Vec::new());
+        self.inner.connection.send(bye);
+    }
+
+    /// What is kept with it ([`connect_keeping`](Self::connect_keeping)), if it is of this type.
+    #[must_use]
+    pub fn kept<T: Any>(&self) -> Option<&T> {
+        self.inner.kept.downcast_ref()
     }
 
     /// What confines commands there, before any was started; none if it has none.

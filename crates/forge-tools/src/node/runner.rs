@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::call::{Failure, Reply};
 use crate::hands::Hands;
 use crate::node::client::Node;
@@ -41,6 +43,17 @@ pub trait NodeSource: Send + Sync + 'static {
     ///
     /// There is none, in words for the model.
     fn node(&self) -> BoxFuture<'_, Result<Node, Failure>>;
+
+    /// A call in `node` is over. What it changed is where the broker looks for it when this is
+    /// done, apart from the paths that come back. Awaited as [`node`](Self::node) is.
+    ///
+    /// # Errors
+    ///
+    /// Nothing of it is there, in words for the model.
+    fn over(&self, node: Node) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        drop(node);
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 impl NodeSource for Node {
@@ -104,7 +117,14 @@ impl Runner for NodeRunner {
         if !self.takes(tool.spec()) || hands.files.is_none() {
             return tool.run(args, hands);
         }
-        Box::pin(async move { self.source.node().await?.call(tool, args, hands).await })
+        Box::pin(async move {
+            let node = self.source.node().await?;
+            let outcome = node.call(tool, args, hands).await;
+            let over = self.source.over(node).await;
+            let mut reply = outcome?;
+            left_behind(&mut reply.enforcement, over?);
+            Ok(reply)
+        })
     }
 
     fn place(&self, spec: &Spec, commands: &'static str) -> &'static str {
@@ -112,5 +132,14 @@ impl Runner for NodeRunner {
             true => self.source.place(),
             false => LocalRunner.place(spec, commands),
         }
+    }
+}
+
+/// What of a call's changes is not here, in its receipt.
+pub(crate) fn left_behind(receipt: &mut Option<Value>, paths: Vec<String>) {
+    if let Some(Value::Object(receipt)) = receipt
+        && !paths.is_empty()
+    {
+        receipt.insert("not_copied".to_owned(), paths.into());
     }
 }

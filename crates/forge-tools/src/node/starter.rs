@@ -13,7 +13,7 @@ use crate::node::connection::{Calling, Event};
 use crate::node::error::ended;
 use crate::node::frame::{Frame, Kind};
 use crate::node::message::{Input, RunCall, RunDone, Signal};
-use crate::node::runner::NodeSource;
+use crate::node::runner::{NodeSource, left_behind};
 use crate::node::window::{CHUNK_BYTES, wait};
 use crate::starter::{Ended, Start, StartInput, Started, Starter};
 
@@ -73,13 +73,19 @@ impl Starter for NodeStarter {
             let node = self.source.node().await?;
             node.start(start, false).await
         })?;
-        Ok(Box::new(Running { command, limit }))
+        let source = Arc::clone(&self.source);
+        Ok(Box::new(Running {
+            command,
+            limit,
+            source,
+        }))
     }
 }
 
 struct Running {
     command: NodeCommand,
     limit: Option<Duration>,
+    source: Arc<dyn NodeSource>,
 }
 
 impl Started for Running {
@@ -99,7 +105,13 @@ impl Started for Running {
             }
         };
         // A node that is there and says nothing is as good as gone.
-        wait(within(self.limit, work)).unwrap_or_else(|Elapsed| Err(ended()))
+        let outcome = wait(within(self.limit, work)).unwrap_or_else(|Elapsed| Err(ended()));
+        let node = self.command.node.clone();
+        drop(self.command);
+        let over = wait(self.source.over(node));
+        let mut ended = outcome?;
+        left_behind(&mut ended.enforcement, over?);
+        Ok(ended)
     }
 }
 

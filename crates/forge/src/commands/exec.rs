@@ -89,13 +89,14 @@ fn prepare(
     };
     // Who names a mechanism of this host means this host.
     let enough = here.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
+    let unused = |why: &str| Err((why.to_owned(), None));
     let containers = match execution.without_docker() {
-        Some(why) => Err(why.to_owned()),
-        None if execution.mode() == ExecutionMode::LocalOnly => Err("it is not used".to_owned()),
-        None if enough && execution.uses_os() => Err("it was not looked for".to_owned()),
+        Some(why) => unused(why),
+        None if execution.mode() == ExecutionMode::LocalOnly => unused("it is not used"),
+        None if enough && execution.uses_os() => unused("it was not looked for"),
         None => engine::docker(ambient)
             .try_out(execution.docker())
-            .map_err(|error| error.to_string()),
+            .map_err(|error| (error.to_string(), error.what_to_do().map(str::to_owned))),
     };
     let os = match &here {
         Some(plan) => plan.is_ok() && !args.no_os_sandbox,
@@ -107,19 +108,24 @@ fn prepare(
         docker: containers.is_ok(),
         interactive: args.no_os_sandbox,
     };
-    let why_not = containers.as_ref().err().map_or("", String::as_str);
+    let why_not = containers.as_ref().err().map_or("", |(why, _)| why);
     let (choice, why) = execution.select_knowing(Risk::Exec, usable, why_not);
     let nowhere = || {
+        let here = "to run it here, under the OS sandbox: -c execution.mode=prefer_local";
+        let hint = match &containers {
+            Err((_, Some(what))) => format!("{what}\n{here}"),
+            Err((_, None)) | Ok(_) => here.to_owned(),
+        };
         Failure::new(
             Exit::ExecRefused,
             "isolation.unavailable",
             format!("the command has nowhere to run: {why}"),
         )
-        .hint("to run it here, under the OS sandbox: -c execution.mode=prefer_local")
+        .hint(hint)
     };
     match choice {
-        RunnerChoice::Run(Runner::Docker) => match containers {
-            Ok(containers) => Ok((Place::Container(containers, Box::new(grant)), why)),
+        RunnerChoice::Run(Runner::Docker) => match &containers {
+            Ok(containers) => Ok((Place::Container(containers.clone(), Box::new(grant)), why)),
             Err(_) => Err(nowhere()),
         },
         RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {

@@ -401,6 +401,84 @@ fn the_examples_run(engine: &Daemon) {
     }
 }
 
+/// An engine that has other files than this machine: what a call needs goes there, and what it
+/// changed comes back before it is told.
+#[test]
+fn an_engine_elsewhere_is_given_copies() {
+    let engine = match Daemon::start_elsewhere() {
+        Ok(engine) => engine,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let config = config("mode: docker_required", "");
+    let world = World::new(&[
+        ("golem-forge.config.yaml", config.as_str()),
+        ("workspace/old", "old\n"),
+        ("workspace/gone", "x"),
+    ]);
+    let here = Engine {
+        world: &world,
+        host: engine.host(),
+    };
+    let at = |path: &str| world.project().join("workspace").join(path);
+    let tag = "forge-test-elsewhere:1";
+    let args = ["exec", "--", "sh", "-c"];
+    let exec = |more: &[&str], script: &str| {
+        let image = format!("docker.image={tag}");
+        let words = [&["--trust", "-c", &image][..], more, &args, &[script]].concat();
+        here.forge(&words)
+    };
+
+    // This program cannot be mounted there, so it has to be in the image.
+    let ran = here.forge(&["--trust", "exec", "--", "true"]);
+    ran.code(125).says(&[
+        "does not see the files of this machine",
+        "forge image build",
+    ]);
+    here.forge(&["image", "build", "--tag", tag, "--base", daemon::IMAGE])
+        .code(0);
+    // One container for many calls would bring nothing back between them.
+    exec(&["-c", "docker.reuse=session"], "true")
+        .code(125)
+        .says(&[
+            "does not see the files of this machine",
+            "docker.reuse: call",
+        ]);
+
+    let ran = exec(
+        &[],
+        "cat workspace/old; echo new > workspace/made; rm workspace/gone; exit 3",
+    );
+    ran.code(3);
+    assert_eq!(ran.stdout, "old\n");
+    assert_eq!(std::fs::read_to_string(at("made")).unwrap(), "new\n");
+    assert!(!at("gone").exists());
+
+    for (tool, arguments, content) in [
+        ("read_file", r#"{"path": "/workspace/made"}"#, "new\n"),
+        (
+            "write_file",
+            r#"{"path": "/workspace/a/b", "content": "more"}"#,
+            "Written 4 characters",
+        ),
+        ("shell", r#"{"command": "cat workspace/a/b"}"#, "more"),
+        ("delete_file", r#"{"path": "/workspace/old"}"#, "Deleted"),
+    ] {
+        let image = format!("docker.image={tag}");
+        let args = ["--trust", "-c", &image, "tools", "call", tool, arguments];
+        let ran = here.forge(&[&args[..], &["--json"]].concat());
+        let result: Value = serde_json::from_str(&ran.code(0).stdout).unwrap();
+        assert_eq!(result["runner"], "docker", "{tool}: {result}");
+        let said = result["content"].as_str().unwrap();
+        assert!(said.contains(content), "{tool}: {said}");
+    }
+    assert_eq!(std::fs::read_to_string(at("a/b")).unwrap(), "more");
+    assert!(!at("old").exists());
+    nothing_is_left(&engine);
+}
+
 fn nothing_is_left(engine: &Daemon) {
     let until = Instant::now() + Duration::from_secs(30);
     while !engine.everything().is_empty() && Instant::now() < until {

@@ -9,9 +9,9 @@ mod clean;
 mod cli;
 mod config;
 #[cfg(target_os = "linux")]
-mod containers;
-#[cfg(target_os = "linux")]
 mod confined;
+#[cfg(target_os = "linux")]
+mod containers;
 #[cfg(target_os = "linux")]
 #[expect(dead_code, reason = "the tests of another crate use all of it")]
 #[path = "../../../os-sandbox/tests/docker/daemon.rs"]

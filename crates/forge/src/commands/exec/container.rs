@@ -88,7 +88,8 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
         .node(grant)
         .await
         .map_err(|error| gather::not_equipped(error).exits(Exit::ExecRefused))?;
-    let command = node.start(start, true).await.map_err(|failure| {
+    let command = node.start(start, true).await;
+    let command = command.map_err(|failure| {
         let exit = match failure.code {
             Code::CommandNotFound => Exit::Command(127),
             Code::CommandNotExecutable => Exit::Command(126),
@@ -96,7 +97,26 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
         };
         Failure::new(exit, "exec", failure.message)
     })?;
-    streams(command).await
+    let outcome = streams(command).await;
+    // What it changed is here when forge ends, also where the engine has other files.
+    let over = containers.over(node).await;
+    let mut ended = outcome?;
+    let not_copied = over.map_err(|why| {
+        let text = format!(
+            "the command ended with {}, and what it changed did not come back: {why}",
+            ended.exit
+        );
+        Failure::new(Exit::ExecRefused, "exec", text)
+    })?;
+    for path in &not_copied {
+        say(format!("not copied back: {path}"));
+    }
+    if let Some(serde_json::Value::Object(receipt)) = &mut ended.enforcement
+        && !not_copied.is_empty()
+    {
+        receipt.insert("not_copied".to_owned(), not_copied.into());
+    }
+    Ok(ended)
 }
 
 /// Its streams are ours until its end.
