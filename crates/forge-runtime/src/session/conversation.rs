@@ -95,7 +95,8 @@ impl Conversation {
     /// let notes = [Attachment::new("notes.md", b"hello".as_slice())];
     /// let redactor = forge_tools::Redactor::default();
     /// let asked = Conversation::attaching(&worker, &Grant::empty(), &redactor, "read", &notes);
-    /// let [Message::Input { text }] = &asked.unwrap().messages()[..] else { panic!() };
+    /// let asked = asked.unwrap();
+    /// let [Message::Input { text }] = asked.messages() else { panic!() };
     /// assert!(text.ends_with("```\nhello\n```\n"));
     /// ```
     ///

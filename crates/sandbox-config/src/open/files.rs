@@ -69,7 +69,7 @@ impl Grant {
     /// use sandbox_config::{Sources, load};
     /// let project = load(&Sources::new(dir.path())).unwrap();
     /// let memory = Mount::memory(SandboxPath::root(), Mode::ReadWrite);
-    /// let files = project.ceiling().files_of(&|_| Ok(memory.clone()), None).unwrap().unwrap();
+    /// let files = project.ceiling().files_of(&move |_| Ok(memory.clone()), None).unwrap().unwrap();
     /// let note = files.path("/workspace/note.md").unwrap();
     /// files.write(&note, "hello", Default::default()).unwrap();
     /// assert!(!dir.path().join(".sandbox").exists());
