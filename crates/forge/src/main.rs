@@ -31,12 +31,6 @@ mod visible;
 mod watch;
 mod wire;
 
-/// Results are made on the threads that serve, and of threads beside the first glibc's allocator
-/// grows and shrinks the memory by a page at a time: a hundred system calls for a list of a
-/// thousand names.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> std::process::ExitCode {
     let mut cli = match cli::Cli::of_process() {
         Ok(cli) => cli,
