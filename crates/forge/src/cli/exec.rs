@@ -34,6 +34,9 @@ pub(crate) struct Exec {
     /// Run without any OS sandbox: the command can do whatever you can.
     #[arg(long, conflicts_with = "mechanism")]
     pub(crate) no_os_sandbox: bool,
+    /// Run it in a container, or here, whatever the project prefers.
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) runner: Option<RunnerName>,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -46,4 +49,23 @@ pub(crate) enum MechanismName {
     Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
+}
+
+/// Where calls run.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RunnerName {
+    /// In a container, or not at all: `-c execution.mode=docker_required -c docker.enabled=true`.
+    Docker,
+    /// Here: `-c execution.mode=local_only`.
+    Local,
+}
+
+impl RunnerName {
+    /// The same, as settings of the command line.
+    pub(crate) fn settings(self) -> &'static [&'static str] {
+        match self {
+            RunnerName::Docker => &["execution.mode=docker_required", "docker.enabled=true"],
+            RunnerName::Local => &["execution.mode=local_only"],
+        }
+    }
 }

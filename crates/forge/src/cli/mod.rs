@@ -21,7 +21,7 @@ use crate::exit::{self, Failure};
 
 pub(crate) use approvals::{Approval, Approve, ApproveAll, ApproverName};
 pub(crate) use doctor::Doctor;
-pub(crate) use exec::{Exec, MechanismName};
+pub(crate) use exec::{Exec, MechanismName, RunnerName};
 pub(crate) use image::{Build, Image, ImageAction};
 pub(crate) use log::{Log, LogAction, LogFormat, Selection};
 pub(crate) use mcp::{Install, Mcp, McpAction};
@@ -112,6 +112,15 @@ impl Cli {
             }
             Some(Output::StreamJson | Output::Text) | None => {}
         }
+        let mut runner = None;
+        if let Command::Run(run) = &self.command {
+            runner = run.runner;
+        } else if let Command::Exec(exec) = &self.command {
+            runner = exec.runner;
+        }
+        let settings = runner.map_or(&[][..], RunnerName::settings);
+        let settings = settings.iter().map(|setting| (*setting).to_owned());
+        self.global.set.extend(settings);
         Ok(())
     }
 }

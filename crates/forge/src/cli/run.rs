@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::Approval;
+use crate::cli::{Approval, RunnerName};
 
 /// `forge run`
 #[derive(Debug, Clone, Args)]
@@ -52,6 +52,9 @@ pub(crate) struct Run {
     /// Reach the model's provider here; its key goes there.
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
+    /// Run all calls in containers, or here, whatever the project prefers.
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) runner: Option<RunnerName>,
     /// Show what would run with which rights, and run nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

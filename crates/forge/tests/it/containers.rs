@@ -311,6 +311,18 @@ fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
     let looks = "ls /home /root/.cargo 2>&1; touch /x; wget -T 2 http://127.0.0.1:9 2>&1; id -u";
     here.forge(&["--trust", "exec", "--", "sh", "-c", looks])
         .code(0);
+    // For one command, whatever the project prefers.
+    let receipt = |config: &str, runner: &str| {
+        world.write("golem-forge.config.yaml", config);
+        let flags = ["--trust", "exec", "--runner", runner, "--receipt", "r.json"];
+        here.forge(&[&flags[..], &["--", "true"]].concat()).code(0);
+        let text = std::fs::read_to_string(world.project().join("r.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["backend"].clone()
+    };
+    let local = self::config("mode: local_only", "").replace("enabled: true", "enabled: false");
+    assert_eq!(receipt(&local, "docker"), "docker");
+    assert_ne!(receipt(&config, "local"), "docker");
+    world.write("golem-forge.config.yaml", &config);
     let down = Engine {
         world: &world,
         host: DOWN,
