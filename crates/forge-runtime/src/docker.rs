@@ -6,22 +6,22 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use file_sandbox::{FileSandbox, SandboxPath};
-use forge_tools::node::{Connect, Node, NodeRunner, NodeSource, NodeStarter, Places, Setup};
+use forge_tools::node::{Connect, Node, NodeRunner, NodeSource, NodeStarter, Over, Places, Setup};
 use forge_tools::{
     BoxFuture, Code, EventKind, Failure, PolicyEvent, Processes, Ran, ToolboxBuilder,
 };
 use os_sandbox::docker::{Address, Engine, ImageName, Settings};
 use os_sandbox::{
-    Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
-    docker,
+    Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Quarantined, Requirement, Stdio,
+    Support, docker,
 };
 use sandbox_config::{ContainerNetwork, Grant, Reuse};
 use tokio::io::AsyncReadExt as _;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::containers::image::VERSION_LABEL;
 use crate::containers::{INSIDE, Program};
@@ -124,8 +124,6 @@ pub struct Containers(Arc<Ready>);
 #[derive(Debug)]
 struct Ready {
     containers: docker::Containers,
-    /// Mounts are copied to the engine, and what was changed comes back at a container's end.
-    copies: bool,
     reuse: Reuse,
     state_dir: Option<PathBuf>,
     /// How forge is started inside.
@@ -252,21 +250,20 @@ impl Docker {
                 [program.command(), NODE.map(str::to_owned).to_vec()].concat()
             }
         };
-        let ready = |engine, settings, copies| {
+        let ready = |engine, settings| {
             Ok::<_, Unusable>(Containers(Arc::new(Ready {
                 containers: docker::Containers::new(engine, settings)?,
-                copies,
                 reuse: asked.reuse(),
                 state_dir: self.state_dir.clone(),
                 command: command.clone(),
             })))
         };
         // Almost every engine has our files, and to find that out costs another container.
-        let here = ready(engine.clone(), settings.clone().shares_files(true), false)?;
+        let here = ready(engine.clone(), settings.clone().shares_files(true))?;
         let Err(why) = here.prove() else {
             return Ok(here);
         };
-        let there = ready(engine, settings, true)?;
+        let there = ready(engine, settings)?;
         match there.0.containers.shares_files(self.state_dir.as_deref()) {
             Ok(false) => {}
             Ok(true) | Err(_) => return Err(why),
@@ -408,16 +405,13 @@ impl Containers {
 struct Held(Mutex<Option<AsyncChild>>);
 
 impl Containers {
-    /// Nothing more is asked of this node. Where files are copied, its container is waited for:
-    /// what it changed is here then, apart from the paths that come back.
+    /// Nothing more is asked of this node: its container is waited for. Where files are copied,
+    /// what it changed is here then; and what it left under protected names was taken away.
     ///
     /// # Errors
-    /// Nothing of that is here, and why; for people.
-    pub async fn over(&self, node: Node) -> Result<Vec<String>, String> {
-        if !self.0.copies {
-            return Ok(Vec::new());
-        }
-        let over = on_nodes(async move {
+    /// What it changed is not here, or nobody knows; for people.
+    pub async fn over(&self, node: Node) -> Result<Over, String> {
+        on_nodes(async move {
             let child = node.kept::<Held>().and_then(|held| {
                 let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);
                 child.take()
@@ -425,9 +419,16 @@ impl Containers {
             node.bye();
             let mut child = child.ok_or("its container is gone")?;
             child.wait().await.map_err(|error| said(&error))?;
-            Ok(child.enforcement().not_copied.clone())
-        });
-        over.await.and_then(|over| over)
+            let quarantined = child.quarantined().iter();
+            Ok(Over {
+                quarantined: quarantined
+                    .map(|found| forge_tools::escape_controls(&found.path.to_string_lossy()))
+                    .collect(),
+                receipt: serde_json::to_value(child.enforcement()).ok(),
+            })
+        })
+        .await
+        .and_then(|over| over)
     }
 }
 
@@ -577,18 +578,19 @@ impl NodeSource for Source {
         })
     }
 
-    fn over(&self, node: Node) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+    fn over(&self, node: Node) -> BoxFuture<'_, Result<Over, Failure>> {
         Box::pin(async move {
             match self.containers.0.reuse {
-                Reuse::Session => Ok(Vec::new()),
+                Reuse::Session => Ok(Over::default()),
                 Reuse::Call => self.containers.over(node).await.map_err(|why| {
-                    let why = format!("what was changed did not come back: {why}");
+                    let why = format!("the end of its container is not known: {why}");
                     let event = PolicyEvent::new(EventKind::Refused, why);
                     Failure::new(
                         Code::IsolationEnded,
-                        "The call was made, and what it changed could not be brought back; \
-                         nothing is changed.",
+                        "The call was made, and the isolation that it ran in did not end as it \
+                         should: what it changed may not be there.",
                     )
+                    .hint("Look at what it has done before you try again.")
                     .ran(Ran {
                         runner: PLACE,
                         enforcement: None,
@@ -602,10 +604,12 @@ impl NodeSource for Source {
 }
 
 /// What carries what nodes say: it goes on as long as the process, whoever waits for a call.
-fn runtime() -> Result<&'static Runtime, String> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+
+fn runtime() -> Result<Handle, String> {
+    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = &*runtime {
+        return Ok(runtime.handle().clone());
     }
     let made = Builder::new_multi_thread()
         .worker_threads(1)
@@ -613,7 +617,29 @@ fn runtime() -> Result<&'static Runtime, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the thread of nodes: {error}"))?;
-    Ok(RUNTIME.get_or_init(|| made))
+    Ok(runtime.insert(made).handle().clone())
+}
+
+impl Docker {
+    /// For a program before its own end: waits, so long at most, until every container and every
+    /// command that nobody holds any more has ended. What was taken away then that had a protected
+    /// name, and that no result says, is what it gives.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// assert!(forge_runtime::Docker::settle(Duration::from_secs(1)).is_empty());
+    /// ```
+    #[must_use]
+    pub fn settle(within: Duration) -> Vec<Quarantined> {
+        let runtime = RUNTIME
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_timeout(within);
+        }
+        os_sandbox::settle(within)
+    }
 }
 
 async fn on_nodes<T: Send + 'static>(

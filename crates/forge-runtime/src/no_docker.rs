@@ -27,6 +27,12 @@ pub(crate) struct Containers(Infallible);
 pub(crate) struct Nodes(Infallible);
 
 impl Docker {
+    /// For a program before its own end: nothing of its containers is left, since there are none.
+    #[must_use]
+    pub fn settle(_within: std::time::Duration) -> Vec<os_sandbox::Quarantined> {
+        Vec::new()
+    }
+
     pub(crate) fn containers(&self, _: &sandbox_config::Docker) -> Result<Containers, String> {
         Err("containers are not part of this program".to_owned())
     }

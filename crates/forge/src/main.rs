@@ -31,6 +31,9 @@ mod visible;
 mod watch;
 mod wire;
 
+/// How long commands may take to end whose callers are gone.
+const SETTLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(45);
+
 fn main() -> std::process::ExitCode {
     let mut cli = match cli::Cli::of_process() {
         Ok(cli) => cli,
@@ -67,6 +70,10 @@ fn main() -> std::process::ExitCode {
         cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
         cli::Command::Worker(args) => commands::worker::run(&cli.global, args, &ambient),
     };
+    // Nothing that was started outlives us, and what it left is seen to.
+    for found in forge_runtime::Docker::settle(SETTLED_WITHIN) {
+        stderr::say(format!("quarantined: {found}"));
+    }
     match outcome {
         Ok(code) => code.into(),
         Err(failure) => failure.report(cli.wants_json()).into(),

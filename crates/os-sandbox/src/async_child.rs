@@ -16,9 +16,10 @@ use crate::quarantine::Quarantined;
 use crate::running::Running;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -28,6 +29,10 @@ use tokio::time::Sleep;
 
 /// Bound on what is read from a pipe at once.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How long a dropped command may take to end.
+const END_WITHIN: Duration = Duration::from_secs(40);
+/// What is kept of what was found after the ends of dropped commands.
+const MAX_FOUND: usize = 1_000;
 
 /// A running command, for async code (feature `tokio`); see [`Command::spawn_async`]. Dropping it
 /// ends everything that it started, without waiting for that.
@@ -456,10 +461,71 @@ impl Drop for Held {
             running.kill();
             // Without that thread it is waited for here.
             if let Some(reaper) = reaper() {
-                let _ = reaper.send(*running);
+                ending().waiting += 1;
+                if reaper.send(*running).is_err() {
+                    ending().waiting -= 1;
+                }
             }
         }
     }
+}
+
+/// What is known of dropped commands whose end is waited for.
+struct Ending {
+    waiting: usize,
+    found: Vec<Quarantined>,
+}
+
+static ENDING: Mutex<Ending> = Mutex::new(Ending {
+    waiting: 0,
+    found: Vec::new(),
+});
+static ENDED: Condvar = Condvar::new();
+
+fn ending() -> MutexGuard<'static, Ending> {
+    ENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits, so long at most, until every command whose [`AsyncChild`] was dropped has ended and what
+/// it left was seen to, and gives what was quarantined then. For programs before their own end:
+/// otherwise that work ends with them, and is left to the next start.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert!(os_sandbox::settle(Duration::from_secs(1)).is_empty());
+/// ```
+#[must_use]
+pub fn settle(within: Duration) -> Vec<Quarantined> {
+    let waited = ENDED.wait_timeout_while(ending(), within, |ending| ending.waiting > 0);
+    let (mut ending, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut ending.found)
+}
+
+/// Waits for the end of one that nobody holds any more, and sees to what it left.
+fn end(mut running: Running) {
+    let until = Instant::now() + END_WITHIN;
+    let mut ended = false;
+    while !ended && Instant::now() < until {
+        match running.poll(&[], Some(Duration::from_secs(1))) {
+            Ok(event) => ended = event.ended,
+            Err(_) => break,
+        }
+    }
+    let found = match ended {
+        true => {
+            // How it ended is nobody's question any more.
+            let _exit = running.wait();
+            running.findings().quarantined
+        }
+        false => Vec::new(),
+    };
+    drop(running);
+    let mut ending = ending();
+    ending.waiting -= 1;
+    let room = MAX_FOUND.saturating_sub(ending.found.len());
+    ending.found.extend(found.into_iter().take(room));
+    ENDED.notify_all();
 }
 
 /// The one thread that waits for the ends of dropped commands. If none could be started, whoever
@@ -470,7 +536,7 @@ fn reaper() -> Option<&'static Sender<Running>> {
         let (dropped, inbox) = channel::<Running>();
         std::thread::Builder::new()
             .name("os-sandbox-end".to_owned())
-            .spawn(move || inbox.into_iter().for_each(drop))
+            .spawn(move || inbox.into_iter().for_each(end))
             .ok()
             .map(|_| dropped)
     });

@@ -110,7 +110,7 @@ mod plain;
 
 pub use access::Access;
 #[cfg(feature = "tokio")]
-pub use async_child::AsyncChild;
+pub use async_child::{AsyncChild, settle};
 pub use captured::Captured;
 pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};

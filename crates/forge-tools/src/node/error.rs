@@ -80,5 +80,5 @@ pub(crate) fn ended() -> Failure {
         Code::IsolationEnded,
         "The isolation that this call ran in ended before the call did.",
     )
-    .hint("Look at what it has done, and try again.")
+    .hint("Look at what it has done before you try again: some of it may still be under way.")
 }

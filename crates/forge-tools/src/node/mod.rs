@@ -62,7 +62,7 @@ mod window;
 pub use client::{Connect, Node};
 pub use error::NodeError;
 pub use message::{PROTOCOL, Stats};
-pub use runner::{NodeRunner, NodeSource};
+pub use runner::{NodeRunner, NodeSource, Over};
 pub use server::{Inside, serve};
 pub use setup::{Places, Setup};
 pub use starter::{NodeCommand, NodeStarter, Printed};

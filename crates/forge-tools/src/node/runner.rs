@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{Failure, Reply};
 use crate::hands::Hands;
 use crate::node::client::Node;
@@ -44,16 +45,30 @@ pub trait NodeSource: Send + Sync + 'static {
     /// There is none, in words for the model.
     fn node(&self) -> BoxFuture<'_, Result<Node, Failure>>;
 
-    /// A call in `node` is over. What it changed is where the broker looks for it when this is
-    /// done, apart from the paths that come back. Awaited as [`node`](Self::node) is.
+    /// A call in `node` is over. When this is done, what it changed is where the broker looks for
+    /// it, and what it left that it may not leave was seen to. Awaited as [`node`](Self::node) is.
     ///
     /// # Errors
     ///
-    /// Nothing of it is there, in words for the model.
-    fn over(&self, node: Node) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+    /// What it changed is not there, in words for the model.
+    fn over(&self, node: Node) -> BoxFuture<'_, Result<Over, Failure>> {
         drop(node);
-        Box::pin(async { Ok(Vec::new()) })
+        Box::pin(async { Ok(Over::default()) })
     }
+}
+
+/// What is known once a call in a node is over.
+///
+/// ```
+/// let over = forge_tools::node::Over { quarantined: vec!["/data/.envrc".into()], receipt: None };
+/// assert_eq!(over.quarantined.len(), 1);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Over {
+    /// Protected names that were taken away, as the call saw them.
+    pub quarantined: Vec<String>,
+    /// What confined the node, as it is known now; none if nothing was found out since.
+    pub receipt: Option<Value>,
 }
 
 impl NodeSource for Node {
@@ -122,7 +137,12 @@ impl Runner for NodeRunner {
             let outcome = node.call(tool, args, hands).await;
             let over = self.source.over(node).await;
             let mut reply = outcome?;
-            left_behind(&mut reply.enforcement, over?);
+            let over = over?;
+            let taken = over.quarantined.iter();
+            reply
+                .events
+                .extend(taken.map(|path| PolicyEvent::new(EventKind::Quarantined, path)));
+            settled(&mut reply.enforcement, over.receipt);
             Ok(reply)
         })
     }
@@ -135,11 +155,13 @@ impl Runner for NodeRunner {
     }
 }
 
-/// What of a call's changes is not here, in its receipt.
-pub(crate) fn left_behind(receipt: &mut Option<Value>, paths: Vec<String>) {
-    if let Some(Value::Object(receipt)) = receipt
-        && !paths.is_empty()
-    {
-        receipt.insert("not_copied".to_owned(), paths.into());
+/// The receipt of a call, with what was found out at its end.
+pub(crate) fn settled(receipt: &mut Option<Value>, over: Option<Value>) {
+    let (Some(Value::Object(known)), Some(Value::Object(mut outer))) = (&mut *receipt, over) else {
+        return;
+    };
+    if let Some(inside) = known.remove("inside") {
+        outer.insert("inside".to_owned(), inside);
     }
+    *receipt = Some(Value::Object(outer));
 }

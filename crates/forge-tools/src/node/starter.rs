@@ -13,7 +13,7 @@ use crate::node::connection::{Calling, Event};
 use crate::node::error::ended;
 use crate::node::frame::{Frame, Kind};
 use crate::node::message::{Input, RunCall, RunDone, Signal};
-use crate::node::runner::{NodeSource, left_behind};
+use crate::node::runner::{NodeSource, settled};
 use crate::node::window::{CHUNK_BYTES, wait};
 use crate::starter::{Ended, Start, StartInput, Started, Starter};
 
@@ -110,7 +110,9 @@ impl Started for Running {
         drop(self.command);
         let over = wait(self.source.over(node));
         let mut ended = outcome?;
-        left_behind(&mut ended.enforcement, over?);
+        let over = over?;
+        ended.quarantined.extend(over.quarantined);
+        settled(&mut ended.enforcement, over.receipt);
         Ok(ended)
     }
 }

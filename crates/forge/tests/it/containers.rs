@@ -264,6 +264,15 @@ fn a_session_has_one_container_and_outlives_it(engine: &Daemon) {
     assert_eq!(two, three);
 }
 
+const QUARANTINED: &str = r#"
+version: 1
+workers:
+  main:
+    - calls: [{ tool: shell, args: { command: "sh -c 'mkdir -p workspace/k/.vscode; echo x > workspace/k/.vscode/tasks.json'" }, as: one }]
+    - calls: [{ tool: shell, args: { command: "echo second" }, as: two }]
+    - say: "{{ results.one.content }} {{ results.one.structured.quarantined }}\n{{ results.two.content }}"
+"#;
+
 fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
     use std::io::Write as _;
     let config = config("mode: docker_required", "");
@@ -297,6 +306,16 @@ fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
     assert!(done.stdout == long, "{} bytes", done.stdout.len());
     let made = world.project().join("workspace/made");
     assert_eq!(std::fs::read_to_string(made).unwrap(), "x\n");
+    // Nothing is left in the moment in which forge ends, neither there nor here.
+    let left = || {
+        let names = std::fs::read_dir(world.project().join("workspace")).unwrap();
+        let mut names: Vec<String> = names
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        (engine.everything(), names)
+    };
+    assert_eq!(left(), (Vec::new(), vec!["made".to_owned()]));
     let receipt = std::fs::read_to_string(world.project().join("receipt.json")).unwrap();
     let receipt: Value = serde_json::from_str(&receipt).unwrap();
     assert_eq!(receipt["backend"], "docker");
@@ -311,6 +330,56 @@ fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
     let looks = "ls /home /root/.cargo 2>&1; touch /x; wget -T 2 http://127.0.0.1:9 2>&1; id -u";
     here.forge(&["--trust", "exec", "--", "sh", "-c", looks])
         .code(0);
+    // Protected names at new places are taken away before the result is there, and that is said.
+    let makes = "cd workspace; mkdir -p n/.git/hooks m/.vscode; echo x > n/.git/hooks/pre-commit; \
+                 echo x > m/.vscode/tasks.json";
+    let flags = [
+        "--trust",
+        "exec",
+        "--receipt",
+        "receipt.json",
+        "--",
+        "sh",
+        "-c",
+        makes,
+    ];
+    here.forge(&flags).code(0).says(&["quarantined: "]);
+    let receipt = std::fs::read_to_string(world.project().join("receipt.json")).unwrap();
+    let receipt: Value = serde_json::from_str(&receipt).unwrap();
+    assert!(
+        receipt["quarantined"]
+            .as_array()
+            .is_some_and(|found| found.len() >= 2),
+        "{receipt}"
+    );
+    for name in [
+        "workspace/n/.git/hooks/pre-commit",
+        "workspace/m/.vscode/tasks.json",
+    ] {
+        assert!(!world.project().join(name).exists(), "{name}");
+    }
+    assert_eq!(engine.everything(), Vec::<String>::new());
+    // A call after such a one is a call like any other; and in a session it is said at the end.
+    for (reuse, told) in [
+        ("call", "[not kept: /workspace/k/.vscode "),
+        ("session", "quarantined: "),
+    ] {
+        let set = format!("docker.reuse={reuse}");
+        world.write("playbook.yaml", QUARANTINED);
+        world.write("workers/main.worker", "---\nname: main\n---\nGo.\n");
+        let ran = here.forge(&["--trust", "-c", &set, "run", "main", "go"]);
+        ran.code(0);
+        assert!(
+            ran.stdout.ends_with("\nsecond\n"),
+            "{reuse}: {}",
+            ran.stdout
+        );
+        let kept = world.project().join("workspace/k/.vscode/tasks.json");
+        assert!(!kept.exists(), "{reuse}");
+        assert_eq!(engine.everything(), Vec::<String>::new(), "{reuse}");
+        let said = ran.stdout + &ran.stderr;
+        assert!(said.contains(told), "{reuse}: {said}");
+    }
     // For one command, whatever the project prefers.
     let receipt = |config: &str, runner: &str| {
         world.write("golem-forge.config.yaml", config);

@@ -11,7 +11,7 @@ use forge_tools::node::{NodeCommand, Printed};
 use forge_tools::{Code, Ended, Start};
 use os_sandbox::{Exit as CommandExit, Stream};
 use sandbox_config::Grant;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 use super::kept::Kept;
@@ -101,20 +101,28 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
     // What it changed is here when forge ends, also where the engine has other files.
     let over = containers.over(node).await;
     let mut ended = outcome?;
-    let not_copied = over.map_err(|why| {
+    let over = over.map_err(|why| {
         let text = format!(
-            "the command ended with {}, and what it changed did not come back: {why}",
+            "the command ended with {}, and what it changed may not be here: {why}",
             ended.exit
         );
         Failure::new(Exit::ExecRefused, "exec", text)
     })?;
-    for path in &not_copied {
-        say(format!("not copied back: {path}"));
-    }
-    if let Some(serde_json::Value::Object(receipt)) = &mut ended.enforcement
-        && !not_copied.is_empty()
-    {
-        receipt.insert("not_copied".to_owned(), not_copied.into());
+    ended.quarantined.extend(over.quarantined);
+    if let Some(Value::Object(mut receipt)) = over.receipt {
+        let not_copied = receipt.get("not_copied").and_then(Value::as_array);
+        for path in not_copied.into_iter().flatten() {
+            say(format!(
+                "not copied back: {}",
+                path.as_str().unwrap_or_default()
+            ));
+        }
+        if let Some(Value::Object(known)) = &mut ended.enforcement
+            && let Some(inside) = known.remove("inside")
+        {
+            receipt.insert("inside".to_owned(), inside);
+        }
+        ended.enforcement = Some(Value::Object(receipt));
     }
     Ok(ended)
 }
