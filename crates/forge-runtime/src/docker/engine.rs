@@ -1,0 +1,248 @@
+//! An engine, tried out: what it can do is found out by running something in a container as calls
+//! will, and where it has other files than this machine, with copies of them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use os_sandbox::docker::{self, Address, Engine, ImageName, Settings};
+use sandbox_config::{ContainerNetwork, Reuse};
+
+use super::NODE;
+use super::running::{Containers, Ready};
+use crate::containers::image::VERSION_LABEL;
+use crate::containers::{INSIDE, Program};
+
+/// Different engines or images that one process knows.
+const MAX_KNOWN: usize = 16;
+
+/// Where containers come from: an engine, and the program that runs in them. What it can do is found
+/// out by running something, once for each image, when a worker needs it. The default is from nowhere.
+///
+/// ```
+/// use forge_runtime::Docker;
+/// // Nothing has been looked for yet.
+/// let docker = Docker::new().host("tcp://127.0.0.1:9");
+/// # let _ = docker;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Docker {
+    /// Otherwise there is no engine, wherever one may be.
+    reached: bool,
+    host: Option<String>,
+    certificates: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
+    program: Option<fn() -> Result<Program, String>>,
+    known: Arc<Mutex<Vec<Known>>>,
+}
+
+/// What came of trying.
+type Tried = Result<Containers, Unusable>;
+
+#[derive(Debug)]
+struct Known {
+    asked: sandbox_config::Docker,
+    tried: Tried,
+}
+
+/// Why no containers can be run, and what to do about it; for people.
+///
+/// ```
+/// let docker = forge_runtime::Docker::new().host("unix:///nonexistent/docker.sock");
+/// let unusable = docker.try_out(&sandbox_config::Docker::default()).unwrap_err();
+/// assert!(!unusable.to_string().is_empty());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unusable {
+    why: String,
+    hint: Option<String>,
+}
+
+impl Unusable {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Unusable {
+            why: why.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl From<os_sandbox::Error> for Unusable {
+    fn from(error: os_sandbox::Error) -> Self {
+        Unusable {
+            hint: error.hint().map(str::to_owned),
+            why: error.to_string(),
+        }
+    }
+}
+
+impl Docker {
+    /// The engine at the usual place.
+    #[must_use]
+    pub fn new() -> Self {
+        Docker {
+            reached: true,
+            ..Docker::default()
+        }
+    }
+
+    /// The engine at `host`, written as in `DOCKER_HOST`. A project that names one has its own.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.host = Some(host.into());
+        self
+    }
+
+    /// What speaks for an engine that is reached over TLS, as in `DOCKER_CERT_PATH`.
+    #[must_use]
+    pub fn certificates(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.certificates = Some(directory.into());
+        self
+    }
+
+    /// Whose containers they are, where several programs share an engine.
+    #[must_use]
+    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(directory.into());
+        self
+    }
+
+    /// Finds what is to run in containers whose image has no forge of its own: this program, or why
+    /// that cannot be.
+    #[must_use]
+    pub fn program(mut self, program: fn() -> Result<Program, String>) -> Self {
+        self.program = Some(program);
+        self
+    }
+
+    /// Tries it out, if nobody has yet: the answer is the same as long as this process lives. Waits
+    /// for the engine.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn try_out(&self, asked: &sandbox_config::Docker) -> Result<Containers, Unusable> {
+        // Held while it is tried, so that it is done once.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().find(|known| known.asked == *asked) {
+            return found.tried.clone();
+        }
+        let tried = self.look(asked);
+        if known.len() == MAX_KNOWN {
+            known.remove(0);
+        }
+        known.push(Known {
+            asked: asked.clone(),
+            tried: tried.clone(),
+        });
+        tried
+    }
+
+    /// The same, in a sentence.
+    pub(crate) fn containers(&self, asked: &sandbox_config::Docker) -> Result<Containers, String> {
+        self.try_out(asked).map_err(|error| error.to_string())
+    }
+
+    fn look(&self, asked: &sandbox_config::Docker) -> Tried {
+        if !self.reached {
+            return Err(Unusable::new("nothing that runs containers is available"));
+        }
+        let mut address = match asked.host().or(self.host.as_deref()) {
+            Some(host) => Address::parse(host)?,
+            None => Address::default(),
+        };
+        if let Some(directory) = &self.certificates {
+            address = address.with_certificates(directory)?;
+        }
+        let engine = Engine::at(address)?;
+        engine.reap_once(self.state_dir.as_deref());
+        let name = ImageName::parse(asked.image())?;
+        let image = engine.image(&name)?;
+        let image = image.ok_or_else(|| {
+            Unusable::new(format!(
+                "the container engine does not have the image {name}"
+            ))
+            .hint("build it with `forge image build`, or name one that is there in `docker.image`")
+        })?;
+        let mut settings = Settings::new(name)
+            .cpu_milli(asked.cpu_limit_milli())
+            .memory_bytes(asked.mem_limit_bytes())
+            .pids(asked.pids_limit())
+            .read_only_root(asked.read_only_root())
+            .own_program(true)
+            .network(match asked.network() {
+                ContainerNetwork::None => "none",
+                ContainerNetwork::Bridge => "bridge",
+            })?;
+        let own = image.labels().get(VERSION_LABEL);
+        let own = own.is_some_and(|version| version == env!("CARGO_PKG_VERSION"));
+        let own = own && image.entrypoint().ends_with(&NODE.map(str::to_owned));
+        let command = match own {
+            // It says by itself how forge is started in it.
+            true => image.entrypoint().to_vec(),
+            false => {
+                let program = match &self.program {
+                    Some(program) => program().map_err(Unusable::new)?,
+                    None => {
+                        return Err(Unusable::new(format!(
+                            "there is no forge of this version in the image {}",
+                            settings.image()
+                        ))
+                        .hint("build one with `forge image build`"));
+                    }
+                };
+                for part in program.parts() {
+                    settings = settings.mount(part.host(), format!("{INSIDE}/{}", part.name()))?;
+                }
+                [program.command(), NODE.map(str::to_owned).to_vec()].concat()
+            }
+        };
+        let ready = |engine, settings| {
+            Ok::<_, Unusable>(Containers(Arc::new(Ready {
+                containers: docker::Containers::new(engine, settings)?,
+                reuse: asked.reuse(),
+                state_dir: self.state_dir.clone(),
+                command: command.clone(),
+            })))
+        };
+        // Almost every engine has our files, and to find that out costs another container.
+        let here = ready(engine.clone(), settings.clone().shares_files(true))?;
+        let Err(why) = here.prove() else {
+            return Ok(here);
+        };
+        let there = ready(engine, settings)?;
+        match there.0.containers.shares_files(self.state_dir.as_deref()) {
+            Ok(false) => {}
+            Ok(true) | Err(_) => return Err(why),
+        }
+        let elsewhere = "the container engine does not see the files of this machine";
+        match (asked.reuse(), own) {
+            (Reuse::Call, true) => {}
+            (Reuse::Session, _) => {
+                return Err(Unusable::new(format!(
+                    "{elsewhere}, and a container that lives through many calls would not bring \
+                     them back after each"
+                ))
+                .hint("set `docker.reuse: call`, or use an engine of this machine"));
+            }
+            (Reuse::Call, false) => {
+                return Err(Unusable::new(format!(
+                    "{elsewhere}, and so not forge; there is no forge of this version in the image"
+                ))
+                .hint("build one there with `forge image build --base IMAGE`"));
+            }
+        }
+        there.prove()?;
+        Ok(there)
+    }
+}

@@ -1,0 +1,20 @@
+//! Where containers come from, and nodes in them: from an engine that was tried out once, by running
+//! something, to a node that holds what one worker holds.
+//!
+//! What runs inside is forge itself. An image that was built for that has it; into containers of any
+//! other image this program is shown, read-only, with what it needs to run
+//! ([`Program`](crate::containers::Program)).
+
+mod engine;
+mod nodes;
+mod running;
+mod thread;
+
+pub use engine::{Docker, Unusable};
+pub(crate) use nodes::Nodes;
+pub use running::Containers;
+
+/// Where calls are said to run.
+const PLACE: &str = "docker";
+/// What forge is told to be inside.
+const NODE: [&str; 3] = ["node", "serve", "--stdio"];

@@ -1,0 +1,180 @@
+//! Nodes that hold what one worker holds: one for each call, or one for all of them.
+
+use std::sync::Arc;
+
+use file_sandbox::FileSandbox;
+use forge_tools::node::{Node, NodeRunner, NodeSource, NodeStarter, Over, Places, Setup};
+use forge_tools::{
+    BoxFuture, Code, EventKind, Failure, PolicyEvent, Processes, Ran, ToolboxBuilder,
+};
+use os_sandbox::{Plan, Policy, Requirement};
+use sandbox_config::{Grant, Reuse};
+
+use super::PLACE;
+use super::running::Containers;
+use super::thread::on_nodes;
+use crate::equip::{EquipError, hosts_not_kept, programs};
+
+/// Nodes that hold what one worker holds.
+pub(crate) struct Nodes {
+    source: Arc<Source>,
+    policy: Policy,
+}
+
+struct Source {
+    containers: Containers,
+    plan: Plan,
+    setup: Setup,
+    /// The one of this session, with `docker.reuse: session`.
+    kept: tokio::sync::Mutex<Option<Node>>,
+}
+
+impl Nodes {
+    pub(crate) fn of(
+        containers: &Containers,
+        grant: &Grant,
+        files: Option<&FileSandbox>,
+        commands: bool,
+    ) -> Result<Self, EquipError> {
+        let isolation = |reason: String| EquipError::Isolation { reason, hint: None };
+        let policy = grant.policy()?;
+        let plan = containers.plan(&policy, grant.requirement());
+        let plan = plan.map_err(|error| {
+            let hint = hosts_not_kept(&policy, &error);
+            EquipError::Isolation {
+                hint: Some(hint.map_or_else(|| error.hint(), str::to_owned)),
+                reason: error.to_string(),
+            }
+        })?;
+        let places = Places::of(&policy);
+        let mut setup = Setup::new().max_write_bytes(grant.limits().max_file_write_bytes());
+        if let Some(files) = files {
+            let there = setup.files(files, &places);
+            setup = there.map_err(|error| isolation(error.to_string()))?;
+        }
+        if commands {
+            // The container keeps the promises; what can be applied inside of it comes on top.
+            let there = setup.commands(&policy, Requirement::BestEffort, &places);
+            setup = there
+                .map_err(|error| isolation(error.to_string()))?
+                .programs(&programs(grant));
+        }
+        Ok(Nodes {
+            source: Arc::new(Source {
+                containers: containers.clone(),
+                plan,
+                setup,
+                kept: tokio::sync::Mutex::new(None),
+            }),
+            policy,
+        })
+    }
+
+    /// The worker's commands, in them.
+    pub(crate) fn processes(&self) -> Processes {
+        let source = Arc::clone(&self.source);
+        Processes::started_by(NodeStarter::shared(source), self.policy.clone())
+    }
+
+    /// A toolbox whose file tools do their work in them.
+    pub(crate) fn files(&self, builder: ToolboxBuilder) -> ToolboxBuilder {
+        builder.runner(NodeRunner::shared(
+            Arc::clone(&self.source) as Arc<dyn NodeSource>
+        ))
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.source.plan
+    }
+}
+
+impl Containers {
+    /// A node for commands under what `grant` holds, in a container of its own that ends with it:
+    /// for a command that a person typed. No list of programs holds there.
+    ///
+    /// # Errors
+    /// The grant cannot be kept in a container, or none could be started.
+    pub async fn node(&self, grant: &Grant) -> Result<Node, EquipError> {
+        let Nodes { source, .. } = Nodes::of(self, grant, None, true)?;
+        let setup = source.setup.clone().programs(&[]);
+        source
+            .try_start(setup)
+            .await
+            .map_err(|why| EquipError::Isolation {
+                reason: format!("no container: {why}"),
+                hint: None,
+            })
+    }
+}
+
+impl Source {
+    async fn try_start(&self, setup: Setup) -> Result<Node, String> {
+        let (containers, plan) = (self.containers.clone(), self.plan.clone());
+        let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
+        started.and_then(|node| node)
+    }
+
+    async fn start(&self) -> Result<Node, Failure> {
+        self.try_start(self.setup.clone()).await.map_err(|why| {
+            // The model is told of no place; the record is for people.
+            let event = PolicyEvent::new(EventKind::Refused, format!("no container: {why}"));
+            Failure::new(
+                Code::IsolationUnavailable,
+                "The isolation that this call needs is not available; nothing was done.",
+            )
+            .ran(Ran {
+                runner: "none",
+                enforcement: None,
+                events: vec![event],
+                artifacts: Vec::new(),
+            })
+        })
+    }
+}
+
+impl NodeSource for Source {
+    fn place(&self) -> &'static str {
+        PLACE
+    }
+
+    fn node(&self) -> BoxFuture<'_, Result<Node, Failure>> {
+        Box::pin(async move {
+            match self.containers.0.reuse {
+                Reuse::Call => self.start().await,
+                Reuse::Session => {
+                    let mut kept = self.kept.lock().await;
+                    if let Some(node) = kept.as_ref().filter(|node| node.ended().is_none()) {
+                        return Ok(node.clone());
+                    }
+                    let node = self.start().await?;
+                    *kept = Some(node.clone());
+                    Ok(node)
+                }
+            }
+        })
+    }
+
+    fn over(&self, node: Node) -> BoxFuture<'_, Result<Over, Failure>> {
+        Box::pin(async move {
+            match self.containers.0.reuse {
+                Reuse::Session => Ok(Over::default()),
+                Reuse::Call => self.containers.over(node).await.map_err(|why| {
+                    let why = format!("the end of its container is not known: {why}");
+                    let event = PolicyEvent::new(EventKind::Refused, why);
+                    Failure::new(
+                        Code::IsolationEnded,
+                        "The call was made, and the isolation that it ran in did not end as it \
+                         should: what it changed may not be there.",
+                    )
+                    .hint("Look at what it has done before you try again.")
+                    .ran(Ran {
+                        runner: PLACE,
+                        enforcement: None,
+                        events: vec![event],
+                        artifacts: Vec::new(),
+                    })
+                }),
+            }
+        })
+    }
+}

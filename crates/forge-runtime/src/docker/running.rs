@@ -1,0 +1,196 @@
+//! A container with a node in it, from its start to its end.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use file_sandbox::{FileSandbox, SandboxPath};
+use forge_tools::node::{Connect, Node, Over, Places, Setup};
+use os_sandbox::{
+    Access, Assumed, AsyncChild, Backend, Command, Plan, Policy, Requirement, Stdio, Support,
+    docker,
+};
+use sandbox_config::Reuse;
+use tokio::io::AsyncReadExt as _;
+
+use super::PLACE;
+use super::engine::Unusable;
+use super::thread::{in_nodes, on_nodes};
+
+/// How long a container and the node in it may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What is kept of what a node says on standard error.
+const MAX_SAID_BYTES: usize = 4 * 1024;
+
+/// An engine with an image that a node was run in.
+///
+/// ```no_run
+/// let docker = forge_runtime::Docker::new();
+/// let containers = docker.try_out(&sandbox_config::Docker::default())?;
+/// println!("{} {}", containers.engine_version(), containers.digest());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Containers(pub(super) Arc<Ready>);
+
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) containers: docker::Containers,
+    pub(super) reuse: Reuse,
+    pub(super) state_dir: Option<PathBuf>,
+    /// How forge is started inside.
+    pub(super) command: Vec<String>,
+}
+
+impl Containers {
+    /// The version of the engine.
+    #[must_use]
+    pub fn engine_version(&self) -> &str {
+        self.0
+            .containers
+            .engine()
+            .map_or("", docker::Engine::version)
+    }
+
+    /// What the image is called by its content.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        self.0.containers.digest()
+    }
+
+    /// Runs a node, and has it read a file of this machine that nobody knows: the engine starts
+    /// containers, forge runs in them, and directories are the same inside.
+    pub(super) fn prove(&self) -> Result<(), Unusable> {
+        let failed = |error: &dyn fmt::Display| {
+            Unusable::new(format!("cannot prepare a file for a container: {error}"))
+        };
+        let dir = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let dir_path = dir.path().canonicalize().map_err(|error| failed(&error))?;
+        let token = dir.path().to_string_lossy().into_owned();
+        std::fs::write(dir_path.join("token"), &token).map_err(|error| failed(&error))?;
+        let policy = Policy::builder()
+            .mount(&dir_path, "/probe", Access::READ | Access::EXECUTE)
+            .build()
+            .map_err(|error| failed(&error))?;
+        let target = SandboxPath::parse("/probe").map_err(|error| failed(&error))?;
+        let mount = file_sandbox::Mount::open_ambient(
+            target,
+            &dir_path,
+            file_sandbox::Mode::ReadOnly,
+            cap_std::ambient_authority(),
+        );
+        let files = mount
+            .and_then(|mount| FileSandbox::new(vec![mount]))
+            .map_err(|error| failed(&error))?;
+        let setup = Setup::new().files(&files, &Places::of(&policy));
+        let setup = setup.map_err(|error| failed(&error))?;
+        let plan = self.plan(&policy, Requirement::Enforce);
+        let plan = plan.map_err(|error| Unusable::new(error.to_string()).hint(error.hint()))?;
+        let path = SandboxPath::parse("/probe/token").map_err(|error| failed(&error))?;
+        let this = self.clone();
+        let read = in_nodes(async move {
+            let node = this.start(&plan, setup).await?;
+            node.read_file(&path, 4096)
+                .await
+                .map_err(|failure| failure.message)
+        });
+        match read.map_err(Unusable::new)?.map_err(|why| {
+            Unusable::new(format!("forge does not run in a container of it: {why}"))
+        })? {
+            bytes if bytes == token.as_bytes() => Ok(()),
+            _ => Err(Unusable::new(
+                "a container of it has other files than this machine",
+            )),
+        }
+    }
+
+    pub(super) fn plan(
+        &self,
+        policy: &Policy,
+        requirement: Requirement,
+    ) -> Result<Plan, os_sandbox::PlanError> {
+        let host = Support::assume(Assumed::default()).with_docker(self.0.containers.clone());
+        Plan::with_mechanism(policy, &host, requirement, Backend::Docker)
+    }
+
+    /// A container with a node in it. In words for people what went wrong.
+    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<Node, String> {
+        let (program, rest) = self.0.command.split_first().ok_or("there is no program")?;
+        let mut command = Command::new(plan, program)
+            .args(rest)
+            .stdin(Stdio::Piped)
+            .stdout(Stdio::Piped)
+            .stderr(Stdio::Piped);
+        if let Some(directory) = &self.0.state_dir {
+            command = command.state_dir(directory);
+        }
+        let mut child = command.spawn_async().await.map_err(|error| said(&error))?;
+        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(mut stderr)) = streams else {
+            return Err("its streams are not there".to_owned());
+        };
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let words = Arc::clone(&heard);
+        tokio::spawn(async move {
+            let mut piece = [0; 1024];
+            while let Ok(read @ 1..) = stderr.read(&mut piece).await {
+                let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = MAX_SAID_BYTES.saturating_sub(words.len());
+                words.extend_from_slice(piece.get(..read.min(room)).unwrap_or_default());
+            }
+        });
+        let receipt = serde_json::to_value(child.enforcement()).unwrap_or_default();
+        let connect = Connect::new(PLACE)
+            .enforcement(receipt)
+            .within(READY_WITHIN);
+        let held = Held(Mutex::new(Some(child)));
+        let connected = Node::connect_keeping(stdout, stdin, setup, connect, held).await;
+        connected.map_err(|error| {
+            let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let words = forge_tools::escape_controls(String::from_utf8_lossy(&words).trim());
+            match words.is_empty() {
+                true => error.to_string(),
+                false => format!("{error}; it said: {words}"),
+            }
+        })
+    }
+}
+
+/// What holds a node's container, and ends it when it is dropped.
+struct Held(Mutex<Option<AsyncChild>>);
+
+impl Containers {
+    /// Nothing more is asked of this node: its container is waited for. Where files are copied,
+    /// what it changed is here then; and what it left under protected names was taken away.
+    ///
+    /// # Errors
+    /// What it changed is not here, or nobody knows; for people.
+    pub async fn over(&self, node: Node) -> Result<Over, String> {
+        on_nodes(async move {
+            let child = node.kept::<Held>().and_then(|held| {
+                let mut child = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+                child.take()
+            });
+            node.bye();
+            let mut child = child.ok_or("its container is gone")?;
+            child.wait().await.map_err(|error| said(&error))?;
+            let quarantined = child.quarantined().iter();
+            Ok(Over {
+                quarantined: quarantined
+                    .map(|found| forge_tools::escape_controls(&found.path.to_string_lossy()))
+                    .collect(),
+                receipt: serde_json::to_value(child.enforcement()).ok(),
+            })
+        })
+        .await
+        .and_then(|over| over)
+    }
+}
+
+fn said(error: &os_sandbox::Error) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
