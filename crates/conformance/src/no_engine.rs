@@ -1,7 +1,9 @@
 //! Without the feature there are no containers.
 
+#[cfg(target_os = "linux")]
 use os_sandbox::Support;
 
+#[cfg(target_os = "linux")]
 pub(crate) fn with(support: Support) -> Support {
     support
 }

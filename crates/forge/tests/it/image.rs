@@ -43,7 +43,6 @@ fn shown(text: &str) -> String {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn a_dry_run_prints_everything_and_makes_nothing() {
     let world = World::new(&[]);
     let ran = build(&world, &["--dry-run"]);
@@ -80,7 +79,6 @@ fn of_a_library(line: &str) -> bool {
 }
 
 /// A copy of forge in a directory of its own, with a time of its own.
-#[cfg(target_os = "linux")]
 fn copy(world: &World, name: &str, more: &[u8]) -> PathBuf {
     use std::io::Write as _;
     let dir = world.outside().join(name);
@@ -93,7 +91,6 @@ fn copy(world: &World, name: &str, more: &[u8]) -> PathBuf {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn the_same_forge_gives_the_same_bytes_wherever_and_whenever() {
     let world = World::new(&[]);
     let run = |program: &Path, args: &[&str]| {
@@ -118,7 +115,6 @@ fn the_same_forge_gives_the_same_bytes_wherever_and_whenever() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn mistakes_are_said_and_leave_nothing() {
     let world = World::new(&[("file", "")]);
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -156,7 +152,6 @@ fn mistakes_are_said_and_leave_nothing() {
 
 /// A file system of one megabyte, in a mount namespace of the test's own.
 #[test]
-#[cfg(target_os = "linux")]
 fn a_full_disk_leaves_no_half_of_an_archive() {
     const SCRIPT: &str = "mount -t tmpfs -o size=1m none \"$1\" || exit 99; shift; \
         \"$@\" -o small/a.tar; code=$?; ls -A small; exit $code";
@@ -185,7 +180,6 @@ fn a_full_disk_leaves_no_half_of_an_archive() {
     assert_eq!(ran.stdout, "", "something is left");
 }
 
-#[cfg(target_os = "linux")]
 mod engine {
     use super::*;
     use crate::daemon::{self, Daemon};

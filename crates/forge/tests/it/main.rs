@@ -19,6 +19,7 @@ mod daemon;
 mod doctor_model;
 mod explain;
 mod help;
+#[cfg(target_os = "linux")]
 mod image;
 mod init;
 mod install;

@@ -14,6 +14,7 @@ mod daemon;
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod fixture;
+#[cfg(target_os = "linux")]
 mod hostile;
 #[cfg(target_os = "linux")]
 mod losses;
