@@ -504,21 +504,11 @@ pub fn settle(within: Duration) -> Vec<Quarantined> {
 
 /// Waits for the end of one that nobody holds any more, and sees to what it left.
 fn end(mut running: Running) {
-    let until = Instant::now() + END_WITHIN;
-    let mut ended = false;
-    while !ended && Instant::now() < until {
-        match running.poll(&[], Some(Duration::from_secs(1))) {
-            Ok(event) => ended = event.ended,
-            Err(_) => break,
-        }
-    }
-    let found = match ended {
-        true => {
-            // How it ended is nobody's question any more.
-            let _exit = running.wait();
-            running.findings().quarantined
-        }
-        false => Vec::new(),
+    let found = match running {
+        Running::Container(_) => found_after(&mut running),
+        // Its own end is all that is to be done; asked how it ended, it would keep its places for
+        // the next command.
+        Running::Here(_) => Vec::new(),
     };
     drop(running);
     let mut ending = ending();
@@ -526,6 +516,23 @@ fn end(mut running: Running) {
     let room = MAX_FOUND.saturating_sub(ending.found.len());
     ending.found.extend(found.into_iter().take(room));
     ENDED.notify_all();
+}
+
+/// What was quarantined after the end of a container.
+fn found_after(running: &mut Running) -> Vec<Quarantined> {
+    let until = Instant::now() + END_WITHIN;
+    while Instant::now() < until {
+        match running.poll(&[], Some(Duration::from_secs(1))) {
+            Ok(event) if event.ended => {
+                // How it ended is nobody's question any more.
+                let _exit = running.wait();
+                return running.findings().quarantined;
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    Vec::new()
 }
 
 /// The one thread that waits for the ends of dropped commands. If none could be started, whoever
