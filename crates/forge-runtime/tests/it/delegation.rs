@@ -165,15 +165,17 @@ workers:
         }
     );
     assert_eq!(world.started(), ["main", "main > a"]);
-    insta::assert_snapshot!(world.results(), @r"
+    insta::assert_snapshot!(world.results_of("main"), @r"
     ✗ call_worker: Cannot call worker 'b': it is not among yours.
     Workers you may call: a
     ✗ call_worker: Cannot call worker 'x\x1b[2J': it is not among yours.
     Workers you may call: a
+    ✓ a: a done
+    ");
+    insta::assert_snapshot!(world.results_of("main > a"), @r"
     ✗ call_worker: Cannot call worker 'main': it is already at work above you (main > a).
     ✗ call_worker: Cannot call worker 'a': it is already at work above you (main > a).
     ✗ b: Cannot call worker 'b': that would be deeper than this project's limit of 2 (main > a > b).
-    ✓ a: a done
     ");
 }
 

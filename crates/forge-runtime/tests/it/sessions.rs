@@ -34,7 +34,9 @@ fn results(session: &str) -> Vec<String> {
     world.approver = Arc::new(AssumeYes::confined());
     world.run(PLAYBOOK);
     let all = world.log.results.lock().unwrap();
-    let of_shell = all.iter().filter_map(|one| one.strip_prefix("✓ shell: "));
+    let of_shell = all
+        .iter()
+        .filter_map(|(_, one)| one.strip_prefix("✓ shell: "));
     of_shell.map(|one| one.replace('\n', "|")).collect()
 }
 

@@ -17,12 +17,12 @@ pub(crate) struct World {
     pub(crate) log: Arc<Log>,
 }
 
-/// Which workers were started, and every tool result, as lines.
+/// Which workers were started, and every tool result, as a line with who called.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) started: Mutex<Vec<String>>,
     pub(crate) drawn_from: Mutex<Vec<sandbox_config::DrawnFrom>>,
-    pub(crate) results: Mutex<Vec<String>>,
+    pub(crate) results: Mutex<Vec<(String, String)>>,
 }
 
 impl Observer for Log {
@@ -33,14 +33,13 @@ impl Observer for Log {
                 self.drawn_from.lock().unwrap().push(drawn_from);
             }
             RunEvent::Said {
+                caller,
                 message: Message::ToolResult(result),
-                ..
             } => {
                 let mark = if result.is_error { "✗" } else { "✓" };
-                self.results
-                    .lock()
-                    .unwrap()
-                    .push(format!("{mark} {}: {}", result.tool, result.content));
+                let line = format!("{mark} {}: {}", result.tool, result.content);
+                let mut results = self.results.lock().unwrap();
+                results.push((caller.to_string(), line));
             }
             RunEvent::Prepared { .. }
             | RunEvent::TurnStarted { .. }
@@ -126,8 +125,21 @@ impl World {
             ))
     }
 
+    /// In the order they were said. Where workers are at work side by side, only that of each one
+    /// is certain: [`results_of`](Self::results_of).
     pub(crate) fn results(&self) -> String {
-        self.log.results.lock().unwrap().join("\n")
+        self.lines_of(|_| true)
+    }
+
+    pub(crate) fn results_of(&self, caller: &str) -> String {
+        self.lines_of(|found| found == caller)
+    }
+
+    fn lines_of(&self, is_meant: impl Fn(&str) -> bool) -> String {
+        let results = self.log.results.lock().unwrap();
+        let meant = results.iter().filter(|(caller, _)| is_meant(caller));
+        let lines: Vec<&str> = meant.map(|(_, line)| line.as_str()).collect();
+        lines.join("\n")
     }
 
     pub(crate) fn started(&self) -> Vec<String> {
