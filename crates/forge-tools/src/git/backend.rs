@@ -7,7 +7,7 @@ use super::names::{Author, Branch, ObjectId, Repo, StagedId};
 use super::push::{IfMoved, PushApproval};
 use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry};
-use super::staged::StagedCommit;
+use super::staged::{StagedCommit, StagedList};
 use super::store::StagedStore;
 use crate::tool::BoxFuture;
 
@@ -17,7 +17,7 @@ use crate::tool::BoxFuture;
 ///
 /// ```
 /// async fn how_many(git: &dyn forge_tools::git::GitBackend) -> usize {
-///     git.list_staged().await.map_or(0, |staged| staged.len())
+///     git.list_staged().await.map_or(0, |staged| staged.commits.len())
 /// }
 /// ```
 pub trait GitBackend: Send + Sync + 'static {
@@ -46,8 +46,8 @@ pub trait GitBackend: Send + Sync + 'static {
     /// Forgets a staged commit.
     fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>>;
 
-    /// What is staged, the oldest first.
-    fn list_staged(&self) -> BoxFuture<'_, Result<Vec<StagedCommit>, GitError>>;
+    /// What is staged, and what of it can no longer be read.
+    fn list_staged(&self) -> BoxFuture<'_, Result<StagedList, GitError>>;
 
     /// One staged commit, with its diffs.
     fn diff<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<StagedCommit, GitError>>;
@@ -178,10 +178,16 @@ pub enum Secrets {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
-    /// The new head.
+    /// The commit that has the changes. The new head; or, where
+    /// [`already_there`](Self::already_there) is set, what an earlier push made, or the head that
+    /// was found with them.
     pub commit: ObjectId,
     /// Where it can be looked at.
     pub url: String,
+    /// Nothing was sent: the branch had the same changes already. So it is after a push that was
+    /// killed once the repository had taken it (see
+    /// [`StagedCommit::being_pushed_as`]), and where somebody else has made them meanwhile.
+    pub already_there: bool,
 }
 
 /// How much one call may carry.
@@ -329,14 +335,17 @@ impl<R: Repositories> Git<R> {
     }
 
     pub(super) fn staged(&self, id: &StagedId) -> Result<StagedCommit, GitError> {
-        self.store.get(id)?.ok_or_else(|| {
-            GitError::new(
-                GitErrorKind::NotFound,
-                format!("Nothing is staged as {id}."),
-            )
-            .hint("List what is staged: it may have been pushed or discarded.")
-        })
+        self.store.get(id)?.ok_or_else(|| nothing_staged(id))
     }
+}
+
+/// The same for every reason why there is none.
+pub(super) fn nothing_staged(id: &StagedId) -> GitError {
+    GitError::new(
+        GitErrorKind::NotFound,
+        format!("Nothing is staged as {id}."),
+    )
+    .hint("List what is staged: it may have been pushed or discarded.")
 }
 
 impl<R: Repositories> GitBackend for Git<R> {
@@ -384,7 +393,7 @@ impl<R: Repositories> GitBackend for Git<R> {
         })
     }
 
-    fn list_staged(&self) -> BoxFuture<'_, Result<Vec<StagedCommit>, GitError>> {
+    fn list_staged(&self) -> BoxFuture<'_, Result<StagedList, GitError>> {
         Box::pin(async move {
             let all = self.store.all();
             all.map_err(|error| error.during(GitOperation::List))

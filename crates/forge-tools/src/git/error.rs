@@ -54,6 +54,8 @@ pub enum GitErrorKind {
     Secrets,
     /// No such repository, branch, path or staged commit.
     NotFound,
+    /// What is staged under that name is no longer what it was, or cannot be read.
+    Damaged,
     /// The branch is not where it was.
     Moved,
     /// The repository did not take it.
@@ -109,6 +111,12 @@ impl GitError {
     /// The same, of that operation, where none is known yet.
     pub(crate) fn during(mut self, operation: GitOperation) -> Self {
         self.operation.get_or_insert(operation);
+        self
+    }
+
+    /// The same, of that operation, whatever it was of.
+    pub(crate) fn instead(mut self, operation: GitOperation) -> Self {
+        self.operation = Some(operation);
         self
     }
 

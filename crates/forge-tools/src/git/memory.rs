@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::{GitError, GitErrorKind};
 use super::names::{Branch, ObjectId, Repo};
-use super::repositories::{NewCommit, Repositories, TreeEntry, TreeKind};
+use super::repositories::{NewCommit, NewHead, Repositories, TreeEntry, TreeKind};
 use crate::tool::BoxFuture;
 
 /// Repositories that live as long as the last copy of this.
@@ -193,29 +193,13 @@ impl Repositories for MemoryRepositories {
         })
     }
 
-    fn push<'a>(
+    fn prepare<'a>(
         &'a self,
-        repo: &'a Repo,
+        _: &'a Repo,
         commit: NewCommit,
     ) -> BoxFuture<'a, Result<ObjectId, GitError>> {
         Box::pin(async move {
             let mut inner = self.inner();
-            let at = (repo.clone(), commit.branch.clone());
-            if inner.protected.contains(&at) {
-                return Err(GitError::new(
-                    GitErrorKind::Rejected,
-                    format!(
-                        "{repo} did not take it: branch '{}' is protected.",
-                        commit.branch
-                    ),
-                ));
-            }
-            if inner.heads.get(&at) != commit.parent.as_ref() {
-                return Err(GitError::new(
-                    GitErrorKind::Moved,
-                    format!("Branch '{}' moved meanwhile.", commit.branch),
-                ));
-            }
             let mut files = inner.files(commit.parent.as_ref());
             for file in &commit.files {
                 let path = file.path.as_str();
@@ -232,10 +216,31 @@ impl Repositories for MemoryRepositories {
                 }
             }
             let id = inner.keep(commit.parent.as_ref(), &commit.message, files);
-            let id =
-                id.ok_or_else(|| GitError::new(GitErrorKind::Failed, "A hash was no hash."))?;
-            inner.heads.insert(at, id.clone());
-            Ok(id)
+            id.ok_or_else(|| GitError::new(GitErrorKind::Failed, "A hash was no hash."))
+        })
+    }
+
+    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
+        Box::pin(async move {
+            let mut inner = self.inner();
+            let at = (repo.clone(), head.branch.clone());
+            if inner.protected.contains(&at) {
+                return Err(GitError::new(
+                    GitErrorKind::Rejected,
+                    format!(
+                        "{repo} did not take it: branch '{}' is protected.",
+                        head.branch
+                    ),
+                ));
+            }
+            if inner.heads.get(&at) != head.parent.as_ref() {
+                return Err(GitError::new(
+                    GitErrorKind::Moved,
+                    format!("Branch '{}' moved meanwhile.", head.branch),
+                ));
+            }
+            inner.heads.insert(at, head.id);
+            Ok(())
         })
     }
 }

@@ -42,6 +42,6 @@ pub use names::{Author, Branch, ObjectId, Repo, StagedId};
 pub use program::GitProgram;
 pub use push::{IfMoved, PushApproval};
 pub use repo_path::RepoPath;
-pub use repositories::{NewCommit, NewFile, Repositories, TreeEntry, TreeKind};
-pub use staged::{FileOperation, StagedCommit, StagedFile};
+pub use repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
+pub use staged::{DamagedCommit, FileOperation, StagedCommit, StagedFile, StagedList};
 pub use store::StagedStore;

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use file_sandbox::ContentHash;
+
 use super::backend::{Git, Pushed};
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
-use super::repositories::{NewCommit, NewFile, Repositories, TreeEntry};
+use super::repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
 use super::stage::check_collisions;
 use super::staged::{StagedCommit, StagedFile};
 use crate::approval::{Answer, ApprovalRequest, Approver};
@@ -140,7 +142,18 @@ impl<R: Repositories> Git<R> {
             ));
         }
         let (head, tree) = self.branch(&commit.repo, &commit.branch).await?;
+        if let (Some(made), Some(head)) = (&commit.pushing, &head)
+            && made == head
+        {
+            return Ok(self.pushed(&commit, made.clone(), true));
+        }
         if head != commit.base {
+            if let Some(head) = &head
+                && self.has(&commit, &tree).await?
+            {
+                let made = commit.pushing.as_ref().unwrap_or(head);
+                return Ok(self.pushed(&commit, made.clone(), true));
+            }
             let overlap = overlapping(&commit, &tree);
             if if_moved == IfMoved::Refuse || !overlap.is_empty() {
                 return Err(self.moved(&commit, head, &tree, &overlap).await);
@@ -164,13 +177,13 @@ impl<R: Repositories> Git<R> {
         };
         let files: Result<Vec<NewFile>, GitError> = commit.files.iter().map(new).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let pushed = self
+        let made = self
             .repositories
-            .push(
+            .prepare(
                 &commit.repo,
                 NewCommit {
                     branch: commit.branch.clone(),
-                    parent: head,
+                    parent: head.clone(),
                     files: files?,
                     message: commit.message.clone(),
                     author: self.author.clone(),
@@ -178,12 +191,51 @@ impl<R: Repositories> Git<R> {
                 },
             )
             .await?;
-        // It is there; that it is still staged here would at worst be said to have moved.
+        // Whatever ends this from here on, the next push knows what to look for.
+        self.store.set_pushing(&commit.id, &made)?;
+        let head = NewHead {
+            branch: commit.branch.clone(),
+            parent: head,
+            id: made.clone(),
+        };
+        self.repositories.push(&commit.repo, head).await?;
+        Ok(self.pushed(&commit, made, false))
+    }
+
+    /// It is there; that it is still staged here would be found out by the next push.
+    fn pushed(&self, commit: &StagedCommit, made: ObjectId, already_there: bool) -> Pushed {
         let _staged_still = self.store.remove(&commit.id);
-        Ok(Pushed {
-            url: commit.repo.url_of(&pushed),
-            commit: pushed,
-        })
+        Pushed {
+            url: commit.repo.url_of(&made),
+            commit: made,
+            already_there,
+        }
+    }
+
+    /// Whether every file of a commit is in the branch as it was staged.
+    async fn has(&self, commit: &StagedCommit, tree: &[TreeEntry]) -> Result<bool, GitError> {
+        let at = by_path(tree);
+        let (mut ids, mut hashes) = (Vec::new(), Vec::new());
+        for file in &commit.files {
+            match (at.get(file.path.as_str()), file.content) {
+                (None, None) => {}
+                (Some(entry), Some(hash)) if kind_of(file) == entry.kind => {
+                    ids.push(entry.id.clone());
+                    hashes.push(hash);
+                }
+                (None, Some(_)) | (Some(_), None | Some(_)) => return Ok(false),
+            }
+        }
+        let most = commit.files.iter().map(StagedFile::bytes).sum();
+        match self.repositories.contents(&commit.repo, &ids, most).await {
+            Ok(contents) => Ok(contents
+                .iter()
+                .zip(hashes)
+                .all(|(content, hash)| ContentHash::of(content) == hash)),
+            // What is longer is something else.
+            Err(error) if error.kind() == GitErrorKind::TooLarge => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn moved(
@@ -213,6 +265,11 @@ impl<R: Repositories> Git<R> {
             text.push_str(&named("Changed there", &changed(&before, tree)));
         }
         text.push_str(&named("Changed by both", overlap));
+        if let Some(made) = &commit.pushing {
+            text.push_str(&format!(
+                "\nAn earlier push of it ended before it was known whether {made} was taken."
+            ));
+        }
         let error = GitError::new(GitErrorKind::Moved, text);
         match overlap.is_empty() {
             true => error.hint("None of its files are among them: --rebase puts it on top."),
@@ -223,16 +280,26 @@ impl<R: Repositories> Git<R> {
 
 /// The paths of a commit that are not as they were when it was staged.
 fn overlapping<'a>(commit: &'a StagedCommit, tree: &[TreeEntry]) -> Vec<&'a str> {
-    let at: HashMap<&str, &TreeEntry> = tree
-        .iter()
-        .map(|entry| (entry.path.as_str(), entry))
-        .collect();
+    let at = by_path(tree);
     let moved = |file: &&StagedFile| {
         let now = at.get(file.path.as_str()).map(|entry| &entry.id);
         now != file.base.as_ref()
     };
     let paths = commit.files.iter().filter(moved);
     paths.map(|file| file.path.as_str()).collect()
+}
+
+fn by_path(tree: &[TreeEntry]) -> HashMap<&str, &TreeEntry> {
+    tree.iter()
+        .map(|entry| (entry.path.as_str(), entry))
+        .collect()
+}
+
+fn kind_of(file: &StagedFile) -> TreeKind {
+    match file.executable {
+        true => TreeKind::Executable,
+        false => TreeKind::File,
+    }
 }
 
 fn changed<'a>(before: &'a [TreeEntry], after: &'a [TreeEntry]) -> Vec<&'a str> {

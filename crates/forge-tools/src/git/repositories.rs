@@ -79,7 +79,7 @@ pub struct NewFile {
 pub struct NewCommit {
     /// The branch.
     pub branch: Branch,
-    /// Its head as it must still be; none: there must be no such branch.
+    /// What it comes after; none: it is the first.
     pub parent: Option<ObjectId>,
     /// What changes.
     pub files: Vec<NewFile>,
@@ -89,6 +89,27 @@ pub struct NewCommit {
     pub author: Author,
     /// When, in seconds since 1970.
     pub at_s: u64,
+}
+
+/// What a branch is to be from now on.
+///
+/// ```
+/// use forge_tools::git::{Branch, NewHead, ObjectId};
+/// let head = NewHead {
+///     branch: Branch::default(),
+///     parent: None,
+///     id: ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap(),
+/// };
+/// # let _ = head;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewHead {
+    /// The branch.
+    pub branch: Branch,
+    /// Its head as it must still be; none: there must be no such branch.
+    pub parent: Option<ObjectId>,
+    /// The commit.
+    pub id: ObjectId,
 }
 
 /// A place that holds repositories: the git program, memory, a service.
@@ -128,10 +149,14 @@ pub trait Repositories: Send + Sync + 'static {
         max_bytes: u64,
     ) -> BoxFuture<'a, Result<Vec<Vec<u8>>, GitError>>;
 
-    /// Makes a commit the head of a branch, or changes nothing.
-    fn push<'a>(
+    /// Makes a commit, and gives it to nobody yet: where it has to be known what a push would make
+    /// before it is made.
+    fn prepare<'a>(
         &'a self,
         repo: &'a Repo,
         commit: NewCommit,
     ) -> BoxFuture<'a, Result<ObjectId, GitError>>;
+
+    /// Makes what [`prepare`](Self::prepare) has answered the head of its branch, or changes nothing.
+    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>>;
 }

@@ -91,6 +91,7 @@ impl<R: Repositories> Git<R> {
             created_at_ns,
             base,
             files: staged,
+            pushing: None,
         };
         self.store.put(&commit, &contents)?;
         Ok(commit)

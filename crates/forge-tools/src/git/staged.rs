@@ -104,6 +104,8 @@ pub struct StagedCommit {
     /// The commit that it was compared with; none where there is no such branch.
     pub(crate) base: Option<ObjectId>,
     pub(crate) files: Vec<StagedFile>,
+    /// Beside what was agreed to: it changes with every attempt.
+    pub(crate) pushing: Option<ObjectId>,
 }
 
 impl StagedCommit {
@@ -135,6 +137,15 @@ impl StagedCommit {
     #[must_use]
     pub fn created_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.created_at_ns)
+    }
+
+    /// The commit that a push of it has made, where that push has not come back: it was killed, or
+    /// the connection was lost. Whether the repository took it is not known then. The next push
+    /// finds out: where the branch has it, [`Pushed::already_there`](super::Pushed::already_there)
+    /// says so, and nothing is sent twice.
+    #[must_use]
+    pub fn being_pushed_as(&self) -> Option<&ObjectId> {
+        self.pushing.as_ref()
     }
 
     /// Its files, by path.
@@ -186,6 +197,36 @@ impl StagedCommit {
     }
 }
 
+/// What is staged.
+///
+/// ```
+/// fn told(staged: &forge_tools::git::StagedList) -> String {
+///     format!("{} staged, {} damaged", staged.commits.len(), staged.damaged.len())
+/// }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StagedList {
+    /// The oldest first.
+    pub commits: Vec<StagedCommit>,
+    /// Those that can only be discarded.
+    pub damaged: Vec<DamagedCommit>,
+}
+
+/// A staged commit that can no longer be read: the others are listed all the same.
+///
+/// ```
+/// fn told(damaged: &forge_tools::git::DamagedCommit) -> String {
+///     format!("{}: {}", damaged.id, damaged.why)
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedCommit {
+    /// Its name.
+    pub id: StagedId,
+    /// Why it cannot be read.
+    pub why: GitError,
+}
+
 /// How one is written down.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,7 +263,7 @@ impl Kept {
     pub(crate) fn read(text: &[u8], id: &StagedId) -> Result<StagedCommit, GitError> {
         let broken = |why: &str| {
             GitError::new(
-                GitErrorKind::Failed,
+                GitErrorKind::Damaged,
                 format!("The staged commit {id} cannot be read ({why})."),
             )
             .hint("Discard it, and stage the files again.")
@@ -240,10 +281,11 @@ impl Kept {
             },
         };
         let mut files = Vec::with_capacity(kept.files.len());
+        let name = |error: GitError| broken(error.message());
         for file in kept.files {
             let content = file.content.map(|hash| hash.parse::<ContentHash>());
             files.push(StagedFile {
-                path: RepoPath::parse(&file.path)?,
+                path: RepoPath::parse(&file.path).map_err(name)?,
                 operation: file.operation,
                 diff: file.diff,
                 bytes: file.bytes,
@@ -254,12 +296,13 @@ impl Kept {
         }
         Ok(StagedCommit {
             id: id.clone(),
-            repo: Repo::parse(&kept.repo)?,
-            branch: Branch::parse(&kept.branch)?,
+            repo: Repo::parse(&kept.repo).map_err(name)?,
+            branch: Branch::parse(&kept.branch).map_err(name)?,
             message: kept.message,
             created_at_ns: kept.created_at_ns,
             base: object(kept.base)?,
             files,
+            pushing: None,
         })
     }
 }

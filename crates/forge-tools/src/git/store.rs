@@ -13,14 +13,16 @@ use file_sandbox::{
 use sha2::{Digest as _, Sha256};
 
 use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, Repo, StagedId};
+use super::names::{Branch, ObjectId, Repo, StagedId};
 use super::repo_path::RepoPath;
-use super::staged::{Kept, StagedCommit};
+use super::staged::{DamagedCommit, Kept, StagedCommit, StagedList};
 
 /// Most staged commits at once.
 const MAX_COMMITS: usize = 1000;
 /// Bound on what describes one.
 const MAX_KEPT_BYTES: u64 = 64 << 20;
+/// An object's name.
+const MAX_ATTEMPT_BYTES: u64 = 100;
 /// What was begun this long ago was begun by a process that is gone.
 const BEGUN_SECONDS: u64 = 24 * 60 * 60;
 
@@ -115,24 +117,49 @@ impl StagedStore {
 
     /// A commit; none where nothing of that name is staged.
     pub(crate) fn get(&self, id: &StagedId) -> Result<Option<StagedCommit>, GitError> {
-        match self
+        let text = match self
             .files
             .read_bytes(&self.description(id)?, MAX_KEPT_BYTES)
         {
-            Ok(text) => Kept::read(&text, id).map(Some),
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut commit = Kept::read(&text, id)?;
+        commit.pushing = self.pushing(id)?;
+        Ok(Some(commit))
+    }
+
+    /// All of them; those that cannot be read with the reason.
+    pub(crate) fn all(&self) -> Result<StagedList, GitError> {
+        let mut list = StagedList::default();
+        for id in self.ids()? {
+            match self.get(&id) {
+                Ok(Some(commit)) => list.commits.push(commit),
+                // One that goes meanwhile is not staged.
+                Ok(None) => {}
+                Err(why) => list.damaged.push(DamagedCommit { id, why }),
+            }
+        }
+        Ok(list)
+    }
+
+    /// What a push of it has made, that has not come back. Anything else in that place is no
+    /// commit, so nothing is taken for it.
+    fn pushing(&self, id: &StagedId) -> Result<Option<ObjectId>, GitError> {
+        match self.files.read_bytes(&self.attempt(id)?, MAX_ATTEMPT_BYTES) {
+            Ok(text) => Ok(std::str::from_utf8(&text).ok().and_then(ObjectId::parse)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// All of them, the oldest first; those that cannot be read as the reason.
-    pub(crate) fn all(&self) -> Result<Vec<StagedCommit>, GitError> {
-        let mut commits = Vec::new();
-        for id in self.ids()? {
-            // One that goes meanwhile is not staged.
-            commits.extend(self.get(&id)?);
-        }
-        Ok(commits)
+    /// Remembers what a push is about to give away, before it does.
+    pub(crate) fn set_pushing(&self, id: &StagedId, commit: &ObjectId) -> Result<(), GitError> {
+        let options = WriteOptions::new().durable(true);
+        self.files
+            .write(&self.attempt(id)?, commit.as_str(), options)?;
+        Ok(())
     }
 
     /// A content of a commit, if it is what it was.
@@ -140,7 +167,7 @@ impl StagedStore {
         let bytes = self.files.read_bytes(&self.blob(id, hash)?, u64::MAX)?;
         if ContentHash::of(&bytes) != hash {
             return Err(GitError::new(
-                GitErrorKind::Failed,
+                GitErrorKind::Damaged,
                 format!("What was staged in {id} is no longer what it was."),
             ));
         }
@@ -220,6 +247,10 @@ impl StagedStore {
 
     fn description(&self, id: &StagedId) -> Result<SandboxPath, GitError> {
         Ok(SandboxPath::parse(&format!("/staged/{id}/commit.json"))?)
+    }
+
+    fn attempt(&self, id: &StagedId) -> Result<SandboxPath, GitError> {
+        Ok(SandboxPath::parse(&format!("/staged/{id}/pushing"))?)
     }
 
     fn blob(&self, id: &StagedId, hash: ContentHash) -> Result<SandboxPath, GitError> {

@@ -1,6 +1,8 @@
 //! Git, from outside: one suite for every place that holds repositories.
 #![expect(clippy::unwrap_used, reason = "tests; helpers are not seen as such")]
 
+mod again;
+mod granted;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
 mod program;

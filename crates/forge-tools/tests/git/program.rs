@@ -468,7 +468,7 @@ fn of_two_pushes_at_once_one_wins() {
             .map(|(who, git, approval)| {
                 std::thread::spawn(move || {
                     let pushed = wait(git.push(approval, IfMoved::Refuse));
-                    (who, pushed, wait(git.list_staged()).unwrap().len())
+                    (who, pushed, wait(git.list_staged()).unwrap().commits.len())
                 })
             })
             .collect();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use file_sandbox::{Mode, Mount, SandboxPath};
-use forge_tools::git::{Branch, Git, GitBackend, IfMoved, MemoryRepositories, Repo, StagedStore};
+use forge_tools::git::{
+    Branch, Git, GitBackend, GitErrorKind, IfMoved, MemoryRepositories, Repo, StagedStore,
+};
 
 use crate::world::{World, files, in_memory, wait};
 
@@ -40,10 +42,10 @@ fn a_restart_forgets_nothing() {
     let staged = first.stage(&["/workspace/README.md"]).unwrap();
     drop(first);
     let second = world(dir.path());
-    let kept = wait(second.git.list_staged()).unwrap();
+    let kept = wait(second.git.list_staged()).unwrap().commits;
     assert_eq!(kept, std::slice::from_ref(&staged));
     wait(second.git.push(second.approve(&staged), IfMoved::Refuse)).unwrap();
-    assert_eq!(wait(second.git.list_staged()).unwrap(), []);
+    assert_eq!(wait(second.git.list_staged()).unwrap().commits, []);
 }
 
 #[test]
@@ -82,6 +84,36 @@ fn what_somebody_changed_in_the_store_is_not_pushed() {
             .contains("Discard it")
     );
     wait(world.git.discard(staged.id())).unwrap();
+}
+
+#[test]
+fn one_that_cannot_be_read_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path());
+    for (text, why) in [
+        ("", "EOF"),
+        ("{}", "missing field"),
+        (r#"{"version":1,"more":true}"#, "unknown field"),
+    ] {
+        world.write("/workspace/README.md", "first\n");
+        let first = world.stage(&["/workspace/README.md"]).unwrap();
+        let broken = world.stage(&["/workspace/README.md"]).unwrap();
+        let last = world.stage(&["/workspace/README.md"]).unwrap();
+        let place = dir.path().join("staged").join(broken.id().as_str());
+        std::fs::write(place.join("commit.json"), text).unwrap();
+        let listed = wait(world.git.list_staged()).unwrap();
+        assert_eq!(listed.commits, [first.clone(), last.clone()]);
+        assert_eq!(listed.damaged.len(), 1);
+        assert_eq!(listed.damaged[0].id, *broken.id());
+        let told = listed.damaged[0].why.to_string();
+        assert!(told.contains(why) && told.contains("Discard it"), "{told}");
+        let error = wait(world.git.diff(broken.id())).unwrap_err();
+        assert_eq!(error.kind(), GitErrorKind::Damaged);
+        for commit in [&first, &broken, &last] {
+            wait(world.git.discard(commit.id())).unwrap();
+        }
+        assert_eq!(wait(world.git.list_staged()).unwrap(), Default::default());
+    }
 }
 
 /// Not a test of its own: what `whatever_ends_it…` starts and kills.
@@ -128,7 +160,7 @@ fn whatever_ends_it_a_commit_is_there_whole_or_not_at_all() {
         child.kill().unwrap();
         child.wait().unwrap();
         let world = world(dir.path());
-        for staged in wait(world.git.list_staged()).unwrap() {
+        for staged in wait(world.git.list_staged()).unwrap().commits {
             assert_eq!(staged.files().len(), 2);
             seen += 1;
             // It can be pushed, so all of its contents are there.

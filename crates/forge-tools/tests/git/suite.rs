@@ -8,7 +8,7 @@ use forge_tools::git::{
 use crate::world::{Person, World, wait, worlds};
 
 fn staged_ids(world: &World) -> Vec<StagedId> {
-    let staged = wait(world.git.list_staged()).unwrap();
+    let staged = wait(world.git.list_staged()).unwrap().commits;
     staged.iter().map(|commit| commit.id().clone()).collect()
 }
 

@@ -1,16 +1,23 @@
 //! Git as a model has it: through the executor.
 
+use forge_tools::git::tools::{Granted, RepoAccess};
 use forge_tools::git::{PushApproval, StagedId, tools};
 use forge_tools::{AssumeYes, Call, CallResult, Toolbox};
 use serde_json::{Value, json};
 
 use crate::world::{Person, World, wait, worlds};
 
+fn granted(world: &World) -> Granted {
+    [(world.repo.clone(), RepoAccess::ReadWrite)]
+        .into_iter()
+        .collect()
+}
+
 fn toolbox(world: &World) -> Toolbox {
     let mut builder = Toolbox::builder()
         .files(world.files.clone())
         .approver(AssumeYes::confined());
-    for tool in tools::all(world.git.clone(), [world.repo.clone()]) {
+    for tool in tools::all(world.git.clone(), granted(world)) {
         builder = builder.boxed_tool(tool);
     }
     builder.build().unwrap()
@@ -157,7 +164,7 @@ fn what_is_refused_is_refused_in_words() {
 fn a_pull_is_asked_about_and_a_push_is_not_theirs_to_ask() {
     let world = worlds().remove(0);
     let mut builder = Toolbox::builder().files(world.files.clone());
-    for tool in tools::all(world.git.clone(), [world.repo.clone()]) {
+    for tool in tools::all(world.git.clone(), granted(&world)) {
         builder = builder.boxed_tool(tool);
     }
     let toolbox = builder.approver(Person::saying(false)).build().unwrap();

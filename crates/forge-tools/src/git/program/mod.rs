@@ -25,7 +25,7 @@ use self::cache::Cache;
 use self::run::{CACHE, Done, Job, OTHER, Reach, for_the_other_side, run};
 use super::error::{GitError, GitErrorKind};
 use super::names::{Branch, ObjectId, Place, Repo};
-use super::repositories::{NewCommit, Repositories, TreeEntry, TreeKind};
+use super::repositories::{NewCommit, NewHead, Repositories, TreeEntry, TreeKind};
 use crate::tool::BoxFuture;
 
 /// A transfer that takes longer has failed.
@@ -322,7 +322,16 @@ impl Inner {
         Ok(contents)
     }
 
-    fn push(&self, repo: &Repo, commit: &NewCommit) -> Result<ObjectId, GitError> {
+    fn prepare(&self, repo: &Repo, commit: &NewCommit) -> Result<ObjectId, GitError> {
+        let cache = self.cache(repo)?;
+        let out = "refs/forge/out";
+        let mut import = Job::new(["fast-import", "--quiet", "--force", "--date-format=raw"]);
+        import.stdin = stream(commit, out);
+        expect(self.run(&cache, import)?, repo)?;
+        self.resolve(&cache, repo, out)
+    }
+
+    fn push(&self, repo: &Repo, head: &NewHead) -> Result<(), GitError> {
         let (reach, url) = self.reach(repo, Access::READ | Access::WRITE)?;
         if let Reach::Local(path, _) = &reach
             && let Some(why) = local::would_be_asked(path)
@@ -334,13 +343,8 @@ impl Inner {
             .hint("Reach it over https, where it runs them itself."));
         }
         let cache = self.cache(repo)?;
-        let out = "refs/forge/out";
-        let mut import = Job::new(["fast-import", "--quiet", "--force", "--date-format=raw"]);
-        import.stdin = stream(commit, out);
-        expect(self.run(&cache, import)?, repo)?;
-        let new = self.resolve(&cache, repo, out)?;
-        let branch = &commit.branch;
-        let expected = commit.parent.as_ref().map_or("", ObjectId::as_str);
+        let (branch, new) = (&head.branch, &head.id);
+        let expected = head.parent.as_ref().map_or("", ObjectId::as_str);
         let mut job = Job::new([
             "push".to_owned(),
             "--quiet".to_owned(),
@@ -358,7 +362,7 @@ impl Inner {
         job.wall = self.transfer;
         let done = self.run(&cache, job)?;
         if done.exit.success() {
-            return Ok(new);
+            return Ok(());
         }
         let said = format!(
             "{}\n{}",
@@ -564,12 +568,17 @@ impl Repositories for GitProgram {
         Box::pin(self.blocking(move |inner| inner.contents(&repo, &ids, max_bytes)))
     }
 
-    fn push<'a>(
+    fn prepare<'a>(
         &'a self,
         repo: &'a Repo,
         commit: NewCommit,
     ) -> BoxFuture<'a, Result<ObjectId, GitError>> {
         let repo = repo.clone();
-        Box::pin(self.blocking(move |inner| inner.push(&repo, &commit)))
+        Box::pin(self.blocking(move |inner| inner.prepare(&repo, &commit)))
+    }
+
+    fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
+        let repo = repo.clone();
+        Box::pin(self.blocking(move |inner| inner.push(&repo, &head)))
     }
 }

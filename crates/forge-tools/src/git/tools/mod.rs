@@ -1,5 +1,6 @@
 //! Git as tools: what a model may do with a repository. A push is none of them.
 
+mod granted;
 mod pull;
 mod stage;
 mod staged;
@@ -11,17 +12,20 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::{Value, json};
 
 use super::backend::GitBackend;
-use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, Repo};
+use super::backend::nothing_staged;
+use super::error::{GitError, GitErrorKind, GitOperation};
+use super::names::{Branch, StagedId};
 use super::staged::StagedCommit;
 use crate::call::{Code, Failure, Reply};
 use crate::output::{Field, Output};
 use crate::params::{Arguments, Param};
 use crate::tool::{BoxFuture, Tool};
 
-pub use pull::{GitPull, git_pull};
-pub use stage::{GitStage, git_stage};
-pub use staged::{GitDiff, GitDiscard, GitListStaged, git_diff, git_discard, git_list_staged};
+pub use granted::{Granted, RepoAccess};
+
+use pull::git_pull;
+use stage::git_stage;
+use staged::{git_diff, git_discard, git_list_staged};
 
 const REPO: &str = "owner/name at GitHub, a URL, or an absolute path.";
 const BRANCH: &str = "Branch; main if not given.";
@@ -32,33 +36,63 @@ const COMMIT_ID: &str = "The id that git_stage gave.";
 /// Most paths in one call.
 const MAX_PATHS: usize = 1000;
 
-/// All of them over one backend, in the order they are listed. Only the repositories in `granted`
-/// are used, whatever is asked for: an address may be any place of this machine.
+/// All that `granted` permits, over one backend, in the order they are listed: none where nothing is
+/// granted, and none that stages where everything is read-only. Only those repositories are used,
+/// whatever is asked for, and what is staged for others is neither shown nor forgotten.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use forge_tools::git::{Git, MemoryRepositories, Repo, StagedStore, tools};
+/// use forge_tools::git::tools::RepoAccess;
 ///
-/// let git = Git::new(MemoryRepositories::new(), StagedStore::in_memory()?);
+/// let git = Arc::new(Git::new(MemoryRepositories::new(), StagedStore::in_memory()?));
+/// let reports = Repo::parse("octo/reports")?;
 /// let mut builder = forge_tools::Toolbox::builder();
-/// for tool in tools::all(Arc::new(git), [Repo::parse("octo/reports")?]) {
+/// for tool in tools::all(git.clone(), [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect()) {
 ///     builder = builder.boxed_tool(tool);
 /// }
 /// assert!(builder.build().unwrap().specs().all(|spec| spec.name != "git_push"));
+/// let may_look = tools::all(git, [(reports, RepoAccess::ReadOnly)].into_iter().collect());
+/// assert!(may_look.iter().all(|tool| tool.spec().name != "git_stage"));
 /// # Ok::<(), forge_tools::git::GitError>(())
 /// ```
-pub fn all(
+pub fn all(git: Arc<dyn GitBackend>, granted: Granted) -> Vec<Box<dyn Tool>> {
+    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+    if granted.is_empty() {
+        return tools;
+    }
+    let (stages, granted) = (granted.any_takes_files(), Arc::new(granted));
+    let kit = Kit { git, granted };
+    tools.push(Box::new(git_pull(kit.clone())));
+    if stages {
+        tools.push(Box::new(git_stage(kit.clone())));
+        tools.push(Box::new(git_diff(kit.clone())));
+        tools.push(Box::new(git_list_staged(kit.clone())));
+        tools.push(Box::new(git_discard(kit)));
+    }
+    tools
+}
+
+/// What each of them works with.
+#[derive(Clone)]
+struct Kit {
     git: Arc<dyn GitBackend>,
-    granted: impl IntoIterator<Item = Repo>,
-) -> Vec<Box<dyn Tool>> {
-    let granted: Arc<[Repo]> = granted.into_iter().collect();
-    vec![
-        Box::new(git_pull(Arc::clone(&git), Arc::clone(&granted))),
-        Box::new(git_stage(Arc::clone(&git), granted)),
-        Box::new(git_diff(Arc::clone(&git))),
-        Box::new(git_list_staged(Arc::clone(&git))),
-        Box::new(git_discard(git)),
-    ]
+    granted: Arc<Granted>,
+}
+
+impl Kit {
+    /// A staged commit, if it is any concern of this worker. What is not, and what cannot be read,
+    /// is to it as if there were none: whose it is cannot be known.
+    async fn staged(&self, id: &StagedId, during: GitOperation) -> Result<StagedCommit, Failure> {
+        match self.git.diff(id).await {
+            Ok(commit) if self.granted.takes_files(commit.repo()) => Ok(commit),
+            Ok(_) => Err(nothing_staged(id).during(during).into()),
+            Err(error) if error.kind() == GitErrorKind::Damaged => {
+                Err(nothing_staged(id).during(during).into())
+            }
+            Err(error) => Err(self.granted.failure(error.instead(during))),
+        }
+    }
 }
 
 /// Where the work goes, which waits for files and for programs: where it holds up nobody.
@@ -86,6 +120,7 @@ impl From<GitError> for Failure {
             | GitErrorKind::Refused
             | GitErrorKind::Secrets
             | GitErrorKind::NotFound
+            | GitErrorKind::Damaged
             | GitErrorKind::Moved
             | GitErrorKind::Rejected
             | GitErrorKind::Authentication
@@ -104,21 +139,6 @@ impl From<GitError> for Failure {
             None => failure,
         }
     }
-}
-
-/// The repository of a call, if it is granted.
-fn repo(args: &Arguments, granted: &[Repo]) -> Result<Repo, Failure> {
-    let asked = args.text("repo").unwrap_or_default();
-    let repo = Repo::parse(asked)?;
-    if granted.contains(&repo) {
-        return Ok(repo);
-    }
-    let shown = crate::escape_controls(asked);
-    Err(Failure::new(
-        Code::Git,
-        format!("Repository '{shown}' is not one that you may use."),
-    )
-    .hint("Take the one that your task names, in the same spelling."))
 }
 
 fn branch(args: &Arguments) -> Result<Branch, Failure> {

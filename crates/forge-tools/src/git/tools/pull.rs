@@ -1,16 +1,13 @@
 //! `git_pull`: files of a branch among the worker's.
 
-use std::sync::Arc;
-
 use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
-use super::{BRANCH, MAX_PATHS, REPO, TOP, apart, branch, repo};
+use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch};
 use crate::call::{Code, Failure, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
-use crate::git::backend::{GitBackend, PullOutcome, PullRequest, PulledFile};
-use crate::git::names::Repo;
+use crate::git::backend::{PullOutcome, PullRequest, PulledFile};
 use crate::git::repo_path::RepoPath;
 use crate::hands::{Hands, View};
 use crate::output::{Field, Output};
@@ -19,12 +16,10 @@ use crate::spec::{Annotations, Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
 
 /// Pulls files out of a repository.
-///
-/// See [`all`](super::all), which makes one.
-pub struct GitPull(Spec, Arc<dyn GitBackend>, Arc<[Repo]>);
+pub(super) struct GitPull(Spec, Kit);
 
 /// The `git_pull` tool.
-pub fn git_pull(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitPull {
+pub(super) fn git_pull(kit: Kit) -> GitPull {
     let mut spec = Spec::changes(
         "git_pull",
         "Copy files or directories of a git branch to your files. Local edits are merged.",
@@ -52,7 +47,7 @@ pub fn git_pull(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitPull {
         open_world: true,
         ..Annotations::OVERWRITE
     };
-    GitPull(spec, git, granted)
+    GitPull(spec, kit)
 }
 
 impl Tool for GitPull {
@@ -62,17 +57,18 @@ impl Tool for GitPull {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let files = view.hands.files()?;
-        let request = request(args, &self.2, files, |path| view.path(path))?;
+        let request = request(args, &self.1.granted, files, |path| view.path(path))?;
         let to = |path: &RepoPath| Ok(Intent::Write(request.into.join(path.as_str())?));
         request.paths.iter().map(to).collect()
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let (git, granted) = (Arc::clone(&self.1), Arc::clone(&self.2));
+        let kit = self.1.clone();
         apart(move || async move {
             let files = hands.files()?;
-            let request = request(&args, &granted, files, |path| hands.path(path))?;
-            let pulled = git.pull(files, request).await?;
+            let request = request(&args, &kit.granted, files, |path| hands.path(path))?;
+            let pulled = kit.git.pull(files, request).await;
+            let pulled = pulled.map_err(|error| kit.granted.failure(error))?;
             let skipped: Vec<String> = pulled
                 .skipped
                 .iter()
@@ -123,7 +119,7 @@ fn word(outcome: PullOutcome) -> &'static str {
 
 fn request(
     args: &Arguments,
-    granted: &[Repo],
+    granted: &Granted,
     files: &FileSandbox,
     path: impl Fn(&str) -> Result<SandboxPath, Failure>,
 ) -> Result<PullRequest, Failure> {
@@ -137,7 +133,7 @@ fn request(
         .map(RepoPath::parse)
         .collect();
     Ok(PullRequest {
-        repo: repo(args, granted)?,
+        repo: granted.asked(args, RepoAccess::ReadOnly)?,
         branch: branch(args)?,
         paths: paths?,
         into,

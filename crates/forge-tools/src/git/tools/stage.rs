@@ -1,17 +1,15 @@
 //! `git_stage`: files, kept as they are now for a branch.
 
-use std::sync::Arc;
-
 use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
 use super::{
-    BRANCH, MAX_PATHS, REPO, TOP, apart, branch, files_of, files_output, files_text, repo, root_of,
+    BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, files_of, files_output,
+    files_text, root_of,
 };
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
-use crate::git::backend::{GitBackend, Secrets, StageRequest};
-use crate::git::names::Repo;
+use crate::git::backend::{Secrets, StageRequest};
 use crate::hands::{Hands, View};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
@@ -19,12 +17,10 @@ use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
 
 /// Stages files for a repository.
-///
-/// See [`all`](super::all), which makes one.
-pub struct GitStage(Spec, Arc<dyn GitBackend>, Arc<[Repo]>);
+pub(super) struct GitStage(Spec, Kit);
 
 /// The `git_stage` tool.
-pub fn git_stage(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitStage {
+pub(super) fn git_stage(kit: Kit) -> GitStage {
     let spec = Spec::changes(
         "git_stage",
         "Stage files as a commit for a git branch. A person looks at it and pushes it. A missing \
@@ -41,7 +37,7 @@ pub fn git_stage(git: Arc<dyn GitBackend>, granted: Arc<[Repo]>) -> GitStage {
         Param::text("from", TOP),
     ])
     .output([Field::text("commitId"), files_output()]);
-    GitStage(spec, git, granted)
+    GitStage(spec, kit)
 }
 
 impl Tool for GitStage {
@@ -50,16 +46,19 @@ impl Tool for GitStage {
     }
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
-        let request = request(args, &self.2, view.hands.files()?, |path| view.path(path))?;
+        let request = request(args, &self.1.granted, view.hands.files()?, |path| {
+            view.path(path)
+        })?;
         Ok(request.files.into_iter().map(Intent::Read).collect())
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let (git, granted) = (Arc::clone(&self.1), Arc::clone(&self.2));
+        let kit = self.1.clone();
         apart(move || async move {
             let files = hands.files()?;
-            let request = request(&args, &granted, files, |path| hands.path(path))?;
-            let commit = git.stage(files, request).await?;
+            let request = request(&args, &kit.granted, files, |path| hands.path(path))?;
+            let commit = kit.git.stage(files, request).await;
+            let commit = commit.map_err(|error| kit.granted.failure(error))?;
             let text = format!(
                 "Staged {} for branch {}; nothing is pushed before a person agrees.{}",
                 commit.id(),
@@ -76,7 +75,7 @@ impl Tool for GitStage {
 
 fn request(
     args: &Arguments,
-    granted: &[Repo],
+    granted: &Granted,
     files: &FileSandbox,
     path: impl Fn(&str) -> Result<SandboxPath, Failure>,
 ) -> Result<StageRequest, Failure> {
@@ -92,7 +91,7 @@ fn request(
             .unwrap_or_else(SandboxPath::root),
     };
     Ok(StageRequest {
-        repo: repo(args, granted)?,
+        repo: granted.asked(args, RepoAccess::ReadWrite)?,
         branch: branch(args)?,
         files: paths,
         from,

@@ -1,13 +1,11 @@
 //! `git_diff`, `git_list_staged`, `git_discard`: what becomes of a staged commit, but for the push.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
-use super::{apart, commit_id, files_of, files_output, files_text};
+use super::{Kit, apart, commit_id, files_of, files_output, files_text};
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
-use crate::git::backend::GitBackend;
+use crate::git::error::GitOperation;
 use crate::git::names::StagedId;
 use crate::git::staged::StagedCommit;
 use crate::hands::{Hands, View};
@@ -18,33 +16,27 @@ use crate::time::rfc3339;
 use crate::tool::{BoxFuture, Tool};
 
 /// Shows a staged commit.
-///
-/// See [`all`](super::all), which makes one.
-pub struct GitDiff(Spec, Arc<dyn GitBackend>);
+pub(super) struct GitDiff(Spec, Kit);
 
 /// Lists what is staged.
-///
-/// See [`all`](super::all), which makes one.
-pub struct GitListStaged(Spec, Arc<dyn GitBackend>);
+pub(super) struct GitListStaged(Spec, Kit);
 
 /// Forgets a staged commit.
-///
-/// See [`all`](super::all), which makes one.
-pub struct GitDiscard(Spec, Arc<dyn GitBackend>);
+pub(super) struct GitDiscard(Spec, Kit);
 
 /// The `git_diff` tool. Its text is all there is of it.
-pub fn git_diff(git: Arc<dyn GitBackend>) -> GitDiff {
+pub(super) fn git_diff(kit: Kit) -> GitDiff {
     let spec = Spec::looks(
         "git_diff",
         "Show what a staged commit changes, as a unified diff.",
     )
     .aliases(&["gitDiff"])
     .params([commit_id()]);
-    GitDiff(spec, git)
+    GitDiff(spec, kit)
 }
 
 /// The `git_list_staged` tool.
-pub fn git_list_staged(git: Arc<dyn GitBackend>) -> GitListStaged {
+pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
     let spec = Spec::looks(
         "git_list_staged",
         "List the staged commits, the oldest first.",
@@ -61,11 +53,11 @@ pub fn git_list_staged(git: Arc<dyn GitBackend>) -> GitListStaged {
             files_output(),
         ]),
     )]);
-    GitListStaged(spec, git)
+    GitListStaged(spec, kit)
 }
 
 /// The `git_discard` tool.
-pub fn git_discard(git: Arc<dyn GitBackend>) -> GitDiscard {
+pub(super) fn git_discard(kit: Kit) -> GitDiscard {
     let mut spec = Spec::changes(
         "git_discard",
         "Throw a staged commit away. Files stay as they are.",
@@ -77,7 +69,7 @@ pub fn git_discard(git: Arc<dyn GitBackend>) -> GitDiscard {
         idempotent: false,
         ..Annotations::OVERWRITE
     };
-    GitDiscard(spec, git)
+    GitDiscard(spec, kit)
 }
 
 fn id(args: &Arguments) -> Result<StagedId, Failure> {
@@ -94,9 +86,9 @@ impl Tool for GitDiff {
     }
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let git = Arc::clone(&self.1);
+        let kit = self.1.clone();
         apart(move || async move {
-            let commit = git.diff(&id(&args)?).await?;
+            let commit = kit.staged(&id(&args)?, GitOperation::Diff).await?;
             Ok(Reply::text(commit.diff()))
         })
     }
@@ -112,15 +104,17 @@ impl Tool for GitListStaged {
     }
 
     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let git = Arc::clone(&self.1);
+        let kit = self.1.clone();
         apart(move || async move {
-            let commits = git.list_staged().await?;
-            let line = |commit: &StagedCommit| {
+            let listed = kit.git.list_staged().await?;
+            let concerns = |commit: &&StagedCommit| kit.granted.takes_files(commit.repo());
+            let commits: Vec<&StagedCommit> = listed.commits.iter().filter(concerns).collect();
+            let line = |commit: &&StagedCommit| {
                 format!(
                     "{} for branch {} of {}, {}: {}{}",
                     commit.id(),
                     commit.branch(),
-                    commit.repo(),
+                    kit.granted.name(commit.repo()),
                     rfc3339(commit.created_at()),
                     commit.message().trim_end(),
                     files_text(commit)
@@ -130,10 +124,10 @@ impl Tool for GitListStaged {
                 true => "Nothing is staged.".to_owned(),
                 false => commits.iter().map(line).collect::<Vec<_>>().join("\n"),
             };
-            let each = |commit: &StagedCommit| {
+            let each = |commit: &&StagedCommit| {
                 json!({
                     "commitId": commit.id().as_str(),
-                    "repo": commit.repo().to_string(),
+                    "repo": kit.granted.name(commit.repo()),
                     "branch": commit.branch().as_str(),
                     "message": commit.message().trim_end(),
                     "createdAt": rfc3339(commit.created_at()),
@@ -156,10 +150,11 @@ impl Tool for GitDiscard {
     }
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
-        let git = Arc::clone(&self.1);
+        let kit = self.1.clone();
         apart(move || async move {
             let id = id(&args)?;
-            git.discard(&id).await?;
+            kit.staged(&id, GitOperation::Discard).await?;
+            kit.git.discard(&id).await?;
             Ok(Reply::text(format!("Discarded {id}."))
                 .structured(json!({ "success": true, "commitId": id.as_str() })))
         })

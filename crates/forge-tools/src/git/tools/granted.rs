@@ -1,0 +1,175 @@
+//! Which repositories a worker may use, and what for. An address may be any place of this machine
+//! or of the network, so nothing that is not in here is used, listed or forgotten.
+
+use crate::call::{Code, Failure};
+use crate::escape::escape_controls;
+use crate::git::error::GitError;
+use crate::git::names::{Place, Repo};
+use crate::params::Arguments;
+
+/// Most names in one hint.
+const MAX_NAMED: usize = 20;
+
+/// What may be done with a repository; the more it allows the larger.
+///
+/// ```
+/// use forge_tools::git::tools::RepoAccess;
+/// assert_eq!(RepoAccess::ReadWrite.min(RepoAccess::ReadOnly), RepoAccess::ReadOnly);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RepoAccess {
+    /// Files are pulled out of it.
+    ReadOnly,
+    /// Files are pulled out of it, and staged for it.
+    ReadWrite,
+}
+
+/// The repositories of one worker, exactly these. A repository that is named twice is granted as
+/// the narrower of both says.
+///
+/// ```
+/// use forge_tools::git::Repo;
+/// use forge_tools::git::tools::{Granted, RepoAccess};
+///
+/// let reports = Repo::parse("octo/reports")?;
+/// let mut granted: Granted = [(reports.clone(), RepoAccess::ReadWrite)].into_iter().collect();
+/// // One of this machine, by the name under which a model knows it.
+/// granted.named("./remotes/x.git", Repo::parse("/srv/remotes/x.git")?, RepoAccess::ReadOnly);
+/// assert_eq!(granted.access(&reports), Some(RepoAccess::ReadWrite));
+/// assert_eq!(granted.access(&Repo::parse("/srv/remotes")?), None);
+/// # Ok::<(), forge_tools::git::GitError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Granted {
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    /// As the model is told of it.
+    name: String,
+    repo: Repo,
+    access: RepoAccess,
+}
+
+impl Granted {
+    /// One more, which a model knows under its address.
+    pub fn add(&mut self, repo: Repo, access: RepoAccess) {
+        self.named(&repo.to_string(), repo, access);
+    }
+
+    /// One more, under the name by which a model knows it: what is a place of this machine is no
+    /// concern of a model. Its address is understood as well.
+    pub fn named(&mut self, name: &str, repo: Repo, access: RepoAccess) {
+        match self.rows.iter_mut().find(|row| row.repo == repo) {
+            Some(row) => row.access = row.access.min(access),
+            None => self.rows.push(Row {
+                name: name.to_owned(),
+                repo,
+                access,
+            }),
+        }
+    }
+
+    /// What may be done with a repository; none where nothing may.
+    #[must_use]
+    pub fn access(&self, repo: &Repo) -> Option<RepoAccess> {
+        self.row(repo).map(|row| row.access)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether files may be staged for any of them.
+    pub(super) fn any_takes_files(&self) -> bool {
+        let takes = |row: &Row| row.access == RepoAccess::ReadWrite;
+        self.rows.iter().any(takes)
+    }
+
+    /// Whether what is staged for it is any concern of this worker.
+    pub(super) fn takes_files(&self, repo: &Repo) -> bool {
+        self.access(repo) == Some(RepoAccess::ReadWrite)
+    }
+
+    /// As the model is told of it.
+    pub(super) fn name(&self, repo: &Repo) -> String {
+        self.row(repo)
+            .map_or_else(|| repo.to_string(), |row| row.name.clone())
+    }
+
+    /// The repository of a call, if it is granted for that.
+    pub(super) fn asked(&self, args: &Arguments, for_what: RepoAccess) -> Result<Repo, Failure> {
+        let asked = args.text("repo").unwrap_or_default();
+        let row = match self.rows.iter().find(|row| row.name == asked) {
+            Some(row) => Some(row),
+            None => self.row(&Repo::parse(asked)?),
+        };
+        let shown = escape_controls(asked);
+        match row {
+            Some(row) if row.access >= for_what => Ok(row.repo.clone()),
+            Some(_) => Err(Failure::new(
+                Code::Git,
+                format!("Repository '{shown}' is read-only: files can be pulled, not staged."),
+            )
+            .hint(self.hint(for_what))),
+            None => Err(Failure::new(
+                Code::Git,
+                format!("Repository '{shown}' is not one that you may use."),
+            )
+            .hint(self.hint(for_what))),
+        }
+    }
+
+    fn row(&self, repo: &Repo) -> Option<&Row> {
+        self.rows.iter().find(|row| row.repo == *repo)
+    }
+
+    fn hint(&self, for_what: RepoAccess) -> String {
+        let fits = |row: &&Row| row.access >= for_what;
+        let names: Vec<&str> = self
+            .rows
+            .iter()
+            .filter(fits)
+            .map(|row| row.name.as_str())
+            .collect();
+        let more = match names.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = names.get(..MAX_NAMED).unwrap_or(&names).join(", ");
+        format!("You may use: {shown}{more}.")
+    }
+
+    /// An error in the words of the model: no address of this machine.
+    pub(super) fn failure(&self, error: GitError) -> Failure {
+        let mut failure = Failure::from(error);
+        let mut addresses: Vec<(String, &str)> = Vec::new();
+        for row in &self.rows {
+            if let Place::Local(path) = row.repo.place() {
+                let path = path.display().to_string();
+                addresses.push((format!("file://{path}"), &row.name));
+                addresses.push((path, &row.name));
+            }
+        }
+        // The longest first: one may be the beginning of another.
+        addresses.sort_by_key(|(address, _)| std::cmp::Reverse(address.len()));
+        for (address, name) in addresses.iter().filter(|(address, _)| address.len() > 1) {
+            failure.message = failure.message.replace(address, name);
+            failure.hint = failure.hint.map(|hint| hint.replace(address, name));
+        }
+        failure
+    }
+}
+
+impl FromIterator<(Repo, RepoAccess)> for Granted {
+    fn from_iter<I: IntoIterator<Item = (Repo, RepoAccess)>>(rows: I) -> Self {
+        let mut granted = Granted::default();
+        for (repo, access) in rows {
+            granted.add(repo, access);
+        }
+        granted
+    }
+}
