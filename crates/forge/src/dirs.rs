@@ -1,8 +1,10 @@
-//! Directories made below one that a person named: a link on the way leads to another's files,
-//! which `create_dir_all` would follow.
+//! Directories made below one that a person named, or that is ours: a link on the way leads to
+//! another's files, which `create_dir_all` would follow.
 
+use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
-use std::path::{Component, Path};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
 
 /// Makes every directory of `below` in `base`, and refuses what is there and is none.
 pub(crate) fn make_below(base: &Path, below: &Path) -> Result<()> {
@@ -32,4 +34,53 @@ pub(crate) fn make_below(base: &Path, below: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes `base`, and in it every directory of `below` for this user alone, and says where that is.
+/// Whoever else could write in one of them could put other things there.
+pub(crate) fn make_private(base: &Path, below: &Path) -> Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+    each(base, below, |dir| {
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => is_private(dir),
+        }
+    })
+}
+
+/// The same where they are there already.
+pub(crate) fn check_private(base: &Path, below: &Path) -> Result<PathBuf> {
+    each(base, below, is_private)
+}
+
+fn each(base: &Path, below: &Path, look: impl Fn(&Path) -> Result<()>) -> Result<PathBuf> {
+    let meta = std::fs::metadata(base)?;
+    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+        let message = format!("others can write in {}", base.display());
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
+    }
+    let mut dir = base.to_owned();
+    for name in below {
+        dir.push(name);
+        look(&dir)?;
+    }
+    Ok(dir)
+}
+
+/// A directory, no link, our own, and closed to everybody else.
+pub(crate) fn is_private(dir: &Path) -> Result<()> {
+    let meta = std::fs::symlink_metadata(dir)?;
+    let why = if meta.file_type().is_symlink() {
+        "is a link"
+    } else if !meta.is_dir() {
+        "is no directory"
+    } else if meta.uid() != rustix::process::geteuid().as_raw() {
+        "belongs to somebody else"
+    } else if meta.mode() & 0o077 != 0 {
+        "is open to others"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{} {why}", dir.display());
+    Err(Error::new(ErrorKind::PermissionDenied, message))
 }

@@ -23,6 +23,7 @@ mod run_dir;
 mod runs;
 mod show;
 mod signals;
+mod staging;
 mod stderr;
 mod subject;
 mod topics;
@@ -66,6 +67,7 @@ fn main() -> std::process::ExitCode {
         cli::Command::Node(args) => commands::node::run(args),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),
+        cli::Command::Stage(args) => commands::stage::run(&cli.global, args, &ambient),
         cli::Command::Tools(args) => commands::tools::run(&cli.global, args, &ambient),
         cli::Command::Trust(args) => commands::trust::run(&cli.global, args, &ambient),
         cli::Command::Worker(args) => commands::worker::run(&cli.global, args, &ambient),

@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 64] = [
+const CODES: [(&str, &str); 72] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -56,6 +56,29 @@ const CODES: [(&str, &str); 64] = [
     ("config.tool_name", "two tools of one name"),
     ("engine", "no container engine answers, or it would not"),
     ("exec", "the command could not be started"),
+    ("git", "git, or the place of what is staged, failed"),
+    (
+        "git.credentials",
+        "a repository wants to know who is asking, and does not let you in",
+    ),
+    (
+        "git.damaged",
+        "a staged commit that is no longer what it was, or cannot be read",
+    ),
+    ("git.limit", "git took too long, or had too much to carry"),
+    (
+        "git.moved",
+        "a branch is not where it was when the files were staged",
+    ),
+    (
+        "git.not_agreed",
+        "a push that a person did not agree to, or that cannot be shown whole",
+    ),
+    (
+        "git.not_found",
+        "no such repository, branch or staged commit, or more than one",
+    ),
+    ("git.rejected", "a repository did not take a push"),
     ("image", "the image could not be built"),
     ("image.base", "an image that forge cannot be put upon"),
     ("image.output", "the image's file cannot be written"),

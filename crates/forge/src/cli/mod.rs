@@ -10,6 +10,7 @@ mod node;
 mod pages;
 mod project;
 mod run;
+mod stage;
 mod tools;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ pub(crate) use project::{
     Check, CheckFormat, Clean, Config, ConfigAction, Explain, Init, Trust, Worker, WorkerAction,
 };
 pub(crate) use run::{FailOn, Run};
+pub(crate) use stage::{Stage, StageAction};
 pub(crate) use tools::{Tools, ToolsAction};
 
 /// Tools for AI workers, fenced.
@@ -234,6 +236,8 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.
     Schema(Schema),
+    /// Look at what workers have staged for git repositories; push it, or discard it.
+    Stage(Stage),
     /// List or call the tools, as a worker sees them.
     Tools(Tools),
     /// Agree to the keys of this project that widen what its workers may do.

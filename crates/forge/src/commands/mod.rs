@@ -20,6 +20,7 @@ pub(crate) mod node;
 pub(crate) mod pages;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod stage;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod worker;

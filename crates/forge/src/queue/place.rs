@@ -5,12 +5,13 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::{hex, random};
+use crate::dirs::is_private;
 
 /// Characters of the hash of the project's directory: enough to keep projects apart.
 const HASH_CHARS: usize = 16;
@@ -43,7 +44,7 @@ impl Place {
         let uid = rustix::process::geteuid().as_raw();
         // A terminal without the variable still finds what a desktop session has asked.
         let usual = PathBuf::from(format!("/run/user/{uid}"));
-        let runtime = runtime.filter(|dir| dir.is_absolute() && check_private(dir).is_ok());
+        let runtime = runtime.filter(|dir| dir.is_absolute() && is_private(dir).is_ok());
         let own: Vec<PathBuf> = runtime
             .map(|dir| dir.join("forge"))
             .into_iter()
@@ -76,7 +77,7 @@ impl Place {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for dir in self.own.iter().chain(&self.found_only) {
             let parents = dir.parent().into_iter();
-            match parents.chain([dir.as_path()]).try_for_each(check_private) {
+            match parents.chain([dir.as_path()]).try_for_each(is_private) {
                 Ok(()) => good.push(dir.as_path()),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => bad.push(error.to_string()),
@@ -112,7 +113,7 @@ impl Place {
         let Some(dir) = self.own.last() else {
             return false;
         };
-        if check_private(dir).is_err() {
+        if is_private(dir).is_err() {
             return false;
         }
         files(dir, "watch").iter().any(|path| {
@@ -171,33 +172,15 @@ fn make_private(dir: &Path) -> Result<()> {
     for dir in [base, dir] {
         match DirBuilder::new().mode(0o700).create(dir) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            Ok(()) | Err(_) => check_private(dir)?,
+            Ok(()) | Err(_) => is_private(dir)?,
         }
     }
     Ok(())
 }
 
-/// A directory, no link, our own, and closed to everybody else.
-fn check_private(dir: &Path) -> Result<()> {
-    let meta = std::fs::symlink_metadata(dir)?;
-    let why = if meta.file_type().is_symlink() {
-        "is a link"
-    } else if !meta.is_dir() {
-        "is no directory"
-    } else if meta.uid() != rustix::process::geteuid().as_raw() {
-        "belongs to somebody else"
-    } else if meta.mode() & 0o077 != 0 {
-        "is open to others"
-    } else {
-        return Ok(());
-    };
-    let message = format!("{} {why}", dir.display());
-    Err(Error::new(ErrorKind::PermissionDenied, message))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::*;
 

@@ -55,6 +55,8 @@ fn one_object_and_one_line() {
         (&["worker", "list"], Said::Result(0)),
         (&["worker", "show", "main"], Said::Result(0)),
         (&["worker", "show", "nobody"], Said::Failure(2)),
+        (&["stage"], Said::Result(0)),
+        (&["stage", "status"], Said::Result(0)),
         (&["tools", "list"], Said::Result(0)),
         (
             &["tools", "call", "list_files", r#"{"path":"/"}"#],

@@ -41,6 +41,7 @@ mod run_ends;
 mod run_flags;
 mod schema;
 mod settings;
+mod stage;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

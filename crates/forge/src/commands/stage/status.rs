@@ -1,0 +1,63 @@
+//! `forge stage status`: one line for each staged commit.
+
+use std::time::SystemTime;
+
+use forge_tools::git::StagedList;
+use serde_json::{Value, json};
+
+use super::seen::{age, short_ids, size};
+use super::{all, put, seen};
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::staging::Staging;
+use crate::stderr::say;
+use crate::visible::{shortened, visible};
+
+/// Longest first line of a message.
+const MAX_MESSAGE_CHARS: usize = 72;
+
+pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure> {
+    let StagedList { commits, damaged } = all(staging)?;
+    if global.json {
+        let rows: Vec<Value> = commits
+            .iter()
+            .map(|commit| seen::json(commit, false))
+            .collect();
+        let damaged: Vec<Value> = damaged
+            .iter()
+            .map(|damaged| json!({ "commitId": damaged.id.as_str(), "why": damaged.why.message() }))
+            .collect();
+        put(json!({ "staged": rows, "damaged": damaged }))?;
+        return Ok(Exit::Done);
+    }
+    if commits.is_empty() && damaged.is_empty() {
+        put("Nothing is staged.")?;
+        return Ok(Exit::Done);
+    }
+    let now = SystemTime::now();
+    for (commit, id) in commits.iter().zip(short_ids(&commits)) {
+        let first = commit.message().lines().next().unwrap_or_default();
+        put(format_args!(
+            "{id}  {}  {} {}  {}  {}",
+            age(commit, now),
+            visible(&commit.repo().to_string()),
+            visible(commit.branch().as_str()),
+            size(commit),
+            shortened(visible(first), MAX_MESSAGE_CHARS),
+        ))?;
+    }
+    for damaged in damaged {
+        put(format_args!(
+            "{}  damaged  {}",
+            damaged.id,
+            visible(damaged.why.message())
+        ))?;
+    }
+    if !global.quiet {
+        say(
+            "`forge stage show ID` shows one whole, `forge stage push ID` asks and pushes it, \
+             `forge stage discard ID` throws it away",
+        );
+    }
+    Ok(Exit::Done)
+}
