@@ -357,7 +357,7 @@ fn the_examples_of_the_page_load_and_hold_every_key() {
                 } else {
                     found(None, Some(text))
                 }
-            } else if table.id == "user_provider" {
+            } else if table.id.starts_with("user_") {
                 of_user_file(text)
             } else {
                 mistakes(Kind::Project, text)

@@ -51,6 +51,11 @@ fn grant(out: &mut String, grant: &Grant, dir: &Path) {
         grant.confinement(),
     )
     .unwrap();
+    for one in grant.repositories() {
+        let address = one.address().replace(&dir.display().to_string(), "");
+        writeln!(out, "{} {address} {}", one.name(), one.access()).unwrap();
+    }
+    writeln!(out, "{}", grant.allows_executable_config()).unwrap();
 }
 
 fn shown(project: &Project) -> String {
@@ -82,6 +87,13 @@ fn shown(project: &Project) -> String {
             )
         });
         writeln!(out, "{provider:?}").unwrap();
+    }
+    let git = project.git();
+    writeln!(out, "{:?} {:?}", git.author(), git.trailer()).unwrap();
+    for one in git.credentials() {
+        let source = one.source().to_string();
+        let source = source.replace(&project.dir().display().to_string(), "");
+        writeln!(out, "{} {source}", one.server()).unwrap();
     }
     grant(&mut out, project.ceiling(), project.dir());
     let undeclared = project.ceiling().child(&Declaration::undeclared()).unwrap();
@@ -140,7 +152,7 @@ fn worker(front: &str) -> Result<String, String> {
     std::fs::create_dir(dir.path().join("workers")).unwrap();
     std::fs::write(
         dir.path().join("golem-forge.config.yaml"),
-        "network: true\nsandbox: { unix_sockets: [/run/agent.sock, /run/b.sock] }\nshell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }\n",
+        "git: { repositories: [octo/reports, ./x.git] }\nnetwork: true\nsandbox: { unix_sockets: [/run/agent.sock, /run/b.sock] }\nshell: { rules: [{ pattern: \"grep *\", approval: preApproved }] }\n",
     )
     .unwrap();
     let body = if front.contains("instructions") {
@@ -541,6 +553,25 @@ fn provider_rows() -> Vec<Row> {
     ]
 }
 
+#[rustfmt::skip]
+fn git_rows() -> Vec<Row> {
+    use keys::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY};
+    const AGENT: &str = "git: { credentials: { 'ssh://git@a.com': { agent: true } } }";
+    vec![
+        (&GIT, "author", "", "git: { author: 'me <a@b>' }"),
+        (&GIT, "trailer", "", "git: { trailer: none }"),
+        (&GIT, "trailer", "git: { trailer: none }", "git: { trailer: 'Reviewed-by: me' }"),
+        (&GIT, "allow_executable_config", "", "git: { allow_executable_config: true }"),
+        (&GIT, "repositories", "", "git: { repositories: [octo/reports] }"),
+        (&GIT, "credentials", "", "git: { credentials: { 'https://a.com': { token_env: K } } }"),
+        (&GIT_REPOSITORY, "repo", "git: { repositories: [{ repo: ./x.git }] }", "git: { repositories: [{ repo: ./y.git }] }"),
+        (&GIT_REPOSITORY, "access", "git: { repositories: [./x.git] }", "git: { repositories: [{ repo: ./x.git, access: ro }] }"),
+        (&GIT_CREDENTIAL, "token_env", "", "git: { credentials: { 'https://a.com': { token_env: K } } }"),
+        (&GIT_CREDENTIAL, "agent", "", AGENT),
+        (&GIT_CREDENTIAL, "known_hosts", AGENT, "git: { credentials: { 'ssh://git@a.com': { agent: true, known_hosts: ./hosts } } }"),
+    ]
+}
+
 /// The front-ends beside zones.
 fn front_rows() -> Vec<Row> {
     use keys::{MOUNT, NAMED_PATH, SANDBOX};
@@ -642,6 +673,13 @@ fn worker_rows() -> Vec<Row> {
         (&WORKER, "sandbox", "", "sandbox: inherit"),
         (&WORKER, "network", "", "network: true"),
         (&WORKER, "shell", "", "shell: {}"),
+        (&WORKER, "git", "", "git: { repositories: [octo/reports] }"),
+        (
+            &keys::WORKER_GIT,
+            "repositories",
+            "git: { repositories: [./x.git] }",
+            "git: { repositories: [{ repo: ./x.git, access: ro }] }",
+        ),
         (&WORKER, "tools", "", "tools: [read_file]"),
         (&WORKER, "workers", "", "workers: ['*']"),
         (&WORKER, "limits", "", "limits: { max_turns: 2 }"),
@@ -848,6 +886,7 @@ fn every_project_key_flips_something() {
     for (_, key, without, with) in project_rows()
         .into_iter()
         .chain(provider_rows())
+        .chain(git_rows())
         .chain(front_rows())
     {
         // These three speak by refusing; every other text is valid.
@@ -875,6 +914,7 @@ fn every_key_that_is_read_has_a_row() {
     let rows: Vec<Row> = project_rows()
         .into_iter()
         .chain(provider_rows())
+        .chain(git_rows())
         .chain(front_rows())
         .chain(worker_rows())
         .collect();

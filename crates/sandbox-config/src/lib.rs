@@ -59,6 +59,7 @@ pub use grant::execution::{
     ContainerNetwork, Docker, Execution, ExecutionMode, Reuse, Runner, RunnerChoice, Usable,
 };
 pub use grant::file_rules::{FileRules, HardLinks};
+pub use grant::git::Repository;
 pub use grant::limits::Limits;
 pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::meet::DrawnFrom;
@@ -73,6 +74,7 @@ pub use grant::{Environment, Grant};
 pub use open::files::Open;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
+pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
 pub use project::own_dirs::OutOfReach;
 pub use project::settings::{Setting, Settings, UnknownKey};
 pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};

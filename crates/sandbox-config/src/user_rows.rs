@@ -65,6 +65,14 @@ const LIMITS: &[Row] = &[
     ("require", "require: guards", "", "require: guards"),
     ("git.mode", "git: { mode: unaware }", "git: { mode: commit }", ""),
     ("git.mode", "git: { mode: read_only }", "", "git: { mode: read_only }"),
+    ("git.allow_executable_config", "git: { allow_executable_config: false }", "git: { allow_executable_config: true }", ""),
+    ("git.repositories", "git: { repositories: [octo/a, octo/b] }", "git: { repositories: [octo/b, octo/c] }", "git: { repositories: [octo/b] }"),
+    ("git.repositories", "git: { repositories: [{ repo: octo/a, access: ro }] }",
+        "git: { repositories: [octo/a] }", "git: { repositories: [{ repo: octo/a, access: ro }] }"),
+    ("git.repositories", "git: { repositories: [octo/a, { repo: octo/b, access: ro }] }",
+        "git: { repositories: [{ repo: octo/a, access: ro }, { repo: octo/b, access: rw }] }",
+        "git: { repositories: [{ repo: octo/a, access: ro }, { repo: octo/b, access: ro }] }"),
+    ("git.repositories", "git: { repositories: [] }", "git: { repositories: [octo/a] }", ""),
     ("execution.mode", "execution: { mode: docker_required }", "execution: { mode: local_only }", "execution: { mode: docker_required }"),
     ("execution.mode", "execution: { mode: docker_required }", "execution_mode: prefer_docker", "execution: { mode: docker_required }"),
     ("execution.mode", "execution: { mode: prefer_docker }", "", "execution: { mode: prefer_docker }"),
@@ -158,6 +166,10 @@ fn shown(project: &Project) -> String {
         grant.pool.is_some(),
     )
     .unwrap();
+    for one in grant.repositories() {
+        writeln!(out, "{} {}", one.address(), one.access()).unwrap();
+    }
+    writeln!(out, "{}", grant.allows_executable_config()).unwrap();
     for mount in grant.mounts() {
         let writes = mount.mode() == Mode::ReadWrite;
         let rules = mount.file_rules();

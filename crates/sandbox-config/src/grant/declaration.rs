@@ -3,6 +3,7 @@
 //! parent holds. So anybody may build one.
 
 use crate::grant::confinement::{SocketWish, UnixSockets};
+use crate::grant::git::RepositoryWish;
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mode;
 use crate::grant::network::NetworkAccess;
@@ -32,6 +33,7 @@ pub struct Declaration {
     /// What is asked beyond what the project asks.
     pub(crate) approval: Option<Approval>,
     pub(crate) unix_sockets: Option<(SocketWish, Option<Span>)>,
+    pub(crate) repositories: Option<Vec<RepositoryWish>>,
 }
 
 /// The `sandbox` key of a worker.
@@ -61,6 +63,7 @@ impl Declaration {
             limits: Limits::UNLIMITED,
             approval: None,
             unix_sockets: None,
+            repositories: None,
         }
     }
 

@@ -46,6 +46,16 @@ impl Grant {
             }
             (None, _) => {}
         }
+        for held in self.repositories() {
+            match less.repository(held.address()) {
+                None => list.push(format!("no repository {}", held.name())),
+                Some(one) if one.access() != held.access() => {
+                    let (before, after) = (held.access(), one.access());
+                    list.push(format!("repository {} {before} → {after}", held.name()));
+                }
+                Some(_) => {}
+            }
+        }
         if less.tools() != self.tools()
             && let Some(tools) = less.tools()
         {

@@ -78,6 +78,19 @@ pub(crate) enum Violation {
     Sockets {
         at: Option<Span>,
     },
+    /// More than to pull from it.
+    Repository {
+        name: String,
+        at: Option<Span>,
+        /// `access` was left out, which means rw.
+        implied: bool,
+        parent: Origin,
+    },
+    NoRepository {
+        name: String,
+        at: Option<Span>,
+        held: Vec<String>,
+    },
 }
 
 impl Escalation {
@@ -173,6 +186,12 @@ impl Violation {
             Violation::Sockets { .. } => {
                 "Child requests local sockets but parent doesn't have them".to_owned()
             }
+            Violation::Repository { name, .. } => {
+                format!("Child requests 'rw' on repository '{name}' but parent only has 'ro'")
+            }
+            Violation::NoRepository { name, .. } => {
+                format!("Child requests repository '{name}' but parent doesn't have it")
+            }
             Violation::Shell { .. } => {
                 "Child requests the shell but parent doesn't have it".to_owned()
             }
@@ -194,7 +213,7 @@ impl Violation {
                 held: held @ NetworkAccess::Hosts(_),
                 ..
             } => format!("{}\nAllowed hosts: {held}", self.sentence()),
-            Violation::Outside { held, .. } => {
+            Violation::Outside { held, .. } | Violation::NoRepository { held, .. } => {
                 format!("{}\nAvailable: {}", self.sentence(), list(held))
             }
             Violation::Mode { .. }
@@ -202,6 +221,7 @@ impl Violation {
             | Violation::Upgrade { .. }
             | Violation::Network { .. }
             | Violation::Sockets { .. }
+            | Violation::Repository { .. }
             | Violation::Shell { .. } => self.sentence(),
         }
     }
@@ -251,6 +271,22 @@ impl Violation {
             Violation::Sockets { at } => place(diagnostic, at).help(
                 "write `unix_sockets: inherit` for what the caller has, or name fewer",
             ),
+            Violation::Repository {
+                name,
+                at,
+                implied,
+                parent,
+            } => {
+                let diagnostic = place(diagnostic, at);
+                let diagnostic = diagnostic.related_to(parent, format!("'{name}' is ro here"));
+                diagnostic.help(match implied {
+                    true => "without `access` a worker asks for rw: write `{ repo: …, access: ro }`, or make it rw in the project config",
+                    false => "write `access: ro`, or make it rw in the project config",
+                })
+            }
+            Violation::NoRepository { at, held, .. } => place(diagnostic, at)
+                .note(format!("Available repositories: {}", list(held)))
+                .help("list it under `git.repositories` of the project and of every caller"),
             Violation::Shell { at } => place(diagnostic, at).help(
                 "remove `shell`, or give it to the caller as well (and to the project, if it has no `shell`)",
             ),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
 use crate::grant::execution::Execution;
+use crate::grant::git::Repository;
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mount;
 use crate::grant::shell::{Programs, Rule, RuleList, ShellRules};
@@ -52,6 +53,8 @@ impl Grant {
             pool,
             drawn_from,
             confinement,
+            repositories,
+            executable_config,
         } = self;
         let mut facts = Facts::new();
         say(&mut facts, "front end", format!("{front:?}"));
@@ -78,6 +81,17 @@ impl Grant {
         say(&mut facts, "network", format!("{network:?}"));
         say(&mut facts, "confinement", format!("{confinement:?}"));
         say(&mut facts, "require_os_sandbox", require_os_sandbox);
+        for repository in repositories.iter() {
+            let Repository {
+                address,
+                name,
+                access,
+                origin: _,
+            } = repository;
+            let fact = format!("{access}, as {name}");
+            say(&mut facts, format!("repository {address}"), fact);
+        }
+        say(&mut facts, "git.allow_executable_config", executable_config);
         say(&mut facts, "tools", listed(tools.as_deref()));
         say(&mut facts, "sandbox.protect", protect.join(" "));
         say(&mut facts, "sandbox.hide", hide.join(" "));

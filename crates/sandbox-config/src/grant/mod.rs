@@ -9,6 +9,7 @@ pub(crate) mod escalation;
 pub(crate) mod execution;
 mod facts;
 pub(crate) mod file_rules;
+pub(crate) mod git;
 pub(crate) mod limits;
 pub(crate) mod lineage;
 pub(crate) mod meet;
@@ -29,6 +30,7 @@ use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, MountWish, ZoneDeclaration};
 use crate::grant::escalation::{Escalation, Violation};
 use crate::grant::execution::Execution;
+use crate::grant::git::Repository;
 use crate::grant::limits::Limits;
 use crate::grant::meet::{DrawnFrom, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
@@ -76,6 +78,10 @@ pub struct Grant {
     pub(crate) pool: Option<Arc<[Mount]>>,
     pub(crate) drawn_from: DrawnFrom,
     pub(crate) confinement: Confinement,
+    /// What may be pulled from and staged for, each address once.
+    pub(crate) repositories: Arc<[Repository]>,
+    /// `git.allow_executable_config`.
+    pub(crate) executable_config: bool,
 }
 
 /// The answer to a worker that declares nothing.
@@ -142,6 +148,8 @@ impl Grant {
             pool: None,
             drawn_from: DrawnFrom::Project,
             confinement: Confinement::default(),
+            repositories: Arc::default(),
+            executable_config: false,
         }
     }
 
@@ -160,6 +168,7 @@ impl Grant {
             undeclared,
             NetworkAccess::Denied,
             None,
+            Arc::default(),
         )
     }
 
@@ -181,6 +190,7 @@ impl Grant {
                 mounts,
                 self.network.clone(),
                 self.shell.clone(),
+                Arc::clone(&self.repositories),
             )?
         } else {
             self.child(declaration)?
@@ -200,6 +210,7 @@ impl Grant {
         undeclared_mounts: Arc<[Mount]>,
         undeclared_network: NetworkAccess,
         undeclared_shell: Option<ShellRules>,
+        undeclared_repositories: Arc<[Repository]>,
     ) -> Result<Grant, Escalation> {
         let mut violations = Vec::new();
         let mounts = match &declaration.mounts {
@@ -235,6 +246,10 @@ impl Grant {
                 rules.lists.extend(own.clone());
                 Some(rules)
             }
+        };
+        let repositories = match &declaration.repositories {
+            None => undeclared_repositories,
+            Some(wishes) => git::meet(&self.repositories, wishes, &mut violations),
         };
         let tools = match (&declaration.tools, &self.tools) {
             (None, held) => held.clone(),
@@ -279,6 +294,8 @@ impl Grant {
                     unix_sockets,
                     ..self.confinement.clone()
                 },
+                repositories,
+                executable_config: self.executable_config,
             }),
         }
     }
@@ -443,6 +460,25 @@ impl Grant {
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// The repositories that may be used, in the project's order.
+    #[must_use]
+    pub fn repositories(&self) -> &[Repository] {
+        &self.repositories
+    }
+
+    /// One of them, by address.
+    #[must_use]
+    pub fn repository(&self, address: &str) -> Option<&Repository> {
+        self.repositories.iter().find(|one| one.address == address)
+    }
+
+    /// Whether files may be staged that programs obey: the project's word, the same for every
+    /// worker.
+    #[must_use]
+    pub fn allows_executable_config(&self) -> bool {
+        self.executable_config
     }
 
     /// The limits.

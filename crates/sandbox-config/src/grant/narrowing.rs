@@ -10,6 +10,7 @@ use crate::front::FrontEnd;
 use crate::grant::confinement::{Confinement, SocketWish, UnixSockets};
 use crate::grant::declaration::{Declaration, ZoneDeclaration};
 use crate::grant::file_rules::FileRules;
+use crate::grant::git::Repository;
 use crate::grant::limits::Limits;
 use crate::grant::meet::DrawnFrom;
 use crate::grant::mount::{Mode, Mount};
@@ -172,6 +173,30 @@ fn confinement() -> impl Strategy<Value = Confinement> {
     })
 }
 
+fn repository() -> impl Strategy<Value = (&'static str, Mode)> {
+    (
+        proptest::sample::select(vec!["https://h/a", "https://h/b", "file:///c"]),
+        mode(),
+    )
+}
+
+fn repositories() -> impl Strategy<Value = Arc<[Repository]>> {
+    proptest::collection::btree_map(
+        proptest::sample::select(vec!["https://h/a", "https://h/b", "file:///c"]),
+        mode(),
+        0..3,
+    )
+    .prop_map(|held| {
+        let one = |(address, access): (&str, Mode)| Repository {
+            address: address.to_owned(),
+            name: address.to_owned(),
+            access,
+            origin: Origin::built_in(),
+        };
+        held.into_iter().map(one).collect()
+    })
+}
+
 fn ceiling() -> impl Strategy<Value = Grant> {
     let mounts = proptest::sample::subsequence(NAMES.to_vec(), 0..=NAMES.len())
         .prop_flat_map(|names| names.into_iter().map(mount).collect::<Vec<_>>());
@@ -184,11 +209,24 @@ fn ceiling() -> impl Strategy<Value = Grant> {
         any::<bool>(),
         any::<bool>(),
         confinement(),
+        (repositories(), any::<bool>()),
     )
         .prop_map(
-            |(mounts, network, shell, limits, tools, require_os_sandbox, inherit, confinement)| {
+            |(
+                mounts,
+                network,
+                shell,
+                limits,
+                tools,
+                require_os_sandbox,
+                inherit,
+                confinement,
+                (repositories, executable_config),
+            )| {
                 Grant {
                     confinement,
+                    repositories,
+                    executable_config,
                     front: FrontEnd::Zones,
                     mounts: mounts.into(),
                     network,
@@ -256,9 +294,13 @@ fn declaration() -> impl Strategy<Value = Declaration> {
         tools(),
         limits(),
         proptest::option::weighted(0.5, proptest::option::weighted(0.6, sockets())),
+        proptest::option::weighted(0.3, proptest::collection::vec(repository(), 0..3)),
     )
         .prop_map(
-            |(mut declaration, network, shell, tools, limits, sockets)| {
+            |(mut declaration, network, shell, tools, limits, sockets, repositories)| {
+                if let Some(wishes) = repositories {
+                    declaration = declaration.with_repositories(wishes);
+                }
                 declaration.unix_sockets = sockets
                     .map(|these| (these.map_or(SocketWish::Inherit, SocketWish::These), None));
                 declaration.network = network.map(|access| (access, None));
@@ -293,6 +335,19 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
             assert!(mount.max_file_bytes().expect("the size limit fell away") <= held);
         }
     }
+    for one in child.repositories() {
+        let held = parent.repository(one.address());
+        let held = held.expect("a repository from nowhere");
+        assert!(one.access() <= held.access());
+        assert_eq!(one.name(), held.name());
+        let twins = child.repositories().iter();
+        let twins = twins.filter(|twin| twin.address() == one.address());
+        assert_eq!(twins.count(), 1);
+    }
+    assert_eq!(
+        child.allows_executable_config(),
+        parent.allows_executable_config()
+    );
     assert!(child.network().is_within(parent.network()));
     let (own, held) = (child.confinement(), parent.confinement());
     assert!(own.unix_sockets().is_within(held.unix_sockets()));

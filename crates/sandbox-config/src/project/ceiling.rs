@@ -14,6 +14,7 @@ use crate::project::confinement;
 use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
 use crate::project::file_rules;
+use crate::project::git::{self, GitSettings};
 use crate::project::network;
 use crate::project::places::{self, Kept};
 use crate::project::sections;
@@ -33,6 +34,7 @@ pub(crate) struct ReadProject {
     pub(crate) kept: Kept,
     pub(crate) worker_dirs: Vec<PathBuf>,
     pub(crate) own_files: OwnFiles,
+    pub(crate) git: GitSettings,
 }
 
 /// How far workers may call workers.
@@ -65,6 +67,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
             kept: Kept::default(),
             worker_dirs: Vec::new(),
             own_files: OwnFiles::default(),
+            git: GitSettings::default(),
         };
     };
     version(&mut walk.reports, &top);
@@ -96,6 +99,16 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     );
     walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(walk, &top, &mut ceiling);
+    let section = top
+        .get("git")
+        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
+    let git = match &section {
+        Some(section) => {
+            confinement::read_git(walk, section, &mut ceiling);
+            git::read(walk, section, &mut ceiling)
+        }
+        None => GitSettings::default(),
+    };
     ceiling.network = network::project_network(walk, top.get("network"));
     ceiling.approval = sections::approval(walk, top.get("approval")).into();
     let (shell, environment) = sections::shell(walk, top.get("shell"));
@@ -112,6 +125,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         kept,
         worker_dirs,
         own_files,
+        git,
     }
 }
 

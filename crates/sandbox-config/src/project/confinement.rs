@@ -13,7 +13,6 @@ use crate::project::walk::Walk;
 use crate::project::widening;
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{self, Fields};
-use crate::syntax::keys;
 use crate::syntax::yaml::{Entry, Node, Value};
 
 const GIT_MODES: [(&str, GitMode); 3] = [
@@ -28,10 +27,10 @@ pub(crate) fn read_top(walk: &mut Walk<'_>, top: &Fields<'_>, ceiling: &mut Gran
     if let Some(guards) = top.word(&mut walk.reports, "require", &words) {
         ceiling.confinement.require_guards = guards;
     }
-    let git = top
-        .get("git")
-        .and_then(|entry| Fields::open(&mut walk.reports, &entry.node, "git", &keys::GIT));
-    let Some(git) = git else { return };
+}
+
+/// `git.mode`.
+pub(crate) fn read_git(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) {
     let Some(mode) = git.word(&mut walk.reports, "mode", &GIT_MODES) else {
         return;
     };

@@ -7,6 +7,7 @@ pub(crate) mod discover;
 pub(crate) mod execution;
 pub(crate) mod expand;
 pub(crate) mod file_rules;
+pub(crate) mod git;
 pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;
@@ -31,6 +32,7 @@ use crate::grant::escalation::Escalation;
 use crate::open::guards;
 use crate::project::ceiling::{Delegation, read_project};
 use crate::project::discover::discover;
+use crate::project::git::GitSettings;
 use crate::project::layers::{empty_root, hoist_network, lay, overlays};
 use crate::project::library::Library;
 use crate::project::own_dirs::OutOfReach;
@@ -75,6 +77,7 @@ pub struct Project {
     ephemeral_root: Option<PathBuf>,
     network_at: Option<Origin>,
     kept: Kept,
+    git: GitSettings,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
     library: Library,
@@ -126,7 +129,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     }
     hoist_network(&mut root);
     if let Some(user) = &user {
-        user.meet(&mut walk.reports, &mut root);
+        user.meet(&mut walk, &mut root);
     }
     let mut read = read_project(&mut walk, &root, &found);
     if let Some(user) = &user {
@@ -159,6 +162,9 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
                 trust: sources.trust.clone(),
                 known_tools: sources.known_tools.clone(),
                 schema_check: sources.schema_check,
+                repository_check: sources.repository_check,
+                env: sources.env.clone(),
+                home: sources.home.clone(),
                 out_of_reach,
                 ..Sources::new(&found.start)
             },
@@ -180,6 +186,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         ephemeral_root,
         network_at,
         kept: read.kept,
+        git: read.git,
         warnings,
         widening,
         root,
@@ -320,6 +327,13 @@ impl Project {
     #[must_use]
     pub fn redacted(&self) -> &[String] {
         &self.kept.redact
+    }
+
+    /// What staged commits say of themselves, and how forge says to servers who is asking. Which
+    /// repositories there are is in grants.
+    #[must_use]
+    pub fn git(&self) -> &GitSettings {
+        &self.git
     }
 
     /// What is odd and not wrong.

@@ -222,8 +222,11 @@ fn tidy(node: &mut Node, ignored: &[WideningKey], above: Option<&str>) {
             entries.retain_mut(|entry| {
                 entry.key = canonical(above, &entry.key).to_owned();
                 let met = ignored.iter().find(|key| {
-                    let last = key.key().rsplit('.').next();
-                    stands_at(key, &entry.node.span) && last == Some(entry.key.as_str())
+                    // A name may have dots in it.
+                    let names = key.key().strip_suffix(entry.key.as_str());
+                    let is_last =
+                        names.is_some_and(|above| above.is_empty() || above.ends_with('.'));
+                    stands_at(key, &entry.node.span) && is_last
                 });
                 match met.map(|key| key.rule().becomes()) {
                     None => tidy(&mut entry.node, ignored, Some(&entry.key)),
@@ -247,9 +250,17 @@ fn stands_at(key: &WideningKey, span: &Span) -> bool {
     *key.origin() == span.origin()
 }
 
-/// `shell.env.pass[CC]` is one item of a list.
+/// `shell.env.pass[CC]` is one item of a list, and so is `git.repositories[octo/reports]`.
 fn is_item(key: &WideningKey, item: &Node) -> bool {
-    let Value::Str(text) = &item.value else {
+    let text = match &item.value {
+        Value::Str(text) => Some(text),
+        Value::Map(entries) => entries.iter().find_map(|entry| match &entry.node.value {
+            Value::Str(text) if entry.key == "repo" => Some(text),
+            _ => None,
+        }),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => None,
+    };
+    let Some(text) = text else {
         return false;
     };
     stands_at(key, &item.span) && key.key().ends_with(&format!("[{text}]"))

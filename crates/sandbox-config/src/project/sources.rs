@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::project::git::RepositoryCheck;
 use crate::project::own_dirs::OutOfReach;
 use crate::worker::schemas::SchemaCheck;
 
@@ -38,6 +39,9 @@ pub struct Sources {
     pub known_tools: Option<Vec<String>>,
     /// What makes a JSON Schema valid. Given: a schema of a worker that is not is a mistake.
     pub schema_check: Option<SchemaCheck>,
+    /// What takes addresses of repositories apart. Given: an address that is none is a mistake, and
+    /// two spellings of one are one repository.
+    pub repository_check: Option<RepositoryCheck>,
     /// What no mount may hold or lie in, such as the program's own directories; `runs_dir` is
     /// always out of reach.
     pub out_of_reach: Vec<OutOfReach>,
@@ -58,6 +62,7 @@ impl Sources {
             without_file: WithoutFile::DefaultZones,
             known_tools: None,
             schema_check: None,
+            repository_check: None,
             out_of_reach: Vec::new(),
         }
     }

@@ -6,10 +6,12 @@
 //! is refused.
 
 use crate::grant::Grant;
+use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::Approval;
 use crate::project::Found;
 use crate::project::ceiling::read_project;
+use crate::project::git;
 use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
 use crate::project::sections::APPROVAL_MODES;
 use crate::project::sources::{Sources, Trust};
@@ -197,15 +199,20 @@ impl UserFile {
     }
 
     /// Meet the tree of project, variables and flags with this one.
-    pub(crate) fn meet(&self, reports: &mut Reports, root: &mut Node) {
+    pub(crate) fn meet(&self, walk: &mut Walk<'_>, root: &mut Node) {
         for leaf in leaves(&self.tree) {
             match leaf.role {
                 Some(Role::Preference) if find(root, &leaf.names()).is_none() => {
                     insert(root, &leaf);
                 }
-                Some(Role::Whole) => whole(reports, root, &leaf),
+                Some(Role::Whole) => whole(&mut walk.reports, root, &leaf),
                 Some(Role::Preference | Role::Own | Role::No(_)) | None => {}
-                Some(Role::Limit(meet)) => limit(reports, root, &leaf, meet),
+                Some(Role::Limit(Meet::Repositories)) => {
+                    if let Some(there) = find(root, &leaf.names()) {
+                        within_repositories(walk, &leaf, there);
+                    }
+                }
+                Some(Role::Limit(meet)) => limit(&mut walk.reports, root, &leaf, meet),
             }
         }
         drop_second_spelling(root);
@@ -358,7 +365,7 @@ fn narrows_default(meet: Meet, key: &str, leaf: &Leaf<'_>) -> bool {
     let own = leaf.node;
     match meet {
         // Off, and nothing passed, are the defaults.
-        Meet::Network | Meet::Sockets | Meet::Within | Meet::False => false,
+        Meet::Network | Meet::Sockets | Meet::Within | Meet::Repositories | Meet::False => false,
         Meet::Mode => mode(own) > Some(1),
         Meet::True => matches!(own.value, Value::Bool(true)),
         Meet::Stricter(words) => {
@@ -409,6 +416,8 @@ fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node
             _ => false,
         },
         Meet::Within | Meet::Only => return within(reports, leaf, own, there),
+        // Needs to know where addresses lead.
+        Meet::Repositories => return,
         Meet::Unite | Meet::Blocked => return add(own, there),
     };
     if exceeds {
@@ -472,6 +481,73 @@ fn within(reports: &mut Reports, leaf: &Leaf<'_>, own: &Node, there: &mut Node) 
         }
         stays
     });
+}
+
+/// Of a list of repositories only what the own list has, too, with the smaller access.
+fn within_repositories(walk: &mut Walk<'_>, leaf: &Leaf<'_>, there: &mut Node) {
+    let (Value::List(own), Value::List(items)) = (&leaf.node.value, &mut there.value) else {
+        return;
+    };
+    let held: Vec<(String, Mode)> = own
+        .iter()
+        .filter_map(|item| repository(walk, item))
+        .collect();
+    let mut left = Vec::new();
+    for item in items.drain(..) {
+        // The readers report what is none.
+        let Some((address, access)) = repository(walk, &item) else {
+            left.push(item);
+            continue;
+        };
+        let at_most = held.iter().find(|(known, _)| *known == address);
+        if at_most.is_none_or(|(_, most)| access > *most) {
+            report(&mut walk.reports, leaf, &leaf.node.span, &item.span);
+        }
+        match at_most {
+            None => {}
+            Some((_, most)) if access > *most => left.push(read_only(item)),
+            Some(_) => left.push(item),
+        }
+    }
+    *items = left;
+}
+
+/// An item of `git.repositories`: its address, and what is asked of it.
+fn repository(walk: &Walk<'_>, item: &Node) -> Option<(String, Mode)> {
+    let mut item = item.clone();
+    let access = match find(&mut item, &["access"]).as_deref().and_then(text) {
+        Some("ro") => Mode::ReadOnly,
+        Some(_) | None => Mode::ReadWrite,
+    };
+    let address = match text(&item) {
+        Some(text) => git::locate(walk, text),
+        None => git::locate(walk, find(&mut item, &["repo"]).as_deref().and_then(text)?),
+    };
+    Some((address.ok()?.address, access))
+}
+
+/// The same repository to pull from. Who asks stays who asked.
+fn read_only(item: Node) -> Node {
+    let entry = |key: &str, value: Value| Entry {
+        key: key.to_owned(),
+        key_span: item.span.clone(),
+        node: Node {
+            value,
+            span: item.span.clone(),
+        },
+    };
+    let access = entry("access", Value::Str("ro".to_owned()));
+    let entries = match &item.value {
+        Value::Map(entries) => {
+            let others = entries.iter().filter(|entry| entry.key != "access");
+            others.cloned().chain([access]).collect()
+        }
+        other => vec![entry("repo", other.clone()), access],
+    };
+    Node {
+        value: Value::Map(entries),
+        span: item.span,
+    }
 }
 
 /// Of a list of hosts only what the own list reaches, too.

@@ -42,6 +42,8 @@ pub(crate) enum Meet {
     Blocked,
     /// What is in both lists; nothing is the default.
     Within,
+    /// The repositories of both lists, with the smaller access; none is the default.
+    Repositories,
     /// What is in both lists; everything is the default.
     Only,
 }
@@ -137,6 +139,11 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
         "git.mode",
         stricter(&["commit", "unaware", "read_only"], "unaware"),
     ),
+    ("git.author", Role::Preference),
+    ("git.trailer", Role::Preference),
+    ("git.allow_executable_config", Role::Limit(Meet::False)),
+    ("git.repositories", Role::Limit(Meet::Repositories)),
+    ("git.credentials.*", Role::Whole),
     ("log.redact", Role::Limit(Meet::Unite)),
     ("limits.*", least(&keys::LIMITS)),
     ("providers.*", Role::Whole),

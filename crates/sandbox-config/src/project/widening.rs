@@ -317,6 +317,47 @@ pub(crate) static GIT_COMMIT: WideningRule = ignored(
     "repositories are files like others",
 );
 
+/// What may be staged there, what is read from there, and that a server is told about.
+pub(crate) static GIT_REPOSITORY: WideningRule = with_value(ignored(
+    &[
+        (
+            "git.repositories[*]",
+            "git: { repositories: [octo/reports] }",
+        ),
+        (
+            "git.repositories[*]",
+            "git: { repositories: [{ repo: ../outside, access: ro }] }",
+        ),
+    ],
+    "lets workers pull from a repository elsewhere, and stage for it",
+    "no worker has it",
+));
+
+/// A key of the person's goes where the project says.
+pub(crate) static GIT_CREDENTIAL: WideningRule = with_value(ignored(
+    &[
+        (
+            "git.credentials.*",
+            "git: { credentials: { 'https://example.com': { token_env: GITHUB_TOKEN } } }",
+        ),
+        (
+            "git.credentials.*",
+            "git: { credentials: { 'ssh://git@example.com': { agent: true } } }",
+        ),
+    ],
+    "says to a server of its choosing who you are",
+    "the server is not told who is asking",
+));
+
+pub(crate) static EXECUTABLE_CONFIG: WideningRule = ignored(
+    &[(
+        "git.allow_executable_config",
+        "git: { allow_executable_config: true }",
+    )],
+    "lets workers stage what programs obey or servers run",
+    "such files are refused",
+);
+
 /// One of the names may lie outside.
 pub(crate) static HARD_LINKS: WideningRule = ignored(
     &[
@@ -377,6 +418,9 @@ static ALL: &[&WideningRule] = &[
     &SOCKETS,
     &SURVIVORS,
     &GIT_COMMIT,
+    &GIT_REPOSITORY,
+    &GIT_CREDENTIAL,
+    &EXECUTABLE_CONFIG,
     &HARD_LINKS,
     &PROVIDER,
 ];

@@ -209,41 +209,58 @@ fn key(reports: &mut Reports, fields: &Fields<'_>) -> Option<ApiKey> {
     }
     if let Some(command) = command {
         let path = fields.dotted("api_key_command");
-        return words(reports, &command.node, &path).map(ApiKey::Command);
+        let example = "[pass, show, anthropic]";
+        return words(reports, &command.node, &path, example).map(ApiKey::Command);
     }
-    let variable = variable?;
-    if let Value::Null = variable.node.value {
+    if let Value::Null = variable?.node.value {
         return Some(ApiKey::None);
     }
+    self::variable(reports, fields, "api_key_env", "ANTHROPIC_API_KEY").map(ApiKey::Variable)
+}
+
+/// The name of a variable that holds a key. What is none is not quoted: who mistook the key for its
+/// variable's name has written a key.
+pub(crate) fn variable(
+    reports: &mut Reports,
+    fields: &Fields<'_>,
+    key: &'static str,
+    example: &str,
+) -> Option<String> {
+    let variable = fields.get(key)?;
     let mut unfit = Reports::default();
-    let name = fields.string(&mut unfit, "api_key_env");
+    let name = fields.string(&mut unfit, key);
     reports.extend(unfit.into_list().into_iter().map(Diagnostic::hiding));
     let name = name?;
     let begins = |c: char| c == '_' || c.is_ascii_alphabetic();
     let fits = |c: char| c == '_' || c.is_ascii_alphanumeric();
     if !name.starts_with(begins) || !name.chars().all(fits) || name.len() > 256 {
-        // Not quoted: who mistook the key for its variable's name has written a key.
-        let message = format!(
-            "`{}` is not a variable's name",
-            fields.dotted("api_key_env")
+        let message = format!("`{}` is not a variable's name", fields.dotted(key));
+        let help = format!(
+            "it names the variable that holds the key, such as {example}; a key itself stands in no file of forge's"
         );
         reports.add(
             Diagnostic::error(Code::BadValue, message)
                 .at(&variable.node.span)
                 .hiding()
-                .help("it names the variable that holds the key, such as ANTHROPIC_API_KEY; a key itself stands in no file of forge's"),
+                .help(help),
         );
         return None;
     }
-    Some(ApiKey::Variable(name.to_owned()))
+    Some(name.to_owned())
 }
 
-fn words(reports: &mut Reports, node: &Node, path: &str) -> Option<Vec<String>> {
+/// A program and its arguments.
+pub(crate) fn words(
+    reports: &mut Reports,
+    node: &Node,
+    path: &str,
+    example: &str,
+) -> Option<Vec<String>> {
     /// A program with its arguments; more is a script that belongs into a file.
     const MOST: usize = 32;
     let words = fields::strings(reports, node, path)?;
     let mut bad = |message: String| {
-        let help = "for example [pass, show, anthropic]";
+        let help = format!("for example {example}");
         reports.add(
             Diagnostic::error(Code::BadValue, message)
                 .at(&node.span)

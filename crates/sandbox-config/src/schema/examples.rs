@@ -152,7 +152,70 @@ sandbox:
     (
         "git",
         "\
-git: { mode: read_only }
+git:
+  mode: read_only
+  author: reports <reports@example.com>
+  trailer: assisted-by
+  allow_executable_config: false
+  repositories:
+    - octo/reports
+    - ./remotes/archive.git
+  credentials:
+    \"https://github.com\": { token_env: GITHUB_TOKEN }
+",
+    ),
+    (
+        "git_repository",
+        "\
+git:
+  repositories:
+    - { repo: octo/reports, access: rw }
+    - { repo: \"https://git.example.com/style.git\", access: ro }
+",
+    ),
+    (
+        "git_credential",
+        "\
+git:
+  credentials:
+    \"https://git.example.com\": { token_env: EXAMPLE_TOKEN }
+    \"ssh://git@git.example.com\": { agent: true, known_hosts: /etc/ssh/ssh_known_hosts }
+",
+    ),
+    (
+        "user_git",
+        "\
+# Your own file: what workers of any project may use at most, and who you are.
+git:
+  mode: unaware
+  author: Me <me@example.com>
+  trailer: none
+  allow_executable_config: false
+  repositories: [octo/reports, { repo: octo/style, access: ro }]
+  credentials:
+    \"https://github.com\": { token_env: GITHUB_TOKEN }
+",
+    ),
+    (
+        "user_git_credential",
+        "\
+# Your own file: only there a helper is named, which is a program that prints a key.
+git:
+  credentials:
+    \"https://github.com\": { token_env: GITHUB_TOKEN }
+    \"https://git.example.com\": { helper: [git-credential-libsecret] }
+    \"ssh://git@git.example.com\": { agent: true, known_hosts: /etc/ssh/ssh_known_hosts }
+",
+    ),
+    (
+        "worker_git",
+        "\
+---
+git:
+  repositories:
+    - { repo: octo/reports, access: ro }
+---
+Work.
 ",
     ),
     (
@@ -387,6 +450,7 @@ sandbox: none
 network: false
 shell:
   rules: [{ pattern: \"grep *\", approval: ask }]
+git: { repositories: [octo/reports] }
 tools: [read_file, list_files]
 workers: [validator]
 limits: { max_turns: 10 }

@@ -145,7 +145,7 @@ impl<'n> Fields<'n> {
         // Who writes `api_key: …` into a provider has written a key.
         let placed = |diagnostic: Diagnostic| {
             let diagnostic = diagnostic.at(&entry.key_span);
-            match self.path.starts_with("providers.") {
+            match self.path.starts_with("providers.") || self.path.starts_with("git.credentials.") {
                 true => diagnostic.hiding(),
                 false => diagnostic,
             }

@@ -18,6 +18,7 @@ use crate::grant::declaration::Declaration;
 use crate::grant::limits::Limits;
 use crate::grant::mount::Mount;
 use crate::project::confinement;
+use crate::project::git;
 use crate::project::library::stem;
 use crate::project::network;
 use crate::project::sections;
@@ -347,6 +348,9 @@ pub(crate) fn parse(
     if let Some(entry) = top.get("shell") {
         let own = sections::worker_shell(&mut walk.reports, entry);
         declaration.shell = Some((own, Some(entry.key_span.clone())));
+    }
+    if let Some(entry) = top.get("git") {
+        declaration.repositories = git::worker_repositories(walk, entry);
     }
     let wanted = tools::wanted(walk, &top);
     declaration.tools = wanted.tools;

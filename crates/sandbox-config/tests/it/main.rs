@@ -34,6 +34,7 @@ mod directories;
 #[cfg(all(feature = "files", feature = "process"))]
 mod every_front_end;
 #[cfg(all(feature = "files", feature = "process"))]
+mod git;
 mod guarded_ways;
 #[cfg(feature = "process")]
 mod parts;

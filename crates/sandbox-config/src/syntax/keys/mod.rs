@@ -2,6 +2,7 @@
 //! whether it has an effect yet. The parser, the JSON Schemas and the reference page all read these
 //! rows, so none of them can say something else. A key that has no row is a mistake.
 
+mod git;
 mod project;
 mod provider;
 mod runtime;
@@ -10,9 +11,10 @@ mod shape;
 mod shell;
 mod worker;
 
+pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, WORKER_GIT};
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
-pub(crate) use runtime::{DOCKER, EXECUTION, GIT, LOG};
+pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
 pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, ZONE, ZONE_APPROVAL};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};

@@ -1,8 +1,9 @@
 //! The project file and the person's own file, at their top, and the sections without mounts and
 //! commands.
 
+use crate::syntax::keys::git::{GIT, USER_GIT};
 use crate::syntax::keys::provider::{PROVIDERS, USER_PROVIDERS};
-use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, GIT, LOG};
+use crate::syntax::keys::runtime::{DOCKER, EXECUTION, EXECUTION_MODE, LOG};
 use crate::syntax::keys::sandbox::{SANDBOX, SOCKETS_HELP};
 use crate::syntax::keys::shape::{BELOW_PROJECT, HOST, LINE, Names, Shape, WORKER_NAME};
 use crate::syntax::keys::shell::SHELL;
@@ -97,11 +98,10 @@ const DOCKER_KEY: Key = now(
     "How containers are started.",
 );
 
-const GIT_KEY: Key = now(
-    "git",
-    Shape::Section(&GIT),
-    "What commands may do to repositories, and how changes are staged.",
-);
+const GIT_DOC: &str =
+    "What commands may do to repositories, which ones workers pull from and stage for, and how.";
+
+const GIT_KEY: Key = now("git", Shape::Section(&GIT), GIT_DOC);
 
 const REQUIRE: Key = now(
     "require",
@@ -213,7 +213,7 @@ pub(crate) static USER: Keys = Keys {
         DELEGATION_KEY,
         EXECUTION_KEY,
         DOCKER_KEY,
-        GIT_KEY,
+        now("git", Shape::Section(&USER_GIT), GIT_DOC),
         REQUIRE,
         LOG_KEY,
         now("providers", USER_PROVIDERS, PROVIDERS_DOC).strongest(),

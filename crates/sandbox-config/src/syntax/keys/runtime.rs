@@ -1,7 +1,7 @@
 //! Sections about where things run and what is kept of them.
 
 use crate::syntax::keys::shape::{ENGINE, IMAGE, SECRET, Shape};
-use crate::syntax::keys::{Keys, later, now};
+use crate::syntax::keys::{Keys, now};
 
 pub(crate) const EXECUTION_MODE: Shape = Shape::Words(
     &[
@@ -90,30 +90,6 @@ pub(crate) static DOCKER: Keys = Keys {
             "a container shows the mounts of its worker and nothing else",
         ),
     ],
-};
-
-pub(crate) static GIT: Keys = Keys {
-    id: "git",
-    plural: "`git` has",
-    may_be_blank: true,
-    list: &[
-        now(
-            "mode",
-            Shape::Words(&["unaware", "read_only", "commit"], &[]),
-            "What commands may do to repositories: what protected names leave, nothing, or all but what git executes or obeys.",
-        )
-        .default("unaware")
-        .trust("when it is `commit`"),
-        later("author", Shape::Text, "The author of staged commits."),
-        later("trailer", Shape::Text, "A trailer of staged commits."),
-        later(
-            "allow_executable_config",
-            Shape::Bool,
-            "Whether files that make git run programs may be staged.",
-        )
-        .default("false"),
-    ],
-    foreign: &[],
 };
 
 pub(crate) static LOG: Keys = Keys {

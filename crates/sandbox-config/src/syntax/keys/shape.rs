@@ -162,6 +162,34 @@ pub(crate) static KEY_VARIABLE: Like = Like {
     bad: "sk-123",
 };
 
+pub(crate) static AUTHOR: Like = Like {
+    what: "`name <address>`",
+    pattern: r"^[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*<[^<>\u0000-\u001f\u007f-\u009f]*[^<>\s\u0000-\u001f\u007f-\u009f][^<>\u0000-\u001f\u007f-\u009f]*>$",
+    good: "forge <forge@localhost>",
+    bad: "forge",
+};
+
+pub(crate) static TRAILER: Like = Like {
+    what: "`assisted-by`, `none`, or a line `Word: text`",
+    pattern: r"^(assisted-by|none|[A-Za-z0-9-]+: [^\u0000-\u001f\u007f-\u009f]+)$",
+    good: "Assisted-by: forge",
+    bad: "Assisted by forge",
+};
+
+pub(crate) static REPOSITORY: Like = Like {
+    what: "`owner/name`, a URL or a path",
+    pattern: r"^[^\u0000-\u001f\u007f-\u009f-][^\u0000-\u001f\u007f-\u009f]*$",
+    good: "octo/reports",
+    bad: "--upload-pack=id",
+};
+
+pub(crate) static ORIGIN: Like = Like {
+    what: "an origin such as `https://github.com` or `ssh://git@example.com`",
+    pattern: r"^(https?|ssh)://([A-Za-z0-9_.-]+@)?[A-Za-z0-9\[][A-Za-z0-9.:\[\]-]*$",
+    good: "https://github.com",
+    bad: "github.com",
+};
+
 pub(crate) static SCHEMA_FILE: Like = Like {
     what: "a file of JSON below the project",
     pattern: "^[^/]",

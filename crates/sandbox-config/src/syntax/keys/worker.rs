@@ -1,5 +1,6 @@
 //! The front matter of worker files.
 
+use crate::syntax::keys::git::WORKER_GIT;
 use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
 use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES};
 use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
@@ -55,6 +56,11 @@ pub(crate) static WORKER: Keys = Keys {
             "shell",
             Shape::Section(&WORKER_SHELL),
             "That it may run commands, by the project's rules and these; without it there is no shell.",
+        ),
+        now(
+            "git",
+            Shape::Section(&WORKER_GIT),
+            "The repositories it works with; without it there are no git tools.",
         ),
         now(
             "tools",
@@ -146,6 +152,7 @@ pub(crate) static WORKER: Keys = Keys {
             "there is no such key: a child's rights follow from its own declaration",
         ),
         ("agents", "forge spells it `workers:`"),
+        ("repositories", "forge spells it `git: { repositories: […] }`"),
     ],
 };
 

@@ -1,0 +1,145 @@
+//! Which repositories a worker may pull from and stage for. By exact address, whoever spells it
+//! how: a chain of grants can only lose repositories, and the right to stage for one.
+
+use std::sync::Arc;
+
+use crate::grant::declaration::Declaration;
+use crate::grant::escalation::Violation;
+use crate::grant::mount::Mode;
+use crate::syntax::text::{Origin, Span};
+
+/// A repository that may be used.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("golem-forge.config.yaml"), "
+/// # git:
+/// #   repositories:
+/// #     - { repo: ./remotes/x.git, access: ro }
+/// # ").unwrap();
+/// use sandbox_config::{Declaration, Mode, Sources, load};
+/// let project = load(&Sources::new(dir.path())).unwrap();
+/// let repository = &project.ceiling().repositories()[0];
+/// assert_eq!((repository.name(), repository.access()), ("./remotes/x.git", Mode::ReadOnly));
+/// assert!(repository.address().ends_with("/remotes/x.git"));
+/// // A worker that does not ask for it does not get it, and none gets more of it.
+/// assert!(project.ceiling().child(&Declaration::none()).unwrap().repositories().is_empty());
+/// let more = [(repository.address(), Mode::ReadWrite)];
+/// assert!(project.ceiling().child(&Declaration::none().with_repositories(more)).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) access: Mode,
+    pub(crate) origin: Origin,
+}
+
+impl Repository {
+    /// Where it is: `file://` and an absolute path, or an address in the spelling of
+    /// [`Sources::repository_check`](crate::Sources::repository_check). Decides.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What it is called: as the file that grants it spells it. Shows no path of the host that the
+    /// file does not.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `ro`: pulled from. `rw`: staged for, too.
+    #[must_use]
+    pub fn access(&self) -> Mode {
+        self.access
+    }
+
+    /// Who says so: the row that grants it or, once somebody asked for less of it, that one.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Whether it is a directory of this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.address.starts_with("file://")
+    }
+}
+
+/// A repository that a worker asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct RepositoryWish {
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) access: Mode,
+    pub(crate) at: Option<Span>,
+    /// `access` was left out, which means rw.
+    pub(crate) implied: bool,
+}
+
+impl Declaration {
+    /// Ask for repositories, by address.
+    #[must_use]
+    pub fn with_repositories(
+        mut self,
+        repositories: impl IntoIterator<Item = (impl Into<String>, Mode)>,
+    ) -> Declaration {
+        let wish = |(address, access): (_, Mode)| {
+            let address: String = Into::into(address);
+            RepositoryWish {
+                name: address.clone(),
+                address,
+                access,
+                at: None,
+                implied: false,
+            }
+        };
+        self.repositories = Some(repositories.into_iter().map(wish).collect());
+        self
+    }
+}
+
+/// What is held of what is asked for; the rest is noted.
+pub(crate) fn meet(
+    held: &[Repository],
+    wishes: &[RepositoryWish],
+    violations: &mut Vec<Violation>,
+) -> Arc<[Repository]> {
+    let mut met: Vec<Repository> = Vec::new();
+    for wish in wishes {
+        let Some(found) = held.iter().find(|held| held.address == wish.address) else {
+            violations.push(Violation::NoRepository {
+                name: wish.name.clone(),
+                at: wish.at.clone(),
+                held: held.iter().map(|held| held.name.clone()).collect(),
+            });
+            continue;
+        };
+        if wish.access > found.access {
+            violations.push(Violation::Repository {
+                name: wish.name.clone(),
+                at: wish.at.clone(),
+                implied: wish.implied,
+                parent: found.origin.clone(),
+            });
+        }
+        let narrows = wish.access < found.access;
+        let access = wish.access.min(found.access);
+        let origin = match &wish.at {
+            Some(span) if narrows => span.origin(),
+            Some(_) | None => found.origin.clone(),
+        };
+        match met.iter_mut().find(|one| one.address == wish.address) {
+            Some(twin) => twin.access = twin.access.min(access),
+            None => met.push(Repository {
+                access,
+                origin,
+                ..found.clone()
+            }),
+        }
+    }
+    met.into()
+}

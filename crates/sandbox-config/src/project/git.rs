@@ -1,0 +1,681 @@
+//! `git` but for its `mode`: repositories, what staged commits say of themselves, and how forge
+//! says who is asking.
+//!
+//! An address is a directory here, or whatever the program that loads makes of the text
+//! ([`Sources::repository_check`]): there is one place that takes addresses apart, and it is not in
+//! this crate. What comes back is the one spelling that rights are compared by.
+
+use std::path::{Path, PathBuf};
+
+use crate::front::place::{Host, Reach, place};
+use crate::grant::Grant;
+use crate::grant::git::{Repository, RepositoryWish};
+use crate::grant::mount::Mode;
+use crate::project::expand::expand;
+use crate::project::walk::Walk;
+use crate::project::widening::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
+use crate::provider::read::{project_part, variable, words};
+use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::fields::{self, Fields, Reports};
+use crate::syntax::keys::{self, Keys};
+use crate::syntax::text::{Layer, Origin, Span};
+use crate::syntax::yaml::{Entry, Node, Value};
+
+/// Takes the address of a repository apart: the one spelling of it, or why it is none.
+///
+/// ```
+/// let judge: sandbox_config::RepositoryCheck = |text| match text.strip_prefix("https://") {
+///     Some(_) => Ok(text.to_lowercase()),
+///     None => Err("write an https address".into()),
+/// };
+/// let mut sources = sandbox_config::Sources::new("/some/project");
+/// sources.repository_check = Some(judge);
+/// ```
+pub type RepositoryCheck = fn(&str) -> Result<String, String>;
+
+/// What staged commits say of themselves, and how forge says who is asking.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # std::fs::write(dir.path().join("user.yaml"), "
+/// # git:
+/// #   trailer: none
+/// #   credentials: { 'https://github.com': { token_env: GITHUB_TOKEN } }
+/// # ").unwrap();
+/// use sandbox_config::{CredentialSource, Sources, load};
+/// // git:
+/// //   trailer: none
+/// //   credentials: { "https://github.com": { token_env: GITHUB_TOKEN } }
+/// let mut sources = Sources::new(dir.path());
+/// sources.user_file = Some(dir.path().join("user.yaml"));
+/// let project = load(&sources).unwrap();
+/// let git = project.git();
+/// assert_eq!((git.author(), git.trailer()), ("forge <forge@localhost>", None));
+/// let credential = &git.credentials()[0];
+/// assert_eq!(credential.server(), "https://github.com");
+/// assert_eq!(credential.source(), &CredentialSource::Variable("GITHUB_TOKEN".into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitSettings {
+    author: String,
+    trailer: Option<String>,
+    credentials: Vec<GitCredential>,
+    /// The project names these, and nobody has agreed.
+    untrusted: Vec<String>,
+}
+
+impl Default for GitSettings {
+    fn default() -> GitSettings {
+        GitSettings {
+            author: "forge <forge@localhost>".to_owned(),
+            trailer: Some(ASSISTED_BY.to_owned()),
+            credentials: Vec::new(),
+            untrusted: Vec::new(),
+        }
+    }
+}
+
+impl GitSettings {
+    /// Who staged commits are by: `name <address>`.
+    #[must_use]
+    pub fn author(&self) -> &str {
+        &self.author
+    }
+
+    /// The last line of what they say, `Word: text`; none: nothing is added.
+    #[must_use]
+    pub fn trailer(&self) -> Option<&str> {
+        self.trailer.as_deref()
+    }
+
+    /// How forge says who is asking, each server once.
+    #[must_use]
+    pub fn credentials(&self) -> &[GitCredential] {
+        &self.credentials
+    }
+
+    /// The servers for which the project says it, and nobody has agreed to that.
+    #[must_use]
+    pub fn untrusted(&self) -> &[String] {
+        &self.untrusted
+    }
+}
+
+/// How forge says to one server who is asking. Never a secret itself.
+///
+/// See [`GitSettings`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitCredential {
+    server: String,
+    source: CredentialSource,
+    origin: Origin,
+}
+
+impl GitCredential {
+    /// The server: `https://github.com`, `ssh://git@example.com:22`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// How.
+    #[must_use]
+    pub fn source(&self) -> &CredentialSource {
+        &self.source
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// Where what a server wants to see comes from.
+///
+/// ```
+/// use sandbox_config::CredentialSource;
+/// let source = CredentialSource::Variable("GITHUB_TOKEN".into());
+/// assert_eq!(source.to_string(), "the token in GITHUB_TOKEN");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialSource {
+    /// This variable holds a token.
+    Variable(String),
+    /// This program speaks git's protocol of credential helpers. Only the person's own file can
+    /// say that.
+    Helper(Vec<String>),
+    /// The person's ssh agent signs.
+    Agent {
+        /// Which keys hosts have; none: as ssh does without it.
+        known_hosts: Option<PathBuf>,
+    },
+}
+
+impl std::fmt::Display for CredentialSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CredentialSource::Variable(name) => write!(f, "the token in {name}"),
+            CredentialSource::Helper(words) => write!(f, "what `{}` answers", words.join(" ")),
+            CredentialSource::Agent { known_hosts: None } => f.write_str("your ssh agent"),
+            CredentialSource::Agent {
+                known_hosts: Some(file),
+            } => write!(f, "your ssh agent, hosts by {}", file.display()),
+        }
+    }
+}
+
+const ASSISTED_BY: &str = "Assisted-by: forge";
+/// More than anybody reviews; every worker's list is compared with every row.
+const MAX_REPOSITORIES: usize = 256;
+const MAX_CREDENTIALS: usize = 64;
+/// As long as a name in a commit may be.
+const MAX_NAME: usize = 200;
+const MAX_ADDRESS: usize = 1024;
+
+/// The section of a project file; what it gives to workers goes into the ceiling.
+pub(crate) fn read(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) -> GitSettings {
+    let mut settings = GitSettings::default();
+    if let Some(author) = author(walk, git) {
+        settings.author = author;
+    }
+    if let Some(trailer) = trailer(walk, git) {
+        settings.trailer = trailer;
+    }
+    let executable = git.boolean(&mut walk.reports, "allow_executable_config");
+    if let (Some(true), Some(entry)) = (executable, git.get("allow_executable_config")) {
+        let key = git.dotted("allow_executable_config");
+        ceiling.executable_config = walk.agreed(&EXECUTABLE_CONFIG, &key, "true", &entry.node.span);
+    }
+    if let Some(entry) = git.get("repositories") {
+        ceiling.repositories = granted(walk, entry).into();
+    }
+    if let Some(entry) = git.get("credentials") {
+        credentials(walk, &entry.node, &mut settings);
+    }
+    settings
+}
+
+fn author(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<String> {
+    let text = git.string(&mut walk.reports, "author")?;
+    let parts = text.split_once('<').and_then(|(name, rest)| {
+        let address = rest.strip_suffix('>')?;
+        Some((name.trim(), address.trim()))
+    });
+    let plain =
+        |part: &str| !part.is_empty() && part.len() <= MAX_NAME && !part.contains(['<', '>']);
+    let fits = parts.is_some_and(|(name, address)| plain(name) && plain(address));
+    if !fits || text.contains(char::is_control) {
+        let help = "write `\"name <address>\"`, such as \"forge <forge@localhost>\"";
+        bad(walk, git, "author", "is not the author of a commit", help);
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// The line that is added, if any; none: nothing is said, or what is wrong has been noted.
+fn trailer(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<Option<String>> {
+    let text = git.string(&mut walk.reports, "trailer")?;
+    match text {
+        "none" => return Some(None),
+        "assisted-by" => return Some(Some(ASSISTED_BY.to_owned())),
+        _ => {}
+    }
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let line = text.split_once(": ");
+    let fits = line.is_some_and(|(word, rest)| is_word(word) && !rest.is_empty())
+        && text.len() <= MAX_NAME
+        && !text.contains(char::is_control);
+    if !fits {
+        let help = "write `assisted-by`, `none`, or one line such as \"Reviewed-by: me\"";
+        bad(walk, git, "trailer", "is no trailer of a commit", help);
+        return None;
+    }
+    Some(Some(text.to_owned()))
+}
+
+fn bad(walk: &mut Walk<'_>, fields: &Fields<'_>, key: &'static str, what: &str, help: &str) {
+    if let Some(entry) = fields.get(key) {
+        let message = format!("`{}` {what}", fields.dotted(key));
+        walk.reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&entry.node.span)
+                .help(help),
+        );
+    }
+}
+
+/// An item of `repositories`.
+struct Item<'n> {
+    text: &'n str,
+    /// Where the address stands.
+    span: &'n Span,
+    located: Located,
+    access: Mode,
+    implied: bool,
+    /// The whole item.
+    node: &'n Node,
+}
+
+/// Where a repository is.
+pub(crate) struct Located {
+    /// In its one spelling.
+    pub(crate) address: String,
+    /// The directory, if it is one of this machine.
+    host: Option<Host>,
+}
+
+fn granted(walk: &mut Walk<'_>, entry: &Entry) -> Vec<Repository> {
+    let mut list = Vec::new();
+    for item in items(walk, &entry.node) {
+        let near = |host: &Host| host.path.starts_with(walk.dir) && !host.through_link;
+        let agreed = item.located.host.as_ref().is_some_and(near) || {
+            let key = format!("git.repositories[{}]", item.text);
+            let value = format!("{} {}", item.located.address, item.access);
+            walk.agreed(&GIT_REPOSITORY, &key, &value, &item.node.span)
+        };
+        if agreed {
+            list.push(Repository {
+                address: item.located.address,
+                name: item.text.to_owned(),
+                access: item.access,
+                origin: item.span.origin(),
+            });
+        }
+    }
+    list
+}
+
+/// `git` of a worker file.
+pub(crate) fn worker_repositories(
+    walk: &mut Walk<'_>,
+    entry: &Entry,
+) -> Option<Vec<RepositoryWish>> {
+    let git = Fields::open(&mut walk.reports, &entry.node, "git", &keys::WORKER_GIT)?;
+    let list = git.get("repositories")?;
+    let wish = |item: Item<'_>| RepositoryWish {
+        address: item.located.address,
+        name: item.text.to_owned(),
+        access: item.access,
+        at: Some(item.span.clone()),
+        implied: item.implied,
+    };
+    Some(items(walk, &list.node).into_iter().map(wish).collect())
+}
+
+/// Everything in the list that is right; the rest has been noted.
+fn items<'n>(walk: &mut Walk<'_>, node: &'n Node) -> Vec<Item<'n>> {
+    const PATH: &str = "git.repositories";
+    let all = fields::list(&mut walk.reports, node, PATH).unwrap_or_default();
+    let all = fields::at_most(&mut walk.reports, node, PATH, all, MAX_REPOSITORIES);
+    let mut list: Vec<Item<'n>> = Vec::new();
+    for (index, node) in all.iter().enumerate() {
+        let Some(item) = item(walk, node, &format!("{PATH}[{index}]")) else {
+            continue;
+        };
+        let twin = list
+            .iter()
+            .find(|known| known.located.address == item.located.address);
+        if let Some(twin) = twin {
+            let message = format!("`{}` is named twice", item.text);
+            walk.reports.add(
+                Diagnostic::error(Code::DuplicateKey, message)
+                    .at(item.span)
+                    .related(twin.span, "the first one")
+                    .help("remove one of them: one repository has one access"),
+            );
+            continue;
+        }
+        list.push(item);
+    }
+    list
+}
+
+fn item<'n>(walk: &mut Walk<'_>, node: &'n Node, path: &str) -> Option<Item<'n>> {
+    let (text, at, access) = match &node.value {
+        Value::Map(_) => {
+            let table = &keys::GIT_REPOSITORY;
+            let item = Fields::open(&mut walk.reports, node, path, table)?;
+            let words = [("ro", Mode::ReadOnly), ("rw", Mode::ReadWrite)];
+            let access = item.word(&mut walk.reports, "access", &words);
+            // What is wrong has been noted: what was meant may be less than what it means unsaid.
+            let access_is_bad = item.get("access").is_some() && access.is_none();
+            let Some(entry) = item.get("repo") else {
+                let help = "for example `repo: octo/reports`";
+                item.missing(&mut walk.reports, "repo", help);
+                return None;
+            };
+            let text = item.string(&mut walk.reports, "repo")?;
+            if access_is_bad {
+                return None;
+            }
+            (text, &entry.node, access)
+        }
+        Value::Str(text) => (text.as_str(), node, None),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::List(_) => {
+            let wrong = fields::wrong_type(node, path, "a repository");
+            walk.reports
+                .add(wrong.help("write `octo/reports`, or `{ repo: octo/reports, access: ro }`"));
+            return None;
+        }
+    };
+    match locate(walk, text) {
+        Ok(located) => Some(Item {
+            text,
+            span: &at.span,
+            located,
+            access: access.unwrap_or(Mode::ReadWrite),
+            implied: access.is_none(),
+            node,
+        }),
+        Err(problem) => {
+            walk.reports.add(problem.at(&at.span));
+            None
+        }
+    }
+}
+
+const SHAPES: &str =
+    "write `owner/name` (at GitHub), `https://…`, `ssh://…`, or a path such as `./remotes/x.git`";
+
+/// Where a text of a config file leads to.
+pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnostic>> {
+    let refuse = |why: &str| {
+        let message = format!("`{text}` is not the address of a repository: {why}");
+        Box::new(Diagnostic::error(Code::BadValue, message).help(SHAPES))
+    };
+    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref());
+    if [text, expanded.as_deref().unwrap_or(text)]
+        .iter()
+        .any(|text| holds_password(text))
+    {
+        let message = "what stands here is not the address of a repository: it says who is asking";
+        let bad = Diagnostic::error(Code::BadValue, message).hiding();
+        let help = "write the address without it, and name the variable of a token under `git.credentials`";
+        return Err(Box::new(bad.help(help)));
+    }
+    let expanded = expanded.map_err(|problem| refuse(&problem))?;
+    for text in [text, &expanded] {
+        if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+            return Err(refuse(
+                "it is empty, begins with `-` or holds control characters",
+            ));
+        }
+    }
+    if expanded.len() > MAX_ADDRESS {
+        return Err(refuse("it is too long"));
+    }
+    let path = path_of(&expanded);
+    // A variable of the person's in an address would be told to a server.
+    if path.is_none() && expanded != text {
+        return Err(refuse("variables stand in paths only"));
+    }
+    if let Some(path) = path {
+        let host = place(walk, path, Reach::Anywhere, "repository")?;
+        let path = host
+            .path
+            .to_str()
+            .ok_or_else(|| refuse("it is not UTF-8"))?;
+        let address = checked(walk, &format!("file://{path}")).map_err(|why| refuse(&why))?;
+        return Ok(Located {
+            address,
+            host: Some(host),
+        });
+    }
+    let address = checked(walk, &expanded).map_err(|why| {
+        let refused = refuse(&why);
+        match walk.dir.join(&expanded).is_dir() {
+            true => Box::new(refused.help(format!("a directory is written `./{expanded}`"))),
+            false => refused,
+        }
+    })?;
+    // Another spelling of a directory would be another way to say where it is.
+    if address.starts_with("file:") {
+        return Err(refuse("it is no path"));
+    }
+    Ok(Located {
+        address,
+        host: None,
+    })
+}
+
+/// Whether a name or a password stands before the host; for ssh a name does.
+fn holds_password(text: &str) -> bool {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let authority = rest.split('/').next().unwrap_or(rest);
+    match authority.rsplit_once('@') {
+        Some((user, _)) => user.contains(':') || !matches!(scheme, "ssh" | ""),
+        None => false,
+    }
+}
+
+fn path_of(text: &str) -> Option<&str> {
+    if let Some(path) = text.strip_prefix("file://") {
+        return Some(path);
+    }
+    let is_path = text.starts_with('/')
+        || matches!(text, "." | "..")
+        || text.starts_with("./")
+        || text.starts_with("../");
+    is_path.then_some(text)
+}
+
+fn checked(walk: &Walk<'_>, address: &str) -> Result<String, String> {
+    match walk.sources.repository_check {
+        Some(check) => check(address),
+        None => Ok(address.to_owned()),
+    }
+}
+
+fn credentials(walk: &mut Walk<'_>, node: &Node, settings: &mut GitSettings) {
+    const PATH: &str = "git.credentials";
+    // Who writes a token in place of all this has written a token.
+    let mut found = Reports::default();
+    let named = fields::free_mapping(&mut found, node, PATH).unwrap_or_default();
+    let found = found.into_list().into_iter().map(Diagnostic::hiding);
+    walk.reports.extend(found);
+    let named = fields::at_most(&mut walk.reports, node, PATH, &named, MAX_CREDENTIALS);
+    for entry in named {
+        let before = walk.reports.errors();
+        let Some(credential) = credential(walk, entry) else {
+            continue;
+        };
+        if let Some(twin) = settings
+            .credentials
+            .iter()
+            .find(|known| known.server == credential.server)
+        {
+            let message = format!("`{}` is named twice", credential.server);
+            walk.reports.add(
+                Diagnostic::error(Code::DuplicateKey, message)
+                    .at(&entry.key_span)
+                    .related_to(&twin.origin, "the first one")
+                    .help("remove one of them"),
+            );
+            continue;
+        }
+        let agreed = match project_part(&entry.node) {
+            None => true,
+            // What is wrong with it comes first.
+            Some(_) if walk.reports.errors() > before => true,
+            Some(span) => {
+                let key = format!("{PATH}.{}", entry.key);
+                let value = format!("{} for {}", credential.source, credential.server);
+                walk.agreed(&GIT_CREDENTIAL, &key, &value, span)
+            }
+        };
+        if agreed {
+            settings.credentials.push(credential);
+        } else {
+            settings.untrusted.push(credential.server);
+        }
+    }
+}
+
+fn credential(walk: &mut Walk<'_>, entry: &Entry) -> Option<GitCredential> {
+    let path = format!("git.credentials.{}", entry.key);
+    let server = match server(walk, &entry.key) {
+        Ok(server) => server,
+        Err(problem) => {
+            walk.reports.add(problem.at(&entry.key_span));
+            return None;
+        }
+    };
+    if !matches!(entry.node.value, Value::Map(_)) {
+        let wrong = fields::wrong_type(&entry.node, &path, "a mapping");
+        walk.reports.add(
+            wrong
+                .hiding()
+                .help("for example `{ token_env: GITHUB_TOKEN }`"),
+        );
+        return None;
+    }
+    let before = walk.reports.errors();
+    let table = table(&entry.node);
+    let fields = Fields::open(&mut walk.reports, &entry.node, &path, table)?;
+    if walk.reports.errors() > before {
+        return None;
+    }
+    let kinds = ["token_env", "helper", "agent"];
+    let said: Vec<&Entry> = kinds.iter().filter_map(|kind| fields.get(kind)).collect();
+    let [kind] = said.as_slice() else {
+        let message = match said.as_slice() {
+            [] => format!("`{path}` says nothing"),
+            _ => format!("`{path}` says it in more than one way"),
+        };
+        let help = match server.starts_with("ssh:") {
+            true => "write `{ agent: true }`",
+            false => "write `{ token_env: GITHUB_TOKEN }`",
+        };
+        walk.reports.add(
+            Diagnostic::error(Code::NoEffect, message)
+                .at(&entry.key_span)
+                .help(help),
+        );
+        return None;
+    };
+    let source = match kind.key.as_str() {
+        "agent" => agent(walk, &fields),
+        "helper" => {
+            let path = fields.dotted("helper");
+            let example = "[git-credential-libsecret]";
+            words(&mut walk.reports, &kind.node, &path, example).map(CredentialSource::Helper)
+        }
+        _ => variable(&mut walk.reports, &fields, "token_env", "GITHUB_TOKEN")
+            .map(CredentialSource::Variable),
+    }?;
+    let over_ssh = matches!(source, CredentialSource::Agent { .. });
+    if over_ssh != server.starts_with("ssh:") {
+        let (message, help) = match over_ssh {
+            true => (
+                "an ssh agent is for `ssh://` only",
+                "name the variable of a token: `token_env:`",
+            ),
+            false => ("ssh takes no tokens", "write `agent: true`"),
+        };
+        walk.reports.add(
+            Diagnostic::error(Code::NoEffect, format!("`{path}`: {message}"))
+                .at(&kind.key_span)
+                .help(help),
+        );
+        return None;
+    }
+    if !over_ssh && let Some(file) = fields.get("known_hosts") {
+        let message = format!("`{path}`: `known_hosts` is for ssh");
+        walk.reports.add(
+            Diagnostic::error(Code::NoEffect, message)
+                .at(&file.key_span)
+                .help("remove it"),
+        );
+        return None;
+    }
+    Some(GitCredential {
+        server,
+        source,
+        origin: entry.key_span.origin(),
+    })
+}
+
+fn agent(walk: &mut Walk<'_>, fields: &Fields<'_>) -> Option<CredentialSource> {
+    let entry = fields.get("agent")?;
+    if !fields.boolean(&mut walk.reports, "agent")? {
+        let message = format!("`{}: false` says nothing", fields.dotted("agent"));
+        walk.reports.add(
+            Diagnostic::error(Code::BadValue, message)
+                .at(&entry.node.span)
+                .help("remove it"),
+        );
+        return None;
+    }
+    let Some(file) = fields.get("known_hosts") else {
+        return Some(CredentialSource::Agent { known_hosts: None });
+    };
+    let text = fields.string(&mut walk.reports, "known_hosts")?;
+    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+        .ok()
+        .filter(|path| !path.is_empty() && !path.contains(char::is_control));
+    let Some(expanded) = expanded else {
+        let message = format!(
+            "`{}` is not the path of a file",
+            fields.dotted("known_hosts")
+        );
+        walk.reports.add(
+            Diagnostic::error(Code::HostPath, message)
+                .at(&file.node.span)
+                .help("for example ~/.ssh/known_hosts"),
+        );
+        return None;
+    };
+    Some(CredentialSource::Agent {
+        known_hosts: Some(walk.dir.join(Path::new(&expanded))),
+    })
+}
+
+/// A program that prints a key runs outside of every sandbox: only the person's own file names it.
+fn table(node: &Node) -> &'static Keys {
+    let Value::Map(entries) = &node.value else {
+        return &keys::GIT_CREDENTIAL;
+    };
+    let helper = entries.iter().find(|entry| entry.key == "helper");
+    match helper.map(|entry| entry.node.span.layer()) {
+        Some(Layer::User) => &keys::USER_GIT_CREDENTIAL,
+        Some(Layer::Default | Layer::Project | Layer::Environment | Layer::CommandLine) | None => {
+            &keys::GIT_CREDENTIAL
+        }
+    }
+}
+
+/// `scheme://host`, in the spelling that addresses of its repositories begin with.
+fn server(walk: &Walk<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
+    let refuse = |why: &str| {
+        let message = format!("`{text}` is not an origin: {why}");
+        let bad = Diagnostic::error(Code::BadValue, message);
+        Box::new(bad.help("write `\"https://github.com\"` or `\"ssh://git@example.com\"`"))
+    };
+    let parts = text.split_once("://");
+    let known = parts.filter(|(scheme, _)| matches!(*scheme, "https" | "http" | "ssh"));
+    let Some((scheme, authority)) = known else {
+        return Err(refuse("it begins with `https://` or `ssh://`"));
+    };
+    let (user, host) = match authority.split_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let of_host = |c: char| c.is_ascii_alphanumeric() || ".:[]-".contains(c);
+    let begins = |c: char| c.is_ascii_alphanumeric() || c == '[';
+    let user_fits =
+        user.is_none_or(|user| scheme == "ssh" && !user.is_empty() && user.chars().all(of_name));
+    if !user_fits || !host.starts_with(begins) || !host.chars().all(of_host) {
+        return Err(refuse(
+            "nothing but a host stands in it, and for ssh a name before it",
+        ));
+    }
+    let address = checked(walk, &format!("{text}/x")).map_err(|why| refuse(&why))?;
+    match address.strip_suffix("/x") {
+        Some(server) => Ok(server.to_owned()),
+        None => Err(refuse("it is no server")),
+    }
+}
