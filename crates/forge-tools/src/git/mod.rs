@@ -10,13 +10,14 @@
 //! * [`Git`]: all of them over a place that holds repositories ([`Repositories`]) and a place for
 //!   what is staged ([`StagedStore`]). What may be staged, what a difference is, how local edits are
 //!   merged and when a push is refused stands here once, for every such place.
-//! * [`GitProgram`]: repositories of this machine, and those reached over https, by the git
-//!   program, which `os-sandbox` confines.
+//! * [`GitProgram`]: repositories of this machine, and those reached over https and ssh, by the git
+//!   program, which `os-sandbox` confines. [`Credentials`] say who is asking.
 //! * [`MemoryRepositories`]: repositories in memory.
 //! * [`tools`]: pull, stage, look and discard for a model. A push is none of them.
 //! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
 //!   difference makes one.
 
+mod address;
 mod backend;
 mod error;
 mod memory;
@@ -32,14 +33,15 @@ mod staged;
 mod store;
 pub mod tools;
 
+pub use address::{Origin, Repo};
 pub use backend::{
     Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, Secrets,
     StageRequest,
 };
 pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
-pub use names::{Author, Branch, ObjectId, Repo, StagedId};
-pub use program::GitProgram;
+pub use names::{Author, Branch, ObjectId, StagedId};
+pub use program::{Credential, Credentials, GitProgram};
 pub use push::{IfMoved, PushApproval};
 pub use repo_path::RepoPath;
 pub use repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forge_tools::git::{
-    Branch, Git, GitErrorKind, GitProgram, IfMoved, Repo, Repositories as _, StagedStore,
+    Branch, Credential, Credentials, Git, GitErrorKind, GitProgram, IfMoved, Repo,
+    Repositories as _, StagedStore,
 };
 use os_sandbox::Support;
 
@@ -184,9 +185,9 @@ fn a_token_is_shown_to_its_server_and_to_nobody_else() {
         ("https://github.com", false),
         (server.origin.as_str(), true),
     ] {
-        let program = GitProgram::new(&cache, Support::detect())
-            .token(origin, token)
-            .unwrap();
+        let credential = Credential::token(token).unwrap();
+        let credentials = Credentials::new().with(origin, credential).unwrap();
+        let program = GitProgram::new(&cache, Support::detect()).credentials(credentials);
         assert!(!format!("{program:?}").contains(token));
         world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
         assert_eq!(world.pull(&["a.md"], "/workspace").is_ok(), works);
@@ -433,7 +434,7 @@ fn what_is_no_repository_is_said_to_be_none() {
     }
     let ssh = Repo::parse("ssh://git@localhost/x").unwrap();
     let error = wait(program.head(&ssh, &Branch::default())).unwrap_err();
-    assert_eq!(error.kind(), GitErrorKind::Unavailable);
+    assert_eq!(error.kind(), GitErrorKind::Authentication);
     let world = over_file();
     let commit = world.pull(&["a"], "/workspace").unwrap_err();
     assert!(commit.to_string().contains("no branch 'main'"), "{commit}");

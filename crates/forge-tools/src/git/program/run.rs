@@ -10,6 +10,7 @@ use os_sandbox::{
     Requirement, Stdio, Stream, Support, System,
 };
 
+use super::ssh;
 use crate::git::error::{GitError, GitErrorKind};
 
 /// What git says of a failure is short.
@@ -22,6 +23,8 @@ const MAX_PROCESSES: u64 = 64;
 /// Where the cache and a repository of this machine appear to git, from its working directory.
 pub(super) const CACHE: &str = "cache";
 pub(super) const OTHER: &str = "other";
+/// Who vouches for web servers.
+const CERTIFICATES: &str = "certificates";
 
 /// Settings that no file can change: those of a command line are read last. Each of them names a
 /// program that git would otherwise start, or something that it would otherwise do by itself.
@@ -70,16 +73,24 @@ pub(super) struct Job {
 }
 
 /// What it talks to.
+#[derive(Clone)]
 pub(super) enum Reach {
     /// Only the cache.
     Cache,
     /// A repository of this machine, and whether it may change it.
     Local(PathBuf, Access),
-    /// A server, to which it shows a header.
-    Server {
+    /// A web server, to which it shows a header, and who vouches for it if not the system's own list.
+    Web {
         protocol: &'static str,
         origin: String,
         header: Option<String>,
+        certificates: Option<PathBuf>,
+    },
+    /// A server reached by ssh: what it is called here, who signs, and which host keys are believed.
+    Ssh {
+        program: PathBuf,
+        agent: PathBuf,
+        known_hosts: PathBuf,
     },
 }
 
@@ -129,7 +140,8 @@ pub(super) fn run(
     let protocol = match &job.reach {
         Reach::Cache => None,
         Reach::Local(..) => Some("file"),
-        Reach::Server { protocol, .. } => Some(*protocol),
+        Reach::Web { protocol, .. } => Some(*protocol),
+        Reach::Ssh { .. } => Some("ssh"),
     };
     if let Some(protocol) = protocol {
         args.extend(["-c".to_owned(), format!("protocol.{protocol}.allow=always")]);
@@ -235,18 +247,46 @@ fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, o
                 .network(Network::Denied)
                 .mount(path, format!("/{OTHER}"), *access)
         }
-        Reach::Server { origin, header, .. } => {
+        Reach::Web {
+            origin,
+            header,
+            certificates,
+            ..
+        } => {
+            let mut settings = Vec::new();
             if let Some(header) = header {
                 // In no argument, which others could list, and for this server only.
-                for (name, value) in [
-                    ("GIT_CONFIG_COUNT", "1".to_owned()),
-                    ("GIT_CONFIG_KEY_0", format!("http.{origin}/.extraHeader")),
-                    ("GIT_CONFIG_VALUE_0", header.clone()),
-                ] {
-                    variables.insert(name.to_owned(), value);
-                }
+                settings.push((format!("http.{origin}/.extraHeader"), header.clone()));
             }
-            policy.network(Network::Unrestricted)
+            let mut policy = policy.network(Network::Unrestricted);
+            if let Some(file) = certificates {
+                settings.push(("http.sslCAInfo".to_owned(), CERTIFICATES.to_owned()));
+                policy = policy.mount(file, format!("/{CERTIFICATES}"), Access::READ);
+            }
+            variables.insert("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
+            for (n, (key, value)) in settings.into_iter().enumerate() {
+                variables.insert(format!("GIT_CONFIG_KEY_{n}"), key);
+                variables.insert(format!("GIT_CONFIG_VALUE_{n}"), value);
+            }
+            policy
+        }
+        Reach::Ssh {
+            program,
+            agent,
+            known_hosts,
+        } => {
+            let agent_at = agent.to_string_lossy().into_owned();
+            for (name, value) in [
+                ("GIT_SSH_COMMAND", ssh::command(program)),
+                ("GIT_SSH_VARIANT", "ssh".to_owned()),
+                ("SSH_AUTH_SOCK", agent_at),
+            ] {
+                variables.insert(name.to_owned(), value);
+            }
+            policy
+                .network(Network::Unrestricted)
+                .unix_socket(agent)
+                .mount(known_hosts, format!("/{}", ssh::KNOWN_HOSTS), Access::READ)
         }
     };
     let mut environment = Environment::clean();

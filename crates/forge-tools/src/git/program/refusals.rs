@@ -1,0 +1,233 @@
+//! What git's complaints mean, and what to try.
+
+use super::run::Done;
+use super::there::Shown;
+use crate::git::address::Origin;
+use crate::git::error::{GitError, GitErrorKind};
+use crate::git::names::{Branch, Repo};
+
+/// What a server's refusal of a push means.
+pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) -> GitError {
+    let answer = String::from_utf8_lossy(&done.answer);
+    let rows: Vec<&str> = answer.lines().filter(|row| row.starts_with('!')).collect();
+    // Why it is not where it should be stands in the row of the branch; what a hook says does not
+    // count for it.
+    let row_has = |words: &[&str]| {
+        let has = |row: &&str| words.iter().any(|word| row.contains(word));
+        rows.iter().any(has)
+    };
+    let lost_the_race = row_has(&["failed to update ref"])
+        && ["but expected", "already exists", "File exists"]
+            .iter()
+            .any(|words| done.complaint.contains(words));
+    if lost_the_race || row_has(&["stale info", "fetch first", "non-fast-forward"]) {
+        return GitError::new(
+            GitErrorKind::Moved,
+            format!("Branch '{branch}' of {repo} moved meanwhile; nothing was pushed."),
+        )
+        .hint("Push again: it is compared with what is there now.");
+    }
+    if row_has(&["branch is currently checked out"]) {
+        return GitError::new(
+            GitErrorKind::Rejected,
+            format!("{repo} did not take it: branch '{branch}' is checked out there."),
+        )
+        .hint("Push to a bare repository, or to another branch.");
+    }
+    if rows.is_empty() {
+        return failure(repo, shown, done);
+    }
+    let said = told(&format!("{}\n{}", done.complaint, rows.join("\n")));
+    let error = GitError::new(
+        GitErrorKind::Rejected,
+        format!("{repo} did not take it:\n{said}"),
+    );
+    match row_has(&["protected", "hook declined", "pre-receive"]) {
+        true => error.hint(
+            "Its own rules say no to this branch. Stage it for another branch, or ask whoever \
+             keeps it.",
+        ),
+        false => error,
+    }
+}
+
+/// The answer of a run that went well, of the cache alone.
+pub(super) fn expect(done: Done, repo: &Repo) -> Result<Vec<u8>, GitError> {
+    match done.exit.success() {
+        true => Ok(done.answer),
+        false => Err(failure(repo, &Shown::NoServer, &done)),
+    }
+}
+
+pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
+    let said = &done.complaint;
+    let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    let missing = has(&[
+        "does not appear to be a git repository",
+        "not found",
+        "does not exist",
+        "ot a git repository",
+    ]);
+    match shown {
+        Shown::NoServer => {}
+        Shown::Agent(origin) => {
+            if let Some(error) = over_ssh(repo, origin, said) {
+                return error;
+            }
+        }
+        Shown::Login(origin, _) => {
+            if is_unknown(done) || has(&["error: 403"]) {
+                let error = GitError::new(
+                    GitErrorKind::Authentication,
+                    format!("{repo} does not let in who forge says is asking."),
+                );
+                return error.hint(two_ways(origin));
+            }
+        }
+        Shown::Nobody(origin, why) => {
+            // Services hide what they show to members only.
+            if is_unknown(done) || has(&["error: 403"]) || missing {
+                let asks = match missing {
+                    true => "is not there, or hides from who does not say who is asking",
+                    false => "wants to know who is asking",
+                };
+                let why = why.as_ref().map(|why| format!(", and {why}"));
+                let text = format!("{repo} {asks}{}.", why.unwrap_or_default());
+                let error = GitError::new(GitErrorKind::Authentication, text);
+                return error.hint(two_ways(origin));
+            }
+        }
+    }
+    if has(&["certificate", "SSL", "gnutls_handshake", "TLS"]) {
+        return GitError::new(
+            GitErrorKind::Failed,
+            format!(
+                "The server of {repo} does not prove that it is the one:\n{}",
+                told(said)
+            ),
+        )
+        .hint(
+            "If its certificate is by an authority of your own, name that authority's file \
+             (SSL_CERT_FILE).",
+        );
+    }
+    if missing {
+        return not_found(repo);
+    }
+    GitError::new(
+        GitErrorKind::Failed,
+        format!("git failed with {repo} ({}):\n{}", done.exit, told(said)),
+    )
+}
+
+fn over_ssh(repo: &Repo, origin: &Origin, said: &str) -> Option<GitError> {
+    let (_, authority) = origin.parts();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        Some(_) | None => (host, None),
+    };
+    let scan = port.map(|port| format!("-p {port} ")).unwrap_or_default();
+    let listed = port.map_or(name.to_owned(), |port| format!("[{name}]:{port}"));
+    let error = |text: String| GitError::new(GitErrorKind::Authentication, text);
+    if said.contains("HOST IDENTIFICATION HAS CHANGED") || said.contains("REVOKED HOST KEY") {
+        return Some(
+            error(format!(
+                "The host key of {host} is not the one that is known: it is another server, or it \
+                 has a new key."
+            ))
+            .hint(format!(
+                "Compare its key with what its operator publishes. If it is new: `ssh-keygen -R \
+                 '{listed}' -f KNOWN_HOSTS` and `ssh-keyscan {scan}{name} >> KNOWN_HOSTS`, with \
+                 the file that `known_hosts` names."
+            )),
+        );
+    }
+    if said.contains("Host key verification failed") {
+        return Some(
+            error(format!("The host key of {host} is not known.")).hint(format!(
+                "Compare what `ssh-keyscan {scan}{name}` prints with what its operator publishes, \
+                 and put it into the file that `known_hosts` names: `ssh-keyscan {scan}{name} >> \
+                 KNOWN_HOSTS`."
+            )),
+        );
+    }
+    if said.contains("Permission denied (") || said.contains("Too many authentication failures") {
+        return Some(
+            error(format!(
+                "{repo} takes no key of the ssh agent, or the agent does not answer."
+            ))
+            .hint(
+                "Add a key that the server knows to the agent (`ssh-add -l` lists what it has), or \
+                 use the https address with a token or a credential helper.",
+            ),
+        );
+    }
+    None
+}
+
+/// There is nobody to ask an ssh server with.
+pub(super) fn no_agent(repo: &Repo, origin: &Origin, why: Option<&str>) -> GitError {
+    let why = why.unwrap_or("no ssh agent is named for it");
+    GitError::new(
+        GitErrorKind::Authentication,
+        format!("{repo} is not reached: {why}."),
+    )
+    .hint(format!(
+        "Name the agent in the configuration, or use the https address with a token or a \
+         credential helper:\ngit:\n  credentials:\n    \"{origin}\": {{ agent: true, known_hosts: \
+         ~/.ssh/known_hosts }}"
+    ))
+}
+
+/// What may be written into the configuration, for that server.
+fn two_ways(origin: &Origin) -> String {
+    let variable = match origin.as_str() {
+        "https://github.com" => "GITHUB_TOKEN",
+        _ => "GIT_TOKEN",
+    };
+    format!(
+        "Name a variable that holds a token, or a credential helper, in the configuration:\ngit:\n  \
+         credentials:\n    \"{origin}\": {{ token_env: {variable} }}\nor\n    \"{origin}\": {{ \
+         helper: [git-credential-libsecret] }}"
+    )
+}
+
+/// Whether the server does not know who is asking.
+pub(super) fn is_unknown(done: &Done) -> bool {
+    let words = [
+        "could not read Username",
+        "could not read Password",
+        "Authentication failed",
+        "error: 401",
+    ];
+    !done.exit.success() && words.iter().any(|word| done.complaint.contains(word))
+}
+
+/// What git or a server said, for a person: no more than they read, and nothing that moves a
+/// cursor.
+fn told(said: &str) -> String {
+    let lines = said
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty());
+    let line = |line: &str| crate::escape_controls(&line.chars().take(500).collect::<String>());
+    let lines: Vec<String> = lines.take(20).map(line).collect();
+    lines.join("\n")
+}
+
+pub(super) fn not_found(repo: &Repo) -> GitError {
+    GitError::new(
+        GitErrorKind::NotFound,
+        format!("There is no repository at {repo}."),
+    )
+}
+
+pub(super) fn unreadable(repo: &Repo) -> GitError {
+    GitError::new(
+        GitErrorKind::Failed,
+        format!("What git said of {repo} is not what was asked for."),
+    )
+}

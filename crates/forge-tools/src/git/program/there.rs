@@ -1,0 +1,141 @@
+//! Somebody else's repository, as git is told of it, and who is asking there.
+
+use std::path::Path;
+
+use os_sandbox::{Access, Environment};
+
+use super::Inner;
+use super::cache::Cache;
+use super::credentials::ToShow;
+use super::login::Login;
+use super::refusals;
+use super::run::{Done, Job, OTHER, Reach, run};
+use crate::git::address::{Origin, Place};
+use crate::git::error::{GitError, GitErrorKind};
+use crate::git::names::Repo;
+
+pub(super) struct There {
+    pub(super) reach: Reach,
+    pub(super) url: String,
+    pub(super) shown: Shown,
+}
+
+/// Who the server is told is asking.
+pub(super) enum Shown {
+    /// It is a directory of this machine.
+    NoServer,
+    Login(Origin, Login),
+    /// Nobody, and perhaps why.
+    Nobody(Origin, Option<String>),
+    Agent(Origin),
+}
+
+impl There {
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        matches!(self.reach, Reach::Local(..))
+    }
+}
+
+impl Inner {
+    /// How a repository is reached. A credential helper is asked here.
+    pub(super) fn there(&self, repo: &Repo, access: Access) -> Result<There, GitError> {
+        match (repo.place(), repo.origin()) {
+            (Place::Local(path), _) => {
+                let there = std::fs::canonicalize(path)
+                    .ok()
+                    .filter(|path| path.is_dir());
+                let path = there.ok_or_else(|| refusals::not_found(repo))?;
+                Ok(There {
+                    reach: Reach::Local(path, access),
+                    url: OTHER.to_owned(),
+                    shown: Shown::NoServer,
+                })
+            }
+            (Place::Web { .. }, Some(origin)) => {
+                let protocol = match origin.as_str().starts_with("https:") {
+                    true => "https",
+                    false => "http",
+                };
+                let shown = match self.credentials.login(&origin) {
+                    ToShow::Login(login) => Shown::Login(origin.clone(), login),
+                    ToShow::Nothing(why) => Shown::Nobody(origin.clone(), why),
+                };
+                let header = match &shown {
+                    Shown::Login(_, login) => Some(login.header()),
+                    Shown::NoServer | Shown::Nobody(..) | Shown::Agent(_) => None,
+                };
+                let reach = Reach::Web {
+                    protocol,
+                    origin: origin.as_str().to_owned(),
+                    header,
+                    certificates: self.certificates.clone(),
+                };
+                Ok(There {
+                    reach,
+                    url: repo.to_string(),
+                    shown,
+                })
+            }
+            (Place::Ssh { .. }, Some(origin)) => self.over_ssh(repo, origin),
+            (Place::Web { .. } | Place::Ssh { .. }, None) => Err(refusals::not_found(repo)),
+        }
+    }
+
+    fn over_ssh(&self, repo: &Repo, origin: Origin) -> Result<There, GitError> {
+        let (agent, known_hosts) = self
+            .credentials
+            .agent(&origin)
+            .map_err(|why| refusals::no_agent(repo, &origin, why))?;
+        for (path, what) in [(agent, "ssh agent"), (known_hosts, "list of known hosts")] {
+            if !path.exists() {
+                let why = format!("the {what} that is named for it is not there");
+                return Err(refusals::no_agent(repo, &origin, Some(&why)));
+            }
+        }
+        let program = ssh().ok_or_else(|| {
+            GitError::new(
+                GitErrorKind::Unavailable,
+                format!("{repo} is not reached: there is no ssh on this machine."),
+            )
+            .hint("Install OpenSSH's client, or use its https address.")
+        })?;
+        Ok(There {
+            reach: Reach::Ssh {
+                program,
+                agent: agent.to_owned(),
+                known_hosts: known_hosts.to_owned(),
+            },
+            url: repo.to_string(),
+            shown: Shown::Agent(origin),
+        })
+    }
+
+    /// One run that talks to it. What was shown to the server is in none of the answers, even if the
+    /// server repeats it.
+    pub(super) fn talk(
+        &self,
+        cache: &Cache,
+        there: &There,
+        mut job: Job,
+    ) -> Result<Done, GitError> {
+        job.reach = there.reach.clone();
+        job.wall = self.transfer;
+        let mut done = run(&self.support, &self.git, cache.bare(), job)?;
+        if let Shown::Login(origin, login) = &there.shown {
+            if refusals::is_unknown(&done) {
+                self.credentials.refused(origin, login);
+            }
+            done.complaint = login.hidden(&done.complaint);
+            let answer = String::from_utf8_lossy(&done.answer);
+            done.answer = login.hidden(&answer).into_bytes();
+        }
+        Ok(done)
+    }
+}
+
+/// Where programs are looked for inside.
+fn ssh() -> Option<std::path::PathBuf> {
+    let places = Environment::clean().search_path();
+    let mut found = std::env::split_paths(&places).map(|place| place.join("ssh"));
+    found.find(|path| Path::is_file(path))
+}
