@@ -334,7 +334,8 @@ impl Approver for NobodyAnswers {
 }
 
 /// `--yes`: a person agreed to everything that may be agreed to. Never lifts a
-/// block, which is not asked in the first place; and does not speak for commands that
+/// block, which is not asked in the first place; does not speak for what only a person can say
+/// (that something that looks like a key is none, say); and not for commands that
 /// nothing would confine, unless the person has said that as well.
 ///
 /// ```
@@ -346,9 +347,13 @@ impl Approver for NobodyAnswers {
 /// #   only_a_person: false };
 /// assert!(rt.block_on(AssumeYes::confined().ask(&request)).allows());
 ///
-/// request.only_a_person = true;
+/// (request.only_a_person, request.confined) = (true, false);
 /// assert!(!rt.block_on(AssumeYes::confined().ask(&request)).allows());
 /// assert!(rt.block_on(AssumeYes::even_unconfined().ask(&request)).allows());
+///
+/// // Only a person can say what is no secret, say.
+/// request.confined = true;
+/// assert!(!rt.block_on(AssumeYes::even_unconfined().ask(&request)).allows());
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct AssumeYes {
@@ -374,7 +379,11 @@ impl Approver for AssumeYes {
 
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            if request.only_a_person && !self.unconfined {
+            if request.only_a_person && request.confined {
+                Answer::Unanswered {
+                    reason: "--yes does not speak for what only a person can say".to_owned(),
+                }
+            } else if request.only_a_person && !self.unconfined {
                 Answer::Unanswered {
                     reason: "--yes does not speak for commands without an OS sandbox; with \
                              --no-os-sandbox it does"
@@ -408,9 +417,12 @@ impl Approver for HostAnswers {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             if request.only_a_person {
+                let what = match request.confined {
+                    true => "what only a person can say",
+                    false => "a command without an OS sandbox",
+                };
                 Answer::Unanswered {
-                    reason: "the host program cannot answer for a command without an OS sandbox"
-                        .to_owned(),
+                    reason: format!("the host program cannot answer for {what}"),
                 }
             } else {
                 Answer::AllowOnce {

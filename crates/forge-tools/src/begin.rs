@@ -128,7 +128,11 @@ impl Begin {
         {
             return Err(placeholder_in_command(tool.spec(), placeholder));
         }
-        let judgement = self.inner.judge(tool.spec(), &wanted.intents);
+        let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
+        if judgement.verdict != Verdict::Block {
+            let doubts = tool.doubts(&wanted.args, &View { hands: &self.hands });
+            judgement = judgement.doubted(doubts);
+        }
         self.open.lock().trail.decision = DecisionRecord {
             verdict: Some(judgement.verdict),
             reasons: judgement.reasons.clone(),

@@ -129,6 +129,17 @@ impl Judgement {
         }
     }
 
+    /// The same, and for these reasons a person has to agree as well; they come first.
+    pub(crate) fn doubted(mut self, mut doubts: Vec<Reason>) -> Judgement {
+        if !doubts.is_empty() {
+            self.verdict = self.verdict.max(Verdict::Ask);
+            self.only_a_person = true;
+            doubts.append(&mut self.reasons);
+            self.reasons = doubts;
+        }
+        self
+    }
+
     /// Both together: the stricter verdict, its reasons first.
     pub fn and(mut self, other: Judgement) -> Judgement {
         let only_a_person = self.only_a_person || other.only_a_person;

@@ -73,6 +73,20 @@ struct Seen {
     bytes: usize,
 }
 
+/// Characters on each side of a secret that a person is shown.
+#[cfg(feature = "git")]
+const AROUND: usize = 80;
+
+/// A secret in a text, for a person.
+#[cfg(feature = "git")]
+pub(crate) struct Around {
+    pub(crate) kind: String,
+    /// Counted from one.
+    pub(crate) line: usize,
+    /// What stands around it, and a placeholder.
+    pub(crate) shown: String,
+}
+
 /// A placeholder that stands for nothing this process knows.
 ///
 /// ```
@@ -237,6 +251,34 @@ impl Redactor {
         let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
             let before = text[..at.start].bytes().filter(|byte| *byte == b'\n');
             (kind.into_owned(), before.count() + 1)
+        };
+        self.find(text).into_iter().map(place).collect()
+    }
+
+    /// The same, with what stands around each in its line.
+    #[cfg(feature = "git")]
+    pub(crate) fn around(&self, text: &str) -> Vec<Around> {
+        let place = |(kind, at): (Cow<'_, str>, Range<usize>)| {
+            let begin = text[..at.start].rfind('\n').map_or(0, |end| end + 1);
+            let end = text[at.end..]
+                .find('\n')
+                .map_or(text.len(), |end| at.end + end);
+            // Others may be beside it: what is cut is cut afterwards.
+            let before = self.redact(&text[begin..at.start]);
+            let after = self.redact(&text[at.end..end]);
+            let skipped = before.chars().count().saturating_sub(AROUND);
+            let before: String = before.chars().skip(skipped).collect();
+            let after: String = after.chars().take(AROUND).collect();
+            let line = text[..at.start]
+                .bytes()
+                .filter(|byte| *byte == b'\n')
+                .count()
+                + 1;
+            Around {
+                shown: format!("{before}{OPEN}{kind}]{after}"),
+                kind: kind.into_owned(),
+                line,
+            }
         };
         self.find(text).into_iter().map(place).collect()
     }

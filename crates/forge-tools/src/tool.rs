@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::call::{Code, Failure, Reply};
 use crate::change::Change;
-use crate::gate::Intent;
+use crate::gate::{Intent, Reason};
 use crate::hands::{Hands, View};
 use crate::params::Arguments;
 use crate::spec::Spec;
@@ -62,6 +62,14 @@ pub trait Tool: Send + Sync + 'static {
     /// When the worker is not able to do it at all: no approval can change that, so
     /// nobody is asked.
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure>;
+
+    /// Why a person has to be asked about this call, whatever is decided about the tool; mostly
+    /// nothing. It is an *ask* that no preference answers (see
+    /// [`Judgement::only_a_person`](crate::Judgement)). May read what the call would touch, and
+    /// blocks.
+    fn doubts(&self, _args: &Arguments, _view: &View<'_>) -> Vec<Reason> {
+        Vec::new()
+    }
 
     /// What else would be refused in any case. Called only before somebody would be asked, since
     /// doing it finds out by itself; blocks.

@@ -1,5 +1,7 @@
 //! The six operations, and the one implementation of them over any place with repositories.
 
+use std::sync::Arc;
+
 use file_sandbox::{FileSandbox, SandboxPath};
 
 use super::error::{GitError, GitErrorKind, GitOperation};
@@ -7,8 +9,10 @@ use super::names::{Author, Branch, ObjectId, Repo, StagedId};
 use super::push::{IfMoved, PushApproval};
 use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry};
+use super::secrets::Secrets;
 use super::staged::{StagedCommit, StagedList};
 use super::store::StagedStore;
+use crate::redact::Redactor;
 use crate::tool::BoxFuture;
 
 /// Git, as tools and commands see it.
@@ -155,20 +159,6 @@ pub struct StageRequest {
     pub secrets: Secrets,
 }
 
-/// What becomes of files with something in them that has the shape of a key.
-///
-/// ```
-/// use forge_tools::git::Secrets;
-/// assert_ne!(Secrets::Refused, Secrets::Agreed);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Secrets {
-    /// They are not staged; the error says where it is.
-    Refused,
-    /// Somebody was asked, and said that it is none.
-    Agreed,
-}
-
 /// What a push came to.
 ///
 /// ```
@@ -257,6 +247,7 @@ pub struct Git<R> {
     pub(super) author: Author,
     pub(super) trailer: Option<String>,
     pub(super) allow_executable_config: bool,
+    pub(super) redactor: Arc<Redactor>,
 }
 
 impl<R: Repositories> Git<R> {
@@ -269,6 +260,7 @@ impl<R: Repositories> Git<R> {
             author: Author::default(),
             trailer: None,
             allow_executable_config: false,
+            redactor: Arc::default(),
         }
     }
 
@@ -313,6 +305,13 @@ impl<R: Repositories> Git<R> {
     #[must_use]
     pub fn allow_executable_config(mut self, yes: bool) -> Self {
         self.allow_executable_config = yes;
+        self
+    }
+
+    /// What is taken for a key beside what has the shape of one: the values of variables, say.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = redactor;
         self
     }
 

@@ -28,6 +28,7 @@ mod pull;
 mod push;
 mod repo_path;
 mod repositories;
+mod secrets;
 mod stage;
 mod staged;
 mod store;
@@ -35,8 +36,7 @@ pub mod tools;
 
 pub use address::{Origin, Repo};
 pub use backend::{
-    Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, Secrets,
-    StageRequest,
+    Git, GitBackend, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, Pushed, StageRequest,
 };
 pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
@@ -45,5 +45,6 @@ pub use program::{Credential, Credentials, GitProgram};
 pub use push::{IfMoved, PushApproval};
 pub use repo_path::RepoPath;
 pub use repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
+pub use secrets::{AgreedSecrets, Secrets};
 pub use staged::{DamagedCommit, FileOperation, StagedCommit, StagedFile, StagedList};
 pub use store::StagedStore;

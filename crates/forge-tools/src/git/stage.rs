@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::backend::{Git, Secrets, StageRequest, below};
+use super::backend::{Git, StageRequest, below};
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
 use super::repo_path::{RepoPath, folded};
 use super::repositories::{Repositories, TreeEntry, TreeKind};
+use super::secrets::{Secrets, complaints};
 use super::staged::{FileOperation, StagedCommit, StagedFile};
 use crate::escape::escape_controls;
 use crate::redact::Redactor;
@@ -21,6 +22,9 @@ const MAX_DIFF_BYTES: usize = 4 << 20;
 const DIFF_TIME: Duration = Duration::from_secs(2);
 /// Most complaints in one error.
 const MAX_COMPLAINTS: usize = 20;
+
+pub(super) const WHO_READS_IT: &str =
+    "What is pushed is read by others, and stays in the history of the repository.";
 
 /// A file to be staged, read.
 struct Read {
@@ -37,9 +41,7 @@ impl<R: Repositories> Git<R> {
     ) -> Result<StagedCommit, GitError> {
         let message = self.message(&request.message)?;
         let read = self.read(files, request)?;
-        if request.secrets == Secrets::Refused {
-            refuse_secrets(&read)?;
-        }
+        refuse_secrets(&read, &request.secrets, &self.redactor)?;
         let (base, tree) = self.branch(&request.repo, &request.branch).await?;
         let paths: Vec<(&RepoPath, bool)> = read
             .iter()
@@ -293,21 +295,16 @@ pub(super) fn check_collisions(
     refused(GitErrorKind::Refused, complaints)
 }
 
-fn refuse_secrets(files: &[Read]) -> Result<(), GitError> {
-    let redactor = Redactor::default();
-    let mut complaints = Vec::new();
+fn refuse_secrets(files: &[Read], secrets: &Secrets, redactor: &Redactor) -> Result<(), GitError> {
+    let mut found = Vec::new();
     for file in files {
-        let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default());
-        for (kind, line) in redactor.places(&text) {
-            complaints.push(format!(
-                "'{}' line {line} looks like a secret ({kind}).",
-                file.path
-            ));
+        if let Some(content) = &file.content
+            && !secrets.allow(content)
+        {
+            found.extend(complaints(redactor, &file.path, content));
         }
     }
-    refused(GitErrorKind::Secrets, complaints).map_err(|error| {
-        error.hint("What is pushed is read by others, and stays in the history of the repository.")
-    })
+    refused(GitErrorKind::Secrets, found).map_err(|error| error.hint(WHO_READS_IT))
 }
 
 fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {

@@ -7,6 +7,7 @@ mod granted;
 #[cfg(target_os = "linux")]
 mod program;
 mod refusals;
+mod secrets;
 #[cfg(target_os = "linux")]
 mod server;
 mod staying;

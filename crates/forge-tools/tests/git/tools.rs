@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Person, World, wait, worlds};
 
-fn granted(world: &World) -> Granted {
+pub(crate) fn granted(world: &World) -> Granted {
     [(world.repo.clone(), RepoAccess::ReadWrite)]
         .into_iter()
         .collect()
@@ -129,7 +129,7 @@ fn what_is_refused_is_refused_in_words() {
             (
                 "git_stage",
                 json!({ "repo": repo, "files": ["/workspace/key.md"], "message": "m" }),
-                "GIT_ERROR",
+                "APPROVAL_REQUIRED",
                 "looks like a secret",
             ),
             (

@@ -102,14 +102,6 @@ impl World {
     }
 
     pub(crate) fn stage(&self, paths: &[&str]) -> Result<StagedCommit, GitError> {
-        self.stage_with(paths, Secrets::Refused)
-    }
-
-    pub(crate) fn stage_with(
-        &self,
-        paths: &[&str],
-        secrets: Secrets,
-    ) -> Result<StagedCommit, GitError> {
         let request = StageRequest {
             repo: self.repo.clone(),
             branch: Branch::default(),
@@ -119,7 +111,7 @@ impl World {
                 .collect(),
             from: SandboxPath::parse("/workspace").unwrap(),
             message: "A change".into(),
-            secrets,
+            secrets: Secrets::Refused,
         };
         wait(self.git.stage(&self.files, request))
     }

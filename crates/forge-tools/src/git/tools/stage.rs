@@ -8,13 +8,19 @@ use super::{
     files_text, root_of,
 };
 use crate::call::{Failure, Reply};
-use crate::gate::Intent;
-use crate::git::backend::{Secrets, StageRequest};
+use crate::change::Change;
+use crate::gate::{Intent, Reason};
+use crate::git::backend::{GitLimits, StageRequest, below};
+use crate::git::secrets::{AgreedSecrets, Secrets, complaints, shown};
+use crate::git::stage::WHO_READS_IT;
 use crate::hands::{Hands, View};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool};
+
+/// Most places that are named.
+const MAX_TOLD: usize = 20;
 
 /// Stages files for a repository.
 pub(super) struct GitStage(Spec, Kit);
@@ -40,6 +46,34 @@ pub(super) fn git_stage(kit: Kit) -> GitStage {
     GitStage(spec, kit)
 }
 
+impl GitStage {
+    /// Every file that would be staged, as it is now. What cannot be read is found out when it is
+    /// staged, and so is what is too much: nothing of that was agreed to.
+    fn each_file(
+        &self,
+        args: &Arguments,
+        view: &View<'_>,
+        mut see: impl FnMut(&StageRequest, &SandboxPath, &[u8]),
+    ) {
+        let limits = GitLimits::default();
+        let Ok(files) = view.hands.files() else {
+            return;
+        };
+        let asked = request(args, &self.1.granted, files, |path| view.path(path));
+        let Ok(request) = asked else {
+            return;
+        };
+        let mut left = limits.total_bytes;
+        for file in &request.files {
+            let Ok(content) = files.read_bytes(file, limits.file_bytes.min(left)) else {
+                continue;
+            };
+            left -= content.len() as u64;
+            see(&request, file, &content);
+        }
+    }
+}
+
 impl Tool for GitStage {
     fn spec(&self) -> &Spec {
         &self.0
@@ -52,11 +86,46 @@ impl Tool for GitStage {
         Ok(request.files.into_iter().map(Intent::Read).collect())
     }
 
+    /// Whether what looks like a key is one can only be said by a person, who sees the place.
+    fn doubts(&self, args: &Arguments, view: &View<'_>) -> Vec<Reason> {
+        let redactor = &view.hands.redactor;
+        let mut found = Vec::new();
+        self.each_file(args, view, |request, file, content| {
+            if let Ok(path) = below(file, &request.from) {
+                found.extend(complaints(redactor, &path, content));
+            }
+        });
+        let more = found.len().saturating_sub(MAX_TOLD);
+        found.truncate(MAX_TOLD);
+        let Some(last) = found.last_mut() else {
+            return Vec::new();
+        };
+        // It stands in a sentence.
+        last.truncate(last.trim_end_matches('.').len());
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let mut reason = Reason::new(format!("{}{more}", found.join(" ")));
+        reason.why = Some(WHO_READS_IT.to_owned());
+        vec![reason]
+    }
+
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        let redactor = &view.hands.redactor;
+        let mut changes = Vec::new();
+        self.each_file(args, view, |_, file, content| {
+            changes.extend(shown(redactor, file, content));
+        });
+        changes
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
         apart(move || async move {
             let files = hands.files()?;
-            let request = request(&args, &kit.granted, files, |path| hands.path(path))?;
+            let mut request = request(&args, &kit.granted, files, |path| hands.path(path))?;
+            request.secrets = AgreedSecrets::seen(&hands, &request.files);
             let commit = kit.git.stage(files, request).await;
             let commit = commit.map_err(|error| kit.granted.failure(error))?;
             let text = format!(

@@ -1,0 +1,116 @@
+//! Keys in files that are to leave: where they are, what of that a person is shown, and that the
+//! person said yes to exactly these contents.
+
+use std::collections::HashSet;
+
+use file_sandbox::{ContentHash, SandboxPath};
+
+use super::repo_path::RepoPath;
+use crate::change::{Change, Seen};
+use crate::hands::Hands;
+use crate::redact::Redactor;
+
+/// Most places of one file that a person is shown.
+const MAX_SHOWN: usize = 50;
+
+/// What becomes of files with something in them that has the shape of a key.
+///
+/// ```
+/// use forge_tools::git::Secrets;
+/// assert!(matches!(Secrets::default(), Secrets::Refused));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Secrets {
+    /// They are not staged; the error says where it is.
+    #[default]
+    Refused,
+    /// Those go that somebody was shown, and said that it is none.
+    Agreed(AgreedSecrets),
+}
+
+/// Contents that somebody has seen and agreed to, by their hashes: of a file that is another by now
+/// nothing was said.
+///
+/// Only an answer makes one. The executor has it when a person was asked about a call of
+/// `git_stage`, and there is no other way to it:
+///
+/// ```compile_fail
+/// let agreed = forge_tools::git::AgreedSecrets { contents: Default::default() };
+/// ```
+///
+/// ```compile_fail
+/// let agreed = forge_tools::git::AgreedSecrets::default();
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgreedSecrets {
+    contents: HashSet<ContentHash>,
+}
+
+impl AgreedSecrets {
+    /// What a person was shown of these files before the call was made.
+    pub(super) fn seen<'a>(
+        hands: &Hands,
+        paths: impl IntoIterator<Item = &'a SandboxPath>,
+    ) -> Secrets {
+        let seen = |path| match hands.seen(path) {
+            Some(Seen::Bytes(hash)) => Some(hash),
+            Some(Seen::Missing) | None => None,
+        };
+        let contents: HashSet<ContentHash> = paths.into_iter().filter_map(seen).collect();
+        match contents.is_empty() {
+            true => Secrets::Refused,
+            false => Secrets::Agreed(AgreedSecrets { contents }),
+        }
+    }
+}
+
+impl Secrets {
+    /// Whether a content goes although there is a key in it.
+    pub(super) fn allow(&self, content: &[u8]) -> bool {
+        match self {
+            Secrets::Refused => false,
+            Secrets::Agreed(agreed) => agreed.contents.contains(&ContentHash::of(content)),
+        }
+    }
+}
+
+/// What there is in a file, in words without the values.
+pub(super) fn complaints(redactor: &Redactor, path: &RepoPath, content: &[u8]) -> Vec<String> {
+    let places = redactor.places(&text(content));
+    let told = |(kind, line)| format!("'{path}' line {line} looks like a secret ({kind}).");
+    places.into_iter().map(told).collect()
+}
+
+/// The same for a person, with what stands around each; none where there is nothing.
+pub(super) fn shown(redactor: &Redactor, path: &SandboxPath, content: &[u8]) -> Option<Change> {
+    let places = redactor.around(&text(content));
+    if places.is_empty() {
+        return None;
+    }
+    let hash = ContentHash::of(content);
+    let change = if places.len() > MAX_SHOWN {
+        Change::unseen(path.as_str())
+    } else {
+        // With the hash, so that whatever changes of it is a new question.
+        let mut rows = format!(" ({} bytes, SHA-256 {hash})\n", content.len());
+        for place in places {
+            rows.push_str(&format!(
+                " line {}, {}:\n+{}\n",
+                place.line, place.kind, place.shown
+            ));
+        }
+        Change::of_diff(path.as_str(), rows)
+    };
+    Some(change.of(path.as_str(), Seen::Bytes(hash)))
+}
+
+/// As it is searched: of what has two bytes for every letter, those that are not zero.
+fn text(content: &[u8]) -> String {
+    match content.contains(&0) {
+        false => String::from_utf8_lossy(content).into_owned(),
+        true => {
+            let letters: Vec<u8> = content.iter().copied().filter(|byte| *byte != 0).collect();
+            String::from_utf8_lossy(&letters).into_owned()
+        }
+    }
+}
