@@ -27,6 +27,8 @@ pub(crate) struct Ambient {
     pub(crate) runtime: Option<PathBuf>,
     /// Whether what is shown on the terminal may be coloured.
     pub(crate) colour: bool,
+    /// Whether the result may be coloured.
+    pub(crate) colour_of_result: bool,
     /// Whether the screen that standard error is does what it is told.
     pub(crate) moves: bool,
     /// Whether the result is seen on a screen.
@@ -70,8 +72,17 @@ impl Ambient {
                     .join("forge"),
             )
         });
-        let moves = std::io::stderr().is_terminal()
-            && named("TERM").is_none_or(|term| term.as_os_str() != "dumb");
+        let dumb = named("TERM").is_some_and(|term| term.as_os_str() == "dumb");
+        let moves = std::io::stderr().is_terminal() && !dumb;
+        let colour = |screen: bool| match colors {
+            Some(Colors::Always) => true,
+            Some(Colors::Never) => false,
+            Some(Colors::Auto) | None => match (named("NO_COLOR"), named("CLICOLOR_FORCE")) {
+                (Some(_), _) => false,
+                (None, Some(force)) if force.as_os_str() != "0" => true,
+                (None, _) => screen,
+            },
+        };
         Ambient {
             home: dirs.as_ref().map(|dirs| dirs.home_dir().to_owned()),
             user_file: dirs
@@ -79,15 +90,8 @@ impl Ambient {
                 .map(|dirs| dirs.config_dir().join("forge").join("config.yaml")),
             state,
             runtime: named("XDG_RUNTIME_DIR"),
-            colour: match colors {
-                Some(Colors::Always) => true,
-                Some(Colors::Never) => false,
-                Some(Colors::Auto) | None => match (named("NO_COLOR"), named("CLICOLOR_FORCE")) {
-                    (Some(_), _) => false,
-                    (None, Some(force)) if force.as_os_str() != "0" => true,
-                    (None, _) => moves,
-                },
-            },
+            colour: colour(moves),
+            colour_of_result: colour(std::io::stdout().is_terminal() && !dumb),
             moves,
             stdout_terminal: std::io::stdout().is_terminal(),
             any_terminal: std::io::stdin().is_terminal()

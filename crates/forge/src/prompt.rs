@@ -20,7 +20,36 @@ const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// line of ours.
 const CONTINUED: &str = "            ";
 
-const KEYS: &str = "[y] once  [r] this run  [n] no  [?] > ";
+/// What may be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// A call, once or as often as it is asked until forge ends.
+    Call,
+    /// A push.
+    Push,
+}
+
+impl Offered {
+    fn keys(self) -> &'static str {
+        match self {
+            Offered::Call => "[y] once  [r] this run  [n] no  [?] > ",
+            Offered::Push => "[y] push it  [n] no  [?] > ",
+        }
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            Offered::Call => HELP,
+            Offered::Push => PUSH_HELP,
+        }
+    }
+}
+
+const PUSH_HELP: &str = "\
+y         what was shown becomes the head of the branch
+n         no, it stays staged; Enter and anything unknown mean the same
+n REASON  no, and the log says why
+";
 
 const HELP: &str = "\
 y         this call goes ahead, once
@@ -58,7 +87,9 @@ impl Approver for Terminal {
                 return Answer::Unanswered { reason };
             }
             let _turn = self.turn.lock().await;
-            let asked = tokio::task::spawn_blocking(move || ask(&preview, patience, colour)).await;
+            let asked =
+                tokio::task::spawn_blocking(move || ask(&preview, patience, colour, Offered::Call))
+                    .await;
             let by = || "a person at the terminal".to_owned();
             match asked {
                 Ok(Ok(Typed::Once)) => Answer::AllowOnce { by: by() },
@@ -112,7 +143,12 @@ pub(crate) fn too_long(text: &str) -> Option<String> {
 }
 
 /// Shows the text and waits for an answer. Blocks.
-pub(crate) fn ask(text: &str, patience: Duration, colour: bool) -> std::io::Result<Typed> {
+pub(crate) fn ask(
+    text: &str,
+    patience: Duration,
+    colour: bool,
+    offered: Offered,
+) -> std::io::Result<Typed> {
     let _held = stderr::hold();
     // None: longer than a clock can say.
     let until = Instant::now().checked_add(patience);
@@ -145,13 +181,13 @@ pub(crate) fn ask(text: &str, patience: Duration, colour: bool) -> std::io::Resu
     loop {
         // An answer to what was shown cannot have been typed before it was.
         let _not_a_terminal = tcflush(std::io::stdin(), QueueSelector::IFlush);
-        write(KEYS)?;
+        write(offered.keys())?;
         match typed(until)? {
-            Line::Text(line) => match answer_of(&line) {
+            Line::Text(line) => match answer_of(&line, offered) {
                 Answered::Once => return Ok(Typed::Once),
                 Answered::Run => return Ok(Typed::Run),
                 Answered::No(reason) => return Ok(Typed::No { reason }),
-                Answered::Help => write(HELP)?,
+                Answered::Help => write(offered.help())?,
             },
             Line::Silence => return Ok(Typed::Nothing),
             Line::End => return Ok(Typed::HungUp),
@@ -166,10 +202,10 @@ enum Answered {
     Help,
 }
 
-fn answer_of(line: &str) -> Answered {
+fn answer_of(line: &str, offered: Offered) -> Answered {
     match line.trim() {
         "y" | "Y" | "yes" => Answered::Once,
-        "r" | "R" => Answered::Run,
+        "r" | "R" if offered == Offered::Call => Answered::Run,
         "?" => Answered::Help,
         word => Answered::No(reason_of(word)),
     }
@@ -311,8 +347,18 @@ mod tests {
             ("q", false),
             ("y\u{fffd}", false),
         ] {
-            let allowed = matches!(answer_of(word), Answered::Once | Answered::Run);
+            let allowed = matches!(
+                answer_of(word, Offered::Call),
+                Answered::Once | Answered::Run
+            );
             assert_eq!(allowed, allows, "{word:?}");
+            // A push is agreed to once.
+            let pushed = match answer_of(word, Offered::Push) {
+                Answered::Once => true,
+                Answered::Run => panic!("{word:?}"),
+                Answered::No(_) | Answered::Help => false,
+            };
+            assert_eq!(pushed, allows && word != "r", "{word:?}");
         }
     }
 
@@ -326,7 +372,7 @@ mod tests {
             ("n use git mv\n", Some("use git mv")),
             ("N\tlater", Some("later")),
         ] {
-            let Answered::No(found) = answer_of(line) else {
+            let Answered::No(found) = answer_of(line, Offered::Call) else {
                 panic!("{line:?} is no no");
             };
             assert_eq!(found.as_deref(), reason, "{line:?}");

@@ -4,13 +4,16 @@
 //! Whoever could write there could have a person push what nobody has staged, so a directory that
 //! is a link, somebody else's or open to others is not used.
 
+use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use file_sandbox::{Mode, Mount, SandboxPath, cap_std};
 use forge_tools::git::{GitProgram, StagedStore};
 use os_sandbox::Support;
+use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
 use crate::ambient::Ambient;
@@ -50,7 +53,6 @@ impl Staging {
         })
     }
 
-    #[expect(dead_code, reason = "the tools and the push, which come next")]
     /// What is staged, to add to it; makes the place for it.
     pub(crate) fn open(&self) -> Result<StagedStore, Failure> {
         let dir = self.made(&self.staged())?;
@@ -67,11 +69,31 @@ impl Staging {
         }
     }
 
-    #[expect(dead_code, reason = "the tools and the push, which come next")]
     /// The git program, with its cache; what it is confined with is `support`.
     pub(crate) fn program(&self, support: Support) -> Result<GitProgram, Failure> {
         let cache = self.made(&Path::new("git").join("cache"))?;
         Ok(GitProgram::new(cache, support))
+    }
+
+    /// Waits until no other forge pushes or discards in this project, and keeps others from it as
+    /// long as the result lives.
+    pub(crate) async fn turn(&self) -> Result<File, Failure> {
+        let dir = self.made(&self.project)?;
+        let waited = tokio::task::spawn_blocking(move || {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0))
+                .open(dir.join("turn"))?;
+            file.lock()?;
+            Ok(file)
+        });
+        let turn = waited
+            .await
+            .unwrap_or_else(|error| Err(Error::other(error)));
+        turn.map_err(|error| self.failed(&self.project, &error))
     }
 
     fn staged(&self) -> PathBuf {

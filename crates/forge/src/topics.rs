@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 72] = [
+const CODES: [(&str, &str); 73] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -76,9 +76,13 @@ const CODES: [(&str, &str); 72] = [
     ),
     (
         "git.not_found",
-        "no such repository, branch or staged commit, or more than one",
+        "no such repository or branch, or a staged commit that is gone meanwhile",
     ),
     ("git.rejected", "a repository did not take a push"),
+    (
+        "git.unknown",
+        "no staged commit of that id, or more than one",
+    ),
     ("image", "the image could not be built"),
     ("image.base", "an image that forge cannot be put upon"),
     ("image.output", "the image's file cannot be written"),

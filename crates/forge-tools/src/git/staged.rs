@@ -148,6 +148,12 @@ impl StagedCommit {
         self.pushing.as_ref()
     }
 
+    /// The commit that it was compared with; none where there was no such branch.
+    #[must_use]
+    pub fn base(&self) -> Option<&ObjectId> {
+        self.base.as_ref()
+    }
+
     /// Its files, by path.
     #[must_use]
     pub fn files(&self) -> &[StagedFile] {
@@ -169,8 +175,10 @@ impl StagedCommit {
         self.files.iter().map(change).collect()
     }
 
-    /// A hash of everything that a person agrees to.
-    pub(crate) fn digest(&self) -> [u8; 32] {
+    /// A hash of everything that a person agrees to: what it says, where it would go, and what each
+    /// file holds.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.kept().text()).into()
     }
 

@@ -32,7 +32,7 @@ pub(crate) use project::{
     Check, CheckFormat, Clean, Config, ConfigAction, Explain, Init, Trust, Worker, WorkerAction,
 };
 pub(crate) use run::{FailOn, Run};
-pub(crate) use stage::{Stage, StageAction};
+pub(crate) use stage::{Push, Stage, StageAction};
 pub(crate) use tools::{Tools, ToolsAction};
 
 /// Tools for AI workers, fenced.

@@ -13,7 +13,7 @@ use crate::ambient::Ambient;
 use crate::cli::{Approve as Args, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
-use crate::prompt::{self, Typed};
+use crate::prompt::{self, Offered, Typed};
 use crate::queue::client::{self, Found};
 use crate::queue::wire::{Ask, Said, Told};
 use crate::queue::{Place, is_id};
@@ -163,10 +163,11 @@ impl Desk<'_> {
     async fn ask(&self, found: &Found, text: &str) -> Result<bool, Failure> {
         let shown = whole(found, text);
         let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
-        let typed = tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour))
-            .await
-            .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
-            .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
+        let typed =
+            tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, Offered::Call))
+                .await
+                .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
+                .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
         match typed {
             Typed::Once => self.answer(found, Said::AllowOnce, None).await?,
             Typed::Run => self.answer(found, Said::AllowRun, None).await?,

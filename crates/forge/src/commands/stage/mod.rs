@@ -1,14 +1,19 @@
 //! `forge stage`: what workers have put aside for git repositories, until a person has looked at
 //! it. What it holds was written by models, so nothing of it reaches a terminal unescaped.
 
+mod discard;
+mod kept;
+mod push;
 mod seen;
+mod show;
 mod status;
 
 use std::fmt::Display;
 use std::io::Write as _;
 
 use forge_tools::git::{
-    Git, GitBackend as _, GitError, GitErrorKind, MemoryRepositories, StagedList,
+    DamagedCommit, Git, GitBackend as _, GitError, GitErrorKind, MemoryRepositories, StagedCommit,
+    StagedId, StagedList,
 };
 
 use crate::ambient::Ambient;
@@ -16,6 +21,7 @@ use crate::cli::{Global, Stage, StageAction};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::staging::Staging;
+use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Stage, ambient: &Ambient) -> Result<Exit, Failure> {
     // A project that does not load has its staged commits all the same.
@@ -23,13 +29,78 @@ pub(crate) fn run(global: &Global, args: &Stage, ambient: &Ambient) -> Result<Ex
     let staging = Staging::of(&project, ambient)?;
     match args.action.as_ref().unwrap_or(&StageAction::Status) {
         StageAction::Status => status::status(global, &staging),
+        StageAction::Show { id } => show::show(global, ambient, &staging, id.as_deref()),
+        StageAction::Diff { id } => show::diff(global, ambient, &staging, id.as_deref()),
+        StageAction::Push(args) => push::push(global, args, ambient, &staging),
+        StageAction::Discard { ids } => discard::discard(global, ambient, &staging, ids),
     }
 }
 
-/// What is staged, without any repository: none is asked. None: nothing ever was.
-fn kept(staging: &Staging) -> Result<Option<Git<MemoryRepositories>>, Failure> {
+/// The place of what is staged, without any repository: none is asked. None: nothing ever was.
+fn place(staging: &Staging) -> Result<Option<Git<MemoryRepositories>>, Failure> {
     let store = staging.existing()?;
     Ok(store.map(|store| Git::new(MemoryRepositories::new(), store)))
+}
+
+/// All that is staged, the oldest first, and what of it cannot be read.
+fn all(staging: &Staging) -> Result<StagedList, Failure> {
+    let Some(git) = place(staging)? else {
+        return Ok(StagedList::default());
+    };
+    let listed = gather::until_stopped(async { git.list_staged().await })?;
+    listed.map_err(|error| failed(&error))
+}
+
+/// One that a person means.
+#[derive(Debug, Clone, Copy)]
+enum Meant<'a> {
+    Whole(&'a StagedCommit),
+    /// It can only be discarded.
+    Damaged(&'a DamagedCommit),
+}
+
+impl<'a> Meant<'a> {
+    fn id(self) -> &'a StagedId {
+        match self {
+            Meant::Whole(commit) => commit.id(),
+            Meant::Damaged(damaged) => &damaged.id,
+        }
+    }
+}
+
+/// The one whose id begins so; without an id, the only one there is.
+fn meant<'a>(list: &'a StagedList, id: Option<&str>) -> Result<Meant<'a>, Failure> {
+    let damaged = list.damaged.iter().map(Meant::Damaged);
+    let all = list.commits.iter().map(Meant::Whole).chain(damaged);
+    let begins = |meant: &Meant<'_>| {
+        id.is_none_or(|id| !id.is_empty() && meant.id().as_str().starts_with(id))
+    };
+    let found: Vec<Meant<'a>> = all.filter(begins).collect();
+    let unknown = |text: String| Err(Failure::new(Exit::Usage, "git.unknown", text));
+    match (found.as_slice(), id) {
+        ([one], _) => Ok(*one),
+        ([], None) => unknown("nothing is staged".to_owned()),
+        ([], Some(id)) => unknown(format!("nothing is staged as `{}`", visible(id)))
+            .map_err(|failure| failure.hint("`forge stage` shows what is")),
+        ([..], None) => unknown(format!("{} commits are staged", found.len()))
+            .map_err(|failure| failure.hint("`forge stage` shows them; name one by its ID")),
+        ([first, second, ..], Some(id)) => unknown(format!(
+            "`{}` is the beginning of {} ids, {} and {} among them",
+            visible(id),
+            found.len(),
+            first.id(),
+            second.id()
+        ))
+        .map_err(|failure| failure.hint("write more of it")),
+    }
+}
+
+/// The same where it has to be whole.
+fn chosen<'a>(list: &'a StagedList, id: Option<&str>) -> Result<&'a StagedCommit, Failure> {
+    match meant(list, id)? {
+        Meant::Whole(commit) => Ok(commit),
+        Meant::Damaged(damaged) => Err(failed(&damaged.why)),
+    }
 }
 
 /// How forge ends where git does not do what it was asked.
@@ -59,13 +130,4 @@ fn failed(error: &GitError) -> Failure {
 /// One line of the result.
 fn put(text: impl Display) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
-}
-
-/// All that is staged, the oldest first, and what of it cannot be read.
-fn all(staging: &Staging) -> Result<StagedList, Failure> {
-    let Some(git) = kept(staging)? else {
-        return Ok(StagedList::default());
-    };
-    let listed = gather::until_stopped(async { git.list_staged().await })?;
-    listed.map_err(|error| failed(&error))
 }

@@ -36,6 +36,17 @@ pub(super) fn bare(world: &World, name: &str, files: &[(&str, &[u8])]) -> PathBu
     path
 }
 
+/// What somebody else does to a repository meanwhile.
+pub(super) fn someone_pushes(world: &World, bare: &Path, files: &[(&str, &[u8])]) {
+    let work = world.outside().join("work");
+    git(
+        world.outside(),
+        &["clone", "-q", bare.to_str().unwrap(), "work"],
+    );
+    commit(&work, bare, files, "Meanwhile");
+    std::fs::remove_dir_all(&work).unwrap();
+}
+
 fn commit(work: &Path, bare: &Path, files: &[(&str, &[u8])], message: &str) {
     if !work.join(".git").exists() {
         git(work, &["init", "-q", "-b", "main", "."]);
@@ -71,6 +82,11 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> String {
 /// The head of main.
 pub(super) fn head(bare: &Path) -> String {
     git(bare, &["rev-parse", "main"]).trim().to_owned()
+}
+
+/// A file of main.
+pub(super) fn shown(bare: &Path, path: &str) -> String {
+    git(bare, &["show", &format!("main:{path}")])
 }
 
 /// Where what a project stages is kept.

@@ -4,7 +4,7 @@ mod behind_http;
 mod events;
 
 mod plain;
-mod pty;
+pub(crate) mod pty;
 mod view;
 
 use crate::support::World;

@@ -1,0 +1,63 @@
+//! `forge stage discard`: throws staged commits away, all that are named or none.
+
+use forge_tools::git::{GitBackend as _, GitError};
+use serde_json::json;
+
+use super::kept::Kept;
+use super::{Meant, all, failed, meant, place, put};
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::staging::Staging;
+
+pub(super) fn discard(
+    global: &Global,
+    ambient: &Ambient,
+    staging: &Staging,
+    ids: &[String],
+) -> Result<Exit, Failure> {
+    let list = all(staging)?;
+    let mut named: Vec<Meant<'_>> = Vec::new();
+    for id in ids {
+        let one = meant(&list, Some(id))?;
+        if !named.iter().any(|known| known.id() == one.id()) {
+            named.push(one);
+        }
+    }
+    let mut log = Kept::open("stage_discard", &named, ambient, &[])?;
+    log.typed()?;
+    match gather::until_stopped(thrown_away(staging, &named)) {
+        Ok(Ok(())) => log.close("discarded", None)?,
+        Ok(Err(failure)) | Err(failure) => {
+            log.close(failure.code(), Some(failure.code()))?;
+            return Err(failure);
+        }
+    }
+    if global.json {
+        let ids: Vec<&str> = named.iter().map(|one| one.id().as_str()).collect();
+        put(json!({ "discarded": ids }))?;
+    } else {
+        for one in named {
+            put(format_args!("discarded {}", one.id()))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Not while one of them is being pushed.
+async fn thrown_away(staging: &Staging, named: &[Meant<'_>]) -> Result<(), Failure> {
+    let turn = staging.turn().await?;
+    let done = async {
+        if let Some(git) = place(staging)? {
+            for one in named {
+                let gone: Result<(), GitError> = git.discard(one.id()).await;
+                gone.map_err(|error| failed(&error))?;
+            }
+        }
+        Ok(())
+    }
+    .await;
+    drop(turn);
+    done
+}

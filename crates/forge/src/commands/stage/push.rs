@@ -1,0 +1,252 @@
+//! `forge stage push`: shows a person all of a staged commit, asks, and pushes what was shown.
+//!
+//! Nobody but a person at a terminal agrees to it: there is no flag that does, and the queue of
+//! requests is not asked. What happens is recorded before it does.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use forge_tools::git::{
+    Author, Git, GitBackend as _, GitError, GitProgram, IfMoved, PushApproval, Pushed, StagedCommit,
+};
+use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
+use os_sandbox::Support;
+use sandbox_config::WithoutFile;
+use serde_json::json;
+
+use super::kept::Kept;
+use super::seen::{age, size};
+use super::{Meant, all, chosen, failed, put};
+use crate::ambient::Ambient;
+use crate::cli::{Global, Push};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::prompt::{self, Offered, Typed};
+use crate::staging::Staging;
+use crate::stderr::say;
+use crate::visible::visible;
+
+/// How long the question waits: a large difference takes a while to be read.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+pub(super) fn push(
+    global: &Global,
+    args: &Push,
+    ambient: &Ambient,
+    staging: &Staging,
+) -> Result<Exit, Failure> {
+    if args.yes {
+        return Err(
+            Failure::usage("there is no --yes for a push: what leaves is looked at")
+                .hint("type the command at a terminal: it shows the difference and asks"),
+        );
+    }
+    let list = all(staging)?;
+    let commit = chosen(&list, args.id.as_deref())?;
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let mut kept = Kept::open(
+        "stage_push",
+        &[Meant::Whole(commit)],
+        ambient,
+        project.redacted(),
+    )?;
+    if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
+        let why = format!("a push is always asked, and nobody can be: {reason}");
+        kept.answered("unanswered", reason)?;
+        kept.close("unanswered", Some("approval.unanswered"))?;
+        return Err(unanswered(commit, why));
+    }
+    let author = Author::parse(project.git().author()).map_err(|error| failed(&error))?;
+    let git = Git::new(staging.program(Support::detect())?, staging.open()?).author(author);
+    let question = Question::about(commit, ambient.colour);
+    let asked = gather::until_stopped(PushApproval::ask(commit, &question));
+    let approval = match asked {
+        Ok(Ok(approval)) => approval,
+        Ok(Err(error)) => return Err(not_agreed(kept, commit, &question, &error)?),
+        Err(stopped) => {
+            kept.answered("unanswered", "forge was told to stop")?;
+            kept.close("stopped", Some(stopped.code()))?;
+            return Err(stopped);
+        }
+    };
+    kept.answered("allowed", approval.by())?;
+    let if_moved = match args.rebase {
+        true => IfMoved::Rebase,
+        false => IfMoved::Refuse,
+    };
+    let pushed = gather::until_stopped(carried_out(&git, staging, approval, if_moved));
+    match pushed {
+        Ok(Ok(pushed)) => {
+            // Whether or not that can be kept: it has happened.
+            let noted = kept.pushed(&pushed);
+            let told = report(global, commit, &pushed);
+            noted.and(told)
+        }
+        Ok(Err(failure)) => {
+            kept.close(failure.code(), Some(failure.code()))?;
+            Err(failure)
+        }
+        Err(stopped) => {
+            kept.close("stopped", Some(stopped.code()))?;
+            say("It is still staged, unless the repository has it by now: `forge stage` tells.");
+            Err(stopped)
+        }
+    }
+}
+
+/// One at a time in a project, so that of two who agreed to the same one pushes it.
+async fn carried_out(
+    git: &Git<GitProgram>,
+    staging: &Staging,
+    approval: PushApproval,
+    if_moved: IfMoved,
+) -> Result<Pushed, Failure> {
+    let turn = staging.turn().await?;
+    let pushed = git.push(approval, if_moved).await;
+    drop(turn);
+    pushed.map_err(|error| failed(&error))
+}
+
+/// Why it stays staged.
+fn not_agreed(
+    mut kept: Kept,
+    commit: &StagedCommit,
+    question: &Question,
+    error: &GitError,
+) -> Result<Failure, Failure> {
+    let (answer, by, failure) = match question.answer() {
+        Some(Answer::Deny { by, .. }) => ("denied", by, failed(error)),
+        Some(Answer::Unanswered { reason } | Answer::Later { reason, .. }) => {
+            let failure = unanswered(commit, error.message().to_owned());
+            ("unanswered", reason, failure)
+        }
+        // Nobody was asked: it cannot be shown whole.
+        None | Some(Answer::AllowOnce { .. } | Answer::AllowForRun { .. }) => {
+            let failure = failed(error).hint(
+                "discard it, and have the worker stage less at once: what cannot be shown whole \
+                 is not agreed to",
+            );
+            ("unanswered", error.message().to_owned(), failure)
+        }
+    };
+    kept.answered(answer, &by)?;
+    kept.close(answer, Some(failure.code()))?;
+    Ok(failure)
+}
+
+fn unanswered(commit: &StagedCommit, why: String) -> Failure {
+    let id = commit.id();
+    Failure::new(Exit::Unanswered, "approval.unanswered", why).hint(format!(
+        "it stays staged; type `forge stage push {id}` at a terminal"
+    ))
+}
+
+fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exit, Failure> {
+    if global.json {
+        put(json!({
+            "commitId": commit.id().as_str(),
+            "commitSha": pushed.commit.as_str(),
+            "url": pushed.url,
+            "repo": commit.repo().to_string(),
+            "branch": commit.branch().as_str(),
+            "alreadyThere": pushed.already_there,
+        }))?;
+    } else {
+        put(format_args!(
+            "{}  {}  {}{}",
+            pushed.commit,
+            visible(commit.branch().as_str()),
+            visible(&pushed.url),
+            if pushed.already_there {
+                "  (it was there already)"
+            } else {
+                ""
+            },
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The question, and what was answered.
+struct Question {
+    text: String,
+    colour: bool,
+    answered: Mutex<Option<Answer>>,
+}
+
+impl Question {
+    fn about(commit: &StagedCommit, colour: bool) -> Self {
+        Question {
+            text: text_of(commit),
+            colour,
+            answered: Mutex::new(None),
+        }
+    }
+
+    fn answer(&self) -> Option<Answer> {
+        let answered = self.answered.lock();
+        answered.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Approver for Question {
+    /// What is shown is made of the same commit as the request, which says less.
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        let (text, colour) = (self.text.clone(), self.colour);
+        Box::pin(async move {
+            let asked = tokio::task::spawn_blocking(move || {
+                prompt::ask(&text, PATIENCE, colour, Offered::Push)
+            })
+            .await;
+            let by = "a person at the terminal".to_owned();
+            let answer = match asked {
+                Ok(Ok(Typed::Once)) => Answer::AllowOnce { by },
+                Ok(Ok(Typed::No { reason })) => Answer::Deny { by, reason },
+                Ok(Ok(Typed::Run | Typed::HungUp)) => Answer::Deny { by, reason: None },
+                Ok(Ok(Typed::Nothing)) => Answer::Unanswered {
+                    reason: format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60),
+                },
+                Ok(Err(_)) | Err(_) => Answer::Unanswered {
+                    reason: "the terminal could not be read".to_owned(),
+                },
+            };
+            let answered = self.answered.lock();
+            *answered.unwrap_or_else(PoisonError::into_inner) = Some(answer.clone());
+            answer
+        })
+    }
+}
+
+/// All of a commit, one reading only: what stands at the left is ours, what was staged begins
+/// behind it in every row, and a backslash in it is two.
+fn text_of(commit: &StagedCommit) -> String {
+    let mut text = String::new();
+    let mut row = |label: &str, value: &str| text.push_str(&format!("{label:<10}{value}\n"));
+    row("push", commit.id().as_str());
+    row("to", &escape_exactly(&commit.repo().to_string()));
+    row("branch", &escape_exactly(commit.branch().as_str()));
+    let at = rfc3339(commit.created_at());
+    row(
+        "staged",
+        &format!("{at} ({})", age(commit, SystemTime::now())),
+    );
+    for (number, line) in commit.message().split_terminator('\n').enumerate() {
+        let label = if number == 0 { "message" } else { "" };
+        // The mark tells it from a row of a difference.
+        row(label, &format!("| {}", escape_exactly(line)));
+    }
+    row("files", &size(commit));
+    for file in commit.files() {
+        let path = escape_exactly(file.path().as_str());
+        row(file.operation().as_str(), &path);
+        // The first two rows name the file again.
+        for line in file.diff().split_terminator('\n').skip(2) {
+            match line.strip_prefix('\\') {
+                // A row of a file never begins so: what git and others say of its end.
+                Some(note) => row("", &format!("\\{}", escape_exactly(note))),
+                None => row("", &escape_exactly(line)),
+            }
+        }
+    }
+    text
+}

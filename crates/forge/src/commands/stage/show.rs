@@ -1,0 +1,129 @@
+//! `forge stage show` and `forge stage diff`: all of a staged commit, or only what it changes.
+
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use forge_tools::git::{StagedCommit, StagedFile};
+use forge_tools::rfc3339;
+use serde_json::json;
+
+use super::seen::{age, lines, size};
+use super::{all, chosen, put, seen};
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::staging::Staging;
+use crate::visible::{visible, visible_lines};
+
+const RED: u8 = 31;
+const GREEN: u8 = 32;
+const CYAN: u8 = 36;
+const BOLD: u8 = 1;
+
+/// `forge stage show`
+pub(super) fn show(
+    global: &Global,
+    ambient: &Ambient,
+    staging: &Staging,
+    id: Option<&str>,
+) -> Result<Exit, Failure> {
+    let list = all(staging)?;
+    let commit = chosen(&list, id)?;
+    if global.json {
+        put(seen::json(commit, true))?;
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    let mut row = |label: &str, value: &str| {
+        text.push_str(&format!("{label:<9}{}\n", visible(value)));
+    };
+    row("id", commit.id().as_str());
+    row("repo", &commit.repo().to_string());
+    row("branch", commit.branch().as_str());
+    let at = rfc3339(commit.created_at());
+    row(
+        "staged",
+        &format!("{at} ({})", age(commit, SystemTime::now())),
+    );
+    match commit.base() {
+        Some(base) => row("base", base.as_str()),
+        None => row("base", "none: the branch is new"),
+    }
+    row("files", &size(commit));
+    text.push_str("\nmessage\n");
+    for line in commit.message().split_terminator('\n') {
+        text.push_str(&format!("    {}\n", visible_lines(line)));
+    }
+    text.push_str("\nfiles\n");
+    for file in commit.files() {
+        text.push_str(&format!("    {}\n", listed(file)));
+    }
+    text.push('\n');
+    text.push_str(&diff_of(commit, ambient.colour_of_result));
+    print(&text)
+}
+
+/// `forge stage diff`: of one, or of all of them.
+pub(super) fn diff(
+    global: &Global,
+    ambient: &Ambient,
+    staging: &Staging,
+    id: Option<&str>,
+) -> Result<Exit, Failure> {
+    let list = all(staging)?;
+    let wanted: Vec<&StagedCommit> = match id {
+        Some(_) => vec![chosen(&list, id)?],
+        None => list.commits.iter().collect(),
+    };
+    if global.json {
+        let diffs = wanted
+            .iter()
+            .map(|commit| json!({ "commitId": commit.id().as_str(), "diff": commit.diff() }));
+        put(json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
+        return Ok(Exit::Done);
+    }
+    let all: String = wanted
+        .into_iter()
+        .map(|commit| diff_of(commit, ambient.colour_of_result))
+        .collect();
+    print(&all)
+}
+
+/// `update  a.md  +1 -1`
+fn listed(file: &StagedFile) -> String {
+    let size = match lines(file) {
+        Some(lines) => format!("+{} -{}", lines.added, lines.removed),
+        None => format!("no text, {} bytes", file.bytes()),
+    };
+    let operation = file.operation().as_str();
+    format!("{operation}  {}  {size}", visible(file.path().as_str()))
+}
+
+/// Every row of the differences with what is not seen made visible. A diff of what holds such
+/// characters is for reading; that for programs is in the JSON.
+fn diff_of(commit: &StagedCommit, colour: bool) -> String {
+    let mut text = String::new();
+    for file in commit.files() {
+        for (number, row) in file.diff().split_terminator('\n').enumerate() {
+            let paint = match row.as_bytes().first() {
+                _ if number < 2 => Some(BOLD),
+                Some(b'+') => Some(GREEN),
+                Some(b'-') => Some(RED),
+                Some(b'@') => Some(CYAN),
+                Some(_) | None => None,
+            };
+            let row = visible_lines(row);
+            match paint.filter(|_| colour) {
+                Some(paint) => text.push_str(&format!("\u{1b}[{paint}m{row}\u{1b}[0m\n")),
+                None => text.push_str(&format!("{row}\n")),
+            }
+        }
+    }
+    text
+}
+
+fn print(text: &str) -> Result<Exit, Failure> {
+    let written = std::io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(Failure::stdout)?;
+    Ok(Exit::Done)
+}

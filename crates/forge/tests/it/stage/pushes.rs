@@ -1,0 +1,383 @@
+//! `forge stage push` on a terminal: what a person is shown, and what their answer does.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::world::{bare, git, has_git, head, kept, shown, someone_pushes, stage};
+use crate::support::World;
+use crate::terminal::pty::{Ended, Setup, Terminal, USUAL};
+
+const ASKED: &str = "[y] push it  [n] no  [?] >";
+
+/// A repository with one file, and a change of it staged.
+fn staged() -> (World, PathBuf, String) {
+    let world = World::new(&[]);
+    let repo = bare(&world, "r.git", &[("a.md", b"one\ntwo\n"), ("b", b"b\n")]);
+    let files: &[(&str, Option<&[u8]>)] = &[("a.md", Some(b"one\n2\n"))];
+    let id = stage(&world, &repo, files, "Say it in digits\n\n+ and more");
+    (world, repo, id)
+}
+
+/// Pushes and answers.
+fn push(world: &World, id: &str, more: &[&str], answer: &str) -> Ended {
+    let args = [&["stage", "push", id][..], more].concat();
+    let terminal = Terminal::start(world, USUAL, &args);
+    terminal.until(ASKED);
+    terminal.type_text(answer);
+    terminal.end()
+}
+
+fn is_staged(world: &World, id: &str) -> bool {
+    let text = world.forge(&["stage", "--json"]).stdout;
+    let object: Value = serde_json::from_str(&text).unwrap();
+    let staged = object["staged"].as_array().unwrap();
+    staged.iter().any(|commit| commit["commitId"] == id)
+}
+
+#[test]
+fn a_person_sees_all_of_it_and_says_yes() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id[..12]]);
+    let screen = terminal.until(ASKED);
+    for row in [
+        &format!("push      {id}") as &str,
+        "branch    main",
+        "message   | Say it in digits",
+        "          | + and more",
+        "files     1 file +1 -1",
+        "update    a.md",
+        "          @@ -1,2 +1,2 @@",
+        "           one",
+        "          -two",
+        "          +2",
+    ] {
+        assert!(screen.lines().any(|line| line == row), "{row:?}\n{screen}");
+    }
+    assert!(screen.contains("to        file:///"), "{screen}");
+    assert_eq!(head(&repo), before, "nothing is done before the answer");
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    let after = head(&repo);
+    assert_ne!(after, before);
+    let place = repo.to_str().unwrap();
+    assert_eq!(
+        ended.stdout.unwrap(),
+        format!("{after}  main  file://{place}\n")
+    );
+    assert_eq!(shown(&repo, "a.md"), "one\n2\n");
+    let said = git(&repo, &["log", "-1", "--format=%an <%ae>|%B", "main"]);
+    assert_eq!(
+        said.trim_end(),
+        "forge <forge@localhost>|Say it in digits\n\n+ and more"
+    );
+    assert_eq!(git(&repo, &["rev-parse", "main^"]).trim(), before);
+    assert!(!is_staged(&world, &id));
+    // Added rows are green, and those of a message are not.
+    assert!(
+        ended.raw.contains("\u{1b}[32m          +2"),
+        "{}",
+        ended.raw
+    );
+    assert!(!ended.raw.contains("m          | +"), "{}", ended.raw);
+
+    // It is in the log: what was agreed to, by whom, and what came of it.
+    let listed = world.forge(&["log", "list"]).stdout;
+    assert!(listed.contains(&format!("pushed {after}")), "{listed}");
+    world.forge(&["log", "verify"]).code(0);
+    let log: Value =
+        serde_json::from_str(&world.forge(&["log", "show", "last", "--json"]).stdout).unwrap();
+    let call = &log["calls"][0]["decision"];
+    assert_eq!(call["tool"], "stage_push", "{log}");
+    assert_eq!(call["decision"]["answer"], "allowed", "{log}");
+    assert_eq!(call["decision"]["by"], "a person at the terminal", "{log}");
+    let commit = &call["arguments"]["commits"][0];
+    assert_eq!(commit["commitId"], id.as_str());
+    assert_eq!(commit["digest"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn only_a_clear_yes_is_one() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    for answer in ["n\n", "\n", "r\n", "yo\n", "n not this way\n", "\u{4}"] {
+        let ended = push(&world, &id, &[], answer);
+        assert_eq!(ended.code, Some(1), "{answer:?}: {}", ended.screen);
+        assert_eq!(ended.stdout.as_deref(), Some(""), "{answer:?}");
+        assert!(ended.screen.contains("It stays staged"), "{}", ended.screen);
+        assert_eq!(
+            ended.screen.contains("said no: not this way"),
+            answer.contains("way")
+        );
+        assert_eq!(head(&repo), before, "{answer:?}");
+        assert!(is_staged(&world, &id), "{answer:?}");
+    }
+    let listed = world.forge(&["log", "list"]).stdout;
+    assert_eq!(listed.matches("denied: 1 call").count(), 6, "{listed}");
+}
+
+#[test]
+fn nobody_else_agrees() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    let nobody = world.forge(&["stage", "push", &id]);
+    nobody.code(3).says(&[
+        "a push is always asked, and nobody can be: there is no terminal",
+        &format!("forge stage push {id}"),
+    ]);
+    for (args, code, says) in [
+        (&["stage", "push", &id, "--yes"][..], 2, "no --yes"),
+        (&["stage", "push", &id, "--approve", "all"], 2, "--approve"),
+        (&["--no-input", "stage", "push", &id], 3, "--no-input"),
+    ] {
+        let ended = Terminal::start(&world, USUAL, args).end();
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.screen);
+        assert!(ended.screen.contains(says), "{}", ended.screen);
+    }
+    let setup = Setup {
+        env: &[("TERM", "xterm"), ("CI", "1")],
+        ..USUAL
+    };
+    let ended = Terminal::start(&world, setup, &["stage", "push", &id]).end();
+    assert_eq!(ended.code, Some(3), "{}", ended.screen);
+    assert_eq!(head(&repo), before);
+    assert!(is_staged(&world, &id));
+    // Whoever could write a project file cannot answer in a person's name either.
+    world.write(
+        "golem-forge.config.yaml",
+        "sandbox: { root: . }\napproval: { mode: auto }\n",
+    );
+    world.forge(&["--trust", "stage", "push", &id]).code(3);
+    assert_eq!(head(&repo), before);
+}
+
+#[test]
+fn a_branch_that_has_moved_is_refused_or_built_upon() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    someone_pushes(&world, &repo, &[("b", b"other\n")]);
+    let moved = head(&repo);
+    let ended = push(&world, &id, &[], "y\n");
+    assert_eq!(ended.code, Some(1), "{}", ended.screen);
+    let joined = ended.screen.replace('\n', " ");
+    for text in ["has moved from", "Changed there: b.", "--rebase"] {
+        assert!(joined.contains(text), "{text}: {}", ended.screen);
+    }
+    assert_eq!(head(&repo), moved);
+    assert!(is_staged(&world, &id));
+
+    let ended = push(&world, &id, &["--rebase", "--json"], "y\n");
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    let object: Value = serde_json::from_str(&ended.stdout.unwrap()).unwrap();
+    assert_eq!(object["commitSha"], head(&repo).as_str());
+    assert_eq!(object["commitId"], id.as_str());
+    assert_eq!(shown(&repo, "a.md"), "one\n2\n");
+    assert_eq!(shown(&repo, "b"), "other\n");
+    assert_eq!(git(&repo, &["rev-parse", "main^"]).trim(), moved);
+
+    // What both have changed is nobody's to replay.
+    let files: &[(&str, Option<&[u8]>)] = &[("b", Some(b"mine\n"))];
+    let id = stage(&world, &repo, files, "Mine");
+    someone_pushes(&world, &repo, &[("b", b"theirs\n")]);
+    let moved = head(&repo);
+    let ended = push(&world, &id, &["--rebase"], "y\n");
+    assert_eq!(ended.code, Some(1), "{}", ended.screen);
+    assert!(
+        ended.screen.contains("Changed by both: b."),
+        "{}",
+        ended.screen
+    );
+    assert_eq!(head(&repo), moved);
+    assert!(is_staged(&world, &id));
+}
+
+#[test]
+fn a_binary_file_is_told_by_size_and_hash() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let bytes: Vec<u8> = (0..=255).cycle().take(3000).collect();
+    let id = stage(&world, &repo, &[("logo.png", Some(&bytes))], "A logo");
+    let listed = world.forge(&["stage", "show", &id]).stdout;
+    assert!(
+        listed.contains("create  logo.png  no text, 3000 bytes"),
+        "{listed}"
+    );
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let screen = terminal.until(ASKED);
+    assert!(screen.contains("+(3000 bytes, SHA-256 "), "{screen}");
+    terminal.type_text("y\n");
+    assert_eq!(terminal.end().code, Some(0));
+    let there = std::process::Command::new("git")
+        .arg("-C")
+        .arg(&repo)
+        .args(["-c", "safe.directory=*", "show", "main:logo.png"])
+        .output()
+        .unwrap();
+    assert_eq!(there.stdout, bytes);
+}
+
+/// Nothing of it moves the cursor, poses as a line of ours, or is not seen.
+#[test]
+fn hostile_names_and_messages_are_shown_as_what_they_are() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let files: &[(&str, Option<&[u8]>)] = &[
+        ("a.md  +0 -0", Some(b"x\n")),
+        (
+            "plain",
+            Some(b"\x1b[2J\x1b]0;owned\x07\r\n-- a/x\n++ b/x\npush      other\n\xe2\x80\xaex\n"),
+        ),
+    ];
+    let message = "Fix\n\npush      trust me\n@@ -1 +1 @@\n+x\nfiles     0 files +0 -0\u{202e}";
+    let id = stage(&world, &repo, files, message);
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let screen = terminal.until(ASKED);
+    for row in [
+        "create    a.md  +0 -0",
+        "          +\\x1b[2J\\x1b]0;owned\\x07\\r",
+        "          +\\u{202e}x",
+        "          | push      trust me",
+        "          | files     0 files +0 -0\\u{202e}",
+    ] {
+        assert!(screen.lines().any(|line| line == row), "{row:?}\n{screen}");
+    }
+    let begins = |text: &str| screen.lines().filter(|row| row.starts_with(text)).count();
+    assert_eq!((begins("push "), begins("files ")), (1, 1), "{screen}");
+    terminal.type_text("n\n");
+    // Looks at every byte that came.
+    assert_eq!(terminal.end().code, Some(1));
+
+    let setup = Setup {
+        piped: false,
+        ..USUAL
+    };
+    for args in [
+        &["stage"][..],
+        &["stage", "show", &id],
+        &["stage", "diff", &id],
+    ] {
+        let ended = Terminal::start(&world, setup, args).end();
+        assert_eq!(ended.code, Some(0), "{args:?}");
+        assert!(
+            ended.raw.contains("\u{1b}[32m") != (args.len() == 1),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_files_are_shown_to_the_last() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let names: Vec<String> = (0..1000).map(|n| format!("d{}/f{n:03}", n % 10)).collect();
+    let files: Vec<(&str, Option<&[u8]>)> = names
+        .iter()
+        .map(|name| (name.as_str(), Some(b"x\n".as_slice())))
+        .collect();
+    let id = stage(&world, &repo, &files, "Many");
+    let listed = world.forge(&["stage", "show", &id]).stdout;
+    let created = |name: &String| listed.contains(&format!("    create  {name}  +1 -0\n"));
+    assert!(names.iter().all(created));
+    let setup = Setup { rows: 200, ..USUAL };
+    let terminal = Terminal::start(&world, setup, &["stage", "push", &id]);
+    // What is shown at once is two rows less than the screen has.
+    let mut left: usize = 3006;
+    while left > 198 {
+        left -= 198;
+        terminal.until(&format!("-- {left} more lines"));
+        terminal.type_text("\n");
+    }
+    terminal.until(ASKED);
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    let plain = ended.raw.replace("\u{1b}[0m", "");
+    assert!(
+        names
+            .iter()
+            .all(|name| plain.contains(&format!("create    {name}")))
+    );
+    let there = git(&repo, &["ls-tree", "-r", "--name-only", "main"]);
+    assert_eq!(there.lines().count(), 1002);
+}
+
+/// Two who agreed to the same: one pushes it, and the other one learns that it is gone.
+#[test]
+fn of_two_who_push_the_same_one_does() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    let start = || Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let both = [start(), start()];
+    for terminal in &both {
+        terminal.until(ASKED);
+    }
+    for terminal in &both {
+        terminal.type_text("y\n");
+    }
+    let mut ended = both.map(Terminal::end);
+    ended.sort_by_key(|ended| ended.code);
+    let [one, other] = ended;
+    assert_eq!(
+        (one.code, other.code),
+        (Some(0), Some(1)),
+        "{}",
+        other.screen
+    );
+    assert!(
+        other.screen.contains("Nothing is staged as"),
+        "{}",
+        other.screen
+    );
+    assert_eq!(git(&repo, &["rev-parse", "main^"]).trim(), before);
+}
+
+/// A push that was ended between the transfer and the removal is recognised by the next one.
+#[test]
+fn what_the_branch_has_already_is_no_longer_staged() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let place = kept(&world, &world.project()).join("staged").join(&id);
+    let aside = world.outside().join("aside");
+    copy(&place, &aside);
+    assert_eq!(push(&world, &id, &[], "y\n").code, Some(0));
+    let after = head(&repo);
+    copy(&aside, &place);
+    assert!(is_staged(&world, &id));
+    let ended = push(&world, &id, &["--json"], "y\n");
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    let object: Value = serde_json::from_str(&ended.stdout.unwrap()).unwrap();
+    assert_eq!(object["alreadyThere"], true);
+    assert_eq!(head(&repo), after);
+    assert!(!is_staged(&world, &id));
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
