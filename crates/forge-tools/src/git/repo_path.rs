@@ -64,18 +64,30 @@ impl RepoPath {
     /// Why programs on the machines of others run what stands in this file, if they do.
     #[must_use]
     pub fn runs(&self) -> Option<&'static str> {
-        let names: Vec<String> = self.names().map(folded).collect();
+        let names: Vec<String> = self.names().map(as_opened).collect();
         let below = |above: &[&str]| {
             names.len() > above.len() && names.iter().zip(above).all(|(name, above)| name == above)
         };
         let last = names.last().map(String::as_str).unwrap_or_default();
-        if below(&[".github", "workflows"])
-            || below(&[".github", "actions"])
-            || below(&[".circleci"])
-            || below(&[".woodpecker"])
+        let builds = [
+            &[".github", "workflows"][..],
+            &[".github", "actions"],
+            &[".gitea", "workflows"],
+            &[".forgejo", "workflows"],
+            &[".circleci"],
+            &[".woodpecker"],
+            &[".buildkite"],
+        ];
+        if builds.into_iter().any(below)
             || matches!(
                 last,
-                ".gitlab-ci.yml" | ".travis.yml" | "jenkinsfile" | "azure-pipelines.yml"
+                ".gitlab-ci.yml"
+                    | ".travis.yml"
+                    | ".drone.yml"
+                    | ".woodpecker.yml"
+                    | "jenkinsfile"
+                    | "azure-pipelines.yml"
+                    | "bitbucket-pipelines.yml"
             )
         {
             return Some("it runs on the servers of whoever builds the repository");
@@ -85,7 +97,9 @@ impl RepoPath {
             ".githooks",
             ".vscode",
             ".idea",
+            ".zed",
             ".cursor",
+            ".windsurf",
             ".claude",
             ".codex",
             ".gemini",
@@ -101,11 +115,22 @@ impl RepoPath {
                     | ".gitconfig"
                     | ".envrc"
                     | ".mcp.json"
+                    | ".devcontainer.json"
                     | ".pre-commit-config.yaml"
                     | "lefthook.yml"
+                    | "lefthook.yaml"
+                    | ".lefthook.yml"
+                    | ".lefthook.yaml"
                     | ".bashrc"
-                    | ".zshrc"
+                    | ".bash_profile"
+                    | ".bash_login"
                     | ".profile"
+                    | ".zshrc"
+                    | ".zshenv"
+                    | ".zprofile"
+                    | ".exrc"
+                    | ".nvim.lua"
+                    | ".dir-locals.el"
             )
         {
             return Some("programs obey it as soon as somebody opens the directory");
@@ -143,16 +168,14 @@ fn fault(text: &str) -> Option<&'static str> {
         "" => Some("it has an empty name"),
         "." | ".." => Some("it climbs"),
         name if name.len() > MAX_NAME_BYTES => Some("one of its names has more than 255 bytes"),
+        name if as_opened(name).is_empty() => Some("it is nothing, or climbs, to some file system"),
         name => of_git(name),
     })
 }
 
 /// Why a name belongs to git, on some file system.
 fn of_git(name: &str) -> Option<&'static str> {
-    // What follows a colon is a stream of the file before it, to NTFS.
-    let name = folded(name);
-    let name = name.split(':').next().unwrap_or_default();
-    let name = name.trim_end_matches(['.', ' ']);
+    let name = as_opened(name);
     let short = |stem: &str| {
         let rest = name
             .strip_prefix(stem)
@@ -170,15 +193,29 @@ fn of_git(name: &str) -> Option<&'static str> {
     None
 }
 
+/// A name as what it opens, to the most lenient file system: to NTFS, what follows a colon is a
+/// stream of the file before it, and dots and spaces at the end are nothing.
+fn as_opened(name: &str) -> String {
+    let mut name = folded(name);
+    name.truncate(name.find(':').unwrap_or(name.len()));
+    name.truncate(name.trim_end_matches(['.', ' ']).len());
+    name
+}
+
 /// A name as the most lenient file system compares it.
 pub(crate) fn folded(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
+    // Default_Ignorable_Code_Point of Unicode 16.0: HFS+ ignores some of it, ext4 with `casefold`
+    // all of it.
     let ignored = |c: &char| {
         matches!(c,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
-            | '\u{206a}'..='\u{206f}' | '\u{feff}' | '\u{ad}' | '\u{34f}' | '\u{180e}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
     };
     let kept = name.chars().filter(|c| !ignored(c));
     kept.nfkd().flat_map(char::to_lowercase).nfkc().collect()
