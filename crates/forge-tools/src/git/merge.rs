@@ -1,6 +1,12 @@
 //! Two changes of one text, brought together line by line, as `diff3` does.
 
-use similar::{Algorithm, DiffTag, capture_diff_slices};
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
+
+/// After this long a change is larger than it had to be: two long texts that have little in common
+/// would take days.
+const TIME: Duration = Duration::from_secs(2);
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +30,8 @@ fn edits(base: &[&str], new: &[&str]) -> Vec<Edit> {
     let same = |op: &similar::DiffOp| {
         (op.tag() == DiffTag::Equal).then(|| (op.old_range(), op.new_range()))
     };
-    let ops = capture_diff_slices(Algorithm::Myers, base, new);
+    let until = Some(Instant::now() + TIME);
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, base, new, until);
     let end = (base.len()..base.len(), new.len()..new.len());
     for (in_base, in_new) in ops.iter().filter_map(same).chain([end]) {
         if in_base.start > base_at || in_new.start > new_at {
