@@ -19,11 +19,22 @@ pub(super) fn tree(repo: &Repo, answer: &[u8]) -> Result<Vec<TreeEntry>, GitErro
                 format!("{repo} has more than {MAX_TREE_ENTRIES} files."),
             ));
         }
-        // A name that is no text is not pulled, and collides with none of ours.
-        let row = String::from_utf8_lossy(row);
-        entries.push(entry(&row).ok_or_else(|| unreadable(repo))?);
+        entries.push(entry(&text_of(row)).ok_or_else(|| unreadable(repo))?);
     }
     Ok(entries)
+}
+
+/// A row of a tree. Bytes that are no text are written as no path of ours is: what has them is not
+/// pulled, and collides with nothing.
+fn text_of(row: &[u8]) -> String {
+    let mut text = String::with_capacity(row.len());
+    for chunk in row.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
 }
 
 /// `MODE TYPE ID<tab>PATH`

@@ -2,6 +2,7 @@
 //! files and their contents out of it.
 
 use os_sandbox::Access;
+use sha2::{Digest as _, Sha256};
 
 use super::Inner;
 use super::answers;
@@ -36,7 +37,7 @@ impl Inner {
         args.extend([
             "--".to_owned(),
             there.url.clone(),
-            format!("+refs/heads/{branch}:refs/forge/heads/{branch}"),
+            format!("+refs/heads/{branch}:{}", kept_as(branch)),
         ]);
         let done = self.talk(&cache, &there, Job::new(args))?;
         if !done.exit.success() {
@@ -45,7 +46,7 @@ impl Inner {
             }
             return Err(refusals::failure(repo, &there.shown, &done));
         }
-        let found = self.resolve(&cache, repo, &format!("refs/forge/heads/{branch}"))?;
+        let found = self.resolve(&cache, repo, &kept_as(branch))?;
         Ok(Some(found))
     }
 
@@ -107,4 +108,11 @@ impl Inner {
         let answer = expect(self.run(&cache, job)?, repo)?;
         answers::contents(&answer, ids.len()).ok_or_else(|| unreadable(repo))
     }
+}
+
+/// The reference of ours that a branch is fetched to. Not its own name: one branch may be named as
+/// the directory of another that is gone by now, and longer than a file's name with `.lock`.
+fn kept_as(branch: &Branch) -> String {
+    let name = crate::hex::hex(&Sha256::digest(branch.as_str()));
+    format!("refs/forge/heads/{}", name.get(..32).unwrap_or_default())
 }

@@ -1,7 +1,8 @@
 //! What a repository of this machine would do when it is pushed to. Its hooks are programs of
 //! whoever made it and are not run; so one that may say no is a no.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 
 /// Hooks that can refuse a push, or change what comes of it.
@@ -17,25 +18,49 @@ const ASKED: [&str; 5] = [
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Why it would have to be asked, if it would.
+///
+/// Git looks for a repository in several places of a directory, and takes the first that is one.
+/// Each of them is looked at here: a no that is not needed costs a push over https.
 pub(super) fn would_be_asked(repository: &Path) -> Option<String> {
     let inside = repository.join(".git");
-    let at = if inside.is_dir() {
-        inside.as_path()
-    } else {
-        repository
-    };
+    // A file there names another directory, and so does `commondir`.
+    if inside.is_file() {
+        return Some("it is a part of another repository, which is not looked at".to_owned());
+    }
+    [inside.join(".git"), inside, repository.to_owned()]
+        .iter()
+        .find_map(|at| asked_at(at))
+}
+
+fn asked_at(at: &Path) -> Option<String> {
     let is_there = |name: &&str| at.join("hooks").join(name).exists();
     if let Some(name) = ASKED.into_iter().find(is_there) {
         return Some(format!(
             "its hook {name} would have to be asked, and none is run from here"
         ));
     }
-    let config = at.join("config");
-    let size = fs::metadata(&config).map_or(0, |about| about.len());
-    let text = match size <= MAX_CONFIG_BYTES {
-        true => fs::read(&config).unwrap_or_default(),
-        false => return Some("its configuration is too long to be looked at".to_owned()),
-    };
+    if at.join("commondir").exists() {
+        return Some("it is a part of another repository, which is not looked at".to_owned());
+    }
+    ["config", "config.worktree"]
+        .iter()
+        .find_map(|name| asked_in(&at.join(name)))
+}
+
+fn asked_in(config: &Path) -> Option<String> {
+    let about = fs::metadata(config).ok()?;
+    // Neither a pipe, which nobody may ever write to, nor a device without an end.
+    if !about.is_file() {
+        return Some("its configuration is no file".to_owned());
+    }
+    let mut text = Vec::new();
+    let file = File::open(config).map(|file| file.take(MAX_CONFIG_BYTES + 1));
+    if let Err(error) = file.and_then(|mut file| file.read_to_end(&mut text)) {
+        return Some(format!("its configuration cannot be read: {error}"));
+    }
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        return Some("its configuration is too long to be looked at".to_owned());
+    }
     let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
     // Wherever else its hooks are; what it includes is not looked at, so it says so too.
     let elsewhere = text.contains("hookspath") || text.contains("[include");

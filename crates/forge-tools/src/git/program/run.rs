@@ -56,6 +56,9 @@ const SETTINGS: &[&str] = &[
     "commit.gpgSign=false",
     "submodule.recurse=false",
     "transfer.bundleURI=false",
+    // One file for each transfer, which is bounded, and nothing large in memory.
+    "fetch.unpackLimit=1",
+    "core.bigFileThreshold=32m",
     "http.followRedirects=false",
     "http.cookieFile=",
     "http.proxy=",
@@ -245,7 +248,7 @@ fn plan(support: &Support, cache: &std::path::Path, job: &Job) -> Result<Plan, o
         Reach::Local(path, access) => {
             policy
                 .network(Network::Denied)
-                .mount(path, format!("/{OTHER}"), *access)
+                .mount_resolved(path, format!("/{OTHER}"), *access)
         }
         Reach::Web {
             origin,

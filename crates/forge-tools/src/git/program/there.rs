@@ -44,9 +44,18 @@ impl Inner {
                 let there = std::fs::canonicalize(path)
                     .ok()
                     .filter(|path| path.is_dir());
-                let path = there.ok_or_else(|| refusals::not_found(repo))?;
+                let there = there.ok_or_else(|| refusals::not_found(repo))?;
+                // Whoever may write around a link says where it leads, later than whoever named
+                // the repository; from here on none is followed.
+                if there != *path {
+                    return Err(GitError::new(
+                        GitErrorKind::Refused,
+                        format!("{repo} is not used: there is a link in its path."),
+                    )
+                    .hint("Name the directory itself."));
+                }
                 Ok(There {
-                    reach: Reach::Local(path, access),
+                    reach: Reach::Local(there, access),
                     url: OTHER.to_owned(),
                     shown: Shown::NoServer,
                 })
