@@ -19,6 +19,7 @@
 
 mod address;
 mod backend;
+mod collisions;
 mod error;
 mod memory;
 mod merge;

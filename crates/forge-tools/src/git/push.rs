@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use file_sandbox::ContentHash;
 
 use super::backend::{Git, Pushed};
+use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
 use super::repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
-use super::stage::check_collisions;
 use super::staged::{StagedCommit, StagedFile};
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::call::Caller;
@@ -282,8 +282,10 @@ impl<R: Repositories> Git<R> {
 fn overlapping<'a>(commit: &'a StagedCommit, tree: &[TreeEntry]) -> Vec<&'a str> {
     let at = by_path(tree);
     let moved = |file: &&StagedFile| {
-        let now = at.get(file.path.as_str()).map(|entry| &entry.id);
-        now != file.base.as_ref()
+        // What it is counts as well: a link holds a text too, and a mode is a change.
+        let now = at.get(file.path.as_str());
+        let now = now.map(|entry| (&entry.id, entry.kind));
+        now != file.base.as_ref().map(|base| (base, kind_of(file)))
     };
     let paths = commit.files.iter().filter(moved);
     paths.map(|file| file.path.as_str()).collect()
@@ -303,7 +305,7 @@ fn kind_of(file: &StagedFile) -> TreeKind {
 }
 
 fn changed<'a>(before: &'a [TreeEntry], after: &'a [TreeEntry]) -> Vec<&'a str> {
-    let by_path = |tree: &'a [TreeEntry]| -> HashMap<&'a str, (&'a ObjectId, super::TreeKind)> {
+    let by_path = |tree: &'a [TreeEntry]| -> HashMap<&'a str, (&'a ObjectId, TreeKind)> {
         let entry = |entry: &'a TreeEntry| (entry.path.as_str(), (&entry.id, entry.kind));
         tree.iter().map(entry).collect()
     };

@@ -1,14 +1,15 @@
 //! Staging: which files may go, what they change, and a copy of them as they are now.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
+use super::collisions::check_collisions;
 use super::backend::{Git, StageRequest, below};
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
-use super::repo_path::{RepoPath, folded};
+use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry, TreeKind};
 use super::secrets::{Secrets, complaints};
 use super::staged::{FileOperation, StagedCommit, StagedFile};
@@ -259,42 +260,6 @@ fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
     fits.then(|| std::str::from_utf8(bytes).ok()).flatten()
 }
 
-/// No two paths may be one to a file system that ignores case or composes characters, nor may a
-/// file stand where another one needs a directory. Of each path of ours, whether it stays.
-pub(super) fn check_collisions(
-    paths: &[(&RepoPath, bool)],
-    tree: &[TreeEntry],
-) -> Result<(), GitError> {
-    let ours: HashSet<&str> = paths.iter().map(|(path, _)| path.as_str()).collect();
-    let of_tree = tree.iter().map(|entry| (entry.path.as_str(), false));
-    let of_tree = of_tree.filter(|(path, _)| !ours.contains(path));
-    let staying = paths.iter().filter(|(_, stays)| *stays);
-    let all = of_tree.chain(staying.map(|(path, _)| (path.as_str(), true)));
-    // Every file and directory under what it is to the most lenient file system.
-    let mut spellings: HashMap<String, (&str, bool)> = HashMap::new();
-    let mut directories: HashSet<&str> = HashSet::new();
-    let mut complaints = Vec::new();
-    for (path, own) in all {
-        let ends = path.match_indices('/').map(|(at, _)| (at, false));
-        for (end, is_file) in ends.chain([(path.len(), true)]) {
-            let part = &path[..end];
-            if !is_file && !directories.insert(part) {
-                continue;
-            }
-            let (known, known_is_file) = *spellings.entry(folded(part)).or_insert((part, is_file));
-            let is_itself = std::ptr::eq(known, part);
-            if own && !is_itself && (known != part || known_is_file || is_file) {
-                let known = escape_controls(known);
-                complaints.push(format!(
-                    "'{path}' and '{known}' cannot both be there on every file system."
-                ));
-                break;
-            }
-        }
-    }
-    refused(GitErrorKind::Refused, complaints)
-}
-
 fn refuse_secrets(files: &[Read], secrets: &Secrets, redactor: &Redactor) -> Result<(), GitError> {
     let mut found = Vec::new();
     for file in files {
@@ -307,7 +272,7 @@ fn refuse_secrets(files: &[Read], secrets: &Secrets, redactor: &Redactor) -> Res
     refused(GitErrorKind::Secrets, found).map_err(|error| error.hint(WHO_READS_IT))
 }
 
-fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {
+pub(super) fn refused(kind: GitErrorKind, mut complaints: Vec<String>) -> Result<(), GitError> {
     if complaints.is_empty() {
         return Ok(());
     }
