@@ -38,7 +38,7 @@ pub(crate) fn git<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, stdin: &[u
     try_git(args, stdin).unwrap()
 }
 
-fn try_git<S: AsRef<OsStr>>(
+pub(crate) fn try_git<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     stdin: &[u8],
 ) -> Result<Vec<u8>, String> {
@@ -81,7 +81,7 @@ impl Bare {
         Bare { dir, hook }
     }
 
-    fn args<'a>(&'a self, more: &'a [&'a str]) -> Vec<&'a OsStr> {
+    pub(crate) fn args<'a>(&'a self, more: &'a [&'a str]) -> Vec<&'a OsStr> {
         let first = [OsStr::new("--git-dir"), self.dir.as_os_str()];
         first
             .into_iter()
@@ -91,6 +91,10 @@ impl Bare {
 }
 
 impl Others for Bare {
+    fn as_bare(&self) -> Option<&Bare> {
+        Some(self)
+    }
+
     fn commit(&self, branch: &Branch, files: &[(&str, Option<&str>)]) {
         let at = format!("refs/heads/{branch}");
         let mut stream = format!("commit {at}\ncommitter x <x@x> 0 +0000\ndata 7\ntheirs\n\n");
@@ -127,13 +131,13 @@ impl Others for Bare {
     }
 }
 
-fn hook(at: &Path, text: &str) {
+pub(crate) fn hook(at: &Path, text: &str) {
     std::fs::create_dir_all(at.parent().unwrap()).unwrap();
     std::fs::write(at, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn world(name: &'static str, held: tempfile::TempDir, bare: Bare, repo: Repo) -> World {
+pub(crate) fn world(name: &'static str, held: tempfile::TempDir, bare: Bare, repo: Repo) -> World {
     let program = GitProgram::new(held.path().join("cache"), Support::detect());
     World {
         name,

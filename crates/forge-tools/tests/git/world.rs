@@ -14,6 +14,11 @@ pub(crate) trait Others: Send + Sync {
     fn commit(&self, branch: &Branch, files: &[(&str, Option<&str>)]);
     fn read(&self, branch: &Branch, path: &str) -> Option<Vec<u8>>;
     fn protect(&self, branch: &Branch);
+    /// Its files, where it has any.
+    #[cfg(target_os = "linux")]
+    fn as_bare(&self) -> Option<&crate::program::Bare> {
+        None
+    }
 }
 
 pub(crate) struct World {
