@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::collisions::check_collisions;
 use super::backend::{Git, StageRequest, below};
+use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
 use super::repo_path::RepoPath;
