@@ -4,7 +4,7 @@ use forge_tools::git::{GitBackend as _, GitError};
 use serde_json::json;
 
 use super::kept::Kept;
-use super::{Meant, all, failed, meant, place, put};
+use super::{Meant, all, failed, meant, place, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
@@ -36,7 +36,7 @@ pub(super) fn discard(
     }
     if global.json {
         let ids: Vec<&str> = named.iter().map(|one| one.id().as_str()).collect();
-        put(json!({ "discarded": ids }))?;
+        put_json(&json!({ "discarded": ids }))?;
     } else {
         for one in named {
             put(format_args!("discarded {}", one.id()))?;

@@ -16,12 +16,14 @@ use forge_tools::git::{
     StagedId, StagedList,
 };
 
+use serde_json::Value;
+
 use crate::ambient::Ambient;
 use crate::cli::{Global, Stage, StageAction};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::staging::Staging;
-use crate::visible::visible;
+use crate::visible::{visible, visible_json};
 
 pub(crate) fn run(global: &Global, args: &Stage, ambient: &Ambient) -> Result<Exit, Failure> {
     // A project that does not load has its staged commits all the same.
@@ -130,4 +132,9 @@ fn failed(error: &GitError) -> Failure {
 /// One line of the result.
 fn put(text: impl Display) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::stdout)
+}
+
+/// One object, which means what it meant on a terminal as well.
+fn put_json(object: &Value) -> Result<(), Failure> {
+    put(visible_json(&object.to_string()))
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::kept::Kept;
 use super::seen::{age, size};
-use super::{Meant, all, chosen, failed, put};
+use super::{Meant, all, chosen, failed, put, put_json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Push};
 use crate::exit::{Exit, Failure};
@@ -143,7 +143,7 @@ fn unanswered(commit: &StagedCommit, why: String) -> Failure {
 
 fn report(global: &Global, commit: &StagedCommit, pushed: &Pushed) -> Result<Exit, Failure> {
     if global.json {
-        put(json!({
+        put_json(&json!({
             "commitId": commit.id().as_str(),
             "commitSha": pushed.commit.as_str(),
             "url": pushed.url,

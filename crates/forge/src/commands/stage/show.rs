@@ -8,7 +8,7 @@ use forge_tools::rfc3339;
 use serde_json::json;
 
 use super::seen::{age, lines, size};
-use super::{all, chosen, put, seen};
+use super::{all, chosen, put_json, seen};
 use crate::ambient::Ambient;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
@@ -30,7 +30,7 @@ pub(super) fn show(
     let list = all(staging)?;
     let commit = chosen(&list, id)?;
     if global.json {
-        put(seen::json(commit, true))?;
+        put_json(&seen::json(commit, true))?;
         return Ok(Exit::Done);
     }
     let mut text = String::new();
@@ -52,7 +52,9 @@ pub(super) fn show(
     row("files", &size(commit));
     text.push_str("\nmessage\n");
     for line in commit.message().split_terminator('\n') {
-        text.push_str(&format!("    {}\n", visible_lines(line)));
+        let line = format!("    {}", visible_lines(line));
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
     text.push_str("\nfiles\n");
     for file in commit.files() {
@@ -79,7 +81,7 @@ pub(super) fn diff(
         let diffs = wanted
             .iter()
             .map(|commit| json!({ "commitId": commit.id().as_str(), "diff": commit.diff() }));
-        put(json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
+        put_json(&json!({ "diffs": diffs.collect::<Vec<_>>() }))?;
         return Ok(Exit::Done);
     }
     let all: String = wanted

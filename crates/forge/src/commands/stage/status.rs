@@ -6,7 +6,7 @@ use forge_tools::git::StagedList;
 use serde_json::{Value, json};
 
 use super::seen::{age, short_ids, size};
-use super::{all, put, seen};
+use super::{all, put, put_json, seen};
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::staging::Staging;
@@ -27,7 +27,7 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure
             .iter()
             .map(|damaged| json!({ "commitId": damaged.id.as_str(), "why": damaged.why.message() }))
             .collect();
-        put(json!({ "staged": rows, "damaged": damaged }))?;
+        put_json(&json!({ "staged": rows, "damaged": damaged }))?;
         return Ok(Exit::Done);
     }
     if commits.is_empty() && damaged.is_empty() {

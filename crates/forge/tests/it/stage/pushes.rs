@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::world::{bare, git, has_git, head, kept, shown, someone_pushes, stage};
-use crate::support::World;
+use crate::support::{World, forge_program};
 use crate::terminal::pty::{Ended, Setup, Terminal, USUAL};
 
 const ASKED: &str = "[y] push it  [n] no  [?] >";
@@ -380,4 +380,35 @@ fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap().flatten() {
         std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
+}
+
+/// With no rights but those of anybody.
+#[test]
+fn an_ordinary_user_pushes_as_well() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    let args = ["stage", "push", &id];
+    let terminal = match rustix::process::geteuid().is_root() {
+        false => Terminal::start(&world, USUAL, &args),
+        true => {
+            let program = world.outside().join("forge");
+            std::fs::copy(forge_program(), &program).unwrap();
+            let chown = std::process::Command::new("chown")
+                .args(["-R", "65534:65534"])
+                .arg(world.outside())
+                .status();
+            assert!(chown.unwrap().success());
+            let words = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+            let words = [&words[..], &[program.to_str().unwrap()], &args].concat();
+            Terminal::start_program(&world, USUAL, Path::new("setpriv"), &words)
+        }
+    };
+    terminal.until(ASKED);
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    assert_ne!(head(&repo), before);
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -52,6 +53,16 @@ pub(crate) const USUAL: Setup<'static> = Setup {
 
 impl Terminal {
     pub(crate) fn start(world: &World, setup: Setup<'_>, args: &[&str]) -> Self {
+        Terminal::start_program(world, setup, forge_program(), args)
+    }
+
+    /// The same of a program that starts it.
+    pub(crate) fn start_program(
+        world: &World,
+        setup: Setup<'_>,
+        program: &Path,
+        args: &[&str],
+    ) -> Self {
         let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         rustix::pty::grantpt(&master).unwrap();
         rustix::pty::unlockpt(&master).unwrap();
@@ -65,7 +76,7 @@ impl Terminal {
         };
         let first = slave();
         tcsetwinsize(&first, size(setup.columns, setup.rows)).unwrap();
-        let mut command = world.command(forge_program(), args);
+        let mut command = world.command(program, args);
         command.envs(setup.env.iter().copied());
         command.stdin(slave()).stderr(slave());
         command.stdout(match setup.piped {
