@@ -258,6 +258,9 @@ terminal: it lists what waits in this project, `forge approve ID` shows one and 
 `--watch` stays. Requests of processes without a terminal come there while somebody
 watches, or with --approver queue, and those of `forge mcp` in any case.
 
+What leaves through git is asked once more, when it does: `forge stage push` shows all of
+it on the terminal and takes no yes from anywhere else.
+
 Where nobody can be asked (no terminal, CI, and nobody watches; or --no-input,
 FORGE_NO_INPUT) an ask is a refusal, and the exit code is 3. --approve all answers yes
 and never lifts a block. --approver host leaves it to the program that started forge.

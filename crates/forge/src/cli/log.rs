@@ -18,7 +18,7 @@ Examples:
   forge log list
   forge log list --worker main --since 2h")]
     List {
-        /// Runs of this worker (`mcp` and `tools-call` for those commands).
+        /// Runs of this worker (`mcp`, `exec`, `tools-call` and `stage` for those commands).
         #[arg(long, value_name = "WORKER")]
         worker: Option<String>,
         /// Runs that began since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.

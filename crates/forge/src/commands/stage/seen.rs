@@ -92,6 +92,7 @@ pub(super) fn json(commit: &StagedCommit, with_diffs: bool) -> Value {
         "branch": commit.branch().as_str(),
         "message": commit.message(),
         "createdAt": rfc3339(commit.created_at()),
+        "base": commit.base().map(|base| base.as_str()),
         "files": commit.files().iter().map(file).collect::<Vec<Value>>(),
     })
 }
