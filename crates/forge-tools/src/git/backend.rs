@@ -11,6 +11,7 @@ use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry};
 use super::secrets::Secrets;
 use super::staged::{StagedCommit, StagedList};
+use super::status::Status;
 use super::store::StagedStore;
 use crate::redact::Redactor;
 use crate::tool::BoxFuture;
@@ -31,6 +32,13 @@ pub trait GitBackend: Send + Sync + 'static {
         files: &'a FileSandbox,
         request: PullRequest,
     ) -> BoxFuture<'a, Result<Pulled, GitError>>;
+
+    /// What has become of files that were pulled from these repositories. No repository is asked.
+    fn status<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        of: &'a [Repo],
+    ) -> BoxFuture<'a, Result<Status, GitError>>;
 
     /// Keeps files of the worker as they are now, for a branch. The repository is not changed.
     fn stage<'a>(
@@ -97,6 +105,8 @@ pub struct Pulled {
     pub commit: ObjectId,
     /// The files, by path.
     pub files: Vec<PulledFile>,
+    /// Files that were pulled before, are in the branch no longer, and are left here.
+    pub gone: Vec<SandboxPath>,
     /// What was asked for and is not pulled, with the reason: links, submodules, and names that
     /// are not safe as a path.
     pub skipped: Vec<(String, &'static str)>,
@@ -115,6 +125,8 @@ pub struct PulledFile {
     pub path: SandboxPath,
     /// What became of it.
     pub outcome: PullOutcome,
+    /// How long it is now.
+    pub bytes: u64,
 }
 
 /// What became of a pulled file.
@@ -239,9 +251,17 @@ impl Default for GitLimits {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
+/// Files, and what is kept of them, are worked on where that holds up nobody: this needs a runtime
+/// of tokio.
 #[derive(Debug, Clone)]
 pub struct Git<R> {
     pub(super) repositories: R,
+    pub(super) rules: Rules,
+}
+
+/// Everything but the repositories: what the work on files needs.
+#[derive(Debug, Clone)]
+pub(super) struct Rules {
     pub(super) store: StagedStore,
     pub(super) limits: GitLimits,
     pub(super) author: Author,
@@ -250,31 +270,46 @@ pub struct Git<R> {
     pub(super) redactor: Arc<Redactor>,
 }
 
+/// Does work that waits for files where it holds up nobody.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+) -> Result<T, GitError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| {
+        Err(GitError::new(
+            GitErrorKind::Failed,
+            "It stopped unexpectedly; nothing else was affected.",
+        ))
+    })
+}
+
 impl<R: Repositories> Git<R> {
     /// Over these repositories, with what is staged kept there.
     pub fn new(repositories: R, store: StagedStore) -> Self {
         Git {
             repositories,
-            store,
-            limits: GitLimits::default(),
-            author: Author::default(),
-            trailer: None,
-            allow_executable_config: false,
-            redactor: Arc::default(),
+            rules: Rules {
+                store,
+                limits: GitLimits::default(),
+                author: Author::default(),
+                trailer: None,
+                allow_executable_config: false,
+                redactor: Arc::default(),
+            },
         }
     }
 
     /// How much one call may carry.
     #[must_use]
     pub fn limits(mut self, limits: GitLimits) -> Self {
-        self.limits = limits;
+        self.rules.limits = limits;
         self
     }
 
     /// Who commits are by.
     #[must_use]
     pub fn author(mut self, author: Author) -> Self {
-        self.author = author;
+        self.rules.author = author;
         self
     }
 
@@ -297,21 +332,21 @@ impl<R: Repositories> Git<R> {
                 "A trailer is one line of the form 'Word: text'.",
             ));
         }
-        self.trailer = Some(line.to_owned());
+        self.rules.trailer = Some(line.to_owned());
         Ok(self)
     }
 
     /// Whether files may be staged that programs obey: hooks of tools, what servers run.
     #[must_use]
     pub fn allow_executable_config(mut self, yes: bool) -> Self {
-        self.allow_executable_config = yes;
+        self.rules.allow_executable_config = yes;
         self
     }
 
     /// What is taken for a key beside what has the shape of one: the values of variables, say.
     #[must_use]
     pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
-        self.redactor = redactor;
+        self.rules.redactor = redactor;
         self
     }
 
@@ -333,8 +368,13 @@ impl<R: Repositories> Git<R> {
         Ok((Some(head), tree))
     }
 
-    pub(super) fn staged(&self, id: &StagedId) -> Result<StagedCommit, GitError> {
-        self.store.get(id)?.ok_or_else(|| nothing_staged(id))
+    /// Does work on what is staged where it holds up nobody.
+    pub(super) async fn on_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&StagedStore) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let store = self.rules.store.clone();
+        apart(move || work(&store)).await
     }
 }
 
@@ -354,8 +394,19 @@ impl<R: Repositories> GitBackend for Git<R> {
         request: PullRequest,
     ) -> BoxFuture<'a, Result<Pulled, GitError>> {
         Box::pin(async move {
-            let pulled = self.pull_files(files, &request).await;
+            let pulled = self.pull_files(files, request).await;
             pulled.map_err(|error| error.during(GitOperation::Pull))
+        })
+    }
+
+    fn status<'a>(
+        &'a self,
+        files: &'a FileSandbox,
+        of: &'a [Repo],
+    ) -> BoxFuture<'a, Result<Status, GitError>> {
+        Box::pin(async move {
+            let status = self.compare_with_pulled(files, of).await;
+            status.map_err(|error| error.during(GitOperation::Status))
         })
     }
 
@@ -365,7 +416,7 @@ impl<R: Repositories> GitBackend for Git<R> {
         request: StageRequest,
     ) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
         Box::pin(async move {
-            let staged = self.stage_files(files, &request).await;
+            let staged = self.stage_files(files, request).await;
             staged.map_err(|error| error.during(GitOperation::Stage))
         })
     }
@@ -383,25 +434,27 @@ impl<R: Repositories> GitBackend for Git<R> {
 
     fn discard<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<(), GitError>> {
         Box::pin(async move {
-            let removed = match self.store.remove(id) {
-                Ok(true) => Ok(()),
-                Ok(false) => self.staged(id).map(drop),
-                Err(error) => Err(error),
-            };
+            let asked = id.clone();
+            let removed = self.on_store(move |store| match store.remove(&asked)? {
+                true => Ok(()),
+                false => Err(nothing_staged(&asked)),
+            });
+            let removed = removed.await;
             removed.map_err(|error| error.during(GitOperation::Discard))
         })
     }
 
     fn list_staged(&self) -> BoxFuture<'_, Result<StagedList, GitError>> {
         Box::pin(async move {
-            let all = self.store.all();
+            let all = self.on_store(StagedStore::all).await;
             all.map_err(|error| error.during(GitOperation::List))
         })
     }
 
     fn diff<'a>(&'a self, id: &'a StagedId) -> BoxFuture<'a, Result<StagedCommit, GitError>> {
         Box::pin(async move {
-            let commit = self.staged(id);
+            let asked = id.clone();
+            let commit = self.on_store(move |store| store.expect(&asked)).await;
             commit.map_err(|error| error.during(GitOperation::Diff))
         })
     }

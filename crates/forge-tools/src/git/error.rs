@@ -21,6 +21,8 @@ pub enum GitOperation {
     List,
     /// One of them, looked at.
     Diff,
+    /// What became of pulled files.
+    Status,
 }
 
 impl GitOperation {
@@ -34,6 +36,7 @@ impl GitOperation {
             GitOperation::Discard => "discard",
             GitOperation::List => "list_staged",
             GitOperation::Diff => "diff",
+            GitOperation::Status => "status",
         }
     }
 }
@@ -111,6 +114,12 @@ impl GitError {
     /// The same, of that operation, where none is known yet.
     pub(crate) fn during(mut self, operation: GitOperation) -> Self {
         self.operation.get_or_insert(operation);
+        self
+    }
+
+    /// The same, with what had been done by then.
+    pub(crate) fn after(mut self, done: &str) -> Self {
+        self.message = format!("{}\n{done}", self.message);
         self
     }
 

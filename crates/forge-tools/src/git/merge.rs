@@ -45,8 +45,47 @@ fn edits(base: &[&str], new: &[&str]) -> Vec<Edit> {
     edits
 }
 
-/// `ours` with what changed from `base` to `theirs`.
+/// `ours` with what changed from `base` to `theirs`, in whatever way each ends its lines. Which way
+/// that is counts as one more thing that either may have changed.
 pub(crate) fn merge(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
+    let ends = [base, ours, theirs].map(ends);
+    let [Some(of_base), Some(of_ours), Some(of_theirs)] = ends else {
+        return merge_lines(base, ours, theirs, name);
+    };
+    let of_all = match (of_ours, of_theirs) {
+        (Ends::None, other) | (other, Ends::None) => other,
+        (ours, theirs) if ours == of_base => theirs,
+        (ours, _) => ours,
+    };
+    let [base, ours, theirs] = [base, ours, theirs].map(|text| text.replace("\r\n", "\n"));
+    let mut merged = merge_lines(&base, &ours, &theirs, name);
+    if of_all == Ends::Windows {
+        merged.text = merged.text.replace('\n', "\r\n");
+    }
+    merged
+}
+
+/// How lines end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// There is only one.
+    None,
+    Unix,
+    Windows,
+}
+
+/// None where they end in more than one way.
+fn ends(text: &str) -> Option<Ends> {
+    let (all, windows) = (text.matches('\n').count(), text.matches("\r\n").count());
+    match (all, windows) {
+        (0, _) => Some(Ends::None),
+        (_, 0) => Some(Ends::Unix),
+        (all, windows) if all == windows => Some(Ends::Windows),
+        (_, _) => None,
+    }
+}
+
+fn merge_lines(base: &str, ours: &str, theirs: &str, name: &str) -> Merged {
     let [base, ours, theirs] = [base, ours, theirs].map(|text| {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         lines
@@ -144,6 +183,44 @@ mod tests {
                 1,
             ),
             ("a\nb\nc\nd\n", "d\n", "a\nb\nc\nd\ne\n", "d\ne\n", 0),
+            // Ends of lines are a change like others, of either side.
+            (
+                "a\nb\nc\n",
+                "a\r\nb\r\nc\r\n",
+                "a\nb\nC\n",
+                "a\r\nb\r\nC\r\n",
+                0,
+            ),
+            (
+                "a\nb\nc\n",
+                "A\nb\nc\n",
+                "a\r\nb\r\nc\r\n",
+                "A\r\nb\r\nc\r\n",
+                0,
+            ),
+            (
+                "a\r\nb\r\nc\r\n",
+                "a\nb\nc\n",
+                "a\r\nb\r\nC\r\n",
+                "a\nb\nC\n",
+                0,
+            ),
+            (
+                "a\r\nb\r\nc\r\n",
+                "a\r\nX\r\nc\r\n",
+                "a\r\nY\r\nc\r\n",
+                "a\r\n<<<<<<< local\r\nX\r\n=======\r\nY\r\n>>>>>>> main\r\nc\r\n",
+                1,
+            ),
+            (
+                "a\r\nb\r\nc\r\n",
+                "a\r\nb\r\nC\r\n",
+                "",
+                "<<<<<<< local\r\na\r\nb\r\nC\r\n=======\r\n>>>>>>> main\r\n",
+                1,
+            ),
+            // Both at once stay as they are.
+            ("a\r\nb\nc\n", "a\r\nb\nC\n", "A\nb\nc\n", "A\nb\nC\n", 0),
         ] {
             let merged = merge(base, ours, theirs, "main");
             assert_eq!((merged.text.as_str(), merged.conflicts), (text, conflicts));

@@ -1,32 +1,48 @@
 //! Pulling: files of a branch among the worker's, without taking away what was edited there.
+//!
+//! Everything that can be refused is refused before anything is written. What is about to be
+//! written is noted first, so that whatever ends a pull, the next one tells a file that it wrote
+//! from one that somebody edited.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox, SandboxPath, WriteOptions};
 
-use super::backend::{Git, PullOutcome, PullRequest, Pulled, PulledFile};
+use super::backend::{Git, GitLimits, PullOutcome, PullRequest, Pulled, PulledFile, apart};
 use super::error::{GitError, GitErrorKind};
 use super::merge::merge;
+use super::names::ObjectId;
+use super::pulled::{Index, Place, Row};
 use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry, TreeKind};
-use super::store::PullKey;
+use super::store::StagedStore;
 use crate::escape::escape_controls;
 
 /// What is merged line by line; of anything longer one side is taken.
-const MAX_MERGE_BYTES: usize = 4 << 20;
+const MAX_MERGE_BYTES: u64 = 4 << 20;
+/// Most paths that are named as having been pulled before something failed.
+const MAX_NAMED: usize = 20;
+
+/// What of a branch was asked for.
+struct Wanted {
+    files: BTreeMap<RepoPath, ObjectId>,
+    skipped: Vec<(String, &'static str)>,
+    /// What was asked for and is not there.
+    missing: Vec<RepoPath>,
+}
 
 /// A file that is to be pulled, and what is there now.
 struct Target {
-    path: SandboxPath,
-    key: PullKey,
-    local: Option<Vec<u8>>,
+    from: RepoPath,
+    to: SandboxPath,
+    local: Option<ContentHash>,
 }
 
 impl<R: Repositories> Git<R> {
     pub(super) async fn pull_files(
         &self,
         files: &FileSandbox,
-        request: &PullRequest,
+        request: PullRequest,
     ) -> Result<Pulled, GitError> {
         if request.paths.is_empty() {
             return Err(GitError::new(GitErrorKind::Invalid, "No path is named."));
@@ -38,168 +54,315 @@ impl<R: Repositories> Git<R> {
                 format!("{} has no branch '{}'.", request.repo, request.branch),
             ));
         };
-        let mut skipped = Vec::new();
-        let wanted = self.wanted(&tree, &request.paths, &mut skipped)?;
-        // All that would be refused is refused before anything is written.
-        let mut targets = Vec::with_capacity(wanted.len());
-        for path in wanted.keys() {
-            targets.push(self.target(files, request, path)?);
-        }
-        let ids: Vec<_> = wanted.values().map(|entry| entry.id.clone()).collect();
-        let limit = self.limits.total_bytes;
+        let (asked, there, rules) = (request.clone(), files.clone(), self.rules.clone());
+        let (wanted, targets) = apart(move || {
+            let wanted = wanted(&tree, &asked.paths, rules.limits)?;
+            check_missing(&wanted, &asked, &rules.store)?;
+            let targets = targets(&there, &asked, &wanted)?;
+            Ok((wanted, targets))
+        })
+        .await?;
+        let ids: Vec<ObjectId> = wanted.files.values().cloned().collect();
+        let limits = self.rules.limits;
         let contents = self
             .repositories
-            .contents(&request.repo, &ids, limit)
+            .contents(&request.repo, &ids, limits.total_bytes)
             .await?;
-        if contents
-            .iter()
-            .any(|bytes| bytes.len() as u64 > self.limits.file_bytes)
-        {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("A file has more than {} bytes.", self.limits.file_bytes),
-            ));
-        }
-        for (target, theirs) in targets.iter().zip(&contents) {
-            files.check_file_size(&target.path, theirs.len() as u64)?;
-        }
-        let mut pulled = Vec::with_capacity(targets.len());
-        for (target, theirs) in targets.into_iter().zip(contents) {
-            let outcome = self.put(files, &target, &theirs, &request.branch.to_string())?;
-            self.store.set_pulled(&target.key, &theirs)?;
-            pulled.push(PulledFile {
-                path: target.path,
-                outcome,
-            });
-        }
-        Ok(Pulled {
-            commit,
-            files: pulled,
-            skipped,
-        })
-    }
-
-    /// The files of the branch that were asked for, by path.
-    fn wanted<'a>(
-        &self,
-        tree: &'a [TreeEntry],
-        paths: &[RepoPath],
-        skipped: &mut Vec<(String, &'static str)>,
-    ) -> Result<BTreeMap<RepoPath, &'a TreeEntry>, GitError> {
-        let mut wanted = BTreeMap::new();
-        let mut missing = Vec::new();
-        for asked in paths {
-            let mut found = false;
-            for entry in tree {
-                let rest = entry.path.strip_prefix(asked.as_str());
-                if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-                    continue;
-                }
-                found = true;
-                let mut skip = |why| {
-                    let shown = (escape_controls(&entry.path), why);
-                    if !skipped.contains(&shown) && skipped.len() < self.limits.files {
-                        skipped.push(shown);
-                    }
-                };
-                match (entry.kind, RepoPath::parse(&entry.path)) {
-                    (TreeKind::Link, _) => skip("a symbolic link"),
-                    (TreeKind::Submodule, _) => skip("another repository"),
-                    (TreeKind::File | TreeKind::Executable, Err(_)) => {
-                        skip("its name is not safe as a path");
-                    }
-                    (TreeKind::File | TreeKind::Executable, Ok(path)) => {
-                        wanted.insert(path, entry);
-                    }
-                }
-                if wanted.len() > self.limits.files {
+        let (files, store) = (files.clone(), self.rules.store.clone());
+        apart(move || {
+            for (target, theirs) in targets.iter().zip(&contents) {
+                let bytes = theirs.len() as u64;
+                if bytes > limits.file_bytes {
                     return Err(GitError::new(
                         GitErrorKind::TooLarge,
-                        format!("That is more than {} files.", self.limits.files),
-                    )
-                    .hint("Name the directories or files that you need."));
+                        format!(
+                            "'{}' has more than {} bytes.",
+                            target.from, limits.file_bytes
+                        ),
+                    ));
                 }
+                files.check_file_size(&target.to, bytes)?;
             }
-            if !found {
-                missing.push(format!("File not found: {asked}"));
-            }
-        }
-        if missing.is_empty() {
-            return Ok(wanted);
-        }
-        Err(GitError::new(GitErrorKind::NotFound, missing.join("\n")))
+            let pull = Pull {
+                files: &files,
+                store: &store,
+                request: &request,
+            };
+            let (files, gone) = pull.write(targets, contents, &wanted)?;
+            Ok(Pulled {
+                commit,
+                files,
+                gone,
+                skipped: wanted.skipped,
+            })
+        })
+        .await
     }
+}
 
-    fn target(
-        &self,
-        files: &FileSandbox,
-        request: &PullRequest,
-        path: &RepoPath,
-    ) -> Result<Target, GitError> {
-        let to = request.into.join(path.as_str())?;
+/// The files of the branch that were asked for, by path.
+fn wanted(tree: &[TreeEntry], paths: &[RepoPath], limits: GitLimits) -> Result<Wanted, GitError> {
+    let asked: HashSet<&str> = paths.iter().map(RepoPath::as_str).collect();
+    let mut found: HashSet<&str> = HashSet::new();
+    let (mut files, mut skipped) = (BTreeMap::new(), Vec::new());
+    for entry in tree {
+        let path = entry.path.as_str();
+        let above = path.match_indices('/').map(|(end, _)| &path[..end]);
+        let mut is_wanted = false;
+        for part in above.chain([path]).filter(|part| asked.contains(part)) {
+            found.insert(part);
+            is_wanted = true;
+        }
+        if !is_wanted {
+            continue;
+        }
+        let mut skip = |why| {
+            if skipped.len() < limits.files {
+                skipped.push((escape_controls(path), why));
+            }
+        };
+        match (entry.kind, RepoPath::parse(path)) {
+            (TreeKind::Link, _) => skip("a symbolic link"),
+            (TreeKind::Submodule, _) => skip("another repository"),
+            (TreeKind::File | TreeKind::Executable, Err(_)) => {
+                skip("its name is not safe as a path");
+            }
+            (TreeKind::File | TreeKind::Executable, Ok(path)) => {
+                files.insert(path, entry.id.clone());
+            }
+        }
+        if files.len() > limits.files {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                format!("That is more than {} files.", limits.files),
+            )
+            .hint("Name the directories or files that you need."));
+        }
+    }
+    let missing = paths.iter().filter(|path| !found.contains(path.as_str()));
+    Ok(Wanted {
+        missing: missing.cloned().collect(),
+        files,
+        skipped,
+    })
+}
+
+/// What is not in the branch was pulled before, or it is an error that it was asked for.
+fn check_missing(
+    wanted: &Wanted,
+    request: &PullRequest,
+    store: &StagedStore,
+) -> Result<(), GitError> {
+    if wanted.missing.is_empty() {
+        return Ok(());
+    }
+    let known = store.index(&place(request))?.files;
+    let was_there = |asked: &&RepoPath| known.keys().any(|path| path.is_at_or_below(asked));
+    let never = wanted.missing.iter().filter(|asked| !was_there(asked));
+    let missing: Vec<String> = never
+        .map(|path| format!("File not found: {path}"))
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(GitError::new(GitErrorKind::NotFound, missing.join("\n"))
+            .hint("Paths begin at the top of the repository.")),
+    }
+}
+
+fn place(request: &PullRequest) -> Place {
+    Place {
+        repo: request.repo.clone(),
+        branch: request.branch.clone(),
+        into: request.into.clone(),
+    }
+}
+
+fn targets(
+    files: &FileSandbox,
+    request: &PullRequest,
+    wanted: &Wanted,
+) -> Result<Vec<Target>, GitError> {
+    let mut targets = Vec::with_capacity(wanted.files.len());
+    for from in wanted.files.keys() {
+        let to = request.into.join(from.as_str())?;
         files.check_write(&to)?;
         let local = match files.stat(&to) {
-            Ok(stat) if stat.kind == EntryKind::File => {
-                Some(files.read_bytes(&to, self.limits.file_bytes)?)
-            }
+            Ok(stat) if stat.kind == EntryKind::File => Some(files.hash(&to)?),
             Ok(stat) => {
+                let (path, kind) = (escape_controls(to.as_str()), stat.kind.as_str());
                 return Err(GitError::new(
                     GitErrorKind::Refused,
-                    format!(
-                        "'{}' is a {}.",
-                        escape_controls(to.as_str()),
-                        stat.kind.as_str()
-                    ),
-                ));
+                    format!("'{path}' is a {kind}, and a file in the branch."),
+                )
+                .hint("Move it away, or pull to another directory."));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Target {
-            key: PullKey::new(&request.repo, &request.branch, path, &to),
-            path: to,
+        targets.push(Target {
+            from: from.clone(),
+            to,
             local,
-        })
+        });
+    }
+    Ok(targets)
+}
+
+struct Pull<'a> {
+    files: &'a FileSandbox,
+    store: &'a StagedStore,
+    request: &'a PullRequest,
+}
+
+impl Pull<'_> {
+    fn write(
+        &self,
+        targets: Vec<Target>,
+        contents: Vec<Vec<u8>>,
+        wanted: &Wanted,
+    ) -> Result<(Vec<PulledFile>, Vec<SandboxPath>), GitError> {
+        let place = place(self.request);
+        let mut index = self.store.index(&place)?;
+        let gone = self.gone(&index, wanted)?;
+        let mut bases = HashMap::with_capacity(targets.len());
+        for (target, theirs) in targets.iter().zip(&contents) {
+            let hash = ContentHash::of(theirs);
+            self.store.keep_pulled(hash, theirs)?;
+            let row = index.files.get(&target.from);
+            let base = match (&target.local, row) {
+                (Some(local), Some(row)) => row.base_of(local),
+                (None, _) | (_, None) => None,
+            };
+            let about_to = Row {
+                base: base.or(row.and_then(Row::last)),
+                next: Some(hash),
+                bytes: theirs.len() as u64,
+            };
+            bases.insert(target.from.clone(), base);
+            index.files.insert(target.from.clone(), about_to);
+        }
+        self.store.put_index(&index)?;
+        let (all, mut pulled, mut failed) =
+            (targets.len(), Vec::with_capacity(targets.len()), None);
+        for (target, theirs) in targets.into_iter().zip(contents) {
+            let base = bases.get(&target.from).copied().flatten();
+            match self.put(&target, &theirs, base) {
+                Ok((outcome, bytes)) => {
+                    let row = Row {
+                        base: Some(ContentHash::of(&theirs)),
+                        next: None,
+                        bytes: theirs.len() as u64,
+                    };
+                    index.files.insert(target.from, row);
+                    pulled.push(PulledFile {
+                        path: target.to,
+                        outcome,
+                        bytes,
+                    });
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        self.store.put_index(&index)?;
+        // That too much is kept is no reason to fail.
+        let _next_time = self.store.sweep_pulled(&place);
+        match failed {
+            None => Ok((pulled, gone)),
+            Some(error) => Err(error.after(&before(&pulled, all))),
+        }
     }
 
+    /// What was pulled here, is among the files still, and is in the branch no longer.
+    fn gone(&self, index: &Index, wanted: &Wanted) -> Result<Vec<SandboxPath>, GitError> {
+        let mut gone = Vec::new();
+        let asked = &self.request.paths;
+        for path in index.files.keys() {
+            let is_asked = asked.iter().any(|asked| path.is_at_or_below(asked));
+            if !is_asked || wanted.files.contains_key(path) {
+                continue;
+            }
+            let to = self.request.into.join(path.as_str())?;
+            if self.files.exists(&to).unwrap_or(false) {
+                gone.push(to);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Puts one file there; what became of it, and how long it is.
     fn put(
         &self,
-        files: &FileSandbox,
         target: &Target,
         theirs: &[u8],
-        name: &str,
-    ) -> Result<PullOutcome, GitError> {
-        let Some(local) = &target.local else {
+        base: Option<ContentHash>,
+    ) -> Result<(PullOutcome, u64), GitError> {
+        let (to, bytes) = (&target.to, theirs.len() as u64);
+        let Some(local) = target.local else {
             let new = WriteOptions::new().create_new(true);
-            files.write_bytes(&target.path, theirs, new)?;
-            return Ok(PullOutcome::Created);
+            self.files.write_bytes(to, theirs, new)?;
+            return Ok((PullOutcome::Created, bytes));
         };
-        if local == theirs {
-            return Ok(PullOutcome::Unchanged);
+        let hash = ContentHash::of(theirs);
+        if local == hash {
+            return Ok((PullOutcome::Unchanged, bytes));
         }
         // Only over what was looked at.
-        let over = WriteOptions::new().if_match(ContentHash::of(local));
-        let base = self.store.pulled(&target.key)?;
-        if base.as_ref() == Some(local) {
-            files.write_bytes(&target.path, theirs, over)?;
-            return Ok(PullOutcome::Updated);
+        let over = WriteOptions::new().if_match(local);
+        if base == Some(local) {
+            self.files.write_bytes(to, theirs, over)?;
+            return Ok((PullOutcome::Updated, bytes));
         }
-        if base.as_deref() == Some(theirs) {
-            return Ok(PullOutcome::Kept);
+        let size = self.files.stat(to)?.size;
+        if base == Some(hash) {
+            return Ok((PullOutcome::Kept, size));
         }
-        let base = base.unwrap_or_default();
-        let texts = [&base, local, theirs].map(|bytes: &[u8]| {
-            let fits = bytes.len() <= MAX_MERGE_BYTES && !bytes.contains(&0);
-            fits.then(|| std::str::from_utf8(bytes).ok()).flatten()
-        });
-        let [Some(base), Some(ours), Some(theirs)] = texts else {
-            return Ok(PullOutcome::Conflict);
+        if size > MAX_MERGE_BYTES || bytes > MAX_MERGE_BYTES {
+            return Ok((PullOutcome::Conflict, size));
+        }
+        let base = match base {
+            Some(base) => self.store.pulled(base)?,
+            None => None,
         };
-        let merged = merge(base, ours, theirs, name);
-        files.write_bytes(&target.path, merged.text.as_bytes(), over)?;
-        Ok(match merged.conflicts {
+        let ours = self.files.read_bytes(to, MAX_MERGE_BYTES)?;
+        let base = base.unwrap_or_default();
+        let (Some(base), Some(ours), Some(theirs)) = (text(&base), text(&ours), text(theirs))
+        else {
+            return Ok((PullOutcome::Conflict, size));
+        };
+        let merged = merge(base, ours, theirs, self.request.branch.as_str());
+        if merged.text != ours {
+            self.files.write_bytes(to, merged.text.as_bytes(), over)?;
+        }
+        let outcome = match merged.conflicts {
             0 => PullOutcome::Merged,
             _ => PullOutcome::Conflict,
-        })
+        };
+        Ok((outcome, merged.text.len() as u64))
     }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    let is_text = !bytes.contains(&0);
+    is_text.then(|| std::str::from_utf8(bytes).ok()).flatten()
+}
+
+/// What was done by the time that something failed.
+fn before(pulled: &[PulledFile], all: usize) -> String {
+    if pulled.is_empty() {
+        return "No file was pulled before that.".to_owned();
+    }
+    let names: Vec<String> = pulled
+        .iter()
+        .take(MAX_NAMED)
+        .map(|file| escape_controls(file.path.as_str()))
+        .collect();
+    let more = match pulled.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (count, names) = (pulled.len(), names.join(", "));
+    format!("{count} of {all} files were pulled before that: {names}{more}.")
 }

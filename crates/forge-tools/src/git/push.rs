@@ -13,6 +13,7 @@ use super::names::{ObjectId, StagedId};
 use super::repo_path::RepoPath;
 use super::repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
 use super::staged::{StagedCommit, StagedFile};
+use super::store::StagedStore;
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::call::Caller;
 
@@ -134,7 +135,8 @@ impl<R: Repositories> Git<R> {
         approval: &PushApproval,
         if_moved: IfMoved,
     ) -> Result<Pushed, GitError> {
-        let commit = self.staged(&approval.id)?;
+        let id = approval.id.clone();
+        let commit = self.on_store(move |store| store.expect(&id)).await?;
         if commit.digest() != approval.digest {
             return Err(GitError::new(
                 GitErrorKind::NotAgreed,
@@ -145,14 +147,14 @@ impl<R: Repositories> Git<R> {
         if let (Some(made), Some(head)) = (&commit.pushing, &head)
             && made == head
         {
-            return Ok(self.pushed(&commit, made.clone(), true));
+            return Ok(self.pushed(&commit, made.clone(), true).await);
         }
         if head != commit.base {
             if let Some(head) = &head
                 && self.has(&commit, &tree).await?
             {
                 let made = commit.pushing.as_ref().unwrap_or(head);
-                return Ok(self.pushed(&commit, made.clone(), true));
+                return Ok(self.pushed(&commit, made.clone(), true).await);
             }
             let overlap = overlapping(&commit, &tree);
             if if_moved == IfMoved::Refuse || !overlap.is_empty() {
@@ -165,17 +167,10 @@ impl<R: Repositories> Git<R> {
                 .collect();
             check_collisions(&paths, &tree)?;
         }
-        let new = |file: &StagedFile| {
-            let content = match file.content {
-                None => None,
-                Some(hash) => Some((self.store.content(&commit.id, hash)?, file.executable)),
-            };
-            Ok(NewFile {
-                path: file.path.clone(),
-                content,
-            })
-        };
-        let files: Result<Vec<NewFile>, GitError> = commit.files.iter().map(new).collect();
+        let staged = commit.clone();
+        let files = self
+            .on_store(move |store| new_files(&staged, store))
+            .await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let made = self
             .repositories
@@ -184,27 +179,30 @@ impl<R: Repositories> Git<R> {
                 NewCommit {
                     branch: commit.branch.clone(),
                     parent: head.clone(),
-                    files: files?,
+                    files,
                     message: commit.message.clone(),
-                    author: self.author.clone(),
+                    author: self.rules.author.clone(),
                     at_s: now.map_or(0, |now| now.as_secs()),
                 },
             )
             .await?;
         // Whatever ends this from here on, the next push knows what to look for.
-        self.store.set_pushing(&commit.id, &made)?;
+        let (id, attempt) = (commit.id.clone(), made.clone());
+        self.on_store(move |store| store.set_pushing(&id, &attempt))
+            .await?;
         let head = NewHead {
             branch: commit.branch.clone(),
             parent: head,
             id: made.clone(),
         };
         self.repositories.push(&commit.repo, head).await?;
-        Ok(self.pushed(&commit, made, false))
+        Ok(self.pushed(&commit, made, false).await)
     }
 
     /// It is there; that it is still staged here would be found out by the next push.
-    fn pushed(&self, commit: &StagedCommit, made: ObjectId, already_there: bool) -> Pushed {
-        let _staged_still = self.store.remove(&commit.id);
+    async fn pushed(&self, commit: &StagedCommit, made: ObjectId, already_there: bool) -> Pushed {
+        let id = commit.id.clone();
+        let _staged_still = self.on_store(move |store| store.remove(&id)).await;
         Pushed {
             url: commit.repo.url_of(&made),
             commit: made,
@@ -276,6 +274,24 @@ impl<R: Repositories> Git<R> {
             false => error.hint("Pull these files, bring both together, and stage them again."),
         }
     }
+}
+
+/// What a commit changes, with the contents that were staged.
+fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>, GitError> {
+    let new = |file: &StagedFile| {
+        let content = match file.content {
+            None => None,
+            Some(hash) => {
+                let bytes = store.content(&commit.id, hash, file.bytes)?;
+                Some((bytes, file.executable))
+            }
+        };
+        Ok(NewFile {
+            path: file.path.clone(),
+            content,
+        })
+    };
+    commit.files.iter().map(new).collect()
 }
 
 /// The paths of a commit that are not as they were when it was staged.

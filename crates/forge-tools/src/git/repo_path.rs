@@ -61,6 +61,12 @@ impl RepoPath {
         self.0.split('/')
     }
 
+    /// Whether it is that path, or one below it.
+    pub(super) fn is_at_or_below(&self, above: &RepoPath) -> bool {
+        let rest = self.0.strip_prefix(above.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// Why programs on the machines of others run what stands in this file, if they do.
     #[must_use]
     pub fn runs(&self) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
-use super::backend::{Git, StageRequest, below};
+use super::backend::{Git, Rules, StageRequest, apart, below};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
@@ -21,6 +21,8 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const MAX_DIFF_BYTES: usize = 4 << 20;
 /// After this long a difference is larger than it had to be.
 const DIFF_TIME: Duration = Duration::from_secs(2);
+/// The bit of a file's mode that git keeps.
+const OWNER_EXECUTES: u32 = 0o100;
 /// Most complaints in one error.
 const MAX_COMPLAINTS: usize = 20;
 
@@ -32,74 +34,95 @@ struct Read {
     path: RepoPath,
     /// None where there is none.
     content: Option<Vec<u8>>,
+    /// Whether it may be executed here.
+    executable: bool,
 }
 
 impl<R: Repositories> Git<R> {
     pub(super) async fn stage_files(
         &self,
         files: &FileSandbox,
-        request: &StageRequest,
+        request: StageRequest,
     ) -> Result<StagedCommit, GitError> {
-        let message = self.message(&request.message)?;
-        let read = self.read(files, request)?;
-        refuse_secrets(&read, &request.secrets, &self.redactor)?;
+        let message = self.rules.message(&request.message)?;
+        let (there, asked, rules) = (files.clone(), request.clone(), self.rules.clone());
+        let read = apart(move || {
+            let read = rules.read(&there, &asked)?;
+            refuse_secrets(&read, &asked.secrets, &rules.redactor)?;
+            Ok(read)
+        })
+        .await?;
         let (base, tree) = self.branch(&request.repo, &request.branch).await?;
-        let paths: Vec<(&RepoPath, bool)> = read
+        let (read, entries) = apart(move || {
+            let entries = in_branch(&read, &tree)?;
+            Ok((read, entries))
+        })
+        .await?;
+        let known: Vec<ObjectId> = entries
             .iter()
-            .map(|file| (&file.path, file.content.is_some()))
-            .collect();
-        check_collisions(&paths, &tree)?;
-        let at: HashMap<&str, &TreeEntry> = tree
-            .iter()
-            .map(|entry| (entry.path.as_str(), entry))
-            .collect();
-        for (path, _) in paths {
-            check_kind(path, at.get(path.as_str()).copied())?;
-        }
-
-        let known: Vec<ObjectId> = read
-            .iter()
-            .filter_map(|file| at.get(file.path.as_str()))
+            .flatten()
             .map(|entry| entry.id.clone())
             .collect();
-        let limit = self.limits.total_bytes;
         let before = self
             .repositories
-            .contents(&request.repo, &known, limit)
+            .contents(&request.repo, &known, self.rules.limits.total_bytes)
             .await?;
-        let mut before = before.into_iter();
-
-        let (mut staged, mut contents) = (Vec::new(), Vec::new());
-        for file in read {
-            let entry = at.get(file.path.as_str()).copied();
-            let old = entry.and_then(|_| before.next());
-            if let Some(file) = compare(file, entry, old, &mut contents)? {
-                staged.push(file);
+        let store = self.rules.store.clone();
+        apart(move || {
+            let mut before = before.into_iter();
+            let (mut staged, mut contents) = (Vec::new(), Vec::new());
+            for (file, entry) in read.into_iter().zip(entries) {
+                let old = entry.as_ref().and_then(|_| before.next());
+                if let Some(file) = compare(file, entry.as_ref(), old, &mut contents)? {
+                    staged.push(file);
+                }
             }
-        }
-        if staged.is_empty() {
-            return Err(GitError::new(
-                GitErrorKind::Invalid,
-                format!("The files are as in branch '{}' already.", request.branch),
-            )
-            .hint("Nothing is staged; there is nothing to do."));
-        }
-        staged.sort_by(|one, other| one.path.cmp(&other.path));
-        let (id, created_at_ns) = self.store.next_id()?;
-        let commit = StagedCommit {
-            id,
-            repo: request.repo.clone(),
-            branch: request.branch.clone(),
-            message,
-            created_at_ns,
-            base,
-            files: staged,
-            pushing: None,
-        };
-        self.store.put(&commit, &contents)?;
-        Ok(commit)
+            if staged.is_empty() {
+                return Err(GitError::new(
+                    GitErrorKind::Invalid,
+                    format!("The files are as in branch '{}' already.", request.branch),
+                )
+                .hint("Nothing is staged; there is nothing to do."));
+            }
+            staged.sort_by(|one, other| one.path.cmp(&other.path));
+            let (id, created_at_ns) = store.next_id()?;
+            let commit = StagedCommit {
+                id,
+                repo: request.repo,
+                branch: request.branch,
+                message,
+                created_at_ns,
+                base,
+                files: staged,
+                pushing: None,
+            };
+            store.put(&commit, &contents)?;
+            Ok(commit)
+        })
+        .await
     }
+}
 
+/// What the branch has at each path, if each may be there.
+fn in_branch(read: &[Read], tree: &[TreeEntry]) -> Result<Vec<Option<TreeEntry>>, GitError> {
+    let paths: Vec<(&RepoPath, bool)> = read
+        .iter()
+        .map(|file| (&file.path, file.content.is_some()))
+        .collect();
+    check_collisions(&paths, tree)?;
+    let at: HashMap<&str, &TreeEntry> = tree
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry))
+        .collect();
+    let entry = |(path, _): (&RepoPath, bool)| {
+        let entry = at.get(path.as_str()).copied();
+        check_kind(path, entry)?;
+        Ok(entry.cloned())
+    };
+    paths.into_iter().map(entry).collect()
+}
+
+impl Rules {
     fn message(&self, text: &str) -> Result<String, GitError> {
         let text = text.trim();
         let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -145,6 +168,7 @@ impl<R: Repositories> Git<R> {
         let mut total = 0;
         let mut read = Vec::with_capacity(paths.len());
         for (asked, path) in paths {
+            let mut executable = false;
             let content = match files.stat(asked) {
                 Ok(stat) if stat.kind != EntryKind::File => {
                     return Err(GitError::new(
@@ -157,7 +181,12 @@ impl<R: Repositories> Git<R> {
                     )
                     .hint("Name the files themselves."));
                 }
-                Ok(_) => Some(files.read_bytes(asked, self.limits.file_bytes)?),
+                Ok(stat) => {
+                    executable = stat
+                        .unix_mode
+                        .is_some_and(|mode| mode & OWNER_EXECUTES != 0);
+                    Some(files.read_bytes(asked, self.limits.file_bytes)?)
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
                 Err(error) => return Err(error.into()),
             };
@@ -172,7 +201,11 @@ impl<R: Repositories> Git<R> {
                 )
                 .hint("Stage them as several commits."));
             }
-            read.push(Read { path, content });
+            read.push(Read {
+                path,
+                content,
+                executable,
+            });
         }
         Ok(read)
     }
@@ -198,7 +231,9 @@ fn compare(
     contents: &mut Vec<Vec<u8>>,
 ) -> Result<Option<StagedFile>, GitError> {
     let path = file.path;
-    let executable = check_kind(&path, entry)?;
+    let was_executable = check_kind(&path, entry)?;
+    // A pull gives no file that right, so that it is missing here says nothing.
+    let executable = file.content.is_some() && (was_executable || file.executable);
     let operation = match (&old, &file.content) {
         (None, None) => {
             return Err(
@@ -208,10 +243,18 @@ fn compare(
         }
         (None, Some(_)) => FileOperation::Create,
         (Some(_), None) => FileOperation::Delete,
-        (Some(old), Some(new)) if old == new => return Ok(None),
+        (Some(old), Some(new)) if old == new && executable == was_executable => return Ok(None),
         (Some(_), Some(_)) => FileOperation::Update,
     };
+    let mode = match operation {
+        FileOperation::Create if executable => "new file mode 100755\n",
+        FileOperation::Update if executable != was_executable => {
+            "old mode 100644\nnew mode 100755\n"
+        }
+        FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
+    };
     let diff = diff(&path, old.as_deref(), file.content.as_deref());
+    let diff = format!("{mode}{diff}");
     let content = file.content.as_deref().map(ContentHash::of);
     let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
     contents.extend(file.content);

@@ -72,10 +72,23 @@ impl StagedFile {
         self.operation
     }
 
-    /// A unified diff against the branch; of what is no text, sizes and hashes.
+    /// A unified diff against the branch; of what is no text, sizes and hashes. Before it, as git
+    /// writes it, that the file may be executed where it could not be before.
     #[must_use]
     pub fn diff(&self) -> &str {
         &self.diff
+    }
+
+    /// What becomes of the right to execute it, and the rest of the diff, which begins with the
+    /// names of both sides.
+    fn parts(&self) -> (&str, &str) {
+        match self.diff.starts_with("--- ") {
+            true => ("", &self.diff),
+            false => {
+                let end = self.diff.find("\n--- ").map_or(0, |end| end + 1);
+                self.diff.split_at(end)
+            }
+        }
     }
 
     /// Its size afterwards.
@@ -169,8 +182,10 @@ impl StagedCommit {
     /// The same as a person is shown it before a push.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let change = |file: &StagedFile| {
-            let rows = file.diff.split_inclusive('\n').skip(2);
-            Change::of_diff(file.path.as_str(), rows.collect::<String>())
+            let (mode, hunks) = file.parts();
+            let rows = hunks.split_inclusive('\n').skip(2);
+            let rows = format!("{mode}{}", rows.collect::<String>());
+            Change::of_diff(file.path.as_str(), rows)
         };
         self.files.iter().map(change).collect()
     }

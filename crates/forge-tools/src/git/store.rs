@@ -4,17 +4,17 @@
 //! they are comes last, by a rename: whatever ends the process, a commit is there whole or not at
 //! all. A removal takes that file first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::{
     ContentHash, ErrorKind, FileSandbox, ListOptions, Mode, Mount, SandboxPath, WriteOptions,
 };
-use sha2::{Digest as _, Sha256};
 
+use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind};
-use super::names::{Branch, ObjectId, Repo, StagedId};
-use super::repo_path::RepoPath;
+use super::names::{ObjectId, StagedId};
 use super::staged::{DamagedCommit, Kept, StagedCommit, StagedList};
 
 /// Most staged commits at once.
@@ -46,6 +46,7 @@ const BEGUN_SECONDS: u64 = 24 * 60 * 60;
 #[derive(Debug, Clone)]
 pub struct StagedStore {
     files: FileSandbox,
+    token: Arc<str>,
 }
 
 impl StagedStore {
@@ -61,7 +62,8 @@ impl StagedStore {
             ));
         }
         let files = FileSandbox::new(vec![mount])?;
-        Ok(StagedStore { files })
+        let token = crate::hex::hex(&random()?).into();
+        Ok(StagedStore { files, token })
     }
 
     /// In memory, until the last copy of it goes.
@@ -84,14 +86,7 @@ impl StagedStore {
             true => now,
             false => LAST.fetch_add(1, Ordering::SeqCst).saturating_add(1),
         };
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| {
-            GitError::new(
-                GitErrorKind::Failed,
-                format!("There is no randomness: {error}."),
-            )
-        })?;
-        Ok((StagedId::new(at, random), at))
+        Ok((StagedId::new(at, random()?), at))
     }
 
     /// Keeps a commit with its contents.
@@ -130,6 +125,11 @@ impl StagedStore {
         Ok(Some(commit))
     }
 
+    /// A commit that is staged.
+    pub(super) fn expect(&self, id: &StagedId) -> Result<StagedCommit, GitError> {
+        self.get(id)?.ok_or_else(|| nothing_staged(id))
+    }
+
     /// All of them; those that cannot be read with the reason.
     pub(crate) fn all(&self) -> Result<StagedList, GitError> {
         let mut list = StagedList::default();
@@ -163,15 +163,28 @@ impl StagedStore {
     }
 
     /// A content of a commit, if it is what it was.
-    pub(crate) fn content(&self, id: &StagedId, hash: ContentHash) -> Result<Vec<u8>, GitError> {
-        let bytes = self.files.read_bytes(&self.blob(id, hash)?, u64::MAX)?;
-        if ContentHash::of(&bytes) != hash {
-            return Err(GitError::new(
+    pub(crate) fn content(
+        &self,
+        id: &StagedId,
+        hash: ContentHash,
+        bytes: u64,
+    ) -> Result<Vec<u8>, GitError> {
+        let changed = || {
+            GitError::new(
                 GitErrorKind::Damaged,
                 format!("What was staged in {id} is no longer what it was."),
-            ));
+            )
+            .hint("Discard it, and stage the files again.")
+        };
+        // No more is read than there was.
+        match self.files.read_bytes(&self.blob(id, hash)?, bytes) {
+            Ok(content) if ContentHash::of(&content) == hash => Ok(content),
+            Ok(_) => Err(changed()),
+            Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::NotFound) => {
+                Err(changed())
+            }
+            Err(error) => Err(error.into()),
         }
-        Ok(bytes)
     }
 
     /// Whether it was there.
@@ -186,19 +199,13 @@ impl StagedStore {
         Ok(true)
     }
 
-    /// What a file was when it was last pulled to `to`.
-    pub(crate) fn pulled(&self, key: &PullKey) -> Result<Option<Vec<u8>>, GitError> {
-        match self.files.read_bytes(&key.place()?, u64::MAX) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    /// Of this process, as far as it matters which one wrote something.
+    pub(super) fn token(&self) -> &str {
+        &self.token
     }
 
-    pub(crate) fn set_pulled(&self, key: &PullKey, bytes: &[u8]) -> Result<(), GitError> {
-        self.files
-            .write_bytes(&key.place()?, bytes, WriteOptions::new())?;
-        Ok(())
+    pub(super) fn files(&self) -> &FileSandbox {
+        &self.files
     }
 
     fn ids(&self) -> Result<Vec<StagedId>, GitError> {
@@ -258,26 +265,13 @@ impl StagedStore {
     }
 }
 
-/// What a pulled file is known by.
-pub(crate) struct PullKey(String);
-
-impl PullKey {
-    pub(crate) fn new(repo: &Repo, branch: &Branch, path: &RepoPath, to: &SandboxPath) -> Self {
-        let mut hash = Sha256::new();
-        for part in [
-            &repo.to_string(),
-            branch.as_str(),
-            path.as_str(),
-            to.as_str(),
-        ] {
-            hash.update(part.as_bytes());
-            hash.update([0]);
-        }
-        PullKey(crate::hex::hex(&hash.finalize()))
-    }
-
-    fn place(&self) -> Result<SandboxPath, GitError> {
-        let (above, _) = self.0.split_at(2);
-        Ok(SandboxPath::parse(&format!("/pulled/{above}/{}", self.0))?)
-    }
+fn random() -> Result<[u8; 8], GitError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| {
+        GitError::new(
+            GitErrorKind::Failed,
+            format!("There is no randomness: {error}."),
+        )
+    })?;
+    Ok(random)
 }

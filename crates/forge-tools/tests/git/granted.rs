@@ -56,7 +56,7 @@ fn only_what_the_access_permits_is_offered() {
     let world = world();
     for (rows, offered) in [
         (&[][..], &[][..]),
-        (&[(FIXED, ReadOnly)], &["git_pull"]),
+        (&[(FIXED, ReadOnly)], &["git_pull", "git_status"]),
         (
             &[(FIXED, ReadOnly), (OWN, ReadWrite)],
             &[
@@ -65,11 +65,18 @@ fn only_what_the_access_permits_is_offered() {
                 "git_list_staged",
                 "git_pull",
                 "git_stage",
+                "git_status",
             ],
         ),
         // Said twice: the narrower.
-        (&[(OWN, ReadOnly), (OWN, ReadWrite)], &["git_pull"]),
-        (&[(OWN, ReadWrite), (OWN, ReadOnly)], &["git_pull"]),
+        (
+            &[(OWN, ReadOnly), (OWN, ReadWrite)],
+            &["git_pull", "git_status"],
+        ),
+        (
+            &[(OWN, ReadWrite), (OWN, ReadOnly)],
+            &["git_pull", "git_status"],
+        ),
     ] {
         let toolbox = toolbox(&world, granted(rows));
         let mut names: Vec<&str> = toolbox
@@ -153,18 +160,17 @@ fn what_may_only_be_read_is_not_staged_for() {
     let rows = [(OWN, RepoAccess::ReadWrite), (FIXED, RepoAccess::ReadOnly)];
     let toolbox = toolbox(&world, granted(&rows));
     world.write("/workspace/README.md", "changed\n");
-    let url = "https://github.com/octo/own.git";
     for (name, text) in [
         (
             FIXED,
             format!(
                 "Repository '{FIXED}' is read-only: files can be pulled, not staged.\n\
-                 You may use: {url}."
+                 You may use: {OWN}."
             ),
         ),
         (
             OTHERS,
-            format!("Repository '{OTHERS}' is not one that you may use.\nYou may use: {url}."),
+            format!("Repository '{OTHERS}' is not one that you may use.\nYou may use: {OWN}."),
         ),
     ] {
         let arguments = json!({ "repo": name, "files": ["/workspace/README.md"], "message": "m" });

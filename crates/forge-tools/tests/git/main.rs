@@ -8,10 +8,12 @@ mod granted;
 mod hostile_trees;
 #[cfg(target_os = "linux")]
 mod program;
+mod pulling;
 mod refusals;
 mod secrets;
 #[cfg(target_os = "linux")]
 mod server;
+mod status;
 mod staying;
 mod suite;
 mod tools;

@@ -14,7 +14,7 @@ use crate::world::{World, files, in_memory, wait};
 /// Set for a copy of this test that stages until it is killed.
 const WHERE: &str = "FORGE_TEST_STAGE_IN";
 
-fn store(dir: &std::path::Path) -> StagedStore {
+pub(crate) fn store(dir: &std::path::Path) -> StagedStore {
     let authority = file_sandbox::cap_std::ambient_authority();
     let mount = Mount::open_ambient(SandboxPath::root(), dir, Mode::ReadWrite, authority);
     StagedStore::new(mount.unwrap()).unwrap()

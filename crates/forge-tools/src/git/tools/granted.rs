@@ -53,9 +53,13 @@ struct Row {
 }
 
 impl Granted {
-    /// One more, which a model knows under its address.
+    /// One more, which a model knows under its address; one at GitHub as `owner/name`.
     pub fn add(&mut self, repo: Repo, access: RepoAccess) {
-        self.named(&repo.to_string(), repo, access);
+        let address = repo.to_string();
+        let at_github = address.strip_prefix("https://github.com/");
+        let name = at_github.and_then(|path| path.strip_suffix(".git"));
+        let name = name.unwrap_or(&address).to_owned();
+        self.named(&name, repo, access);
     }
 
     /// One more, under the name by which a model knows it: what is a place of this machine is no
@@ -81,6 +85,11 @@ impl Granted {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// All of them.
+    pub(super) fn repositories(&self) -> Vec<Repo> {
+        self.rows.iter().map(|row| row.repo.clone()).collect()
     }
 
     /// Whether files may be staged for any of them.

@@ -4,8 +4,8 @@ mod granted;
 mod pull;
 mod stage;
 mod staged;
+mod status;
 
-use std::future::Future;
 use std::sync::Arc;
 
 use file_sandbox::{FileSandbox, SandboxPath};
@@ -16,16 +16,17 @@ use super::backend::nothing_staged;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{Branch, StagedId};
 use super::staged::StagedCommit;
-use crate::call::{Code, Failure, Reply};
+use crate::call::{Code, Failure};
 use crate::output::{Field, Output};
 use crate::params::{Arguments, Param};
-use crate::tool::{BoxFuture, Tool};
+use crate::tool::Tool;
 
 pub use granted::{Granted, RepoAccess};
 
 use pull::git_pull;
 use stage::git_stage;
 use staged::{git_diff, git_discard, git_list_staged};
+use status::git_status;
 
 const REPO: &str = "owner/name at GitHub, a URL, or an absolute path.";
 const BRANCH: &str = "Branch; main if not given.";
@@ -63,6 +64,7 @@ pub fn all(git: Arc<dyn GitBackend>, granted: Granted) -> Vec<Box<dyn Tool>> {
     }
     let (stages, granted) = (granted.any_takes_files(), Arc::new(granted));
     let kit = Kit { git, granted };
+    tools.push(Box::new(git_status(kit.clone())));
     tools.push(Box::new(git_pull(kit.clone())));
     if stages {
         tools.push(Box::new(git_stage(kit.clone())));
@@ -95,20 +97,16 @@ impl Kit {
     }
 }
 
-/// Where the work goes, which waits for files and for programs: where it holds up nobody.
-fn apart<'a, F>(work: impl FnOnce() -> F + Send + 'static) -> BoxFuture<'a, Result<Reply, Failure>>
-where
-    F: Future<Output = Result<Reply, Failure>>,
-{
-    Box::pin(async move {
-        let runtime = tokio::runtime::Handle::current();
-        let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
-        done.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Code::Internal,
-                "The tool stopped unexpectedly; nothing else was affected.",
-            ))
-        })
+/// Looks at files where that holds up nobody.
+async fn apart<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(look).await;
+    done.unwrap_or_else(|_| {
+        Err(Failure::new(
+            Code::Internal,
+            "The tool stopped unexpectedly; nothing else was affected.",
+        ))
     })
 }
 

@@ -1,5 +1,7 @@
 //! `git_pull`: files of a branch among the worker's.
 
+use std::sync::Arc;
+
 use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
@@ -7,10 +9,10 @@ use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branc
 use crate::call::{Code, Failure, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
-use crate::git::backend::{PullOutcome, PullRequest, PulledFile};
+use crate::git::backend::{PullOutcome, PullRequest, Pulled, PulledFile};
 use crate::git::repo_path::RepoPath;
 use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
+use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::{Annotations, Risk, Spec};
 use crate::tool::{BoxFuture, Tool};
@@ -33,10 +35,9 @@ pub(super) fn git_pull(kit: Kit) -> GitPull {
     ])
     .output([
         Field::flag("success"),
-        Field::objects(
-            "pulled",
-            Output::new([Field::text("path"), Field::text("outcome")]),
-        ),
+        Field::text_list("pulled"),
+        Field::text_list("conflicts"),
+        Field::text_list("gone"),
         Field::text_list("skipped"),
     ]);
     spec.risk = Risk::Network;
@@ -64,46 +65,71 @@ impl Tool for GitPull {
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
-        apart(move || async move {
-            let files = hands.files()?;
-            let request = request(&args, &kit.granted, files, |path| hands.path(path))?;
-            let pulled = kit.git.pull(files, request).await;
+        Box::pin(async move {
+            let files = hands.files()?.clone();
+            let (granted, there) = (Arc::clone(&kit.granted), files.clone());
+            let asked = apart(move || request(&args, &granted, &there, |path| hands.path(path)));
+            let pulled = kit.git.pull(&files, asked.await?).await;
             let pulled = pulled.map_err(|error| kit.granted.failure(error))?;
-            let skipped: Vec<String> = pulled
-                .skipped
-                .iter()
-                .map(|(path, why)| format!("{path}: {why}"))
-                .collect();
-            let mut text = format!("Pulled {} files.", pulled.files.len());
-            for file in &pulled.files {
-                text.push_str(&format!(
-                    "\n{} ({})",
-                    file.path.as_str(),
-                    word(file.outcome)
-                ));
-            }
-            for line in &skipped {
-                text.push_str(&format!("\nNot pulled: {line}"));
-            }
-            let each = |file: &PulledFile| json!({ "path": file.path.as_str(), "outcome": word(file.outcome) });
-            let mut reply = Reply::text(text).structured(json!({
-                "success": true,
-                "pulled": pulled.files.iter().map(each).collect::<Vec<_>>(),
-                "skipped": skipped,
-            }));
-            for file in &pulled.files {
-                let created = match file.outcome {
-                    PullOutcome::Created => true,
-                    PullOutcome::Updated | PullOutcome::Merged | PullOutcome::Conflict => false,
-                    PullOutcome::Unchanged | PullOutcome::Kept => continue,
-                };
-                let bytes = files.stat(&file.path).map_or(0, |stat| stat.size);
-                let path = file.path.as_str();
-                reply = reply.artifact(Artifact::written(path, created, bytes, None));
-            }
-            Ok(reply)
+            Ok(reply(&pulled))
         })
     }
+}
+
+fn reply(pulled: &Pulled) -> Reply {
+    let is_conflict = |file: &&PulledFile| file.outcome == PullOutcome::Conflict;
+    let conflicts: Vec<&str> = pulled
+        .files
+        .iter()
+        .filter(is_conflict)
+        .map(|file| file.path.as_str())
+        .collect();
+    let gone: Vec<&str> = pulled.gone.iter().map(SandboxPath::as_str).collect();
+    let skipped: Vec<String> = pulled
+        .skipped
+        .iter()
+        .map(|(path, why)| format!("{path}: {why}"))
+        .collect();
+    let count = pulled.files.len();
+    let files = if count == 1 { "file" } else { "files" };
+    let mut text = format!("Pulled {count} {files}.");
+    for file in &pulled.files {
+        text.push_str(&format!(
+            "\n{} ({})",
+            file.path.as_str(),
+            word(file.outcome)
+        ));
+    }
+    for path in &gone {
+        text.push_str(&format!("\nNo longer in the branch, left as it is: {path}"));
+    }
+    for line in &skipped {
+        text.push_str(&format!("\nNot pulled: {line}"));
+    }
+    if !conflicts.is_empty() {
+        text.push_str(
+            "\nIn conflict, local edits and the branch changed the same lines: bring together what \
+             stands between the markers. A file that is no text is as it was.",
+        );
+    }
+    let paths: Vec<&str> = pulled.files.iter().map(|file| file.path.as_str()).collect();
+    let mut reply = Reply::text(text).structured(json!({
+        "success": true,
+        "pulled": paths,
+        "conflicts": conflicts,
+        "gone": gone,
+        "skipped": skipped,
+    }));
+    for file in &pulled.files {
+        let created = match file.outcome {
+            PullOutcome::Created => true,
+            PullOutcome::Updated | PullOutcome::Merged | PullOutcome::Conflict => false,
+            PullOutcome::Unchanged | PullOutcome::Kept => continue,
+        };
+        let path = file.path.as_str();
+        reply = reply.artifact(Artifact::written(path, created, file.bytes, None));
+    }
+    reply
 }
 
 fn word(outcome: PullOutcome) -> &'static str {

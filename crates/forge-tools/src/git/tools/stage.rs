@@ -1,5 +1,7 @@
 //! `git_stage`: files, kept as they are now for a branch.
 
+use std::sync::Arc;
+
 use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
@@ -122,11 +124,15 @@ impl Tool for GitStage {
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
-        apart(move || async move {
-            let files = hands.files()?;
-            let mut request = request(&args, &kit.granted, files, |path| hands.path(path))?;
-            request.secrets = AgreedSecrets::seen(&hands, &request.files);
-            let commit = kit.git.stage(files, request).await;
+        Box::pin(async move {
+            let files = hands.files()?.clone();
+            let (granted, there) = (Arc::clone(&kit.granted), files.clone());
+            let asked = apart(move || {
+                let mut request = request(&args, &granted, &there, |path| hands.path(path))?;
+                request.secrets = AgreedSecrets::seen(&hands, &request.files);
+                Ok(request)
+            });
+            let commit = kit.git.stage(&files, asked.await?).await;
             let commit = commit.map_err(|error| kit.granted.failure(error))?;
             let text = format!(
                 "Staged {} for branch {}; nothing is pushed before a person agrees.{}",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kit, apart, commit_id, files_of, files_output, files_text};
+use super::{Kit, commit_id, files_of, files_output, files_text};
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
@@ -87,7 +87,7 @@ impl Tool for GitDiff {
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
-        apart(move || async move {
+        Box::pin(async move {
             let commit = kit.staged(&id(&args)?, GitOperation::Diff).await?;
             Ok(Reply::text(commit.diff()))
         })
@@ -105,8 +105,9 @@ impl Tool for GitListStaged {
 
     fn run<'a>(&'a self, _: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
-        apart(move || async move {
-            let listed = kit.git.list_staged().await?;
+        Box::pin(async move {
+            let listed = kit.git.list_staged().await;
+            let listed = listed.map_err(|error| kit.granted.failure(error))?;
             let concerns = |commit: &&StagedCommit| kit.granted.takes_files(commit.repo());
             let commits: Vec<&StagedCommit> = listed.commits.iter().filter(concerns).collect();
             let line = |commit: &&StagedCommit| {
@@ -151,10 +152,11 @@ impl Tool for GitDiscard {
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         let kit = self.1.clone();
-        apart(move || async move {
+        Box::pin(async move {
             let id = id(&args)?;
             kit.staged(&id, GitOperation::Discard).await?;
-            kit.git.discard(&id).await?;
+            let discarded = kit.git.discard(&id).await;
+            discarded.map_err(|error| kit.granted.failure(error))?;
             Ok(Reply::text(format!("Discarded {id}."))
                 .structured(json!({ "success": true, "commitId": id.as_str() })))
         })

@@ -1,0 +1,95 @@
+//! `git_status`: which pulled files are no longer what was pulled.
+
+use serde_json::{Value, json};
+
+use super::Kit;
+use crate::call::{Failure, Reply};
+use crate::gate::Intent;
+use crate::git::status::{Status, StatusFile};
+use crate::hands::{Hands, View};
+use crate::output::{Field, Output};
+use crate::params::Arguments;
+use crate::spec::Spec;
+use crate::tool::{BoxFuture, Tool};
+
+/// Compares files with what was pulled.
+pub(super) struct GitStatus(Spec, Kit);
+
+/// The `git_status` tool.
+pub(super) fn git_status(kit: Kit) -> GitStatus {
+    let spec = Spec::looks(
+        "git_status",
+        "List pulled files that were changed or deleted since, and whether they are staged so.",
+    )
+    .aliases(&["gitStatus"])
+    .output([Field::objects(
+        "files",
+        Output::new([
+            Field::text("path"),
+            Field::text("status"),
+            Field::text("commitId").optional(),
+        ]),
+    )]);
+    GitStatus(spec, kit)
+}
+
+impl Tool for GitStatus {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn decide(&self, _: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
+        view.hands.files().map(|_| Vec::new())
+    }
+
+    fn run<'a>(&'a self, _: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
+        let kit = self.1.clone();
+        Box::pin(async move {
+            let files = hands.files()?.clone();
+            let status = kit.git.status(&files, &kit.granted.repositories()).await;
+            let mut status = status.map_err(|error| kit.granted.failure(error))?;
+            for file in &mut status.files {
+                if !kit.granted.takes_files(&file.repo) {
+                    file.staged = None;
+                }
+            }
+            Ok(reply(&kit, &status))
+        })
+    }
+}
+
+fn reply(kit: &Kit, status: &Status) -> Reply {
+    let line = |file: &StatusFile| {
+        let staged = match &file.staged {
+            Some(id) => format!(", staged as {id}"),
+            None => String::new(),
+        };
+        format!(
+            "{} {} (branch {} of {}{staged})\n",
+            file.state.as_str(),
+            file.path.as_str(),
+            file.branch,
+            kit.granted.name(&file.repo),
+        )
+    };
+    let mut text: String = status.files.iter().map(line).collect();
+    if status.more > 0 {
+        text.push_str(&format!("And {} more.\n", status.more));
+    }
+    if text.is_empty() {
+        text = match status.pulled {
+            0 => "No files were pulled.".to_owned(),
+            1 => "The pulled file is as it was pulled.".to_owned(),
+            pulled => format!("All {pulled} pulled files are as they were pulled."),
+        };
+    }
+    let each = |file: &StatusFile| -> Value {
+        let mut row = json!({ "path": file.path.as_str(), "status": file.state.as_str() });
+        if let Some(id) = &file.staged {
+            row["commitId"] = json!(id.as_str());
+        }
+        row
+    };
+    let files: Vec<Value> = status.files.iter().map(each).collect();
+    Reply::text(text.trim_end()).structured(json!({ "files": files }))
+}
