@@ -5,6 +5,10 @@ mod again;
 mod granted;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
+mod hostile;
+#[cfg(target_os = "linux")]
+mod hostile_server;
+#[cfg(target_os = "linux")]
 mod hostile_trees;
 #[cfg(target_os = "linux")]
 mod program;
