@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests; helpers are not seen as such")]
 
 mod again;
-mod granted;
 // Commands are confined on Linux only, so far.
+#[cfg(target_os = "linux")]
+mod credentials;
+mod granted;
 #[cfg(target_os = "linux")]
 mod hostile;
 #[cfg(target_os = "linux")]
@@ -11,12 +13,18 @@ mod hostile_server;
 #[cfg(target_os = "linux")]
 mod hostile_trees;
 #[cfg(target_os = "linux")]
+mod losses;
+#[cfg(target_os = "linux")]
 mod program;
 mod pulling;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod remote;
 mod secrets;
 #[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod sshd;
 mod status;
 mod staying;
 mod suite;

@@ -139,6 +139,16 @@ pub(crate) fn hook(at: &Path, text: &str) {
 
 pub(crate) fn world(name: &'static str, held: tempfile::TempDir, bare: Bare, repo: Repo) -> World {
     let program = GitProgram::new(held.path().join("cache"), Support::detect());
+    world_by(program, name, held, bare, repo)
+}
+
+pub(crate) fn world_by(
+    program: GitProgram,
+    name: &'static str,
+    held: tempfile::TempDir,
+    bare: Bare,
+    repo: Repo,
+) -> World {
     World {
         name,
         git: Arc::new(Git::new(program, StagedStore::in_memory().unwrap())),
@@ -156,7 +166,7 @@ pub(crate) fn over_file() -> World {
     world("file", held, bare, repo)
 }
 
-fn http(authorization: Option<String>) -> (World, Server) {
+pub(crate) fn http(authorization: Option<String>) -> (World, Server) {
     let held = tempfile::tempdir().unwrap();
     let bare = Bare::make(held.path().join("served/bare.git"), "pre-receive");
     let server = serve(&held.path().join("served"), authorization);
@@ -454,15 +464,14 @@ fn of_two_pushes_at_once_one_wins() {
     if !confined() {
         return;
     }
-    for make in [over_file, over_http] {
-        let mut world = make();
+    for mut world in crate::remote::everywhere() {
         world
             .others
             .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
         let held = tempfile::tempdir().unwrap();
         let mut pushes = Vec::new();
         for who in ["one", "other"] {
-            let program = GitProgram::new(held.path().join(who), Support::detect());
+            let program = crate::remote::program(&world, &held.path().join(who));
             world.git = Arc::new(Git::new(program, StagedStore::in_memory().unwrap()));
             world.write("/workspace/a.md", &format!("{who}\n"));
             let commit = world.stage(&["/workspace/a.md"]).unwrap();

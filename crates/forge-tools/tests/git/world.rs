@@ -77,8 +77,7 @@ pub(crate) fn worlds() -> Vec<World> {
     let mut worlds = vec![in_memory()];
     #[cfg(target_os = "linux")]
     if crate::program::confined() {
-        worlds.push(crate::program::over_file());
-        worlds.push(crate::program::over_http());
+        worlds.extend(crate::remote::everywhere());
     }
     #[cfg(not(target_os = "linux"))]
     worlds.shrink_to_fit();

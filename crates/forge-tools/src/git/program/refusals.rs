@@ -6,6 +6,9 @@ use crate::git::address::Origin;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{Branch, Repo};
 
+/// Most lines that are repeated of what git or a server said.
+const MAX_LINES: usize = 20;
+
 /// What a server's refusal of a push means.
 pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) -> GitError {
     let answer = String::from_utf8_lossy(&done.answer);
@@ -37,7 +40,9 @@ pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) 
     if rows.is_empty() {
         return failure(repo, shown, done);
     }
-    let said = told(&format!("{}\n{}", done.complaint, rows.join("\n")));
+    // What became of it first: what a hook says may be long.
+    let rows: Vec<&str> = rows.iter().map(|row| verdict(row)).collect();
+    let said = told(&format!("{}\n{}", rows.join("\n"), done.complaint));
     let error = GitError::new(
         GitErrorKind::Rejected,
         format!("{repo} did not take it:\n{said}"),
@@ -49,6 +54,11 @@ pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) 
         ),
         false => error,
     }
+}
+
+/// `!<tab>FROM:TO<tab>[remote rejected] (WHY)`, without what went where.
+fn verdict(row: &str) -> &str {
+    row.splitn(3, '\t').nth(2).unwrap_or(row)
 }
 
 /// The answer of a run that went well, of the cache alone.
@@ -214,8 +224,12 @@ fn told(said: &str) -> String {
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
     let line = |line: &str| crate::escape_controls(&line.chars().take(500).collect::<String>());
-    let lines: Vec<String> = lines.take(20).map(line).collect();
-    lines.join("\n")
+    let mut lines = lines.map(line);
+    let mut shown: Vec<String> = lines.by_ref().take(MAX_LINES).collect();
+    if lines.next().is_some() {
+        shown.push("…".to_owned());
+    }
+    shown.join("\n")
 }
 
 pub(super) fn not_found(repo: &Repo) -> GitError {
