@@ -412,3 +412,26 @@ fn an_ordinary_user_pushes_as_well() {
     assert_eq!(ended.code, Some(0), "{}", ended.screen);
     assert_ne!(head(&repo), before);
 }
+
+/// What cannot be recorded is not done.
+#[test]
+fn without_a_log_nothing_is_pushed_or_discarded() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, id) = staged();
+    let before = head(&repo);
+    let runs = world.outside().join("state/runs");
+    std::fs::write(&runs, "").unwrap();
+    for args in [["stage", "push", &id], ["stage", "discard", &id]] {
+        let ended = Terminal::start(&world, USUAL, &args).end();
+        assert_eq!(ended.code, Some(1), "{args:?}: {}", ended.screen);
+        assert!(
+            ended.screen.contains("cannot keep the run"),
+            "{}",
+            ended.screen
+        );
+    }
+    assert_eq!(head(&repo), before);
+    assert!(is_staged(&world, &id));
+}
