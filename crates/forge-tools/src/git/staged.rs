@@ -79,6 +79,26 @@ impl StagedFile {
         &self.diff
     }
 
+    /// Whether it may be executed afterwards where it could not be before.
+    #[must_use]
+    pub fn becomes_executable(&self) -> bool {
+        !self.parts().0.is_empty()
+    }
+
+    /// The rows of the diff, without what stands before them: the names of both sides, and what
+    /// becomes of the right to execute it.
+    pub fn rows(&self) -> impl Iterator<Item = &str> {
+        // Not `lines`, which takes a carriage return for a part of the line's end.
+        self.parts().1.split_terminator('\n').skip(2)
+    }
+
+    /// Whether the diff shows what is in it. Of what is no text it has sizes and hashes.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        // A difference of texts begins with where it is.
+        self.rows().next().is_none_or(|row| row.starts_with("@@"))
+    }
+
     /// What becomes of the right to execute it, and the rest of the diff, which begins with the
     /// names of both sides.
     fn parts(&self) -> (&str, &str) {

@@ -239,8 +239,16 @@ fn text_of(commit: &StagedCommit) -> String {
     for file in commit.files() {
         let path = escape_exactly(file.path().as_str());
         row(file.operation().as_str(), &path);
-        // The first two rows name the file again.
-        for line in file.diff().split_terminator('\n').skip(2) {
+        if file.becomes_executable() {
+            row(
+                "warning",
+                "it becomes a program: a file that may be executed",
+            );
+        }
+        if !file.is_text() {
+            row("warning", "it is no text: what is in it is not shown");
+        }
+        for line in file.rows() {
             match line.strip_prefix('\\') {
                 // A row of a file never begins so: what git and others say of its end.
                 Some(note) => row("", &format!("\\{}", escape_exactly(note))),

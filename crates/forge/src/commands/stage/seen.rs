@@ -18,15 +18,14 @@ pub(super) struct Lines {
 
 /// Those of one file; none where it is no text, and has sizes instead of a difference.
 pub(super) fn lines(file: &StagedFile) -> Option<Lines> {
-    let mut lines = Lines::default();
-    let mut is_text = true;
-    for (number, row) in file.diff().split_terminator('\n').skip(2).enumerate() {
-        // A difference of texts begins with where it is.
-        is_text &= number > 0 || row.starts_with("@@");
-        lines.added += u64::from(row.starts_with('+'));
-        lines.removed += u64::from(row.starts_with('-'));
-    }
-    is_text.then_some(lines)
+    let count = |sign| {
+        let rows = file.rows().filter(|row| row.starts_with(sign)).count();
+        u64::try_from(rows).unwrap_or(u64::MAX)
+    };
+    file.is_text().then(|| Lines {
+        added: count('+'),
+        removed: count('-'),
+    })
 }
 
 /// `3 files +10 -2`.
@@ -78,6 +77,7 @@ pub(super) fn json(commit: &StagedCommit, with_diffs: bool) -> Value {
             "path": file.path().as_str(),
             "operation": file.operation().as_str(),
             "bytes": file.bytes(),
+            "becomesExecutable": file.becomes_executable(),
             "added": lines.map(|lines| lines.added),
             "removed": lines.map(|lines| lines.removed),
         });

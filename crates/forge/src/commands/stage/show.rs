@@ -97,8 +97,15 @@ fn listed(file: &StagedFile) -> String {
         Some(lines) => format!("+{} -{}", lines.added, lines.removed),
         None => format!("no text, {} bytes", file.bytes()),
     };
+    let mode = match file.becomes_executable() {
+        true => "  becomes executable",
+        false => "",
+    };
     let operation = file.operation().as_str();
-    format!("{operation}  {}  {size}", visible(file.path().as_str()))
+    format!(
+        "{operation}  {}  {size}{mode}",
+        visible(file.path().as_str())
+    )
 }
 
 /// Every row of the differences with what is not seen made visible. A diff of what holds such
@@ -106,9 +113,11 @@ fn listed(file: &StagedFile) -> String {
 fn diff_of(commit: &StagedCommit, colour: bool) -> String {
     let mut text = String::new();
     for file in commit.files() {
-        for (number, row) in file.diff().split_terminator('\n').enumerate() {
+        let rows = file.diff().split_terminator('\n');
+        let before = rows.clone().count().saturating_sub(file.rows().count());
+        for (number, row) in rows.enumerate() {
             let paint = match row.as_bytes().first() {
-                _ if number < 2 => Some(BOLD),
+                _ if number < before => Some(BOLD),
                 Some(b'+') => Some(GREEN),
                 Some(b'-') => Some(RED),
                 Some(b'@') => Some(CYAN),

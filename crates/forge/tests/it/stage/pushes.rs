@@ -220,6 +220,8 @@ fn a_binary_file_is_told_by_size_and_hash() {
     let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
     let screen = terminal.until(ASKED);
     assert!(screen.contains("+(3000 bytes, SHA-256 "), "{screen}");
+    let warning = "warning   it is no text: what is in it is not shown";
+    assert!(screen.lines().any(|line| line == warning), "{screen}");
     terminal.type_text("y\n");
     assert_eq!(terminal.end().code, Some(0));
     let there = std::process::Command::new("git")
@@ -229,6 +231,62 @@ fn a_binary_file_is_told_by_size_and_hash() {
         .output()
         .unwrap();
     assert_eq!(there.stdout, bytes);
+}
+
+/// The right to be executed is a change that is in no row of a text.
+#[test]
+fn what_becomes_a_program_is_said_to() {
+    if !has_git() {
+        return;
+    }
+    let world = World::new(&[]);
+    let repo = bare(&world, "r.git", &[("old.sh", b"echo\n")]);
+    let files: &[(&str, Option<&[u8]>)] = &[
+        ("empty.sh", Some(b"")),
+        ("new.sh", Some(b"echo new\n")),
+        ("old.sh", Some(b"echo\n")),
+        ("plain", Some(b"x\n")),
+    ];
+    let id = stage(&world, &repo, files, "Programs");
+    let listed = world.forge(&["stage", "show", &id]).stdout;
+    for row in [
+        "    create  empty.sh  +0 -0  becomes executable",
+        "    create  new.sh  +1 -0  becomes executable",
+        "    update  old.sh  +0 -0  becomes executable",
+        "    create  plain  +1 -0",
+    ] {
+        assert!(listed.lines().any(|line| line == row), "{row}\n{listed}");
+    }
+    let text = world.forge(&["stage", "show", &id, "--json"]).stdout;
+    let object: Value = serde_json::from_str(&text).unwrap();
+    let becomes = |file: usize| object["files"][file]["becomesExecutable"].clone();
+    assert_eq!((becomes(2), becomes(3)), (true.into(), false.into()));
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let screen = terminal.until(ASKED);
+    let rows: Vec<&str> = screen
+        .lines()
+        .skip_while(|row| !row.starts_with("files"))
+        .collect();
+    let program = "warning   it becomes a program: a file that may be executed";
+    let expected = [
+        "files     4 files +2 -0",
+        "create    empty.sh",
+        program,
+        "create    new.sh",
+        program,
+        "          @@ -0,0 +1 @@",
+        "          +echo new",
+        "update    old.sh",
+        program,
+        "create    plain",
+        "          @@ -0,0 +1 @@",
+        "          +x",
+    ];
+    assert_eq!(rows[..expected.len()], expected, "{screen}");
+    terminal.type_text("y\n");
+    assert_eq!(terminal.end().code, Some(0));
+    let there = git(&repo, &["ls-tree", "main", "old.sh"]);
+    assert!(there.starts_with("100755 "), "{there}");
 }
 
 /// Nothing of it moves the cursor, poses as a line of ours, or is not seen.

@@ -1,5 +1,6 @@
 //! A project, bare repositories beside it, and what a worker would have staged for them.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -121,22 +122,25 @@ pub(super) fn stage_in(
     );
     let store = StagedStore::new(mount.unwrap()).unwrap();
     let git = Git::new(GitProgram::new(cache, Support::detect()), store);
-    let top = SandboxPath::parse("/w").unwrap();
-    let worker = FileSandbox::new(vec![Mount::memory(top.clone(), Mode::ReadWrite)]).unwrap();
-    let mut paths = Vec::new();
+    let (top, there) = (SandboxPath::parse("/w").unwrap(), world.outside().join("w"));
+    std::fs::create_dir(&there).unwrap();
     for (name, bytes) in files {
-        let path = worker.path(&format!("/w/{name}")).unwrap();
-        if let Some(bytes) = bytes {
-            if let Some((above, _)) = name.rsplit_once('/') {
-                let above = worker.path(&format!("/w/{above}")).unwrap();
-                worker.create_dir(&above).unwrap();
-            }
-            worker
-                .write_bytes(&path, bytes, Default::default())
-                .unwrap();
-        }
-        paths.push(path);
+        let Some(bytes) = bytes else { continue };
+        let path = there.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
+    let mount = Mount::open_ambient(
+        top.clone(),
+        &there,
+        Mode::ReadWrite,
+        cap_std::ambient_authority(),
+    );
+    let worker = FileSandbox::new(vec![mount.unwrap()]).unwrap();
+    let path = |(name, _): &(&str, _)| worker.path(&format!("/w/{name}")).unwrap();
+    let paths = files.iter().map(path).collect();
     let request = StageRequest {
         repo: Repo::parse(bare.to_str().unwrap()).unwrap(),
         branch: Branch::default(),
@@ -147,6 +151,7 @@ pub(super) fn stage_in(
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let staged = runtime.block_on(git.stage(&worker, request)).unwrap();
+    std::fs::remove_dir_all(&there).unwrap();
     staged.id().to_string()
 }
 
