@@ -4,6 +4,8 @@
 mod again;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
+mod cache;
+#[cfg(target_os = "linux")]
 mod credentials;
 mod granted;
 #[cfg(target_os = "linux")]

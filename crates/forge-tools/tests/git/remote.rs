@@ -79,6 +79,18 @@ fn remote() -> Vec<World> {
     worlds
 }
 
+/// Text that no compression makes much smaller.
+pub(crate) fn noise(bytes: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut letter = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'!' + u8::try_from((state >> 33) % 90).unwrap())
+    };
+    (0..bytes).map(|_| letter()).collect()
+}
+
 fn bare(world: &World) -> std::path::PathBuf {
     let held = world._held.as_ref().unwrap().path();
     let served = held.join("served/bare.git");
@@ -177,15 +189,8 @@ fn what_is_large_goes_in_pieces() {
     if !confined() {
         return;
     }
-    // 3 MiB that no compression makes smaller; git sends more than 1 MiB in chunks.
-    let mut state = 1_u64;
-    let mut letter = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        char::from(b'!' + u8::try_from((state >> 33) % 90).unwrap())
-    };
-    let much: String = (0..3 << 20).map(|_| letter()).collect();
+    // Git sends more than 1 MiB in chunks.
+    let much = noise(3 << 20, 1);
     // What is no text is shown by its size.
     let much = format!("\0{much}");
     let (over_http, server) = http(None);

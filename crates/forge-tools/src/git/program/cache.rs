@@ -1,9 +1,14 @@
 //! A bare repository of ours for each repository of others: what was fetched, and what is about to
 //! be pushed. One process works in it at a time, so whatever lies there half is of one that is gone.
+//!
+//! Git never throws away what it has fetched here, so whole repositories go: one that has grown too
+//! large begins anew, and of all of them those that nobody has used for longest make room. What is
+//! gone is fetched again.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
@@ -12,11 +17,23 @@ use crate::git::names::Repo;
 
 /// How deep references lie: `refs/forge/heads/` and the parts of a branch's name.
 const MAX_DEPTH: usize = 140;
+/// Files of one: small fetches leave a file for each object.
+const MAX_FILES: u64 = 50_000;
+/// Somebody may be between two steps that want the same content.
+const IN_USE: Duration = Duration::from_secs(600);
 
 pub(super) struct Cache {
+    place: PathBuf,
     bare: PathBuf,
     /// Held as long as this lives.
     _turn: File,
+}
+
+/// How much a bare repository has become.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    bytes: u64,
+    files: u64,
 }
 
 impl Cache {
@@ -35,31 +52,109 @@ impl Cache {
             )
         };
         fs::create_dir_all(&place).map_err(failed)?;
-        let turn = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(place.join("turn"))
-            .map_err(failed)?;
+        let turn = turn(&place).map_err(failed)?;
         turn.lock().map_err(failed)?;
+        turn.set_modified(SystemTime::now()).map_err(failed)?;
         let (bare, made) = (place.join("bare"), place.join("made"));
         if made.exists() {
             clear(&bare).map_err(failed)?;
         } else {
-            match fs::remove_dir_all(&bare) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                Ok(()) | Err(_) => {}
-            }
+            remove(&bare).map_err(failed)?;
             fs::create_dir(&bare).map_err(failed)?;
             make(&bare)?;
             File::create(&made).map_err(failed)?;
         }
-        Ok(Cache { bare, _turn: turn })
+        Ok(Cache {
+            place,
+            bare,
+            _turn: turn,
+        })
+    }
+
+    /// Whether it has become so large that it should begin anew.
+    pub(super) fn is_full(&self, max_bytes: u64) -> bool {
+        let size = size(&self.bare);
+        size.bytes > max_bytes || size.files > MAX_FILES
+    }
+
+    /// The next that opens it makes it anew.
+    pub(super) fn forget(self) -> io::Result<()> {
+        fs::remove_file(self.place.join("made"))
+    }
+
+    /// Notes how large it is, and takes away others until all of them fit. One that somebody works
+    /// in, or has just worked in, stays.
+    pub(super) fn make_room(&self, all: &Path, max_bytes: u64) -> io::Result<()> {
+        fs::write(self.place.join("made"), size(&self.bare).bytes.to_string())?;
+        let mut others = Vec::new();
+        let mut total: u64 = 0;
+        for entry in fs::read_dir(all)? {
+            let place = entry?.path();
+            let Ok(noted) = fs::read_to_string(place.join("made")) else {
+                continue;
+            };
+            let bytes: u64 = noted.trim().parse().unwrap_or(0);
+            total = total.saturating_add(bytes);
+            let used = fs::metadata(place.join("turn")).and_then(|about| about.modified());
+            others.push((used.unwrap_or(SystemTime::UNIX_EPOCH), bytes, place));
+        }
+        others.sort();
+        for (used, bytes, place) in others {
+            let is_old = used.elapsed().is_ok_and(|since| since > IN_USE);
+            if total <= max_bytes || !is_old {
+                break;
+            }
+            let turn = turn(&place)?;
+            if place != self.place && turn.try_lock().is_ok() {
+                // In this order: without it, what is left of the other is not used.
+                fs::remove_file(place.join("made"))?;
+                remove(&place.join("bare"))?;
+                total = total.saturating_sub(bytes);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn bare(&self) -> &Path {
         &self.bare
     }
+}
+
+fn turn(place: &Path) -> io::Result<File> {
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(place.join("turn"))
+}
+
+fn remove(bare: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(bare) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// What cannot be read counts for nothing; nobody else writes there.
+fn size(dir: &Path) -> Size {
+    let mut size = Size::default();
+    let mut left = vec![(dir.to_owned(), 0)];
+    while let Some((dir, depth)) = left.pop() {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        for entry in entries {
+            match entry.metadata() {
+                Ok(about) if about.is_dir() && depth < MAX_DEPTH => {
+                    left.push((entry.path(), depth + 1));
+                }
+                Ok(about) => {
+                    size.bytes = size.bytes.saturating_add(about.len());
+                    size.files += 1;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    size
 }
 
 /// Takes away locks and packs that a process has begun.

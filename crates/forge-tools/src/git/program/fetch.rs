@@ -19,7 +19,7 @@ const MAX_TREE_BYTES: usize = 64 << 20;
 impl Inner {
     pub(super) fn head(&self, repo: &Repo, branch: &Branch) -> Result<Option<ObjectId>, GitError> {
         let there = self.there(repo, Access::READ)?;
-        let cache = self.cache(repo)?;
+        let mut cache = self.cache_with_room(repo)?;
         let mut args = vec![
             "fetch".to_owned(),
             "--quiet".to_owned(),
@@ -39,7 +39,13 @@ impl Inner {
             there.url.clone(),
             format!("+refs/heads/{branch}:{}", kept_as(branch)),
         ]);
-        let done = self.talk(&cache, &there, Job::new(args))?;
+        let mut done = self.talk(&cache, &there, Job::new(args.clone()))?;
+        if !done.exit.success() && refusals::is_damaged(&done) {
+            cache = self.anew(cache, repo)?;
+            done = self.talk(&cache, &there, Job::new(args))?;
+        }
+        // Room that cannot be made now is made after another fetch.
+        let _later = cache.make_room(&self.cache, self.cache_bytes);
         if !done.exit.success() {
             if done.complaint.contains("couldn't find remote ref") {
                 return Ok(None);

@@ -40,6 +40,8 @@ use crate::tool::BoxFuture;
 
 /// A transfer that takes longer has failed.
 const TRANSFER: Duration = Duration::from_secs(300);
+/// What all repositories of the cache may come to.
+const CACHE_BYTES: u64 = 4 << 30;
 
 /// Repositories of this machine, and those reached over https and ssh, by the git program.
 ///
@@ -68,6 +70,7 @@ struct Inner {
     certificates: Option<PathBuf>,
     git: String,
     transfer: Duration,
+    cache_bytes: u64,
 }
 
 impl fmt::Debug for GitProgram {
@@ -91,6 +94,7 @@ impl GitProgram {
                 certificates: None,
                 git: "git".to_owned(),
                 transfer: TRANSFER,
+                cache_bytes: CACHE_BYTES,
             }),
         }
     }
@@ -114,6 +118,14 @@ impl GitProgram {
     #[must_use]
     pub fn transfer_limit(mut self, limit: Duration) -> Self {
         Arc::make_mut(&mut self.inner).transfer = limit;
+        self
+    }
+
+    /// How many bytes the repositories of the cache may come to; 4 GiB if nothing is said, and half
+    /// of it for one. Those that nobody has used for longest make room; one in use stays.
+    #[must_use]
+    pub fn cache_limit(mut self, bytes: u64) -> Self {
+        Arc::make_mut(&mut self.inner).cache_bytes = bytes;
         self
     }
 
@@ -153,6 +165,23 @@ impl Inner {
             )?;
             expect(done, repo).map(drop)
         })
+    }
+
+    /// The same, for a fetch: what has grown too large begins anew.
+    fn cache_with_room(&self, repo: &Repo) -> Result<Cache, GitError> {
+        let cache = self.cache(repo)?;
+        if !cache.is_full(self.cache_bytes / 2) {
+            return Ok(cache);
+        }
+        self.anew(cache, repo)
+    }
+
+    fn anew(&self, cache: Cache, repo: &Repo) -> Result<Cache, GitError> {
+        cache.forget().map_err(|error| {
+            let text = format!("The cache of {repo} cannot be made anew: {error}.");
+            GitError::new(GitErrorKind::Failed, text)
+        })?;
+        self.cache(repo)
     }
 
     /// One run that talks to nobody.

@@ -216,6 +216,21 @@ pub(super) fn is_unknown(done: &Done) -> bool {
     !done.exit.success() && words.iter().any(|word| done.complaint.contains(word))
 }
 
+/// Whether it may be the cache that is damaged, after a loss of power say. A server's words for its
+/// own damage are the same; then nothing is lost by a second try.
+pub(super) fn is_damaged(done: &Done) -> bool {
+    let words = [
+        "bad object",
+        "corrupt",
+        "invalid sha1 pointer",
+        "loose object",
+        "reference broken",
+        "shallow file has changed",
+        "unable to read",
+    ];
+    words.iter().any(|word| done.complaint.contains(word))
+}
+
 /// What git or a server said, for a person: no more than they read, and nothing that moves a
 /// cursor.
 fn told(said: &str) -> String {
