@@ -122,6 +122,11 @@ impl MemoryRepositories {
         }
     }
 
+    /// Somebody removes a branch.
+    pub fn remove_branch(&self, repo: &Repo, branch: &Branch) {
+        self.inner().heads.remove(&(repo.clone(), branch.clone()));
+    }
+
     /// From now on a branch takes no commits.
     pub fn protect(&self, repo: &Repo, branch: &Branch) {
         self.inner().protected.push((repo.clone(), branch.clone()));

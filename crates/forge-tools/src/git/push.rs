@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use file_sandbox::ContentHash;
 
-use super::backend::{Git, Pushed};
+use super::backend::{Git, Pushed, apart};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind, GitOperation};
 use super::names::{ObjectId, StagedId};
@@ -68,22 +68,7 @@ impl PushApproval {
         if !approver.shows() {
             return refused("nobody has looked at it".to_owned());
         }
-        let request = ApprovalRequest {
-            caller: Caller::new(""),
-            tool: "push".to_owned(),
-            arguments: serde_json::json!({
-                "repo": commit.repo().to_string(),
-                "branch": commit.branch().as_str(),
-                "message": commit.message(),
-            }),
-            intents: vec![format!("push to {}", commit.repo())],
-            changes: commit.changes(),
-            runner: "local",
-            network: true,
-            reasons: Vec::new(),
-            confined: true,
-            only_a_person: true,
-        };
+        let request = question(commit);
         if let Some(why) = request.not_whole() {
             return refused(why);
         }
@@ -112,6 +97,26 @@ impl PushApproval {
     #[must_use]
     pub fn by(&self) -> &str {
         &self.by
+    }
+}
+
+/// What somebody is shown of a commit before it goes.
+pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
+    ApprovalRequest {
+        caller: Caller::new(""),
+        tool: "push".to_owned(),
+        arguments: serde_json::json!({
+            "repo": commit.repo().to_string(),
+            "branch": commit.branch().as_str(),
+            "message": commit.message(),
+        }),
+        intents: vec![format!("push to {}", commit.repo())],
+        changes: commit.changes(),
+        runner: "local",
+        network: true,
+        reasons: Vec::new(),
+        confined: true,
+        only_a_person: true,
     }
 }
 
@@ -149,23 +154,28 @@ impl<R: Repositories> Git<R> {
         {
             return Ok(self.pushed(&commit, made.clone(), true).await);
         }
+        let (tree, head) = match (head, &commit.base) {
+            (None, Some(_)) => return Err(gone(&commit)),
+            (head, _) => (tree, head),
+        };
         if head != commit.base {
-            if let Some(head) = &head
-                && self.has(&commit, &tree).await?
-            {
+            let (tree, since) = self.since_staged(&commit, tree).await?;
+            if let (Some(head), true) = (&head, since.has_all) {
                 let made = commit.pushing.as_ref().unwrap_or(head);
                 return Ok(self.pushed(&commit, made.clone(), true).await);
             }
-            let overlap = overlapping(&commit, &tree);
-            if if_moved == IfMoved::Refuse || !overlap.is_empty() {
-                return Err(self.moved(&commit, head, &tree, &overlap).await);
+            if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
+                return Err(self.moved(&commit, head, tree, &since.overlap).await);
             }
-            let paths: Vec<(&RepoPath, bool)> = commit
-                .files
-                .iter()
-                .map(|file| (&file.path, file.content.is_some()))
-                .collect();
-            check_collisions(&paths, &tree)?;
+            let staged = commit.clone();
+            apart(move || {
+                let files = staged.files.iter();
+                let paths: Vec<(&RepoPath, bool)> = files
+                    .map(|file| (&file.path, file.content.is_some()))
+                    .collect();
+                check_collisions(&paths, &tree)
+            })
+            .await?;
         }
         let staged = commit.clone();
         let files = self
@@ -210,38 +220,63 @@ impl<R: Repositories> Git<R> {
         }
     }
 
-    /// Whether every file of a commit is in the branch as it was staged.
-    async fn has(&self, commit: &StagedCommit, tree: &[TreeEntry]) -> Result<bool, GitError> {
-        let at = by_path(tree);
-        let (mut ids, mut hashes) = (Vec::new(), Vec::new());
-        for file in &commit.files {
-            match (at.get(file.path.as_str()), file.content) {
-                (None, None) => {}
-                (Some(entry), Some(hash)) if kind_of(file) == entry.kind => {
-                    ids.push(entry.id.clone());
-                    hashes.push(hash);
+    /// What others have done to the files of a commit since it was staged. What they made of one is
+    /// no matter where it is what it would become.
+    async fn since_staged(
+        &self,
+        commit: &StagedCommit,
+        tree: Vec<TreeEntry>,
+    ) -> Result<(Vec<TreeEntry>, Since), GitError> {
+        let staged = commit.clone();
+        let (tree, files) = apart(move || {
+            let now = compared(&staged, &tree);
+            Ok((tree, now))
+        })
+        .await?;
+        let alike = files.iter().filter_map(|now| match now {
+            Now::Alike(id, hash, bytes) => Some((id, hash, bytes)),
+            Now::Untouched | Now::Same | Now::Other => None,
+        });
+        let ids: Vec<ObjectId> = alike.clone().map(|(id, ..)| id.clone()).collect();
+        let most = alike.clone().map(|(.., bytes)| bytes).sum();
+        let contents = match self.repositories.contents(&commit.repo, &ids, most).await {
+            Ok(contents) => contents,
+            // What is longer is something else.
+            Err(error) if error.kind() == GitErrorKind::TooLarge => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut contents = contents.into_iter();
+        let mut since = Since {
+            overlap: Vec::new(),
+            has_all: true,
+        };
+        for (file, now) in commit.files.iter().zip(&files) {
+            let (is_same, is_touched) = match now {
+                Now::Untouched => (false, false),
+                Now::Same => (true, true),
+                Now::Other => (false, true),
+                Now::Alike(_, hash, _) => {
+                    let theirs = contents.next();
+                    (
+                        theirs.is_some_and(|bytes| ContentHash::of(&bytes) == *hash),
+                        true,
+                    )
                 }
-                (None, Some(_)) | (Some(_), None | Some(_)) => return Ok(false),
+            };
+            since.has_all &= is_same;
+            if is_touched && !is_same {
+                since.overlap.push(file.path.clone());
             }
         }
-        let most = commit.files.iter().map(StagedFile::bytes).sum();
-        match self.repositories.contents(&commit.repo, &ids, most).await {
-            Ok(contents) => Ok(contents
-                .iter()
-                .zip(hashes)
-                .all(|(content, hash)| ContentHash::of(content) == hash)),
-            // What is longer is something else.
-            Err(error) if error.kind() == GitErrorKind::TooLarge => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok((tree, since))
     }
 
     async fn moved(
         &self,
         commit: &StagedCommit,
         head: Option<ObjectId>,
-        tree: &[TreeEntry],
-        overlap: &[&str],
+        tree: Vec<TreeEntry>,
+        overlap: &[RepoPath],
     ) -> GitError {
         let shown = |id: Option<&ObjectId>| match id {
             Some(id) => id.as_str().get(..12).unwrap_or_default().to_owned(),
@@ -259,10 +294,16 @@ impl<R: Repositories> Git<R> {
             None => Ok(Vec::new()),
         };
         // Where what was there is no longer known, only the heads are named.
-        if let Ok(before) = before {
-            text.push_str(&named("Changed there", &changed(&before, tree)));
-        }
-        text.push_str(&named("Changed by both", overlap));
+        let changes = match before {
+            Ok(before) => {
+                let told = move || Ok(named("Changed there", &changed(&before, &tree)));
+                apart(told).await
+            }
+            Err(error) => Err(error),
+        };
+        text.push_str(&changes.unwrap_or_default());
+        let both: Vec<&str> = overlap.iter().map(RepoPath::as_str).collect();
+        text.push_str(&named("Changed by both", &both));
         if let Some(made) = &commit.pushing {
             text.push_str(&format!(
                 "\nAn earlier push of it ended before it was known whether {made} was taken."
@@ -294,30 +335,64 @@ fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>,
     commit.files.iter().map(new).collect()
 }
 
-/// The paths of a commit that are not as they were when it was staged.
-fn overlapping<'a>(commit: &'a StagedCommit, tree: &[TreeEntry]) -> Vec<&'a str> {
+/// What others have done since a commit was staged.
+struct Since {
+    /// Files of it that they have made something else of.
+    overlap: Vec<RepoPath>,
+    /// All of it is in the branch already.
+    has_all: bool,
+}
+
+/// A file of a commit, in the branch as it is now.
+enum Now {
+    /// As it was when it was staged.
+    Untouched,
+    /// As it is to become.
+    Same,
+    /// Perhaps as it is to become: its content has to be looked at.
+    Alike(ObjectId, ContentHash, u64),
+    Other,
+}
+
+fn compared(commit: &StagedCommit, tree: &[TreeEntry]) -> Vec<Now> {
     let at = by_path(tree);
-    let moved = |file: &&StagedFile| {
-        // What it is counts as well: a link holds a text too, and a mode is a change.
-        let now = at.get(file.path.as_str());
-        let now = now.map(|entry| (&entry.id, entry.kind));
-        now != file.base.as_ref().map(|base| (base, kind_of(file)))
+    let kind = |executable| match executable {
+        true => TreeKind::Executable,
+        false => TreeKind::File,
     };
-    let paths = commit.files.iter().filter(moved);
-    paths.map(|file| file.path.as_str()).collect()
+    let now = |file: &StagedFile| {
+        let entry = at.get(file.path.as_str());
+        let there = entry.map(|entry| (&entry.id, entry.kind));
+        let base = file.base.as_ref();
+        if there == base.map(|base| (base, kind(file.base_executable))) {
+            return Now::Untouched;
+        }
+        match (there, file.content) {
+            (None, None) => Now::Same,
+            (Some((id, now)), Some(hash)) if now == kind(file.executable) => {
+                Now::Alike(id.clone(), hash, file.bytes)
+            }
+            (None, Some(_)) | (Some(_), None | Some(_)) => Now::Other,
+        }
+    };
+    commit.files.iter().map(now).collect()
+}
+
+fn gone(commit: &StagedCommit) -> GitError {
+    GitError::new(
+        GitErrorKind::Moved,
+        format!(
+            "Branch '{}' is there no longer: it was when {} was staged.",
+            commit.branch, commit.id
+        ),
+    )
+    .hint("Stage the files again to make the branch anew.")
 }
 
 fn by_path(tree: &[TreeEntry]) -> HashMap<&str, &TreeEntry> {
     tree.iter()
         .map(|entry| (entry.path.as_str(), entry))
         .collect()
-}
-
-fn kind_of(file: &StagedFile) -> TreeKind {
-    match file.executable {
-        true => TreeKind::Executable,
-        false => TreeKind::File,
-    }
 }
 
 fn changed<'a>(before: &'a [TreeEntry], after: &'a [TreeEntry]) -> Vec<&'a str> {

@@ -9,6 +9,7 @@ use super::backend::{Git, Rules, StageRequest, apart, below};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
+use super::push::question;
 use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry, TreeKind};
 use super::secrets::{Secrets, complaints};
@@ -96,6 +97,14 @@ impl<R: Repositories> Git<R> {
                 files: staged,
                 pushing: None,
             };
+            // What nobody could be shown whole nobody could agree to.
+            if let Some(why) = question(&commit).not_whole() {
+                return Err(GitError::new(
+                    GitErrorKind::TooLarge,
+                    format!("Nothing is staged, since nobody could push it: {why}."),
+                )
+                .hint("Stage fewer files at once, each a commit of its own."));
+            }
             store.put(&commit, &contents)?;
             Ok(commit)
         })
@@ -265,6 +274,7 @@ fn compare(
         bytes,
         content,
         base: entry.map(|entry| entry.id.clone()),
+        base_executable: was_executable,
         executable,
     }))
 }

@@ -56,6 +56,8 @@ pub struct StagedFile {
     pub(crate) content: Option<ContentHash>,
     /// What the branch had there: a replay needs it to be there still.
     pub(crate) base: Option<ObjectId>,
+    /// Whether it could be executed there.
+    pub(crate) base_executable: bool,
     pub(crate) executable: bool,
 }
 
@@ -225,6 +227,7 @@ impl StagedCommit {
             bytes: file.bytes,
             content: file.content.map(|hash| hash.to_string()),
             base: file.base.as_ref().map(ToString::to_string),
+            base_executable: file.base_executable,
             executable: file.executable,
         };
         Kept {
@@ -293,6 +296,7 @@ struct KeptFile {
     bytes: u64,
     content: Option<String>,
     base: Option<String>,
+    base_executable: bool,
     executable: bool,
 }
 
@@ -334,6 +338,7 @@ impl Kept {
                 bytes: file.bytes,
                 content: content.transpose().map_err(|_| broken("a hash is none"))?,
                 base: object(file.base)?,
+                base_executable: file.base_executable,
                 executable: file.executable,
             });
         }

@@ -18,9 +18,12 @@ use super::names::{ObjectId, StagedId};
 use super::staged::{DamagedCommit, Kept, StagedCommit, StagedList};
 
 /// Most staged commits at once.
-const MAX_COMMITS: usize = 1000;
-/// Bound on what describes one.
-const MAX_KEPT_BYTES: u64 = 64 << 20;
+const MAX_COMMITS: usize = 500;
+/// Most bytes of all their contents.
+const MAX_BYTES: u64 = 1 << 30;
+/// Bound on what describes one: its difference, which somebody is to be shown whole, and up to
+/// 1000 paths.
+const MAX_KEPT_BYTES: u64 = 16 << 20;
 /// An object's name.
 const MAX_ATTEMPT_BYTES: u64 = 100;
 /// What was begun this long ago was begun by a process that is gone.
@@ -92,21 +95,46 @@ impl StagedStore {
     /// Keeps a commit with its contents.
     pub(crate) fn put(&self, commit: &StagedCommit, contents: &[Vec<u8>]) -> Result<(), GitError> {
         self.sweep();
-        if self.ids()?.len() >= MAX_COMMITS {
-            return Err(GitError::new(
-                GitErrorKind::TooLarge,
-                format!("{MAX_COMMITS} commits are staged already."),
-            )
-            .hint("Push or discard some of them."));
+        let full = |what: String| {
+            GitError::new(GitErrorKind::TooLarge, what).hint("Push or discard some of them.")
+        };
+        let kept = self.all()?;
+        if kept.commits.len() + kept.damaged.len() >= MAX_COMMITS {
+            return Err(full(format!("{MAX_COMMITS} commits are staged already.")));
         }
-        let options = || WriteOptions::new().durable(true);
-        for content in contents {
-            let at = self.blob(&commit.id, ContentHash::of(content))?;
-            self.files.write_bytes(&at, content, options())?;
+        let bytes = |commit: &StagedCommit| -> u64 {
+            let files = commit.files.iter().map(|file| file.bytes);
+            files.fold(0, u64::saturating_add)
+        };
+        let staged = kept.commits.iter().chain([commit]).map(bytes);
+        if staged.fold(0, u64::saturating_add) > MAX_BYTES {
+            return Err(full(format!(
+                "With it, what is staged would have more than {MAX_BYTES} bytes."
+            )));
         }
         let text = commit.kept().text();
-        self.files
-            .write(&self.description(&commit.id)?, &text, options())?;
+        if text.len() as u64 > MAX_KEPT_BYTES {
+            return Err(GitError::new(
+                GitErrorKind::TooLarge,
+                "What describes the commit is too long.",
+            )
+            .hint("Stage fewer files at once."));
+        }
+        let written = self.write(&commit.id, &text, contents);
+        if written.is_err() {
+            // Or it is swept later.
+            let _begun = self.files.delete_all(&self.place(&commit.id)?);
+        }
+        written
+    }
+
+    fn write(&self, id: &StagedId, text: &str, contents: &[Vec<u8>]) -> Result<(), GitError> {
+        let options = || WriteOptions::new().durable(true);
+        for content in contents {
+            let at = self.blob(id, ContentHash::of(content))?;
+            self.files.write_bytes(&at, content, options())?;
+        }
+        self.files.write(&self.description(id)?, text, options())?;
         Ok(())
     }
 

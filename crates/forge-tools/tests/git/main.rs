@@ -18,7 +18,9 @@ mod hostile_trees;
 mod losses;
 #[cfg(target_os = "linux")]
 mod program;
+mod properties;
 mod pulling;
+mod rebase;
 mod refusals;
 #[cfg(target_os = "linux")]
 mod remote;

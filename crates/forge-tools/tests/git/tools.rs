@@ -47,7 +47,6 @@ fn a_file_goes_out_and_back_in_the_words_of_the_documents() {
                 "success": true,
                 "pulled": ["/workspace/analyses/topic.md"],
                 "conflicts": [],
-                "gone": [],
                 "skipped": [],
             })
         );
@@ -175,23 +174,51 @@ fn a_pull_is_asked_about_and_a_push_is_not_theirs_to_ask() {
     assert_eq!(denied.error.unwrap().code, "DENIED");
     let readme = world.files.path("/workspace/README.md").unwrap();
     assert!(!world.files.exists(&readme).unwrap());
-    // Names, descriptions and schemas fit into what all tools have together.
-    let keys = ["name", "description", "input_schema", "output_schema"];
-    let listed = |spec: &forge_tools::Spec| {
-        let whole = spec.to_json();
-        keys.iter()
-            .map(|key| ((*key).to_owned(), whole[key].clone()))
-            .collect::<Value>()
-    };
-    let all: Vec<Value> = toolbox.specs().map(listed).collect();
-    let git: Vec<&Value> = all
-        .iter()
-        .filter(|spec| spec["name"].as_str().unwrap().starts_with("git_"))
-        .collect();
-    assert_eq!(git.len(), 6);
-    let bytes = serde_json::to_string(&all).unwrap().len();
-    assert!(bytes <= 14 * 1024, "{bytes} bytes");
     world.write("/workspace/README.md", "mine\n");
     let commit = world.stage(&["/workspace/README.md"]).unwrap();
     assert!(wait(PushApproval::ask(&commit, &AssumeYes::confined())).is_err());
+}
+
+/// Of some parts of every tool, as they are listed.
+fn bytes(specs: &[forge_tools::Spec], keys: &[&str]) -> usize {
+    let part = |spec: &forge_tools::Spec| {
+        let whole = spec.to_json();
+        let part = |key: &&str| ((*key).to_owned(), whole[*key].clone());
+        keys.iter().map(part).collect::<Value>()
+    };
+    let listed: Vec<Value> = specs.iter().map(part).collect();
+    serde_json::to_string(&listed).unwrap().len()
+}
+
+/// The list is in a model's context from its first word on.
+#[test]
+fn all_tools_together_fit_into_what_they_may_take() {
+    let world = worlds().remove(0);
+    let mut builder = Toolbox::builder().files(world.files.clone());
+    for tool in tools::all(world.git.clone(), granted(&world)) {
+        builder = builder.boxed_tool(tool);
+    }
+    let toolbox = builder.build().unwrap();
+    let (git, mut first): (Vec<_>, Vec<_>) = toolbox
+        .specs()
+        .cloned()
+        .partition(|spec| spec.name.starts_with("git_"));
+    let shell = forge_tools::tools::shell();
+    first.push(forge_tools::Tool::spec(&shell).clone());
+    assert_eq!((first.len(), git.len()), (15, 6));
+    let read = ["name", "description", "input_schema"];
+    let fifteen = bytes(&first, &read);
+    let whole: Vec<_> = first.iter().chain(&git).cloned().collect();
+    let all = bytes(&whole, &[&read[..], &["output_schema"]].concat());
+    assert!(fifteen <= 8 * 1024, "{fifteen} bytes");
+    assert!(all <= 14 * 1024, "{all} bytes");
+    // None of them is a push, by whatever name.
+    let names = whole.iter().flat_map(|spec| {
+        let aliases = spec.aliases.iter().copied();
+        aliases.chain([spec.name.as_str()])
+    });
+    for name in names {
+        let push = name.to_lowercase().contains("push");
+        assert!(!push || name.to_lowercase().starts_with("stage"), "{name}");
+    }
 }

@@ -57,19 +57,25 @@ pub(crate) fn files() -> FileSandbox {
 }
 
 pub(crate) fn in_memory() -> World {
+    with_repositories().0
+}
+
+/// The same, and what it stands on.
+pub(crate) fn with_repositories() -> (World, MemoryRepositories) {
     let repositories = MemoryRepositories::new();
     let repo = Repo::parse("octo/reports").unwrap();
-    World {
+    let world = World {
         name: "memory",
         git: Arc::new(Git::new(
             repositories.clone(),
             StagedStore::in_memory().unwrap(),
         )),
-        others: Box::new(InMemory(repositories, repo.clone())),
+        others: Box::new(InMemory(repositories.clone(), repo.clone())),
         repo,
         files: files(),
         _held: None,
-    }
+    };
+    (world, repositories)
 }
 
 /// Every place that holds repositories, each with one commit on `main`.
@@ -106,9 +112,17 @@ impl World {
     }
 
     pub(crate) fn stage(&self, paths: &[&str]) -> Result<StagedCommit, GitError> {
+        self.stage_for(&Branch::default(), paths)
+    }
+
+    pub(crate) fn stage_for(
+        &self,
+        branch: &Branch,
+        paths: &[&str],
+    ) -> Result<StagedCommit, GitError> {
         let request = StageRequest {
             repo: self.repo.clone(),
-            branch: Branch::default(),
+            branch: branch.clone(),
             files: paths
                 .iter()
                 .map(|path| self.files.path(path).unwrap())

@@ -28,11 +28,10 @@ use stage::git_stage;
 use staged::{git_diff, git_discard, git_list_staged};
 use status::git_status;
 
-const REPO: &str = "owner/name at GitHub, a URL, or an absolute path.";
-const BRANCH: &str = "Branch; main if not given.";
-const TOP: &str = "Directory that stands for the top of the repository; the root of your files if \
-                   not given.";
-const COMMIT_ID: &str = "The id that git_stage gave.";
+const REPO: &str = "owner/name, a URL or a path.";
+const BRANCH: &str = "Branch; main by default.";
+const TOP: &str = "Directory that is its top; the root of your files by default.";
+const COMMIT_ID: &str = "Given by git_stage.";
 
 /// Most paths in one call.
 const MAX_PATHS: usize = 1000;

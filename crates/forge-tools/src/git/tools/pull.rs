@@ -29,7 +29,7 @@ pub(super) fn git_pull(kit: Kit) -> GitPull {
     .aliases(&["gitPull", "pullFromGit", "pull_from_git"])
     .params([
         Param::text("repo", REPO).required(),
-        Param::text_list("paths", "Paths in the repository.", MAX_PATHS).required(),
+        Param::text_list("paths", "In the repository.", MAX_PATHS).required(),
         Param::text("branch", BRANCH),
         Param::text("into", TOP),
     ])
@@ -37,7 +37,6 @@ pub(super) fn git_pull(kit: Kit) -> GitPull {
         Field::flag("success"),
         Field::text_list("pulled"),
         Field::text_list("conflicts"),
-        Field::text_list("gone"),
         Field::text_list("skipped"),
     ]);
     spec.risk = Risk::Network;
@@ -84,11 +83,15 @@ fn reply(pulled: &Pulled) -> Reply {
         .filter(is_conflict)
         .map(|file| file.path.as_str())
         .collect();
-    let gone: Vec<&str> = pulled.gone.iter().map(SandboxPath::as_str).collect();
+    let gone = |path: &SandboxPath| {
+        let path = path.as_str();
+        format!("{path}: no longer in the branch; it is left as it is")
+    };
     let skipped: Vec<String> = pulled
         .skipped
         .iter()
         .map(|(path, why)| format!("{path}: {why}"))
+        .chain(pulled.gone.iter().map(gone))
         .collect();
     let count = pulled.files.len();
     let files = if count == 1 { "file" } else { "files" };
@@ -99,9 +102,6 @@ fn reply(pulled: &Pulled) -> Reply {
             file.path.as_str(),
             word(file.outcome)
         ));
-    }
-    for path in &gone {
-        text.push_str(&format!("\nNo longer in the branch, left as it is: {path}"));
     }
     for line in &skipped {
         text.push_str(&format!("\nNot pulled: {line}"));
@@ -117,7 +117,6 @@ fn reply(pulled: &Pulled) -> Reply {
         "success": true,
         "pulled": paths,
         "conflicts": conflicts,
-        "gone": gone,
         "skipped": skipped,
     }));
     for file in &pulled.files {

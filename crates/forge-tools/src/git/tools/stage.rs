@@ -31,14 +31,14 @@ pub(super) struct GitStage(Spec, Kit);
 pub(super) fn git_stage(kit: Kit) -> GitStage {
     let spec = Spec::changes(
         "git_stage",
-        "Stage files as a commit for a git branch. A person looks at it and pushes it. A missing \
-         file is staged as deleted.",
+        "Stage files as a commit for a git branch; a person pushes it. A missing file is staged \
+         as deleted.",
     )
     .aliases(&["gitStage", "stageForPush", "stage_for_push"])
     .adds_only()
     .not_idempotent()
     .params([
-        Param::text_list("files", "Paths of your files.", MAX_PATHS).required(),
+        Param::text_list("files", "Your files.", MAX_PATHS).required(),
         Param::text("repo", REPO).required(),
         Param::text("message", "Commit message.").required(),
         Param::text("branch", BRANCH),

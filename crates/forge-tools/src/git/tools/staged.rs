@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use super::{Kit, commit_id, files_of, files_output, files_text};
+use super::{Kit, commit_id, files_of, files_text};
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
 use crate::git::names::StagedId;
 use crate::git::staged::StagedCommit;
 use crate::hands::{Hands, View};
-use crate::output::{Field, Output};
 use crate::params::Arguments;
 use crate::spec::{Annotations, Spec};
 use crate::time::rfc3339;
@@ -26,33 +25,20 @@ pub(super) struct GitDiscard(Spec, Kit);
 
 /// The `git_diff` tool. Its text is all there is of it.
 pub(super) fn git_diff(kit: Kit) -> GitDiff {
-    let spec = Spec::looks(
-        "git_diff",
-        "Show what a staged commit changes, as a unified diff.",
-    )
-    .aliases(&["gitDiff"])
-    .params([commit_id()]);
+    let spec = Spec::looks("git_diff", "Show a staged commit as a unified diff.")
+        .aliases(&["gitDiff"])
+        .params([commit_id()]);
     GitDiff(spec, kit)
 }
 
-/// The `git_list_staged` tool.
+/// The `git_list_staged` tool. What it is made of is not described: it is read as a text, and
+/// descriptions are in a model's context from its first word on.
 pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
     let spec = Spec::looks(
         "git_list_staged",
         "List the staged commits, the oldest first.",
     )
-    .aliases(&["gitListStaged", "listStaged"])
-    .output([Field::objects(
-        "commits",
-        Output::new([
-            Field::text("commitId"),
-            Field::text("repo"),
-            Field::text("branch"),
-            Field::text("message"),
-            Field::text("createdAt"),
-            files_output(),
-        ]),
-    )]);
+    .aliases(&["gitListStaged", "listStaged"]);
     GitListStaged(spec, kit)
 }
 
@@ -60,11 +46,10 @@ pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
 pub(super) fn git_discard(kit: Kit) -> GitDiscard {
     let mut spec = Spec::changes(
         "git_discard",
-        "Throw a staged commit away. Files stay as they are.",
+        "Throw a staged commit away; files stay as they are.",
     )
     .aliases(&["gitDiscard"])
-    .params([commit_id()])
-    .output([Field::flag("success"), Field::text("commitId")]);
+    .params([commit_id()]);
     spec.annotations = Annotations {
         idempotent: false,
         ..Annotations::OVERWRITE

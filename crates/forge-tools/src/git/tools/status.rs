@@ -19,7 +19,7 @@ pub(super) struct GitStatus(Spec, Kit);
 pub(super) fn git_status(kit: Kit) -> GitStatus {
     let spec = Spec::looks(
         "git_status",
-        "List pulled files that were changed or deleted since, and whether they are staged so.",
+        "List pulled files that were modified or deleted since.",
     )
     .aliases(&["gitStatus"])
     .output([Field::objects(
@@ -27,7 +27,7 @@ pub(super) fn git_status(kit: Kit) -> GitStatus {
         Output::new([
             Field::text("path"),
             Field::text("status"),
-            Field::text("commitId").optional(),
+            Field::flag("staged"),
         ]),
     )]);
     GitStatus(spec, kit)
@@ -83,12 +83,12 @@ fn reply(kit: &Kit, status: &Status) -> Reply {
             pulled => format!("All {pulled} pulled files are as they were pulled."),
         };
     }
-    let each = |file: &StatusFile| -> Value {
-        let mut row = json!({ "path": file.path.as_str(), "status": file.state.as_str() });
-        if let Some(id) = &file.staged {
-            row["commitId"] = json!(id.as_str());
-        }
-        row
+    let each = |file: &StatusFile| {
+        json!({
+            "path": file.path.as_str(),
+            "status": file.state.as_str(),
+            "staged": file.staged.is_some(),
+        })
     };
     let files: Vec<Value> = status.files.iter().map(each).collect();
     Reply::text(text.trim_end()).structured(json!({ "files": files }))
