@@ -14,6 +14,7 @@ use sandbox_config::{ExecutionMode, Grant, GrantError, Open, ShellRules};
 
 use crate::docker::{Containers, Docker, Nodes};
 use crate::gate::{Found, GrantGate};
+use crate::repositories::{NoRepositories, Repositories};
 
 /// How commands are to be confined.
 ///
@@ -53,14 +54,17 @@ pub struct Isolation {
     pub os: OsSandbox,
     /// Where containers come from.
     pub docker: Docker,
+    /// What repositories are reached by, under the same sandbox.
+    pub repositories: Repositories,
 }
 
 impl From<OsSandbox> for Isolation {
-    /// Without containers.
+    /// Without containers and repositories.
     fn from(os: OsSandbox) -> Self {
         Isolation {
             os,
             docker: Docker::default(),
+            repositories: Repositories::default(),
         }
     }
 }
@@ -104,6 +108,9 @@ pub enum EquipError {
     /// The grant's directories could not be opened, or make no policy.
     #[error("{0}")]
     Grant(#[from] GrantError),
+    /// A repository is granted, and cannot be reached by anything here.
+    #[error("{0}")]
+    Repositories(#[from] NoRepositories),
     /// Two tools of one name.
     #[error("{0}")]
     Tools(#[from] forge_tools::ToolboxError),
@@ -227,6 +234,9 @@ pub(crate) fn equip_beside(
             false => processes,
         });
     }
+    for tool in isolation.repositories.tools(grant, &isolation.os)? {
+        builder = builder.boxed_tool(tool);
+    }
     for tool in beside.tools {
         builder = builder.boxed_tool(tool);
     }
@@ -349,7 +359,8 @@ impl Runner for Nowhere {
         args: Arguments,
         hands: Hands,
     ) -> BoxFuture<'a, Result<Reply, Failure>> {
-        // What a called worker does is placed call by call, and kept results lie here.
+        // What a called worker does is placed call by call, kept results lie here, and forge itself
+        // talks to repositories.
         match tool.spec().name == "read_output" || !tools::names().contains(&tool.spec().name) {
             true => tool.run(args, hands),
             false => Box::pin(async { Err(Nowhere::refused()) }),

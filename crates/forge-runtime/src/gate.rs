@@ -11,6 +11,8 @@
 use forge_tools::{CommandLine, Gate, Intent, Judgement, Reason, Request, Risk, Verdict};
 use sandbox_config::{Grant, Layer, Operation, Origin, RunnerChoice, ShellRules, Usable};
 
+use crate::repositories::is_git;
+
 /// The gate of a worker that holds `grant`.
 ///
 /// ```
@@ -218,7 +220,10 @@ impl Gate for GrantGate {
     }
 
     fn judge(&self, request: &Request<'_>) -> Judgement {
-        if request.needs_network && *self.grant.network() == sandbox_config::NetworkAccess::Denied {
+        // `network` is about what a worker reaches itself. To its repositories forge talks, of which
+        // it has those that are granted.
+        let reaches_out = request.needs_network && !is_git(request.tool);
+        if reaches_out && *self.grant.network() == sandbox_config::NetworkAccess::Denied {
             return Judgement::new(
                 Verdict::Block,
                 Reason::new("network access is disabled for this worker"),
@@ -260,7 +265,7 @@ impl Gate for GrantGate {
             judgement.verdict = answered;
             judgement.reasons.insert(0, reason);
         }
-        if !delegates(request) {
+        if !delegates(request) && !is_git(request.tool) {
             judgement = self.place(request, judgement);
         }
         // No setting stands in for a person where nothing would confine the command.

@@ -29,6 +29,7 @@ mod playbook;
 #[cfg(feature = "providers")]
 mod providers;
 mod report;
+mod repositories;
 mod retry;
 mod schemas;
 mod session;
@@ -55,6 +56,7 @@ pub use providers::{BadKey, Bounds, Connection, Key, Provider, ProviderError, Wi
 #[doc(hidden)]
 pub use providers::{read_stream, read_whole};
 pub use report::{Dollars, End, ModelFailure, NoObserver, Observer, RunEvent, RunReport, Time};
+pub use repositories::{NoRepositories, Repositories};
 pub use retry::Retrying;
 pub use schemas::schema_mistakes;
 pub use session::{Attachment, Conversation, Session, SessionBuilder, Used};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_runtime::{EquipError, Isolation, OsSandbox, equip};
+use forge_runtime::{EquipError, Isolation, OsSandbox, Repositories, equip};
 use forge_tools::{
     Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
 };
@@ -20,6 +20,7 @@ use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
 use crate::queue::{Absent, Queue};
+use crate::repositories;
 use crate::signals::told_to_stop;
 use crate::stderr::say;
 use crate::trust_store::TrustStore;
@@ -150,8 +151,10 @@ fn sources(
     sources.user_file = ambient.user_file.clone();
     sources.without_file = without_file;
     sources.trust = trust;
-    sources.known_tools = Some(forge_tools::tools::names());
+    let of_git = forge_tools::git::tools::NAMES.map(str::to_owned);
+    sources.known_tools = Some([forge_tools::tools::names(), of_git.to_vec()].concat());
     sources.schema_check = Some(forge_runtime::schema_mistakes);
+    sources.repository_check = Some(repositories::address);
     sources.out_of_reach = ambient.out_of_reach();
     Ok(sources)
 }
@@ -248,29 +251,35 @@ pub(crate) fn isolation(no_os_sandbox: bool, ambient: &Ambient) -> Isolation {
             false => OsSandbox::when_needed(),
         },
         docker: engine::docker(ambient),
+        // A project says which.
+        repositories: Repositories::default(),
     }
 }
 
-/// The toolbox of `grant` alone: no workers to call. `redacted`: what the project lets nobody see.
+/// The toolbox of `grant`, which is of `project`, alone: no workers to call.
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn toolbox(
     global: &Global,
     ambient: &Ambient,
+    project: &Project,
     grant: &Grant,
-    redacted: &[String],
     caller: Caller,
     isolation: &Isolation,
     approver: Arc<dyn Approver>,
     recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Toolbox, Failure> {
     let recorder = recorder.unwrap_or_else(|| Arc::new(NoRecord));
+    let isolation = Isolation {
+        repositories: repositories::repositories(project, ambient)?,
+        ..isolation.clone()
+    };
     let equipped = equip(
         grant,
         caller,
-        isolation,
+        &isolation,
         approver,
         recorder,
-        ambient.redactor(redacted),
+        ambient.redactor(&repositories::unseen(project, ambient)),
         Vec::new(),
     )
     .map_err(not_equipped)?;
@@ -296,6 +305,13 @@ pub(crate) fn not_equipped(error: EquipError) -> Failure {
             }
         }
         EquipError::Grant(_) => Failure::new(Exit::Negative, "mount.unavailable", message),
+        EquipError::Repositories(none) => {
+            let failure = Failure::new(Exit::Negative, "git", message);
+            match none.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
         EquipError::Tools(_) => Failure::new(Exit::Usage, "config.tool_name", message),
     }
 }

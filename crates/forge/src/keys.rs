@@ -17,6 +17,7 @@ use sandbox_config::{ApiKey, Project, Provider};
 
 use crate::ambient::Ambient;
 use crate::exit::{Exit, Failure};
+use crate::repositories;
 
 /// How long a program may take to print a key; a person may have to unlock something.
 const HELPER_PATIENCE: Duration = Duration::from_secs(60);
@@ -37,9 +38,10 @@ impl<'a> Keys<'a> {
             ApiKey::Variable(name) => Some(name.clone()),
             ApiKey::None | ApiKey::Command(_) => None,
         });
+        let of_git = repositories::variables(project).map(str::to_owned);
         Keys {
             ambient,
-            variables: variables.collect(),
+            variables: variables.chain(of_git).collect(),
             found: BTreeMap::new(),
         }
     }
@@ -165,7 +167,7 @@ fn missing(provider: &Provider, why: &str) -> Failure {
 /// From now on nobody but the system's own administrator reads our memory or our environment,
 /// processes of the same person included.
 #[cfg(target_os = "linux")]
-fn shield() -> Result<(), Failure> {
+pub(crate) fn shield() -> Result<(), Failure> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| {
         Failure::new(
@@ -178,6 +180,6 @@ fn shield() -> Result<(), Failure> {
 
 /// Other systems do not let a process read another one's environment, or have no such switch.
 #[cfg(not(target_os = "linux"))]
-fn shield() -> Result<(), Failure> {
+pub(crate) fn shield() -> Result<(), Failure> {
     Ok(())
 }

@@ -19,6 +19,7 @@ mod listen;
 mod live;
 mod prompt;
 mod queue;
+mod repositories;
 mod run_dir;
 mod runs;
 mod show;

@@ -12,6 +12,7 @@ use crate::docker::Docker;
 use crate::equip::OsSandbox;
 use crate::model::{Model, Models};
 use crate::report::Observer;
+use crate::repositories::Repositories;
 
 /// Puts a [`Session`] together.
 ///
@@ -70,6 +71,12 @@ impl SessionBuilder {
     /// How commands are confined.
     pub fn os_sandbox(mut self, os: OsSandbox) -> Self {
         self.shared.isolation.os = os;
+        self
+    }
+
+    /// What repositories are reached by; by nothing if not said.
+    pub fn repositories(mut self, repositories: Repositories) -> Self {
+        self.shared.isolation.repositories = repositories;
         self
     }
 

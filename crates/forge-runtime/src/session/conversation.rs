@@ -452,6 +452,11 @@ fn not_equipped(error: &EquipError) -> End {
             hint: hint.clone(),
             isolation: true,
         },
+        EquipError::Repositories(none) => End::NotEquipped {
+            reason: error.to_string(),
+            hint: none.hint.clone(),
+            isolation: false,
+        },
         EquipError::Grant(_) | EquipError::Tools(_) => End::NotEquipped {
             reason: error.to_string(),
             hint: None,

@@ -174,8 +174,8 @@ impl<'a> Server<'a> {
         gather::toolbox(
             self.global,
             self.ambient,
+            &project,
             &dir.holds(grant)?,
-            project.redacted(),
             Caller::new(name),
             &self.isolation,
             Arc::clone(approver),

@@ -159,8 +159,8 @@ fn toolbox(
     gather::toolbox(
         global,
         ambient,
+        project,
         &grant,
-        project.redacted(),
         Caller::new(name),
         &gather::isolation(approval.no_os_sandbox, ambient),
         gather::approver(approval, global, ambient, project),

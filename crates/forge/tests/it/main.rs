@@ -18,6 +18,7 @@ mod containers;
 mod daemon;
 mod doctor_model;
 mod explain;
+mod git;
 mod help;
 #[cfg(target_os = "linux")]
 mod image;

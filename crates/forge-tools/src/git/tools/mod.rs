@@ -36,6 +36,16 @@ const COMMIT_ID: &str = "Given by git_stage.";
 /// Most paths in one call.
 const MAX_PATHS: usize = 1000;
 
+/// Their names, in the order they are listed.
+pub const NAMES: [&str; 6] = [
+    "git_status",
+    "git_pull",
+    "git_stage",
+    "git_diff",
+    "git_list_staged",
+    "git_discard",
+];
+
 /// All that `granted` permits, over one backend, in the order they are listed: none where nothing is
 /// granted, and none that stages where everything is read-only. Only those repositories are used,
 /// whatever is asked for, and what is staged for others is neither shown nor forgotten.

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::ambient::Ambient;
 use crate::cli::Exec;
 use crate::exit::{Exit, Failure};
+use crate::repositories;
 use crate::run_dir::{self, RunDir};
 
 /// The name of what was called, beside the names of tools.
@@ -43,7 +44,7 @@ impl Kept {
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let redactor = ambient.redactor(project.redacted());
+        let redactor = ambient.redactor(&repositories::unseen(project, ambient));
         let mut arguments = json!({ "command": words });
         redactor.redact_json(&mut arguments);
         let intent = format!("run {}", words.join(" "));

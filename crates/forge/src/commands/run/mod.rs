@@ -25,6 +25,7 @@ use crate::cli::{Global, Run};
 use crate::commands::log::summary::Summary;
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::repositories;
 use crate::run_dir;
 use crate::show::{Look, Watcher};
 use crate::signals::AfterTheRun;
@@ -91,7 +92,8 @@ fn go(
     let attempts = models.attempts;
     let mut record = record::Record::begin(args.record.as_deref())?;
 
-    let redactor = ambient.redactor(&[project.redacted(), &models.secrets].concat());
+    let redactor =
+        ambient.redactor(&[repositories::unseen(project, ambient), models.secrets].concat());
     let kept = match earlier {
         None => {
             let model = model.name();
@@ -133,6 +135,7 @@ fn go(
     let (watcher, watching) = Watcher::start(look, &redactor, told.stream());
     let (tally, refusals) = Tally::before(watcher);
     let isolation = gather::isolation(args.approval.no_os_sandbox, ambient);
+    let repositories = repositories::repositories(&project, ambient)?;
     let mut session = Session::builder(models.others).workers(workers);
     if let Some(own) = models.own {
         session = session.models(own);
@@ -145,6 +148,7 @@ fn go(
         .max_children(project.max_children())
         .os_sandbox(isolation.os)
         .docker(isolation.docker)
+        .repositories(repositories)
         .approver(gather::approver(&args.approval, global, ambient, &project))
         .recorder(kept.recorder())
         .redactor(Arc::clone(&redactor))

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
-    Author, Git, GitBackend as _, GitError, GitProgram, IfMoved, PushApproval, Pushed, StagedCommit,
+    Git, GitBackend as _, GitError, GitProgram, IfMoved, PushApproval, Pushed, StagedCommit,
 };
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
 use os_sandbox::Support;
@@ -22,6 +22,7 @@ use crate::cli::{Global, Push};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::prompt::{self, Offered, Typed};
+use crate::repositories::{self, ProjectGit};
 use crate::staging::Staging;
 use crate::stderr::say;
 use crate::visible::visible;
@@ -48,7 +49,7 @@ pub(super) fn push(
         "stage_push",
         &[Meant::Whole(commit)],
         ambient,
-        project.redacted(),
+        &repositories::unseen(&project, ambient),
     )?;
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
         let why = format!("a push is always asked, and nobody can be: {reason}");
@@ -56,8 +57,7 @@ pub(super) fn push(
         kept.close("unanswered", Some("approval.unanswered"))?;
         return Err(unanswered(commit, why));
     }
-    let author = Author::parse(project.git().author()).map_err(|error| failed(&error))?;
-    let git = Git::new(staging.program(Support::detect())?, staging.open()?).author(author);
+    let git = ProjectGit::of(&project, ambient)?.open(Support::detect())?;
     let question = Question::about(commit, ambient.colour);
     let asked = gather::until_stopped(PushApproval::ask(commit, &question));
     let approval = match asked {
