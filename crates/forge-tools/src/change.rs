@@ -40,11 +40,10 @@ impl Change {
             None => "(new file)",
         };
         let old = before.as_deref().unwrap_or_default();
-        let diff = similar::TextDiff::from_lines(old, &after)
-            .unified_diff()
-            .context_radius(3)
-            .header(from, &path)
-            .to_string();
+        let diff = match crate::unified::hunks(old, &after, None) {
+            none if none.is_empty() => none,
+            hunks => format!("--- {from}\n+++ {path}\n{hunks}"),
+        };
         Change {
             path,
             diff,

@@ -103,6 +103,7 @@ pub mod tools;
 #[cfg(feature = "process")]
 mod traces;
 mod turn;
+mod unified;
 mod writing;
 
 pub use approval::{

@@ -1,7 +1,7 @@
 //! Staging: which files may go, what they change, and a copy of them as they are now.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
@@ -20,7 +20,7 @@ use crate::redact::Redactor;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Longer texts are summarised: nobody reads such a difference.
 const MAX_DIFF_BYTES: usize = 4 << 20;
-/// After this long a difference is larger than it had to be.
+/// After this long the differences of one call are larger than they had to be.
 const DIFF_TIME: Duration = Duration::from_secs(2);
 /// The bit of a file's mode that git keeps.
 const OWNER_EXECUTES: u32 = 0o100;
@@ -71,10 +71,11 @@ impl<R: Repositories> Git<R> {
         let store = self.rules.store.clone();
         apart(move || {
             let mut before = before.into_iter();
+            let until = Instant::now() + DIFF_TIME;
             let (mut staged, mut contents) = (Vec::new(), Vec::new());
             for (file, entry) in read.into_iter().zip(entries) {
                 let old = entry.as_ref().and_then(|_| before.next());
-                if let Some(file) = compare(file, entry.as_ref(), old, &mut contents)? {
+                if let Some(file) = compare(file, entry.as_ref(), old, &mut contents, until)? {
                     staged.push(file);
                 }
             }
@@ -238,6 +239,7 @@ fn compare(
     entry: Option<&TreeEntry>,
     old: Option<Vec<u8>>,
     contents: &mut Vec<Vec<u8>>,
+    until: Instant,
 ) -> Result<Option<StagedFile>, GitError> {
     let path = file.path;
     let was_executable = check_kind(&path, entry)?;
@@ -262,7 +264,7 @@ fn compare(
         }
         FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
     };
-    let diff = diff(&path, old.as_deref(), file.content.as_deref());
+    let diff = diff(&path, old.as_deref(), file.content.as_deref(), until);
     let diff = format!("{mode}{diff}");
     let content = file.content.as_deref().map(ContentHash::of);
     let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -279,7 +281,7 @@ fn compare(
     }))
 }
 
-fn diff(path: &RepoPath, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+fn diff(path: &RepoPath, old: Option<&[u8]>, new: Option<&[u8]>, until: Instant) -> String {
     let name = |side: &str, there: bool| match there {
         true => format!("{side}/{path}"),
         false => "/dev/null".to_owned(),
@@ -287,12 +289,7 @@ fn diff(path: &RepoPath, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let (from, to) = (name("a", old.is_some()), name("b", new.is_some()));
     let texts = (text_of(old), text_of(new));
     if let (Some(old), Some(new)) = texts {
-        let hunks = similar::TextDiff::configure()
-            .timeout(DIFF_TIME)
-            .diff_lines(old, new)
-            .unified_diff()
-            .context_radius(3)
-            .to_string();
+        let hunks = crate::unified::hunks(old, new, Some(until));
         return format!("--- {from}\n+++ {to}\n{hunks}");
     }
     let told = |sign: char, bytes: Option<&[u8]>| match bytes {
