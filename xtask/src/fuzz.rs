@@ -24,9 +24,12 @@ const DIRS: [&str; 4] = [
 ];
 
 /// Inputs to begin with: from nothing, a fuzzer hardly finds the first key of a file.
-const SEEDS: [(&str, &str); 7] = [
+const SEEDS: [(&str, &str); 10] = [
     ("audit_log", "crates/forge-tools/fuzz/seeds/audit_log"),
     ("executor", "crates/forge-tools/fuzz/seeds/executor"),
+    ("git_answers", "crates/forge-tools/fuzz/seeds/git_answers"),
+    ("git_kept", "crates/forge-tools/fuzz/seeds/git_kept"),
+    ("git_names", "crates/forge-tools/fuzz/seeds/git_names"),
     ("mcp_server", "crates/forge-tools/fuzz/seeds/mcp_server"),
     ("project_file", "fixtures/config"),
     ("provider_stream", "fixtures/providers"),

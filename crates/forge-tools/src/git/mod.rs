@@ -16,11 +16,14 @@
 //! * [`tools`]: pull, stage, look and discard for a model. A push is none of them.
 //! * [`PushApproval`]: what a push needs. Only an answer of somebody who was shown the whole
 //!   difference makes one.
+#![expect(unexpected_cfgs, reason = "cargo-fuzz sets `fuzzing`")]
 
 mod address;
 mod backend;
 mod collisions;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod memory;
 mod merge;
 mod names;

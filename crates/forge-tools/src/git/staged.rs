@@ -315,8 +315,10 @@ impl Kept {
             )
             .hint("Discard it, and stage the files again.")
         };
-        let kept: Kept =
-            serde_json::from_slice(text).map_err(|error| broken(&error.to_string()))?;
+        let kept: Kept = serde_json::from_slice(text).map_err(|error| {
+            // It may quote what stands there.
+            broken(&crate::escape_controls(&error.to_string()))
+        })?;
         if kept.version != 1 || kept.id != id.as_str() {
             return Err(broken("it is another one"));
         }

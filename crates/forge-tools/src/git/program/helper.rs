@@ -88,6 +88,15 @@ fn parse(answer: &[u8], protocol: &str, host: &str) -> Result<Login, &'static st
     }
 }
 
+/// For the fuzz targets: what it takes from an answer, it would not write as two lines.
+#[cfg(fuzzing)]
+pub(super) fn answered(answer: &[u8]) {
+    if let Ok(login) = parse(answer, "https", "github.com") {
+        let written = format!("{}{}{}", login.user(), login.password(), login.header());
+        assert!(!written.contains(char::is_control));
+    }
+}
+
 fn run(helper: &Helper, operation: &str, input: &str) -> Result<Vec<u8>, String> {
     let until = Instant::now() + TIME;
     let mut child = Command::new(&helper.program)

@@ -233,3 +233,24 @@ impl Repositories for GitProgram {
         Box::pin(self.blocking(move |inner| inner.push(&repo, &head)))
     }
 }
+
+/// For the fuzz targets: an answer, and what it is to be an answer to.
+#[cfg(fuzzing)]
+pub(super) fn answered(kind: u8, answer: &[u8]) {
+    let Ok(repo) = Repo::parse("octo/reports") else {
+        return;
+    };
+    match kind % 4 {
+        0 => {
+            let entries = answers::tree(&repo, answer).unwrap_or_default();
+            let bytes: usize = entries.iter().map(|entry| entry.path.len()).sum();
+            assert!(bytes <= 4 * answer.len());
+        }
+        1 => drop(answers::sizes(answer)),
+        2 => {
+            let contents = answers::contents(answer, 3).unwrap_or_default();
+            assert!(contents.iter().map(Vec::len).sum::<usize>() <= answer.len());
+        }
+        _ => helper::answered(answer),
+    }
+}

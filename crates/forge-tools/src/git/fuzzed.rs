@@ -1,0 +1,32 @@
+//! What the fuzz targets drive of what is not public: answers of git and of credential helpers, and
+//! what is read back from the store. Not a part of any build but theirs.
+
+use super::names::StagedId;
+use super::program::answered;
+use super::staged::Kept;
+
+/// An answer of git or of a credential helper: what it is, is the first byte's say.
+pub fn answer(bytes: &[u8]) {
+    if let Some((kind, answer)) = bytes.split_first() {
+        answered(*kind, answer);
+    }
+}
+
+/// The description of a staged commit: refused in words for a terminal, or the same when it is
+/// written down again.
+pub fn kept(text: &[u8]) {
+    let Ok(id) = StagedId::parse("00000000000000000123456789abcdef") else {
+        return;
+    };
+    match Kept::read(text, &id) {
+        Err(error) => {
+            let moves = |c: char| c.is_control() && c != '\n';
+            assert!(!error.to_string().contains(moves), "{error}");
+        }
+        Ok(commit) => {
+            let again = commit.kept().text();
+            let read = Kept::read(again.as_bytes(), &id);
+            assert_eq!(read.as_ref().ok(), Some(&commit));
+        }
+    }
+}
