@@ -238,7 +238,9 @@ impl<R: Repositories> Git<R> {
             Now::Untouched | Now::Same | Now::Other => None,
         });
         let ids: Vec<ObjectId> = alike.clone().map(|(id, ..)| id.clone()).collect();
-        let most = alike.clone().fold(0, |most: u64, (.., bytes)| most.saturating_add(*bytes));
+        let most = alike
+            .clone()
+            .fold(0, |most: u64, (.., bytes)| most.saturating_add(*bytes));
         let contents = match self.repositories.contents(&commit.repo, &ids, most).await {
             Ok(contents) => contents,
             // What is longer is something else.
