@@ -47,7 +47,7 @@ fn used_before(place: &Path, hours: u64) {
     turn.set_modified(then).unwrap();
 }
 
-fn bytes(dir: &Path) -> u64 {
+pub(crate) fn bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let sizes = entries.map(|entry| match entry.metadata().unwrap().is_dir() {
         true => bytes(&entry.path()),

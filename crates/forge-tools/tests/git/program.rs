@@ -81,6 +81,14 @@ impl Bare {
         Bare { dir, hook }
     }
 
+    /// As services do.
+    pub(crate) fn gives_single_files(&self) {
+        git(
+            self.args(&["config", "uploadpack.allowFilter", "true"]),
+            b"",
+        );
+    }
+
     pub(crate) fn args<'a>(&'a self, more: &'a [&'a str]) -> Vec<&'a OsStr> {
         let first = [OsStr::new("--git-dir"), self.dir.as_os_str()];
         first
@@ -169,6 +177,7 @@ pub(crate) fn over_file() -> World {
 pub(crate) fn http(authorization: Option<String>) -> (World, Server) {
     let held = tempfile::tempdir().unwrap();
     let bare = Bare::make(held.path().join("served/bare.git"), "pre-receive");
+    bare.gives_single_files();
     let server = serve(&held.path().join("served"), authorization);
     let repo = Repo::parse(&format!("{}/bare.git", server.origin)).unwrap();
     (world("http", held, bare, repo), server)

@@ -36,6 +36,7 @@ pub(crate) fn over_ssh() -> Option<World> {
     let sshd = sshd()?;
     let held = tempfile::tempdir().unwrap();
     let bare = Bare::make(held.path().join("bare.git"), "pre-receive");
+    bare.gives_single_files();
     let repo = Repo::parse(&format!("{}{}", sshd.origin, bare.dir.display())).unwrap();
     let program = GitProgram::new(held.path().join("cache"), Support::detect());
     let program = program.credentials(sshd.credentials());
@@ -215,6 +216,60 @@ fn what_is_large_goes_in_pieces() {
         assert!(pulled == much.as_bytes(), "{}", world.name);
     }
     assert!(server.asked().iter().any(|one| one.chunked));
+}
+
+#[test]
+fn of_the_files_there_only_those_asked_for_are_fetched() {
+    if !confined() {
+        return;
+    }
+    let much = noise(3 << 20, 1);
+    let worlds = [Some(over_http()), over_ssh()];
+    for world in worlds.into_iter().flatten() {
+        let main = Branch::default();
+        let files = [("a.md", Some("a\n")), ("much", Some(much.as_str()))];
+        world.others.commit(&main, &files);
+        let cache = world._held.as_ref().unwrap().path().join("cache");
+        world.pull(&["a.md"], "/workspace").unwrap();
+        world.write("/workspace/a.md", "mine\n");
+        let commit = world.stage(&["/workspace/a.md"]).unwrap();
+        wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
+        assert_eq!(world.there("a.md").as_deref(), Some("mine\n"));
+        let before = crate::cache::bytes(&cache);
+        assert!(before < 1 << 20, "{}: {before}", world.name);
+        world.pull(&["much", "a.md"], "/workspace").unwrap();
+        let at = world.files.path("/workspace/much").unwrap();
+        let pulled = world.files.read_bytes(&at, 4 << 20).unwrap();
+        assert!(pulled == much.as_bytes(), "{}", world.name);
+        assert!(crate::cache::bytes(&cache) > 2 << 20);
+        // Others, on top of it.
+        world
+            .others
+            .commit(&main, &[("b.md", Some("b\n")), ("a.md", Some("theirs\n"))]);
+        world.pull(&["a.md", "b.md"], "/workspace").unwrap();
+        assert_eq!(world.text("/workspace/a.md"), "theirs\n");
+    }
+}
+
+#[test]
+fn a_server_that_gives_no_single_files_is_asked_for_all() {
+    if !confined() {
+        return;
+    }
+    let (world, server) = http(None);
+    server.old.store(true, std::sync::atomic::Ordering::SeqCst);
+    let main = Branch::default();
+    world.others.commit(&main, &[("a.md", Some("a\n"))]);
+    let error = world.pull(&["a.md"], "/workspace").unwrap_err();
+    assert!(error.to_string().contains("Try again"), "{error}");
+    for seed in 1..3 {
+        world.pull(&["a.md"], "/workspace").unwrap();
+        let text = noise(100, seed);
+        world.others.commit(&main, &[("a.md", Some(text.as_str()))]);
+    }
+    world.write("/workspace/a.md", "mine\n");
+    let commit = world.stage(&["/workspace/a.md"]).unwrap();
+    wait(world.git.push(world.approve(&commit), IfMoved::Refuse)).unwrap();
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Server {
     /// From now on nothing is answered, and connections stay open.
     pub(crate) silent: Arc<AtomicBool>,
     pub(crate) mood: Arc<Mutex<Mood>>,
+    /// It knows the first protocol only.
+    pub(crate) old: Arc<AtomicBool>,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -76,15 +78,18 @@ pub(crate) fn serve_with(
         origin,
         silent: Arc::default(),
         mood: Arc::new(Mutex::new(Mood::Well)),
+        old: Arc::default(),
         asked: Arc::default(),
     };
     let (quiet, mood) = (Arc::clone(&server.silent), Arc::clone(&server.mood));
     let (root, asked) = (root.to_owned(), Arc::clone(&server.asked));
+    let old = Arc::clone(&server.old);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let (root, authorization) = (root.clone(), authorization.clone());
             let (quiet, mood) = (Arc::clone(&quiet), Arc::clone(&mood));
             let (tls, asked) = (tls.clone(), Arc::clone(&asked));
+            let old = old.load(Ordering::SeqCst);
             std::thread::spawn(move || {
                 let wire: Box<dyn Wire> = match tls {
                     None => Box::new(stream),
@@ -93,7 +98,8 @@ pub(crate) fn serve_with(
                         Box::new(rustls::StreamOwned::new(connection, stream))
                     }
                 };
-                let _whoever_hung_up = answer(wire, root, authorization, &quiet, &mood, &asked);
+                let _whoever_hung_up =
+                    answer(wire, root, authorization, &quiet, &mood, &asked, old);
             });
         }
     });
@@ -107,6 +113,7 @@ fn answer(
     silent: &AtomicBool,
     mood: &Mutex<Mood>,
     asked: &Mutex<Vec<Asked>>,
+    old: bool,
 ) -> std::io::Result<()> {
     let mut wire = BufReader::new(wire);
     let mut first = String::new();
@@ -221,7 +228,10 @@ fn answer(
         .env("CONTENT_TYPE", header("content-type"))
         .env("CONTENT_LENGTH", body.len().to_string())
         .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
-        .env("GIT_PROTOCOL", header("git-protocol"))
+        .env(
+            "GIT_PROTOCOL",
+            if old { "" } else { header("git-protocol") },
+        )
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -165,8 +165,26 @@ fn start() -> Result<Sshd, String> {
     if line != "ready\n" {
         return Err(format!("sshd does not start: {line}"));
     }
+    let user = id("-un");
+    // Who may not log in at all has no such server.
+    let output = Command::new("ssh")
+        .args(["-F", "none", "-o", "BatchMode=yes", "-o"])
+        .arg(format!("UserKnownHostsFile={}", at("known").display()))
+        .args([
+            "-p",
+            &port.to_string(),
+            &format!("{user}@127.0.0.1"),
+            "git --version",
+        ])
+        .env("SSH_AUTH_SOCK", at("agent"))
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{user} is not let in: {}", why.trim()));
+    }
     Ok(Sshd {
-        origin: format!("ssh://{}@127.0.0.1:{port}", id("-un")),
+        origin: format!("ssh://{user}@127.0.0.1:{port}"),
         port,
         dir,
         _held: held,

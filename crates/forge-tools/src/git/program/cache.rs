@@ -82,6 +82,17 @@ impl Cache {
         fs::remove_file(self.place.join("made"))
     }
 
+    /// Whether its server gives single contents only with all others.
+    pub(super) fn is_whole(&self) -> bool {
+        self.place.join("whole").exists()
+    }
+
+    /// From now on all contents are fetched with a head.
+    pub(super) fn whole_from_now_on(self) -> io::Result<()> {
+        File::create(self.place.join("whole"))?;
+        self.forget()
+    }
+
     /// Notes how large it is, and takes away others until all of them fit. One that somebody works
     /// in, or has just worked in, stays.
     pub(super) fn make_room(&self, all: &Path, max_bytes: u64) -> io::Result<()> {

@@ -15,6 +15,7 @@ use crate::git::repositories::TreeEntry;
 
 /// Names of a commit's files: 100 000 of them are some 10 MiB.
 const MAX_TREE_BYTES: usize = 64 << 20;
+const NO_CONTENTS: &str = "--filter=blob:none";
 
 impl Inner {
     pub(super) fn head(&self, repo: &Repo, branch: &Branch) -> Result<Option<ObjectId>, GitError> {
@@ -33,6 +34,10 @@ impl Inner {
                 "--upload-pack={}",
                 for_the_other_side("upload-pack")
             ));
+        } else if !cache.is_whole() {
+            // Names are enough until a content is asked for. A server that knows nothing of it
+            // sends everything.
+            args.push(NO_CONTENTS.to_owned());
         }
         args.extend([
             "--".to_owned(),
@@ -92,14 +97,15 @@ impl Inner {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let cache = self.cache(repo)?;
+        let mut cache = self.cache(repo)?;
         let asked: String = ids.iter().map(|id| format!("{id}\n")).collect();
         // Sizes first: what is too large is not unpacked.
-        let mut sizes = Job::new(["cat-file", "--batch-check=%(objecttype) %(objectsize)"]);
-        sizes.stdin = asked.clone().into_bytes();
-        sizes.max_answer_bytes = 64 * ids.len();
-        let answer = expect(self.run(&cache, sizes)?, repo)?;
-        let total = answers::sizes(&answer).ok_or_else(|| unreadable(repo))?;
+        let mut total = self.sizes(&cache, &asked)?;
+        if total.is_none() {
+            cache = self.fetch_contents(repo, cache, &asked)?;
+            total = self.sizes(&cache, &asked)?;
+        }
+        let total = total.ok_or_else(|| unreadable(repo))?;
         if total > max_bytes {
             return Err(GitError::new(
                 GitErrorKind::TooLarge,
@@ -113,6 +119,54 @@ impl Inner {
         job.max_answer_bytes = room.saturating_add(64 * ids.len());
         let answer = expect(self.run(&cache, job)?, repo)?;
         answers::contents(&answer, ids.len()).ok_or_else(|| unreadable(repo))
+    }
+}
+
+impl Inner {
+    /// What these contents come to; none if one of them is not here.
+    fn sizes(&self, cache: &Cache, asked: &str) -> Result<Option<u64>, GitError> {
+        let mut job = Job::new(["cat-file", "--batch-check=%(objecttype) %(objectsize)"]);
+        job.stdin = asked.as_bytes().to_vec();
+        job.max_answer_bytes = 2 * asked.len();
+        let done = self.run(cache, job)?;
+        // Where git knows no way not to look for it elsewhere, it fails instead of saying so.
+        Ok(answers::sizes(&done.answer).filter(|_| done.exit.success()))
+    }
+
+    /// Contents that did not come with their names. Git would do it by itself, wherever it misses
+    /// one and from whom it remembers; here it is asked for, of the repository that is meant.
+    fn fetch_contents(&self, repo: &Repo, cache: Cache, asked: &str) -> Result<Cache, GitError> {
+        let there = self.there(repo, Access::READ)?;
+        if there.is_of_this_machine() {
+            return Err(unreadable(repo));
+        }
+        let mut job = Job::new([
+            "-c",
+            "fetch.negotiationAlgorithm=noop",
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            NO_CONTENTS,
+            "--stdin",
+            "--",
+            there.url.as_str(),
+        ]);
+        job.stdin = asked.as_bytes().to_vec();
+        let done = self.talk(&cache, &there, job)?;
+        if done.exit.success() {
+            return Ok(cache);
+        }
+        if !refusals::wants_no_single(&done) {
+            return Err(refusals::failure(repo, &there.shown, &done));
+        }
+        let failed = |why: String| GitError::new(GitErrorKind::Failed, why);
+        cache.whole_from_now_on().map_err(|error| {
+            failed(format!("The cache of {repo} cannot be made anew: {error}."))
+        })?;
+        let why = format!("{repo} does not give single files.");
+        Err(failed(why).hint("Try again: from now on all of it is fetched."))
     }
 }
 

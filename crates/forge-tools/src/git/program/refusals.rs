@@ -231,6 +231,12 @@ pub(super) fn is_damaged(done: &Done) -> bool {
     words.iter().any(|word| done.complaint.contains(word))
 }
 
+/// Whether a server gives objects by the names of branches only.
+pub(super) fn wants_no_single(done: &Done) -> bool {
+    let words = ["unadvertised object", "not our ref", " not valid"];
+    words.iter().any(|word| done.complaint.contains(word))
+}
+
 /// What git or a server said, for a person: no more than they read, and nothing that moves a
 /// cursor.
 fn told(said: &str) -> String {
