@@ -48,7 +48,7 @@ pub use error::{GitError, GitErrorKind, GitOperation};
 pub use memory::MemoryRepositories;
 pub use names::{Author, Branch, ObjectId, StagedId};
 pub use program::{Credential, Credentials, GitProgram};
-pub use push::{IfMoved, PushApproval};
+pub use push::{IfMoved, Outlook, PushApproval};
 pub use repo_path::RepoPath;
 pub use repositories::{NewCommit, NewFile, NewHead, Repositories, TreeEntry, TreeKind};
 pub use secrets::{AgreedSecrets, Secrets};

@@ -134,6 +134,25 @@ pub enum IfMoved {
     Rebase,
 }
 
+/// Where a push would go ([`Git::outlook`]).
+///
+/// ```
+/// use forge_tools::git::{Git, IfMoved, Outlook, Repositories, StagedCommit};
+///
+/// async fn can_go<R: Repositories>(git: &Git<R>, commit: &StagedCommit) -> bool {
+///     matches!(git.outlook(commit, IfMoved::Refuse).await, Ok(Outlook::AsStaged))
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outlook {
+    /// Onto what it was compared with.
+    AsStaged,
+    /// Onto this one: the branch has moved, and nobody has touched the same files.
+    OnTop(ObjectId),
+    /// Nowhere: the branch has all of it, as this commit or by somebody else's.
+    There(ObjectId),
+}
+
 impl<R: Repositories> Git<R> {
     pub(super) async fn push_commit(
         &self,
@@ -148,35 +167,11 @@ impl<R: Repositories> Git<R> {
                 format!("{} is no longer what was agreed to.", commit.id()),
             ));
         }
-        let (head, tree) = self.branch(&commit.repo, &commit.branch).await?;
-        if let (Some(made), Some(head)) = (&commit.pushing, &head)
-            && made == head
-        {
-            return Ok(self.pushed(&commit, made.clone(), true).await);
-        }
-        let (tree, head) = match (head, &commit.base) {
-            (None, Some(_)) => return Err(gone(&commit)),
-            (head, _) => (tree, head),
+        let parent = match self.fits(&commit, if_moved).await? {
+            Outlook::There(made) => return Ok(self.pushed(&commit, made, true).await),
+            Outlook::AsStaged => commit.base.clone(),
+            Outlook::OnTop(head) => Some(head),
         };
-        if head != commit.base {
-            let (tree, since) = self.since_staged(&commit, tree).await?;
-            if let (Some(head), true) = (&head, since.has_all) {
-                let made = commit.pushing.as_ref().unwrap_or(head);
-                return Ok(self.pushed(&commit, made.clone(), true).await);
-            }
-            if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
-                return Err(self.moved(&commit, head, tree, &since.overlap).await);
-            }
-            let staged = commit.clone();
-            apart(move || {
-                let files = staged.files.iter();
-                let paths: Vec<(&RepoPath, bool)> = files
-                    .map(|file| (&file.path, file.content.is_some()))
-                    .collect();
-                check_collisions(&paths, &tree)
-            })
-            .await?;
-        }
         let staged = commit.clone();
         let files = self
             .on_store(move |store| new_files(&staged, store))
@@ -188,7 +183,7 @@ impl<R: Repositories> Git<R> {
                 &commit.repo,
                 NewCommit {
                     branch: commit.branch.clone(),
-                    parent: head.clone(),
+                    parent: parent.clone(),
                     files,
                     message: commit.message.clone(),
                     author: self.rules.author.clone(),
@@ -202,11 +197,58 @@ impl<R: Repositories> Git<R> {
             .await?;
         let head = NewHead {
             branch: commit.branch.clone(),
-            parent: head,
+            parent,
             id: made.clone(),
         };
         self.repositories.push(&commit.repo, head).await?;
         Ok(self.pushed(&commit, made, false).await)
+    }
+
+    /// Where a push of a staged commit would go as things are now, so that nobody is asked about one
+    /// that cannot be. Nothing is changed.
+    ///
+    /// # Errors
+    /// Those of a push: the branch has moved, or is not reached.
+    pub async fn outlook(
+        &self,
+        commit: &StagedCommit,
+        if_moved: IfMoved,
+    ) -> Result<Outlook, GitError> {
+        let fits = self.fits(commit, if_moved).await;
+        fits.map_err(|error| error.during(GitOperation::Push))
+    }
+
+    async fn fits(&self, commit: &StagedCommit, if_moved: IfMoved) -> Result<Outlook, GitError> {
+        let (head, tree) = self.branch(&commit.repo, &commit.branch).await?;
+        if let (Some(made), Some(head)) = (&commit.pushing, &head)
+            && made == head
+        {
+            return Ok(Outlook::There(made.clone()));
+        }
+        if head == commit.base {
+            return Ok(Outlook::AsStaged);
+        }
+        let Some(head) = head else {
+            return Err(gone(commit));
+        };
+        let (tree, since) = self.since_staged(commit, tree).await?;
+        if since.has_all {
+            let made = commit.pushing.as_ref().unwrap_or(&head);
+            return Ok(Outlook::There(made.clone()));
+        }
+        if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
+            return Err(self.moved(commit, &head, tree, &since.overlap).await);
+        }
+        let staged = commit.clone();
+        apart(move || {
+            let files = staged.files.iter();
+            let paths: Vec<(&RepoPath, bool)> = files
+                .map(|file| (&file.path, file.content.is_some()))
+                .collect();
+            check_collisions(&paths, &tree)
+        })
+        .await?;
+        Ok(Outlook::OnTop(head))
     }
 
     /// It is there; that it is still staged here would be found out by the next push.
@@ -276,7 +318,7 @@ impl<R: Repositories> Git<R> {
     async fn moved(
         &self,
         commit: &StagedCommit,
-        head: Option<ObjectId>,
+        head: &ObjectId,
         tree: Vec<TreeEntry>,
         overlap: &[RepoPath],
     ) -> GitError {
@@ -288,7 +330,7 @@ impl<R: Repositories> Git<R> {
             "Branch '{}' has moved from {} to {} since {} was staged.",
             commit.branch,
             shown(commit.base.as_ref()),
-            shown(head.as_ref()),
+            shown(Some(head)),
             commit.id
         );
         let before = match &commit.base {

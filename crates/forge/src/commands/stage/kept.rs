@@ -89,6 +89,12 @@ impl Kept {
         })
     }
 
+    /// It cannot be, so nobody was asked.
+    pub(super) fn not_asked(mut self, why: &Failure) -> Result<(), Failure> {
+        self.decided(DecisionRecord::not_reached(why.message()))?;
+        self.close(why.code(), Some(why.code()))
+    }
+
     /// A person typed it, and that is all it needs.
     pub(super) fn typed(&mut self) -> Result<(), Failure> {
         self.decided(DecisionRecord {

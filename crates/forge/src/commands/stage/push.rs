@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
-    Git, GitBackend as _, GitError, GitProgram, IfMoved, PushApproval, Pushed, StagedCommit,
+    Git, GitBackend as _, GitError, GitProgram, IfMoved, Outlook, PushApproval, Pushed,
+    StagedCommit,
 };
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
 use os_sandbox::Support;
-use sandbox_config::WithoutFile;
+use sandbox_config::{Project, WithoutFile};
 use serde_json::json;
 
 use super::kept::Kept;
@@ -45,20 +46,26 @@ pub(super) fn push(
     let list = all(staging)?;
     let commit = chosen(&list, args.id.as_deref())?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let mut kept = Kept::open(
-        "stage_push",
-        &[Meant::Whole(commit)],
-        ambient,
-        &repositories::unseen(&project, ambient),
-    )?;
+    let unseen = repositories::unseen(&project, ambient);
+    let mut kept = Kept::open("stage_push", &[Meant::Whole(commit)], ambient, &unseen)?;
     if let Some(reason) = ambient.nobody_to_ask(global.no_input) {
         let why = format!("a push is always asked, and nobody can be: {reason}");
         kept.answered("unanswered", reason)?;
         kept.close("unanswered", Some("approval.unanswered"))?;
         return Err(unanswered(commit, why));
     }
-    let git = ProjectGit::of(&project, ambient)?.open(Support::detect())?;
-    let question = Question::about(commit, ambient.colour);
+    let if_moved = match args.rebase {
+        true => IfMoved::Rebase,
+        false => IfMoved::Refuse,
+    };
+    let (git, outlook) = match ready(&project, ambient, commit, if_moved) {
+        Ok(ready) => ready,
+        Err(failure) => {
+            kept.not_asked(&failure)?;
+            return Err(failure);
+        }
+    };
+    let question = Question::about(commit, &outlook, ambient.colour);
     let asked = gather::until_stopped(PushApproval::ask(commit, &question));
     let approval = match asked {
         Ok(Ok(approval)) => approval,
@@ -70,10 +77,6 @@ pub(super) fn push(
         }
     };
     kept.answered("allowed", approval.by())?;
-    let if_moved = match args.rebase {
-        true => IfMoved::Rebase,
-        false => IfMoved::Refuse,
-    };
     let pushed = gather::until_stopped(carried_out(&git, staging, approval, if_moved));
     match pushed {
         Ok(Ok(pushed)) => {
@@ -92,6 +95,19 @@ pub(super) fn push(
             Err(stopped)
         }
     }
+}
+
+/// Git, and where the commit would go: nobody is asked about one that cannot.
+fn ready(
+    project: &Project,
+    ambient: &Ambient,
+    commit: &StagedCommit,
+    if_moved: IfMoved,
+) -> Result<(Git<GitProgram>, Outlook), Failure> {
+    let git = ProjectGit::of(project, ambient)?.open(Support::detect())?;
+    let outlook = gather::until_stopped(git.outlook(commit, if_moved))?;
+    let outlook = outlook.map_err(|error| failed(&error))?;
+    Ok((git, outlook))
 }
 
 /// One at a time in a project, so that of two who agreed to the same one pushes it.
@@ -175,9 +191,9 @@ struct Question {
 }
 
 impl Question {
-    fn about(commit: &StagedCommit, colour: bool) -> Self {
+    fn about(commit: &StagedCommit, outlook: &Outlook, colour: bool) -> Self {
         Question {
-            text: text_of(commit),
+            text: text_of(commit, outlook),
             colour,
             answered: Mutex::new(None),
         }
@@ -219,12 +235,20 @@ impl Approver for Question {
 
 /// All of a commit, one reading only: what stands at the left is ours, what was staged begins
 /// behind it in every row, and a backslash in it is two.
-fn text_of(commit: &StagedCommit) -> String {
+fn text_of(commit: &StagedCommit, outlook: &Outlook) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: &str| text.push_str(&format!("{label:<10}{value}\n"));
     row("push", commit.id().as_str());
     row("to", &escape_exactly(&commit.repo().to_string()));
     row("branch", &escape_exactly(commit.branch().as_str()));
+    match outlook {
+        Outlook::AsStaged => {}
+        Outlook::OnTop(head) => row("on top of", &format!("{head}, to where it has moved")),
+        Outlook::There(made) => row(
+            "warning",
+            &format!("all of it is there already, as {made}: nothing would be pushed"),
+        ),
+    }
     let at = rfc3339(commit.created_at());
     row(
         "staged",

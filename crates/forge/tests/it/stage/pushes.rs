@@ -168,17 +168,32 @@ fn a_branch_that_has_moved_is_refused_or_built_upon() {
         return;
     }
     let (world, repo, id) = staged();
+    // While somebody reads.
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    terminal.until(ASKED);
     someone_pushes(&world, &repo, &[("b", b"other\n")]);
     let moved = head(&repo);
-    let ended = push(&world, &id, &[], "y\n");
-    assert_eq!(ended.code, Some(1), "{}", ended.screen);
-    let joined = ended.screen.replace('\n', " ");
-    for text in ["has moved from", "Changed there: b.", "--rebase"] {
-        assert!(joined.contains(text), "{text}: {}", ended.screen);
+    terminal.type_text("y\n");
+    // And before anybody was asked.
+    let again = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    for ended in [terminal.end(), again.end()] {
+        assert_eq!(ended.code, Some(1), "{}", ended.screen);
+        let joined = ended.screen.replace('\n', " ");
+        for text in ["has moved from", "Changed there: b.", "--rebase"] {
+            assert!(joined.contains(text), "{text}: {}", ended.screen);
+        }
     }
     assert_eq!(head(&repo), moved);
     assert!(is_staged(&world, &id));
 
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id, "--rebase"]);
+    let screen = terminal.until(ASKED);
+    assert!(
+        screen.contains(&format!("on top of {moved}, to")),
+        "{screen}"
+    );
+    terminal.type_text("n\n");
+    assert_eq!(terminal.end().code, Some(1));
     let ended = push(&world, &id, &["--rebase", "--json"], "y\n");
     assert_eq!(ended.code, Some(0), "{}", ended.screen);
     let object: Value = serde_json::from_str(&ended.stdout.unwrap()).unwrap();
@@ -193,7 +208,7 @@ fn a_branch_that_has_moved_is_refused_or_built_upon() {
     let id = stage(&world, &repo, files, "Mine");
     someone_pushes(&world, &repo, &[("b", b"theirs\n")]);
     let moved = head(&repo);
-    let ended = push(&world, &id, &["--rebase"], "y\n");
+    let ended = Terminal::start(&world, USUAL, &["stage", "push", &id, "--rebase"]).end();
     assert_eq!(ended.code, Some(1), "{}", ended.screen);
     assert!(
         ended.screen.contains("Changed by both: b."),
