@@ -197,7 +197,12 @@ impl Rules {
                         .is_some_and(|mode| mode & OWNER_EXECUTES != 0);
                     Some(files.read_bytes(asked, self.limits.file_bytes)?)
                 }
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    // What this worker could not have taken away is not gone because it does not
+                    // see it: it may be hidden.
+                    files.check_write(asked)?;
+                    None
+                }
                 Err(error) => return Err(error.into()),
             };
             total += content.as_ref().map_or(0, |bytes| bytes.len() as u64);

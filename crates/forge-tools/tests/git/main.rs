@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests; helpers are not seen as such")]
 
 mod again;
+mod asked;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
 mod cache;

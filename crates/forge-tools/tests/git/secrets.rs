@@ -20,7 +20,7 @@ fn key() -> String {
 }
 
 /// What the rules say of every tool.
-struct Rules(Verdict);
+pub(crate) struct Rules(pub(crate) Verdict);
 
 impl Gate for Rules {
     fn judge(&self, _: &Request<'_>) -> Judgement {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use file_sandbox::{FileSandbox, SandboxPath};
+use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use serde_json::json;
 
 use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch};
@@ -58,7 +58,18 @@ impl Tool for GitPull {
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let files = view.hands.files()?;
         let request = request(args, &self.1.granted, files, |path| view.path(path))?;
-        let to = |path: &RepoPath| Ok(Intent::Write(request.into.join(path.as_str())?));
+        let to = |path: &RepoPath| {
+            let to = request.into.join(path.as_str())?;
+            // What the branch has there is not known yet. What is taken as no file may be a
+            // directory; below one each file is looked at.
+            let is_no_file = files
+                .check_write(&to)
+                .is_err_and(|error| error.kind() == ErrorKind::SuffixNotAllowed);
+            Ok(match is_no_file {
+                true => Intent::CreateDir(to),
+                false => Intent::Write(to),
+            })
+        };
         request.paths.iter().map(to).collect()
     }
 
