@@ -92,11 +92,10 @@ impl Repositories {
 
     /// The tools of who holds `grant`: none if it names no repository, or no place that files of
     /// one could be in.
-    pub(crate) fn tools(
-        &self,
-        grant: &Grant,
-        os: &OsSandbox,
-    ) -> Result<Vec<Box<dyn Tool>>, EquipError> {
+    ///
+    /// # Errors
+    /// One of its addresses is none, or what repositories are reached by cannot be opened.
+    pub fn tools(&self, grant: &Grant, os: &OsSandbox) -> Result<Vec<Box<dyn Tool>>, EquipError> {
         if grant.repositories().is_empty() || grant.mounts().all(|mount| !mount.usable()) {
             return Ok(Vec::new());
         }

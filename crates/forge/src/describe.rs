@@ -2,9 +2,12 @@
 //! as JSON.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
-use forge_runtime::{Dollars, GrantGate};
+use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
+use forge_tools::git::tools::{RepoAccess, all as all_of_git};
+use forge_tools::git::{Git, GitBackend, MemoryRepositories, Repo, StagedStore};
 use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     Branch, Delegates, ExecutionMode, FileRules, GitMode, Grant, HardLinks, Mode, Mount,
@@ -13,6 +16,7 @@ use sandbox_config::{
 };
 use serde_json::{Value, json};
 
+use crate::describe_git;
 use crate::visible::{visible, visible_path};
 
 /// Columns wide enough for their longest cell, two blanks between; the last one runs free. Cells
@@ -186,6 +190,9 @@ pub(crate) fn rights(grant: &Grant) -> String {
         NetworkAccess::Hosts(_) => text.push_str("; network to some hosts"),
         NetworkAccess::Unrestricted => text.push_str("; network"),
     }
+    if let Some(repositories) = describe_git::in_a_line(grant) {
+        text.push_str(&format!("; git {repositories}"));
+    }
     text
 }
 
@@ -266,6 +273,7 @@ pub(crate) fn confinement(grant: &Grant) -> Vec<(&'static str, String)> {
             rows.push(("file rules", text));
         }
     }
+    rows.extend(describe_git::repositories(grant));
     rows.push((
         "protected",
         names(grant.protect(), file_sandbox::DEFAULT_PROTECTED),
@@ -391,6 +399,8 @@ pub(crate) fn grant_json(grant: &Grant) -> Value {
             })).collect::<Vec<_>>(),
             "programs": programs_json(rules),
         })),
+        "repositories": describe_git::repositories_json(grant),
+        "allow_executable_config": grant.allows_executable_config(),
         "tools": grant.tools(),
         "limits": limits_json(grant),
         "confinement": confinement_json(grant),
@@ -484,6 +494,7 @@ pub(crate) fn tree_json(branch: &Branch) -> Value {
         "why": why,
         "mounts": mounts_json(branch.grant()),
         "network": network(branch.grant()),
+        "repositories": describe_git::repositories_json(branch.grant()),
         "shell": branch.grant().shell().is_some(),
         "narrowed": branch.narrowed(),
         "calls_any": branch.calls_any(),
@@ -572,6 +583,11 @@ pub(crate) fn tools(grant: &Grant) -> Result<Vec<Spec>, String> {
     if let Some(files) = mirror(grant).map_err(|error| error.to_string())? {
         builder = builder.files(files);
     }
+    // Which there are does not depend on where the repositories are.
+    let git = of_git()?.tools(grant, &OsSandbox::Off);
+    for tool in git.map_err(|error| error.to_string())? {
+        builder = builder.boxed_tool(tool);
+    }
     let toolbox = builder.build().map_err(|error| error.to_string())?;
     let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
     if offers_shell {
@@ -585,11 +601,24 @@ pub(crate) fn all_tools() -> Result<Vec<Spec>, String> {
     let everything = SandboxPath::parse("/workspace").map_err(|error| error.to_string())?;
     let mount = file_sandbox::Mount::memory(everything, file_sandbox::Mode::ReadWrite);
     let files = FileSandbox::new(vec![mount]).map_err(|error| error.to_string())?;
-    let toolbox = Toolbox::builder()
-        .files(files)
-        .build()
-        .map_err(|error| error.to_string())?;
+    let mut builder = Toolbox::builder().files(files);
+    let repo = Repo::parse("/").map_err(|error| error.message().to_owned())?;
+    let granted = [(repo, RepoAccess::ReadWrite)].into_iter().collect();
+    for tool in all_of_git(nowhere()?, granted) {
+        builder = builder.boxed_tool(tool);
+    }
+    let toolbox = builder.build().map_err(|error| error.to_string())?;
     let mut specs: Vec<Spec> = toolbox.specs().cloned().collect();
     specs.push(forge_tools::tools::shell().spec().clone());
     Ok(specs)
+}
+
+/// Git without any repository: to ask its tools what they are.
+fn nowhere() -> Result<Arc<dyn GitBackend>, String> {
+    let store = StagedStore::in_memory().map_err(|error| error.message().to_owned())?;
+    Ok(Arc::new(Git::new(MemoryRepositories::new(), store)))
+}
+
+fn of_git() -> Result<Repositories, String> {
+    nowhere().map(Repositories::of)
 }

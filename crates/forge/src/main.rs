@@ -7,6 +7,7 @@ mod bounded;
 mod cli;
 mod commands;
 mod describe;
+mod describe_git;
 mod dirs;
 mod empty;
 mod engine;

@@ -9,6 +9,7 @@ Examples:
   forge doctor
   forge doctor --prove
   forge doctor --mcp
+  forge doctor --git
   forge doctor --model ollama:qwen3:8b
   forge doctor --json
 
@@ -35,4 +36,7 @@ pub(crate) struct Doctor {
     /// Run a container as calls of this project would, and say what is in the way.
     #[arg(long, conflicts_with_all = ["prove", "mcp", "model"])]
     pub(crate) docker: bool,
+    /// Say whether the repositories of this project can be worked with, and what is in the way.
+    #[arg(long, conflicts_with_all = ["prove", "mcp", "model", "docker"])]
+    pub(crate) git: bool,
 }

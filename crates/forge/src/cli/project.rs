@@ -72,6 +72,7 @@ Examples:
   forge explain /workspace/notes.md --write
   forge explain shell
   forge explain host:example.com:443
+  forge explain repo:octo/reports --write
   forge explain --as 'main > formatter' /data/a.csv
   forge explain --worker main -- git log -1
 
@@ -79,7 +80,8 @@ The decision is one of allow, ask, block and outside. Nothing is run and nothing
 A command in one word, as in -- 'git log | wc -l', is a whole line, as a model writes it."
 )]
 pub(crate) struct Explain {
-    /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), or a tool.
+    /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), a repository
+    /// (`repo:NAME`), or a tool.
     #[arg(value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
     /// For this worker, started by a person; without it for the entry worker.
@@ -88,7 +90,7 @@ pub(crate) struct Explain {
     /// For the last of these workers, each called by the one before it.
     #[arg(long = "as", value_name = "A>B>C")]
     pub(crate) chain: Option<String>,
-    /// Whether the path may be written (else: read).
+    /// Whether the path may be written (else: read), or the repository staged for (else: pulled from).
     #[arg(long, conflicts_with_all = ["delete", "command"])]
     pub(crate) write: bool,
     /// Whether the path may be deleted.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Check, CheckFormat, Global};
 use crate::describe;
+use crate::describe_git;
 use crate::exit::{Exit, Failure};
 use crate::findings;
 use crate::gather;
@@ -171,6 +172,11 @@ fn as_text(project: &Project, review: &Review) -> String {
     );
     text.push_str("\nwhat commands and file tools are held to\n");
     text.push_str(&describe::confinement_table(ceiling, "  "));
+    let servers = describe_git::credentials(project).into_iter();
+    let servers: Vec<Vec<String>> = servers
+        .map(|(name, text)| vec![name.to_owned(), text])
+        .collect();
+    text.push_str(&describe::table(&servers, "  "));
     if !review.tree().is_empty() {
         text.push_str("\nworkers\n");
         text.push_str(&describe::tree(review.tree(), project.entry()));
@@ -186,6 +192,8 @@ fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
         "file": project.file().map(Path::to_string_lossy),
         "mounts": describe::mounts_json(ceiling),
         "network": describe::network(ceiling),
+        "repositories": describe_git::repositories_json(ceiling),
+        "credentials": describe_git::credentials_json(project),
         "shell": ceiling.shell().map(|rules| rules.rules().count()),
         "limits": describe::limits_json(ceiling),
         "confinement": describe::confinement_json(ceiling),

@@ -23,6 +23,9 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     if args.docker {
         return super::doctor_docker::run(global, ambient);
     }
+    if args.git {
+        return super::doctor_git::run(global, ambient);
+    }
     // How it is now, also for the next command.
     Support::forget();
     let support = Support::detect();

@@ -7,6 +7,7 @@ use std::net::Ipv6Addr;
 
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use forge_runtime::GrantGate;
+use forge_tools::git::tools::NAMES;
 use forge_tools::{CommandLine, Gate as _, Intent, Judgement, ProgramList, Reason, Request, Spec};
 use os_sandbox::{Plan, Requirement, Support};
 use sandbox_config::{
@@ -19,6 +20,7 @@ use crate::cli::{Explain, Global};
 use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::repositories;
 use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -113,6 +115,8 @@ fn allowed(
     Ok(())
 }
 
+const NO_FILES: &str = "it needs files, and this worker holds none that it may use";
+
 /// What is asked about.
 #[derive(Debug)]
 enum Subject {
@@ -123,6 +127,11 @@ enum Subject {
     Host {
         name: String,
         port: u16,
+    },
+    /// As a file spells it, or an address.
+    Repository {
+        name: String,
+        staging: bool,
     },
     Tool(Spec),
     Command(CommandLine),
@@ -140,6 +149,12 @@ fn subject(args: &Explain) -> Result<Subject, Failure> {
     if let Some(host) = word.strip_prefix("host:") {
         return host_of(host).ok_or_else(|| Failure::usage(format!("`{host}` is not a host")));
     }
+    if let Some(name) = word.strip_prefix("repo:") {
+        return Ok(Subject::Repository {
+            name: name.to_owned(),
+            staging: args.write,
+        });
+    }
     let tools = internal(describe::all_tools())?;
     if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
         return Ok(Subject::Tool(spec.clone()));
@@ -156,7 +171,7 @@ fn subject(args: &Explain) -> Result<Subject, Failure> {
     }
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
     Err(Failure::usage(format!("`{word}` is no sandbox path, host or tool")).hint(format!(
-        "a path begins with `/`, a host with `host:`, a command comes after `--`; tools are: {}",
+        "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
         names.join(", ")
     )))
 }
@@ -303,6 +318,9 @@ impl Explained {
                 let question = Question::Host { name, port };
                 explained.ask(lineage, &question);
             }
+            Subject::Repository { name, staging } => {
+                explained.repository(project, lineage, &name, staging)?;
+            }
             Subject::Tool(spec) => explained.tool(lineage, &spec)?,
             Subject::Command(line) => explained.command(lineage, &line, grant),
         }
@@ -385,6 +403,47 @@ impl Explained {
         Ok(())
     }
 
+    fn repository(
+        &mut self,
+        project: &Project,
+        lineage: &Lineage,
+        name: &str,
+        staging: bool,
+    ) -> Result<(), Failure> {
+        let mut known = project.ceiling().repositories().iter();
+        let known = known.find(|known| known.name() == name);
+        let address = match known {
+            Some(known) => known.address().to_owned(),
+            None => repositories::address(name)
+                .map_err(|why| Failure::usage(format!("`{name}` is no repository: {why}")))?,
+        };
+        self.shown = match staging {
+            true => format!("stage for {name}"),
+            false => format!("pull from {name}"),
+        };
+        self.kind = "repository";
+        self.ask(lineage, &Question::Repository { address, staging });
+        if self.why.verdict == Verdict::Block {
+            return Ok(());
+        }
+        let tool = match staging {
+            true => "git_stage",
+            false => "git_pull",
+        };
+        let offered = internal(describe::tools(lineage.grant()))?;
+        match offered.iter().find(|known| known.name == tool) {
+            Some(spec) => {
+                let judged = judge(lineage.grant(), spec, &[], true);
+                self.stricter(Why::from(judged));
+            }
+            None => {
+                let text = format!("it is not offered `{tool}`: {NO_FILES}");
+                self.decide(Why::words(Verdict::Block, &text));
+            }
+        }
+        Ok(())
+    }
+
     fn tool(&mut self, lineage: &Lineage, spec: &Spec) -> Result<(), Failure> {
         self.shown = format!("offer {}", spec.name);
         self.kind = "tool";
@@ -395,8 +454,11 @@ impl Explained {
             if self.why.verdict != Verdict::Block {
                 let what = if spec.name == "shell" {
                     "it needs `shell` in the project and in every worker on the way"
+                } else if NAMES.contains(&spec.name.as_str()) {
+                    "it needs `git.repositories` in the project and in every worker on the way, \
+                     with `rw` for what stages, and files"
                 } else {
-                    "it needs files, and this worker holds none that it may use"
+                    NO_FILES
                 };
                 self.decide(Why::words(Verdict::Block, what));
             }

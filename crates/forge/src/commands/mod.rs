@@ -6,6 +6,7 @@ pub(crate) mod clean;
 pub(crate) mod config;
 pub(crate) mod doctor;
 mod doctor_docker;
+mod doctor_git;
 mod doctor_mcp;
 mod doctor_model;
 pub(crate) mod exec;

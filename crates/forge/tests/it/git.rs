@@ -347,3 +347,68 @@ workers:
         assert!(!text.contains(secret) && !text.contains("MINE="), "{text}");
     }
 }
+
+/// Who reads what is granted finds repositories, with access and place, and servers; no token.
+#[test]
+fn what_is_granted_is_shown_with_its_place() {
+    let world = World::new(&[
+        (
+            FILE,
+            &format!(
+                "{ZONES}git:\n  repositories: [./one.git, {{ repo: octo/style, access: ro }}]\n  credentials: {{ 'https://github.com': {{ token_env: MINE }} }}\n"
+            ),
+        ),
+        (
+            "workers/main.worker",
+            "---\nname: main\nsandbox: { zones: [{ name: workspace }] }\ngit: { repositories: [./one.git, { repo: octo/style, access: ro }] }\n---\nGo.\n",
+        ),
+    ]);
+    let made = bare(&world, "one.git");
+    std::fs::rename(made, world.project().join("one.git")).unwrap();
+    let shown = |args: &[&str]| {
+        let ran = world.command(forge_program(), &[&["--trust"], args].concat());
+        let ran = { ran }
+            .env("MINE", "correct-horse-battery")
+            .output()
+            .unwrap();
+        let ran = crate::support::ran(ran);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!text.contains("correct-horse"), "{text}");
+        (ran.code, text)
+    };
+    #[rustfmt::skip]
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["check"], &["octo/style ro, https://github.com/octo/style.git (golem-forge.config.yaml:6:37)",
+            "https://github.com: the token in MINE (golem-forge.config.yaml:7:", "; git ./one.git rw, octo/style ro"]),
+        (&["--json", "check"], &["\"address\":\"https://github.com/octo/style.git\"", "\"source\":\"the token in MINE\""]),
+        (&["worker", "show", "main"], &["repository: ./one.git rw", "git_stage"]),
+        (&["config", "show"], &["repo: octo/style", "token_env: MINE"]),
+        (&["explain", "repo:octo/style"], &["ask"]),
+        (&["explain", "repo:octo/style", "--write"], &["block", "octo/style is ro"]),
+        (&["explain", "repo:./one.git", "--write"], &["allow"]),
+        (&["explain", "repo:octo/other"], &["block", "`git.repositories` does not name it"]),
+        (&["explain", "git_stage"], &["git_stage"]),
+        (&["doctor", "--git"], &["ok      git: git version", "ok      confinement: git runs under the OS sandbox",
+            "ok      repository ./one.git: rw", "ok      https://github.com: the token in MINE"]),
+    ];
+    for (args, expected) in rows {
+        let (_, text) = shown(args);
+        for part in *expected {
+            assert!(text.contains(part), "{args:?}: no {part:?}\n{text}");
+        }
+    }
+    // Each thing that fails ends with one command to type.
+    std::fs::remove_dir_all(world.project().join("one.git")).unwrap();
+    let ran = world.forge(&["--trust", "doctor", "--git"]);
+    ran.code(1);
+    for part in [
+        "failed  repository ./one.git",
+        "try: git init --bare",
+        "failed  https://github.com: MINE is not set",
+        "try: export MINE=…",
+    ] {
+        assert!(ran.stdout.contains(part), "no {part:?}\n{}", ran.stdout);
+    }
+    let ran = world.forge(&["doctor", "--git"]);
+    assert!(ran.stdout.contains("try: forge trust"), "{}", ran.stdout);
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::grant::Grant;
 use crate::grant::declaration::Declaration;
 use crate::grant::escalation::Escalation;
-use crate::grant::mount::Mount;
+use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::project::Project;
@@ -90,6 +90,13 @@ pub enum Question {
         name: String,
         /// 443, as a rule.
         port: u16,
+    },
+    /// May this repository be pulled from, or staged for?
+    Repository {
+        /// In the spelling of [`Repository::address`](crate::Repository::address).
+        address: String,
+        /// Staged for.
+        staging: bool,
     },
     /// May this tool be offered?
     Tool(String),
@@ -213,6 +220,7 @@ impl Lineage {
             },
             Question::Network
             | Question::Host { .. }
+            | Question::Repository { .. }
             | Question::Tool(_)
             | Question::Command(_) => question.clone(),
         }
@@ -300,6 +308,7 @@ impl Step {
                 }
                 answer
             }
+            Question::Repository { address, staging } => self.on_repository(address, *staging),
             Question::Tool(name) => self.on_tool(name),
             Question::Command(words) => self.on_command(words),
         }
@@ -312,6 +321,22 @@ impl Step {
             rule: rule.into(),
             origin: origin.filter(|origin| origin.name().is_some()),
         }
+    }
+
+    fn on_repository(&self, address: &str, staging: bool) -> Answer {
+        let Some(held) = self.grant.repository(address) else {
+            return self.says(
+                Verdict::Block,
+                "`git.repositories` does not name it",
+                self.file.clone(),
+            );
+        };
+        let rule = format!("{} is {}", held.name(), held.access());
+        let verdict = match staging && held.access() == Mode::ReadOnly {
+            true => Verdict::Block,
+            false => Verdict::Allow,
+        };
+        self.says(verdict, rule, Some(held.origin().clone()))
     }
 
     fn on_path(&self, path: &str, operation: Operation, is_last: bool) -> Answer {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run};
 use crate::describe;
+use crate::describe_git;
 use crate::exit::{Exit, Failure};
 use crate::subject::Chosen;
 use crate::visible::visible;
@@ -94,6 +95,7 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
         ("shell", describe::shell(grant)),
     ];
     rows.extend(describe::commands(grant));
+    rows.extend(describe_git::repositories(grant));
     rows.push(("asked", asks));
     for (name, value) in rows {
         let _ = writeln!(text, "  {name}: {}", visible(&value));

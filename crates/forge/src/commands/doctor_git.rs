@@ -1,0 +1,249 @@
+//! `forge doctor --git`: whether the repositories of the project here can be worked with: git, what
+//! confines it, and who is asking at each server. No server is talked to, and no helper is run.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use forge_tools::git::{Branch, GitErrorKind, GitProgram, Repo, Repositories as _};
+use os_sandbox::Support;
+use sandbox_config::{CredentialSource, GitCredential, Project, Repository, WithoutFile};
+use serde_json::json;
+
+use crate::ambient::Ambient;
+use crate::cli::Global;
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::visible::visible_lines;
+
+/// One thing that was looked at.
+struct Check {
+    what: String,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Ok(String),
+    /// How things are, which may be meant so.
+    Note(String),
+    /// What is wrong, and one command to type.
+    Failed(String, String),
+}
+
+impl Check {
+    fn new(what: impl Into<String>, outcome: Outcome) -> Check {
+        Check {
+            what: what.into(),
+            outcome,
+        }
+    }
+
+    /// Its state, what there is to say, and what to do.
+    fn parts(&self) -> (&'static str, &str, Option<&str>) {
+        match &self.outcome {
+            Outcome::Ok(detail) => ("ok", detail, None),
+            Outcome::Note(detail) => ("note", detail, None),
+            Outcome::Failed(detail, hint) => ("failed", detail, Some(hint)),
+        }
+    }
+}
+
+pub(crate) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let checks = checks(&project, ambient)?;
+    let failed = checks
+        .iter()
+        .any(|check| matches!(check.outcome, Outcome::Failed(..)));
+    let mut text = String::new();
+    if global.json {
+        let rows = checks.iter().map(|check| {
+            let (state, detail, hint) = check.parts();
+            json!({ "check": check.what, "state": state, "detail": detail, "hint": hint })
+        });
+        let rows: Vec<_> = rows.collect();
+        text = json!({ "git": { "ok": !failed, "checks": rows } }).to_string();
+    } else {
+        for check in &checks {
+            let (state, detail, hint) = check.parts();
+            let (what, detail) = (visible_lines(&check.what), visible_lines(detail));
+            let _ = writeln!(text, "{state:<7} {what}: {detail}");
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "        try: {}", visible_lines(hint));
+            }
+        }
+    }
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
+    Ok(if failed { Exit::Negative } else { Exit::Done })
+}
+
+fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<Check>, Failure> {
+    let mut checks = vec![Check::new("git", program(ambient))];
+    let git_is_there = matches!(checks[0].outcome, Outcome::Ok(_));
+    if git_is_there {
+        checks.push(Check::new("confinement", confined()?));
+    }
+    let repositories = project.ceiling().repositories();
+    if repositories.is_empty() {
+        let none = "none: no worker has a git tool (`git.repositories`)";
+        checks.push(Check::new("repositories", Outcome::Note(none.to_owned())));
+    }
+    for one in repositories {
+        let what = format!("repository {}", one.name());
+        checks.push(Check::new(what, repository(project, one)));
+    }
+    for one in project.git().credentials() {
+        checks.push(Check::new(one.server(), credential(one, ambient)));
+    }
+    for server in project.git().untrusted() {
+        let detail = "the project says who is asking, and nobody has agreed to that";
+        let failed = Outcome::Failed(detail.to_owned(), "forge trust".to_owned());
+        checks.push(Check::new(server, failed));
+    }
+    Ok(checks)
+}
+
+fn program(ambient: &Ambient) -> Outcome {
+    let install = "install git (apt-get install git)";
+    let Some(git) = found("git", ambient) else {
+        return Outcome::Failed("there is none on the PATH".to_owned(), install.to_owned());
+    };
+    let ran = Command::new(&git)
+        .arg("--version")
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output();
+    match ran {
+        Ok(ran) if ran.status.success() => {
+            let version = String::from_utf8_lossy(&ran.stdout);
+            Outcome::Ok(format!("{}, {}", version.trim(), git.display()))
+        }
+        Ok(ran) => Outcome::Failed(
+            format!("{} ends with {}", git.display(), ran.status),
+            install.to_owned(),
+        ),
+        Err(error) => Outcome::Failed(format!("{}: {error}", git.display()), install.to_owned()),
+    }
+}
+
+/// Runs it as a pull would, over an empty directory: that it is no repository says that git ran.
+fn confined() -> Result<Outcome, Failure> {
+    let place = tempfile::tempdir().map_err(|error| {
+        let why = format!("cannot make a temporary directory: {error}");
+        Failure::new(Exit::Negative, "state", why)
+    })?;
+    let (cache, empty) = (place.path().join("cache"), place.path().join("empty"));
+    for dir in [&cache, &empty] {
+        std::fs::create_dir(dir)
+            .map_err(|error| Failure::new(Exit::Negative, "state", error.to_string()))?;
+    }
+    let program = GitProgram::new(&cache, Support::detect());
+    let repo = Repo::parse(&empty.to_string_lossy());
+    let repo = repo.map_err(|error| Failure::new(Exit::Negative, "git", error.message()))?;
+    let branch = Branch::default();
+    let asked = gather::until_stopped(async { program.head(&repo, &branch).await })?;
+    Ok(match asked {
+        Err(error) if error.kind() == GitErrorKind::Unavailable => {
+            Outcome::Failed(error.message().to_owned(), "forge doctor".to_owned())
+        }
+        Ok(_) | Err(_) => Outcome::Ok("git runs under the OS sandbox".to_owned()),
+    })
+}
+
+fn repository(project: &Project, one: &Repository) -> Outcome {
+    let access = one.access();
+    if let Some(path) = one.address().strip_prefix("file://") {
+        let path = Path::new(path);
+        let is_one = path.join("HEAD").is_file() || path.join(".git").exists();
+        return match is_one {
+            true => Outcome::Ok(format!("{access}, {}", path.display())),
+            false => Outcome::Failed(
+                format!("{} is not a repository", path.display()),
+                format!("git init --bare {}", path.display()),
+            ),
+        };
+    }
+    let server = Repo::parse(one.address())
+        .ok()
+        .and_then(|repo| Some(repo.origin()?.as_str().to_owned()));
+    let server = server.unwrap_or_default();
+    let git = project.git();
+    let said = git
+        .credentials()
+        .iter()
+        .any(|known| known.server() == server)
+        || git.untrusted().contains(&server);
+    match said {
+        true => Outcome::Ok(format!("{access}, {}", one.address())),
+        false => Outcome::Note(format!(
+            "{access}, {}; nothing says who is asking at {server} (`git.credentials`)",
+            one.address()
+        )),
+    }
+}
+
+fn credential(one: &GitCredential, ambient: &Ambient) -> Outcome {
+    match one.source() {
+        CredentialSource::Variable(name) => match ambient.var(name) {
+            Some(value) if !value.is_empty() => Outcome::Ok(format!("the token in {name}")),
+            Some(_) | None => {
+                Outcome::Failed(format!("{name} is not set"), format!("export {name}=…"))
+            }
+        },
+        CredentialSource::Helper(words) => {
+            let name = words.first().map_or("", String::as_str);
+            match found(name, ambient) {
+                Some(path) => Outcome::Ok(format!("the helper {}", path.display())),
+                None => Outcome::Failed(
+                    format!("there is no `{name}` on the PATH"),
+                    format!("command -v {name}"),
+                ),
+            }
+        }
+        CredentialSource::Agent { known_hosts } => agent(one, known_hosts.as_deref(), ambient),
+    }
+}
+
+fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> Outcome {
+    let start = "eval \"$(ssh-agent)\" && ssh-add";
+    let Some(socket) = ambient.var("SSH_AUTH_SOCK") else {
+        let detail = "SSH_AUTH_SOCK is not set: no agent runs";
+        return Outcome::Failed(detail.to_owned(), start.to_owned());
+    };
+    if let Err(error) = UnixStream::connect(socket) {
+        let detail = format!("no agent answers at {socket}: {error}");
+        return Outcome::Failed(detail, start.to_owned());
+    }
+    if found("ssh", ambient).is_none() {
+        let detail = "there is no ssh on the PATH".to_owned();
+        return Outcome::Failed(
+            detail,
+            "install ssh (apt-get install openssh-client)".to_owned(),
+        );
+    }
+    let own = ambient
+        .home
+        .as_ref()
+        .map(|home| home.join(".ssh/known_hosts"));
+    let file = known_hosts.map(Path::to_path_buf).or(own);
+    match file.filter(|file| file.is_file()) {
+        Some(file) => Outcome::Ok(format!("your agent; hosts by {}", file.display())),
+        None => {
+            let host = one.server().trim_start_matches("ssh://");
+            let detail = "there is no file of known hosts, so no host is believed".to_owned();
+            Outcome::Failed(detail, format!("ssh -T ssh://{host}"))
+        }
+    }
+}
+
+/// Where a program is, as a shell would find it.
+fn found(name: &str, ambient: &Ambient) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = ambient.var("PATH").unwrap_or_default();
+    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(name)).find(|path| path.is_file())
+}
