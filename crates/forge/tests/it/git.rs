@@ -412,3 +412,41 @@ fn what_is_granted_is_shown_with_its_place() {
     let ran = world.forge(&["doctor", "--git"]);
     assert!(ran.stdout.contains("try: forge trust"), "{}", ran.stdout);
 }
+
+/// The example's second worker: its fix is staged, and the branch is as it was.
+#[test]
+fn a_reviewed_file_is_mended_and_staged() {
+    let world = World::new(&[]);
+    crate::playbooks::example(&world, "code-review");
+    let (project, remotes) = (world.project(), world.project().join("remotes"));
+    let work = world.outside().join("work");
+    std::fs::create_dir(&remotes).unwrap();
+    std::fs::rename(project.join("inputs"), &work).unwrap();
+    std::fs::create_dir(project.join("inputs")).unwrap();
+    git(&work, &["init", "-q", "-b", "main", "."]);
+    git(&work, &["add", "-A"]);
+    git(&work, &["commit", "-q", "-m", "Begin"]);
+    git(
+        &remotes,
+        &[
+            "clone",
+            "-q",
+            "--bare",
+            work.to_str().unwrap(),
+            "ledger.git",
+        ],
+    );
+    let before = heads(&remotes.join("ledger.git"));
+    let ran = world.forge(&["run", "fixer", "--yes"]);
+    ran.code(0).says(&["push what nobody has looked at"]);
+    assert!(ran.stdout.starts_with("Staged "), "{}", ran.stdout);
+    let diff = world.forge(&["stage", "diff"]);
+    for line in [
+        "-    os.system(",
+        "+    subprocess.run([",
+        "+import subprocess",
+    ] {
+        assert!(diff.stdout.contains(line), "{}", diff.stdout);
+    }
+    assert_eq!(heads(&remotes.join("ledger.git")), before);
+}

@@ -17,7 +17,7 @@ fn repository() -> PathBuf {
 }
 
 /// A copy of an example, so that a run changes nothing of the checkout.
-fn example(world: &World, name: &str) {
+pub(crate) fn example(world: &World, name: &str) {
     let from = repository().join("examples").join(name);
     let mut open = vec![from.clone()];
     while let Some(dir) = open.pop() {
