@@ -27,9 +27,10 @@ const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
 /// The pages whose commands are run, in this order: the README's first command builds forge.
-const RUN: [(&str, Start); 2] = [
+const RUN: [(&str, Start); 3] = [
     ("README.md", Start::Checkout),
     ("docs/mcp.md", Start::Empty),
+    ("docs/git.md", Start::Empty),
 ];
 
 /// Where a page's reader is.
