@@ -114,6 +114,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     let (shell, environment) = sections::shell(walk, top.get("shell"));
     ceiling.shell = shell;
     ceiling.environment = environment.into();
+    git::keep_from_commands(walk, &git, &ceiling);
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
     ceiling.execution = execution::execution(walk, &top).into();
     let delegation = delegation(&mut walk.reports, &top, ceiling.front);

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use crate::front::place::{Host, Reach, place};
 use crate::grant::Grant;
 use crate::grant::git::{Repository, RepositoryWish};
-use crate::grant::mount::Mode;
+use crate::grant::mount::{Mode, Mount};
 use crate::project::expand::expand;
+use crate::project::own_dirs;
 use crate::project::walk::Walk;
 use crate::project::widening::{EXECUTABLE_CONFIG, GIT_CREDENTIAL, GIT_REPOSITORY};
 use crate::provider::read::{project_part, variable, words};
@@ -188,7 +189,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, git: &Fields<'_>, ceiling: &mut Grant) -
         ceiling.executable_config = walk.agreed(&EXECUTABLE_CONFIG, &key, "true", &entry.node.span);
     }
     if let Some(entry) = git.get("repositories") {
-        ceiling.repositories = granted(walk, entry).into();
+        ceiling.repositories = granted(walk, entry, &ceiling.mounts).into();
     }
     if let Some(entry) = git.get("credentials") {
         credentials(walk, &entry.node, &mut settings);
@@ -267,9 +268,12 @@ pub(crate) struct Located {
     host: Option<Host>,
 }
 
-fn granted(walk: &mut Walk<'_>, entry: &Entry) -> Vec<Repository> {
+fn granted(walk: &mut Walk<'_>, entry: &Entry, mounts: &[Mount]) -> Vec<Repository> {
     let mut list = Vec::new();
     for item in items(walk, &entry.node) {
+        if let Some(host) = &item.located.host {
+            place_is_odd(walk, &item, host, mounts);
+        }
         let near = |host: &Host| host.path.starts_with(walk.dir) && !host.through_link;
         let agreed = item.located.host.as_ref().is_some_and(near) || {
             let key = format!("git.repositories[{}]", item.text);
@@ -286,6 +290,50 @@ fn granted(walk: &mut Walk<'_>, entry: &Entry) -> Vec<Repository> {
         }
     }
     list
+}
+
+/// A directory that workers write themselves, or that is nobody's but forge's.
+fn place_is_odd(walk: &mut Walk<'_>, item: &Item<'_>, host: &Host, mounts: &[Mount]) {
+    if let Some(own) = own_dirs::lies_in(&host.path, &walk.sources.out_of_reach) {
+        let why = format!("it lies in {}, which no worker may reach", own.noun());
+        let message = format!("`{}` cannot be a repository: {why}", item.text);
+        let problem = Diagnostic::error(Code::OwnDirectory, message);
+        walk.reports.add(problem.at(item.span));
+        return;
+    }
+    let writable =
+        |mount: &&Mount| mount.mode == Mode::ReadWrite && host.path.starts_with(&mount.host);
+    if let Some(mount) = mounts.iter().find(writable) {
+        let message = format!(
+            "`{}` lies in `{}`: who may write there changes it without a push",
+            item.text, mount.name
+        );
+        walk.reports.add(
+            Diagnostic::warning(Code::Overlap, message)
+                .at(item.span)
+                .related_to(&mount.origin, "the directory")
+                .help("keep repositories in a directory that no worker writes"),
+        );
+    }
+}
+
+/// A key in a variable of commands would be everybody's.
+pub(crate) fn keep_from_commands(walk: &mut Walk<'_>, git: &GitSettings, ceiling: &Grant) {
+    for one in &git.credentials {
+        let CredentialSource::Variable(name) = &one.source else {
+            continue;
+        };
+        if ceiling.environment.pass.contains(name) {
+            let message = format!(
+                "`shell.env.pass` hands `{name}` to commands, and `git.credentials` says that it is a key"
+            );
+            walk.reports.add(
+                Diagnostic::error(Code::BadValue, message)
+                    .at_origin(&one.origin)
+                    .help("take it out of one of them, or keep the key in a variable of its own"),
+            );
+        }
+    }
 }
 
 /// `git` of a worker file.

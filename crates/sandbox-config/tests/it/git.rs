@@ -381,3 +381,44 @@ fn what_the_persons_own_file_says_of_repositories_holds() {
     let mistakes = load(&asking).unwrap_err();
     assert!(codes(&mistakes).contains(&"config.above_user_file"));
 }
+
+#[test]
+fn a_repository_that_workers_write_is_warned_of_and_one_of_forge_refused() {
+    let scratch = Scratch::with_config(
+        "sandbox: { mode: direct, zones: { desk: { path: ./desk }, seen: { path: ./seen, mode: ro } } }\ngit: { repositories: [./desk/x.git, ./seen/y.git, ./z.git] }\n",
+    );
+    let project = load(&sources(&scratch)).unwrap();
+    let warned: Vec<&str> = project
+        .warnings()
+        .iter()
+        .map(sandbox_config::Diagnostic::message)
+        .collect();
+    assert_eq!(
+        warned,
+        ["`./desk/x.git` lies in `desk`: who may write there changes it without a push"]
+    );
+    let mut sources = sources(&scratch);
+    let own = scratch.path().join("z.git");
+    let reach = sandbox_config::OutOfReach::new(own, "the cache", "here");
+    sources.out_of_reach.push(reach);
+    let mistakes = load(&sources).unwrap_err();
+    assert_eq!(codes(&mistakes)[0], "config.own_directory", "{mistakes}");
+}
+
+#[test]
+fn a_key_is_handed_to_no_command() {
+    let scratch = Scratch::with_config(
+        "shell: { default: ask, env: { pass: [LANG, MINE] } }\ngit: { credentials: { 'https://a.com': { token_env: MINE } } }\n",
+    );
+    let trusting = Sources {
+        trust: Trust::Given,
+        ..sources(&scratch)
+    };
+    let mistakes = load(&trusting).unwrap_err().to_string();
+    assert!(
+        mistakes.contains("`shell.env.pass` hands `MINE` to commands"),
+        "{mistakes}"
+    );
+    // What nobody has agreed to hands nothing to anybody.
+    assert!(load(&sources(&scratch)).is_ok());
+}
