@@ -1,10 +1,12 @@
 //! What is not staged, and what is not pulled.
 
+use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
 use forge_tools::git::{
-    Branch, Git, GitErrorKind, GitLimits, MemoryRepositories, Repo, RepoPath, StagedStore, TreeKind,
+    Branch, Git, GitErrorKind, GitLimits, MemoryRepositories, Repo, RepoPath, Secrets,
+    StageRequest, StagedStore, TreeKind,
 };
 
-use crate::world::{in_memory, worlds};
+use crate::world::{in_memory, wait, worlds};
 
 #[test]
 fn no_spelling_of_gits_own_names_is_a_path() {
@@ -239,4 +241,74 @@ fn links_submodules_and_unsafe_names_are_not_pulled() {
     world.write("/workspace/d/link", "mine\n");
     let error = world.stage(&["/workspace/d/link"]).unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::Refused);
+}
+
+/// What is hidden is as if it were not there, and what is not there is to go. Nobody may say so of a
+/// name that they may not take away, nor learn in the difference what the repository has there.
+#[test]
+fn what_may_not_be_taken_away_is_not_staged_as_gone() {
+    let mount = |at| Mount::memory(SandboxPath::parse(at).unwrap(), Mode::ReadWrite);
+    let fixed = Mount::memory(SandboxPath::parse("/fixed").unwrap(), Mode::ReadOnly);
+    for (mount, from, name) in [
+        (
+            mount("/workspace").hide([".env*"]).unwrap(),
+            "/workspace",
+            ".env",
+        ),
+        (
+            mount("/workspace").protect(["*.pem"]).unwrap(),
+            "/workspace",
+            "a/key.pem",
+        ),
+        (fixed, "/fixed", "a.md"),
+    ] {
+        let mut world = in_memory();
+        let theirs = [(name, Some("content of the repository\n"))];
+        world.others.commit(&Branch::default(), &theirs);
+        world.files = FileSandbox::new(vec![mount]).unwrap();
+        let request = StageRequest {
+            repo: world.repo.clone(),
+            branch: Branch::default(),
+            files: vec![world.files.path(&format!("{from}/{name}")).unwrap()],
+            from: SandboxPath::parse(from).unwrap(),
+            message: "Gone".into(),
+            secrets: Secrets::Refused,
+        };
+        let error = wait(world.git.stage(&world.files, request)).unwrap_err();
+        assert!(
+            matches!(error.kind(), GitErrorKind::File(_)),
+            "{name}: {error}"
+        );
+        assert!(!error.to_string().contains("content"), "{error}");
+    }
+}
+
+#[test]
+fn no_address_is_an_option_or_a_program() {
+    for address in [
+        "ssh://-oProxyCommand=id/x",
+        "ssh://-oProxyCommand=id@host/x",
+        "ssh://host:-22/x",
+        "-oProxyCommand=id@host:x",
+        "me@-oProxyCommand=id:x",
+        "--upload-pack=id",
+        "ext::sh -c id",
+        "fd::17",
+        "git://host/x",
+        "ftp://host/x",
+        "https://me:key@host/x",
+        "https://host\n/x",
+        "https://host%0a/x",
+        "https://host/x?y=z",
+        "https://host/x#y",
+        "https://host/a/../b",
+        "https://[::1/x",
+        "http://127.0.0.1.example.com/x",
+        "file://host/x",
+        "C:\\x",
+        "host:x",
+        "",
+    ] {
+        assert!(Repo::parse(address).is_err(), "{address:?}");
+    }
 }
