@@ -26,7 +26,8 @@ pub(super) fn invalid(what: &str, text: &str, why: &str) -> GitError {
 ///
 /// assert_eq!(Branch::default().as_str(), "main");
 /// assert!(Branch::parse("feature/one").is_ok());
-/// for bad in ["", "-d", "a b", "a..b", "x.lock", "a\nb", "refs/heads/x", "@{0}", "a:b"] {
+/// for bad in ["", "-d", "a b", "a..b", "x.lock", "a\nb", "refs/heads/x", "@{0}", "a:b",
+///             "a\u{202e}b"] {
 ///     assert!(Branch::parse(bad).is_err(), "{bad:?}");
 /// }
 /// ```
@@ -52,6 +53,9 @@ impl Branch {
         let never = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
         if text.contains(never) || text.contains("..") || text.contains("@{") {
             return bad("it has characters that git does not allow in one");
+        }
+        if escape_controls(text) != text {
+            return bad("it has characters that are not seen");
         }
         if text.starts_with('-') || text == "@" || text == "HEAD" || text.starts_with("refs/") {
             return bad("it would be read as something else");
