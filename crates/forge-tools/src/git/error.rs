@@ -94,6 +94,8 @@ pub struct GitError {
     kind: GitErrorKind,
     message: String,
     hint: Option<String>,
+    /// The worker's file that it is about.
+    path: Option<String>,
 }
 
 impl GitError {
@@ -103,6 +105,7 @@ impl GitError {
             kind,
             message: message.into(),
             hint: None,
+            path: None,
         }
     }
 
@@ -153,6 +156,12 @@ impl GitError {
         &self.message
     }
 
+    /// The file of the worker that it is about, as it was asked for.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
     /// What to try.
     #[must_use]
     pub fn advice(&self) -> Option<&str> {
@@ -174,7 +183,12 @@ impl std::error::Error for GitError {}
 
 impl From<file_sandbox::Error> for GitError {
     fn from(error: file_sandbox::Error) -> Self {
-        // The whole text: its hint is a part of it.
-        GitError::new(GitErrorKind::File(error.kind()), error.to_string())
+        let kind = error.kind();
+        let failure = crate::call::Failure::from(error);
+        GitError {
+            hint: failure.hint,
+            path: failure.path,
+            ..GitError::new(GitErrorKind::File(kind), failure.message)
+        }
     }
 }

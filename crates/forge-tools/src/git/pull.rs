@@ -222,9 +222,10 @@ impl Pull<'_> {
         wanted: &Wanted,
     ) -> Result<(Vec<PulledFile>, Vec<SandboxPath>), GitError> {
         let place = place(self.request);
-        let mut index = self.store.index(&place)?;
+        let index = self.store.index(&place)?;
         let gone = self.gone(&index, wanted)?;
         let mut bases = HashMap::with_capacity(targets.len());
+        let mut begun = Vec::with_capacity(targets.len());
         for (target, theirs) in targets.iter().zip(&contents) {
             let hash = ContentHash::of(theirs);
             self.store.keep_pulled(hash, theirs)?;
@@ -239,11 +240,12 @@ impl Pull<'_> {
                 bytes: theirs.len() as u64,
             };
             bases.insert(target.from.clone(), base);
-            index.files.insert(target.from.clone(), about_to);
+            begun.push((target.from.clone(), about_to));
         }
-        self.store.put_index(&index)?;
+        self.store.note(&place, &begun)?;
         let (all, mut pulled, mut failed) =
             (targets.len(), Vec::with_capacity(targets.len()), None);
+        let mut done = Vec::with_capacity(targets.len());
         for (target, theirs) in targets.into_iter().zip(contents) {
             let base = bases.get(&target.from).copied().flatten();
             match self.put(&target, &theirs, base) {
@@ -253,7 +255,7 @@ impl Pull<'_> {
                         next: None,
                         bytes: theirs.len() as u64,
                     };
-                    index.files.insert(target.from, row);
+                    done.push((target.from, row));
                     pulled.push(PulledFile {
                         path: target.to,
                         outcome,
@@ -266,7 +268,7 @@ impl Pull<'_> {
                 }
             }
         }
-        self.store.put_index(&index)?;
+        self.store.note(&place, &done)?;
         // That too much is kept is no reason to fail.
         let _next_time = self.store.sweep_pulled(&place);
         match failed {

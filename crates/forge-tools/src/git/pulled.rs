@@ -5,6 +5,7 @@
 //! part is gone or damaged, a file counts as one that was never pulled, and nothing of it is lost.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use file_sandbox::{ContentHash, ErrorKind, ListOptions, SandboxPath, WriteOptions};
@@ -131,7 +132,17 @@ impl StagedStore {
         Ok(all)
     }
 
-    pub(super) fn put_index(&self, index: &Index) -> Result<(), GitError> {
+    /// Adds to what is known of a place.
+    pub(super) fn note(&self, place: &Place, rows: &[(RepoPath, Row)]) -> Result<(), GitError> {
+        // Of two pulls at once neither forgets what the other has noted.
+        static TURN: Mutex<()> = Mutex::new(());
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.index(place)?;
+        index.files.extend(rows.iter().cloned());
+        self.put_index(&index)
+    }
+
+    fn put_index(&self, index: &Index) -> Result<(), GitError> {
         let row = |(path, row): (&RepoPath, &Row)| {
             let kept = KeptRow {
                 base: row.base.map(|hash| hash.to_string()),

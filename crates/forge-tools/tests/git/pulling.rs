@@ -210,6 +210,78 @@ fn what_was_deleted_here_comes_back() {
     }
 }
 
+/// What is noted before anything is written, and what a kill may leave of the rest.
+#[test]
+fn a_pull_that_was_killed_takes_nothing_of_its_own_for_an_edit() {
+    use PullOutcome::{Conflict, Merged, Updated};
+    let (first, second) = ("1\n2\n3\n4\n", "1\n2\nIII\n4\n");
+    let third = "1\n2\nIII\nIV\n";
+    for (local, outcome, after) in [
+        // It had not come to this file, or it had, or somebody edited what was there.
+        (first, Updated, third),
+        (second, Updated, third),
+        ("one\n2\n3\n4\n", Merged, "one\n2\nIII\nIV\n"),
+        // Which of both it was edited from is not known, so somebody has to look.
+        (
+            "one\n2\nIII\n4\n",
+            Conflict,
+            "one\n2\n<<<<<<< local\nIII\n4\n=======\nIII\nIV\n>>>>>>> main\n",
+        ),
+        (
+            "1\n2\nthree\n4\n",
+            Conflict,
+            "1\n2\n<<<<<<< local\nthree\n4\n=======\nIII\nIV\n>>>>>>> main\n",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut world, repositories) = crate::world::with_repositories();
+        let store = crate::staying::store(dir.path());
+        world.git = Arc::new(Git::new(repositories.clone(), store));
+        let commit = |text| {
+            let file = [("a.md", Some(text))];
+            repositories.commit(&world.repo, &Branch::default(), file);
+        };
+        let index = || {
+            let places = std::fs::read_dir(dir.path().join("pulled/places")).unwrap();
+            let at = places.last().unwrap().unwrap().path();
+            let text = std::fs::read_to_string(&at).unwrap();
+            (
+                at,
+                serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            )
+        };
+        commit(first);
+        world.pull(&["a.md"], "/workspace").unwrap();
+        let base = index().1["files"]["a.md"]["base"].clone();
+        commit(second);
+        world.pull(&["a.md"], "/workspace").unwrap();
+        // As it was before the last step.
+        let (at, mut noted) = index();
+        let row = &mut noted["files"]["a.md"];
+        assert_ne!(row["base"], base);
+        row["next"] = row["base"].take();
+        row["base"] = base;
+        std::fs::write(at, noted.to_string()).unwrap();
+        world.write("/workspace/a.md", local);
+        commit(third);
+        let pulled = world.pull(&["a.md"], "/workspace").unwrap();
+        assert_eq!(pulled.files[0].outcome, outcome, "{local}");
+        assert_eq!(world.text("/workspace/a.md"), after);
+    }
+}
+
+#[test]
+fn an_error_names_the_file_that_it_is_about() {
+    let world = world(Limits::new().suffixes([".md"]), &[("d/b.exe", "x\n")]);
+    let error = world.pull(&["d"], "/workspace").unwrap_err();
+    assert_eq!(error.path(), Some("/workspace/d/b.exe"));
+    assert!(
+        error.advice().is_some_and(|hint| !hint.is_empty()),
+        "{error:?}"
+    );
+    assert!(!error.message().contains(error.advice().unwrap()));
+}
+
 /// Where the memory of what was pulled is lost, nothing else is.
 #[test]
 fn a_lost_memory_loses_no_edit() {

@@ -138,6 +138,7 @@ impl From<GitError> for Failure {
             | GitErrorKind::Failed => Code::Git,
         };
         let mut failure = Failure::new(code, error.message());
+        failure.path = error.path().map(str::to_owned);
         if let Some(operation) = error.operation() {
             failure = failure.structured(json!({ "operation": operation.as_str() }));
         }
