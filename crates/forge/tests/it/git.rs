@@ -346,6 +346,25 @@ workers:
     for text in [&ran.stdout, &ran.stderr, &transcript, &audit] {
         assert!(!text.contains(secret) && !text.contains("MINE="), "{text}");
     }
+    // Without a model as well, which has a look at keys of its own.
+    let args = [
+        "--trust",
+        "tools",
+        "call",
+        "read_file",
+        r#"{"path":"/workspace/a.md"}"#,
+    ];
+    let called = world
+        .command(forge_program(), &args)
+        .env("MINE", secret)
+        .output();
+    let called = crate::support::ran(called.unwrap());
+    called.code(0);
+    assert!(
+        called.stdout.contains("it is [redacted"),
+        "{}",
+        called.stdout
+    );
 }
 
 /// Who reads what is granted finds repositories, with access and place, and servers; no token.
