@@ -3,7 +3,7 @@
 //! the process that talks to that server, to the redactor, and nowhere else.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::{NoRepositories, Repositories};
@@ -38,6 +38,8 @@ pub(crate) struct ProjectGit {
     trailer: Option<String>,
     executable_config: bool,
     credentials: Credentials,
+    /// Who vouches for servers, if not the system's own list.
+    certificates: Option<PathBuf>,
 }
 
 impl ProjectGit {
@@ -50,13 +52,17 @@ impl ProjectGit {
             trailer: settings.trailer().map(str::to_owned),
             executable_config: project.ceiling().allows_executable_config(),
             credentials: credentials(project, ambient)?,
+            certificates: certificates(ambient),
         })
     }
 
     /// Ready to be used, confined with what this host can enforce.
     pub(crate) fn open(&self, support: Support) -> Result<Git<GitProgram>, Failure> {
         let program = self.staging.program(support)?;
-        let program = program.credentials(self.credentials.clone());
+        let mut program = program.credentials(self.credentials.clone());
+        if let Some(file) = &self.certificates {
+            program = program.certificates(file);
+        }
         let git = Git::new(program, self.staging.open()?)
             .author(self.author.clone())
             .allow_executable_config(self.executable_config);
@@ -155,6 +161,13 @@ fn credential(
             }
         }
     }
+}
+
+/// What other programs take their authorities from, a company's own say. Whether it is there is
+/// said when a server is to be believed.
+fn certificates(ambient: &Ambient) -> Option<PathBuf> {
+    let file = ambient.var("SSL_CERT_FILE")?;
+    std::path::absolute(file).ok()
 }
 
 fn unfit(error: &GitError) -> Failure {

@@ -10,6 +10,7 @@ use forge_tools::git::{
 };
 use os_sandbox::Support;
 
+use crate::losses::{FETCH, gits, kill, until, was_asked_for};
 use crate::program::{confined, hook, http};
 use crate::server::{Mood, Server};
 use crate::world::{World, wait};
@@ -197,4 +198,32 @@ fn what_a_server_repeats_of_a_login_is_not_told() {
             .iter()
             .any(|one| one.authorization.contains(encoded))
     );
+}
+
+#[test]
+fn a_login_is_in_no_argument_while_it_is_used() {
+    if !confined() {
+        return;
+    }
+    let (world, server, credentials, _) = with_helper("GOOD");
+    server.is(Mood::Silent(FETCH));
+    let pull = std::thread::spawn(move || world.pull(&["a.md"], "/workspace").unwrap_err());
+    until("it is asked", || was_asked_for(&server, FETCH));
+    assert_eq!(credentials.secrets(), ["s3cret-of-somebody"]);
+    let encoded = LOGIN.strip_prefix("Basic ").unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut looked_at = 0;
+    for process in processes {
+        let arguments = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let arguments = String::from_utf8_lossy(&arguments);
+        for secret in ["s3cret-of-somebody", encoded] {
+            assert!(!arguments.contains(secret), "{arguments}");
+        }
+        looked_at += usize::from(arguments.contains(&server.origin));
+    }
+    assert!(looked_at > 0);
+    let ours = gits(&server.origin);
+    assert!(!ours.is_empty());
+    kill(&ours);
+    pull.join().unwrap();
 }

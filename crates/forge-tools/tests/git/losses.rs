@@ -17,10 +17,10 @@ use crate::remote::over_ssh;
 use crate::server::{Mood, Server};
 use crate::world::{World, wait};
 
-const FETCH: &str = "/git-upload-pack";
+pub(crate) const FETCH: &str = "/git-upload-pack";
 const PUSH: &str = "/git-receive-pack";
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < Duration::from_secs(60), "{what}");
@@ -39,7 +39,7 @@ fn with_one_file(world: &World) -> forge_tools::git::StagedCommit {
     world.stage(&["/workspace/a.md"]).unwrap()
 }
 
-fn was_asked_for(server: &Server, what: &str) -> bool {
+pub(crate) fn was_asked_for(server: &Server, what: &str) -> bool {
     let asked = server.asked();
     asked
         .iter()
@@ -47,7 +47,7 @@ fn was_asked_for(server: &Server, what: &str) -> bool {
 }
 
 /// The processes of our git that talk to it, by what stands in their arguments.
-fn gits(about: &str) -> Vec<i32> {
+pub(crate) fn gits(about: &str) -> Vec<i32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_one = |id: &i32| {
@@ -59,7 +59,7 @@ fn gits(about: &str) -> Vec<i32> {
     ids.filter(is_one).collect()
 }
 
-fn kill(ids: &[i32]) {
+pub(crate) fn kill(ids: &[i32]) {
     let ids = ids.iter().map(i32::to_string);
     let _some_have_gone = Command::new("kill").arg("-9").args(ids).output().unwrap();
 }

@@ -298,6 +298,11 @@ fn a_web_server_has_to_prove_who_it_is() {
     let error = wait(program.head(&other, &main)).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("does not prove that it is the one"), "{text}");
+    // A list that is not there is not replaced by another.
+    let program = program.certificates(held.join("nowhere.pem"));
+    let error = wait(program.head(&world.repo, &main)).unwrap_err();
+    assert_eq!(error.kind(), GitErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("SSL_CERT_FILE"), "{error}");
     // No login goes to a server that is not the one.
     let credentials = Credentials::new();
     let token = Credential::token("t0ken-of-somebody").unwrap();

@@ -469,3 +469,41 @@ fn a_reviewed_file_is_mended_and_staged() {
     }
     assert_eq!(heads(&remotes.join("ledger.git")), before);
 }
+
+/// A company's own authorities are named as they are to other programs.
+#[test]
+fn authorities_are_those_of_ssl_cert_file() {
+    let repo = "https://127.0.0.1:1/x.git";
+    let play = format!(
+        "version: 1\nworkers:\n  main:\n    - calls: [{{ tool: git_pull, args: {{ repo: '{repo}', \
+         paths: [notes] }} }}]\n    - say: done\n"
+    );
+    for (file, told) in [
+        ("/nowhere/ca.pem", "SSL_CERT_FILE names it"),
+        ("", "connect to 127.0.0.1"),
+    ] {
+        let world = World::new(&[
+            (
+                FILE,
+                &format!("{ZONES}model: scripted:play.yaml\ngit:\n  repositories: ['{repo}']\n"),
+            ),
+            (
+                "workers/main.worker",
+                &format!(
+                    "---\nname: main\nsandbox: {{ zones: [{{ name: workspace }}] }}\ngit: {{ \
+                     repositories: ['{repo}'] }}\n---\nGo.\n"
+                ),
+            ),
+            ("play.yaml", &play),
+            ("workspace/a.md", "a\n"),
+        ]);
+        let ran = world
+            .command(forge_program(), &["--trust", "run", "--yes"])
+            .env("SSL_CERT_FILE", file)
+            .output()
+            .unwrap();
+        crate::support::ran(ran).code(0);
+        let (transcript, _) = kept(&world);
+        assert!(transcript.contains(told), "{transcript}");
+    }
+}

@@ -178,6 +178,15 @@ fn over_ssh(repo: &Repo, origin: &Origin, said: &str) -> Option<GitError> {
     None
 }
 
+/// The file of who vouches for servers is not there.
+pub(super) fn no_authorities(repo: &Repo) -> GitError {
+    GitError::new(
+        GitErrorKind::Unavailable,
+        format!("{repo} is not reached: the file with the authorities for servers is not there."),
+    )
+    .hint("SSL_CERT_FILE names it; without that, the system's list is taken.")
+}
+
 /// There is nobody to ask an ssh server with.
 pub(super) fn no_agent(repo: &Repo, origin: &Origin, why: Option<&str>) -> GitError {
     let why = why.unwrap_or("no ssh agent is named for it");

@@ -65,6 +65,10 @@ impl Inner {
                     true => "https",
                     false => "http",
                 };
+                let certificates = self.certificates.clone().filter(|_| protocol == "https");
+                if certificates.as_ref().is_some_and(|file| !file.is_file()) {
+                    return Err(refusals::no_authorities(repo));
+                }
                 let shown = match self.credentials.login(&origin) {
                     ToShow::Login(login) => Shown::Login(origin.clone(), login),
                     ToShow::Nothing(why) => Shown::Nobody(origin.clone(), why),
@@ -77,7 +81,7 @@ impl Inner {
                     protocol,
                     origin: origin.as_str().to_owned(),
                     header,
-                    certificates: self.certificates.clone(),
+                    certificates,
                 };
                 Ok(There {
                     reach,
