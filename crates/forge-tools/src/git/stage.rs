@@ -49,6 +49,7 @@ impl<R: Repositories> Git<R> {
         let (there, asked, rules) = (files.clone(), request.clone(), self.rules.clone());
         let read = apart(move || {
             let read = rules.read(&there, &asked)?;
+            refuse_secrets_in_words(&read, &asked, &rules.redactor)?;
             refuse_secrets(&read, &asked.secrets, &rules.redactor)?;
             Ok(read)
         })
@@ -313,6 +314,30 @@ fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
     let bytes = bytes.unwrap_or_default();
     let fits = bytes.len() <= MAX_DIFF_BYTES && !bytes.contains(&0);
     fits.then(|| std::str::from_utf8(bytes).ok()).flatten()
+}
+
+/// What a commit says and is called is pushed as well. A key in it is no example that somebody could
+/// agree to: it can be left out.
+fn refuse_secrets_in_words(
+    files: &[Read],
+    request: &StageRequest,
+    redactor: &Redactor,
+) -> Result<(), GitError> {
+    let paths = files
+        .iter()
+        .map(|file| ("path of a file", file.path.as_str()));
+    let words = [
+        ("message", request.message.as_str()),
+        ("name of the branch", request.branch.as_str()),
+    ];
+    let mut found = Vec::new();
+    for (what, text) in words.into_iter().chain(paths) {
+        if let Some((kind, _)) = redactor.places(text).first() {
+            found.push(format!("The {what} has what looks like a secret ({kind})."));
+        }
+    }
+    refused(GitErrorKind::Secrets, found)
+        .map_err(|error| error.hint("Leave it out: whoever can read the repository reads it."))
 }
 
 fn refuse_secrets(files: &[Read], secrets: &Secrets, redactor: &Redactor) -> Result<(), GitError> {

@@ -312,3 +312,32 @@ fn no_address_is_an_option_or_a_program() {
         assert!(Repo::parse(address).is_err(), "{address:?}");
     }
 }
+
+#[test]
+fn a_key_in_the_words_of_a_commit_is_not_staged() {
+    // Put together here, so that no scanner of this repository takes it for one.
+    let key = format!("ghp_{}", "abcdefghij0123456789ABCDEFGHIJ012345");
+    let world = in_memory();
+    world
+        .others
+        .commit(&Branch::default(), &[("a.md", Some("a\n"))]);
+    let with_key = format!("notes-{key}");
+    for (message, branch, name) in [
+        (key.as_str(), "main", "a.md"),
+        ("x", with_key.as_str(), "a.md"),
+        ("x", "main", with_key.as_str()),
+    ] {
+        world.write(&format!("/workspace/{name}"), "mine\n");
+        let request = StageRequest {
+            repo: world.repo.clone(),
+            branch: Branch::parse(branch).unwrap(),
+            files: vec![world.files.path(&format!("/workspace/{name}")).unwrap()],
+            from: SandboxPath::parse("/workspace").unwrap(),
+            message: message.into(),
+            secrets: Secrets::Refused,
+        };
+        let error = wait(world.git.stage(&world.files, request)).unwrap_err();
+        assert_eq!(error.kind(), GitErrorKind::Secrets, "{error}");
+        assert!(!error.to_string().contains(&key), "{error}");
+    }
+}
