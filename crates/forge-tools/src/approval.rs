@@ -63,12 +63,17 @@ impl ApprovalRequest {
     /// Why the question cannot be shown whole, if it cannot. Then nobody who would be shown it may
     /// agree (see [`Approver::shows`]).
     pub fn not_whole(&self) -> Option<String> {
+        self.not_whole_within(MAX_PREVIEW_BYTES)
+    }
+
+    /// The same where more is read.
+    pub(crate) fn not_whole_within(&self, max_bytes: usize) -> Option<String> {
         if let Some(change) = self.changes.iter().find(|change| !change.is_whole()) {
             let path = escape_controls(change.path());
             return Some(format!("what becomes of {path} cannot be shown whole"));
         }
         let bytes = self.preview().len();
-        (bytes > MAX_PREVIEW_BYTES)
+        (bytes > max_bytes)
             .then(|| format!("the question is too long to be shown whole ({bytes} bytes)"))
     }
 

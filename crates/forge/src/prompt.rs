@@ -37,6 +37,15 @@ impl Offered {
         }
     }
 
+    /// What else a key does before the end.
+    fn turning(self) -> &'static str {
+        match self {
+            Offered::Call => "Enter shows them, n says no",
+            // It may be long, and a terminal scrolls back.
+            Offered::Push => "Enter shows them, a all at once, n says no",
+        }
+    }
+
     fn help(self) -> &'static str {
         match self {
             Offered::Call => HELP,
@@ -162,10 +171,12 @@ pub(crate) fn ask(
         write(&lines(now))?;
         left = later;
         write(&format!(
-            "-- {} more lines: Enter shows them, n says no --",
-            left.len()
+            "-- {} more lines: {} --",
+            left.len(),
+            offered.turning()
         ))?;
         match typed(until)? {
+            Line::Text(line) if offered == Offered::Push && line.trim() == "a" => break,
             // Every other key only turns the page.
             Line::Text(line) if line.trim().starts_with(['n', 'N']) => {
                 return Ok(Typed::No {

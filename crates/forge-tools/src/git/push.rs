@@ -17,6 +17,8 @@ use super::store::StagedStore;
 use crate::approval::{Answer, ApprovalRequest, Approver};
 use crate::call::Caller;
 
+/// What leaves is read with all the time that it takes, so it may be longer than other questions.
+pub(super) const MAX_SHOWN_BYTES: usize = 4 << 20;
 /// Most paths that are named as having moved.
 const MAX_NAMED: usize = 20;
 
@@ -69,7 +71,7 @@ impl PushApproval {
             return refused("nobody has looked at it".to_owned());
         }
         let request = question(commit);
-        if let Some(why) = request.not_whole() {
+        if let Some(why) = request.not_whole_within(MAX_SHOWN_BYTES) {
             return refused(why);
         }
         match approver.ask(&request).await {

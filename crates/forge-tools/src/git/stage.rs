@@ -9,7 +9,7 @@ use super::backend::{Git, Rules, StageRequest, apart, below};
 use super::collisions::check_collisions;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
-use super::push::question;
+use super::push::{MAX_SHOWN_BYTES, question};
 use super::repo_path::RepoPath;
 use super::repositories::{Repositories, TreeEntry, TreeKind};
 use super::secrets::{Secrets, complaints};
@@ -100,7 +100,7 @@ impl<R: Repositories> Git<R> {
                 pushing: None,
             };
             // What nobody could be shown whole nobody could agree to.
-            if let Some(why) = question(&commit).not_whole() {
+            if let Some(why) = question(&commit).not_whole_within(MAX_SHOWN_BYTES) {
                 return Err(GitError::new(
                     GitErrorKind::TooLarge,
                     format!("Nothing is staged, since nobody could push it: {why}."),

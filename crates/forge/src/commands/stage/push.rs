@@ -270,7 +270,10 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook) -> String {
             );
         }
         if !file.is_text() {
-            row("warning", "it is no text: what is in it is not shown");
+            row(
+                "warning",
+                "what is in it is not shown: it is no text, or too long",
+            );
         }
         for line in file.rows() {
             match line.strip_prefix('\\') {

@@ -95,7 +95,7 @@ pub(super) fn diff(
 fn listed(file: &StagedFile) -> String {
     let size = match lines(file) {
         Some(lines) => format!("+{} -{}", lines.added, lines.removed),
-        None => format!("no text, {} bytes", file.bytes()),
+        None => format!("not shown, {} bytes", file.bytes()),
     };
     let mode = match file.becomes_executable() {
         true => "  becomes executable",

@@ -141,7 +141,7 @@ fn all_of_it_and_every_character() {
     files
         update  a.md  +1 -0
         delete  gone  +0 -1
-        create  logo.png  no text, 2 bytes
+        create  logo.png  not shown, 2 bytes
         create  nothing  +0 -0
     ");
     insta::assert_snapshot!(format!("---{diff}"), @r"

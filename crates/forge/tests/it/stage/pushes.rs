@@ -229,13 +229,13 @@ fn a_binary_file_is_told_by_size_and_hash() {
     let id = stage(&world, &repo, &[("logo.png", Some(&bytes))], "A logo");
     let listed = world.forge(&["stage", "show", &id]).stdout;
     assert!(
-        listed.contains("create  logo.png  no text, 3000 bytes"),
+        listed.contains("create  logo.png  not shown, 3000 bytes"),
         "{listed}"
     );
     let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
     let screen = terminal.until(ASKED);
     assert!(screen.contains("+(3000 bytes, SHA-256 "), "{screen}");
-    let warning = "warning   it is no text: what is in it is not shown";
+    let warning = "warning   what is in it is not shown: it is no text, or too long";
     assert!(screen.lines().any(|line| line == warning), "{screen}");
     terminal.type_text("y\n");
     assert_eq!(terminal.end().code, Some(0));
@@ -391,6 +391,36 @@ fn a_thousand_files_are_shown_to_the_last() {
     );
     let there = git(&repo, &["ls-tree", "-r", "--name-only", "main"]);
     assert_eq!(there.lines().count(), 1002);
+}
+
+/// Longer than any other question may be: it can be scrolled through.
+#[test]
+fn a_long_difference_is_shown_at_once_to_who_wants_that() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let text: String = (0..12_000)
+        .map(|n| format!("line {n} {}\n", "x".repeat(30)))
+        .collect();
+    let files: &[(&str, Option<&[u8]>)] = &[("long", Some(text.as_bytes()))];
+    let id = stage(&world, &repo, files, "Long");
+    let start = || Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let terminal = start();
+    terminal.until("Enter shows them, a all at once, n says no");
+    terminal.type_text("n\n");
+    assert_eq!(terminal.end().code, Some(1));
+    let terminal = start();
+    terminal.until("a all at once");
+    terminal.type_text("a\n");
+    terminal.until(ASKED);
+    terminal.type_text("y\n");
+    let ended = terminal.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    for n in 0..12_000 {
+        assert!(ended.raw.contains(&format!("+line {n} x")), "{n}");
+    }
+    assert_eq!(shown(&repo, "long"), text);
 }
 
 /// Two who agreed to the same: one pushes it, and the other one learns that it is gone.
