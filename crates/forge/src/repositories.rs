@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_runtime::{NoRepositories, Repositories};
+use forge_tools::Redactor;
 use forge_tools::git::{
     Author, Credential, Credentials, Git, GitBackend, GitError, GitProgram, Repo,
 };
@@ -40,6 +41,8 @@ pub(crate) struct ProjectGit {
     credentials: Credentials,
     /// Who vouches for servers, if not the system's own list.
     certificates: Option<PathBuf>,
+    /// What is taken for a key in what is staged, beside what has the shape of one.
+    redactor: Arc<Redactor>,
 }
 
 impl ProjectGit {
@@ -53,6 +56,7 @@ impl ProjectGit {
             executable_config: project.ceiling().allows_executable_config(),
             credentials: credentials(project, ambient)?,
             certificates: certificates(ambient),
+            redactor: ambient.redactor(&unseen(project, ambient)),
         })
     }
 
@@ -65,6 +69,7 @@ impl ProjectGit {
         }
         let git = Git::new(program, self.staging.open()?)
             .author(self.author.clone())
+            .redactor(Arc::clone(&self.redactor))
             .allow_executable_config(self.executable_config);
         match &self.trailer {
             None => Ok(git),

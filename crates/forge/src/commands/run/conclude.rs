@@ -156,7 +156,8 @@ fn answered(report: &RunReport, refusals: &Refusals, fail_on: &[FailOn]) -> Resu
         let text = "calls needed an approval that nobody could give";
         let failure = refused("approval.unanswered", text, &report.unanswered);
         return Err(failure.hint(
-            "run it in a terminal, pre-approve them in the project file, or pass --approve all",
+            "run it in a terminal, pre-approve them in the project file, or pass --approve all; \
+             what only a person answers waits for `forge approve` with --approver queue",
         ));
     }
     if on(FailOn::Denied, &refusals.denied) {
