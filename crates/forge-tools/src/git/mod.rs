@@ -21,6 +21,7 @@
 mod address;
 mod backend;
 mod collisions;
+mod difference;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzed;

@@ -7,6 +7,7 @@ use file_sandbox::{ContentHash, EntryKind, ErrorKind, FileSandbox};
 
 use super::backend::{Git, Rules, StageRequest, apart, below};
 use super::collisions::check_collisions;
+use super::difference::difference;
 use super::error::{GitError, GitErrorKind};
 use super::names::ObjectId;
 use super::push::{MAX_SHOWN_BYTES, question};
@@ -18,8 +19,6 @@ use crate::escape::escape_controls;
 use crate::redact::Redactor;
 
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// Longer texts are summarised: nobody reads such a difference.
-const MAX_DIFF_BYTES: usize = 4 << 20;
 /// After this long the differences of one call are larger than they had to be.
 const DIFF_TIME: Duration = Duration::from_secs(2);
 /// The bit of a file's mode that git keeps.
@@ -270,7 +269,7 @@ fn compare(
         }
         FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
     };
-    let diff = diff(&path, old.as_deref(), file.content.as_deref(), until);
+    let diff = difference(&path, old.as_deref(), file.content.as_deref(), until);
     let diff = format!("{mode}{diff}");
     let content = file.content.as_deref().map(ContentHash::of);
     let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -285,35 +284,6 @@ fn compare(
         base_executable: was_executable,
         executable,
     }))
-}
-
-fn diff(path: &RepoPath, old: Option<&[u8]>, new: Option<&[u8]>, until: Instant) -> String {
-    let name = |side: &str, there: bool| match there {
-        true => format!("{side}/{path}"),
-        false => "/dev/null".to_owned(),
-    };
-    let (from, to) = (name("a", old.is_some()), name("b", new.is_some()));
-    let texts = (text_of(old), text_of(new));
-    if let (Some(old), Some(new)) = texts {
-        let hunks = crate::unified::hunks(old, new, Some(until));
-        return format!("--- {from}\n+++ {to}\n{hunks}");
-    }
-    let told = |sign: char, bytes: Option<&[u8]>| match bytes {
-        None => String::new(),
-        Some(bytes) => format!(
-            "{sign}({} bytes, SHA-256 {})\n",
-            bytes.len(),
-            ContentHash::of(bytes)
-        ),
-    };
-    format!("--- {from}\n+++ {to}\n{}{}", told('-', old), told('+', new))
-}
-
-/// The text of a file that can be shown; nothing, where there is no file.
-fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
-    let bytes = bytes.unwrap_or_default();
-    let fits = bytes.len() <= MAX_DIFF_BYTES && !bytes.contains(&0);
-    fits.then(|| std::str::from_utf8(bytes).ok()).flatten()
 }
 
 /// What a commit says and is called is pushed as well. A key in it is no example that somebody could

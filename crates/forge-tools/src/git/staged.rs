@@ -6,6 +6,7 @@ use file_sandbox::ContentHash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::difference::is_shown;
 use super::error::{GitError, GitErrorKind};
 use super::names::{Branch, ObjectId, Repo, StagedId};
 use super::repo_path::RepoPath;
@@ -94,11 +95,11 @@ impl StagedFile {
         self.parts().1.split_terminator('\n').skip(2)
     }
 
-    /// Whether the diff shows what is in it. Of what is no text it has sizes and hashes.
+    /// Whether the diff shows what is in it: single bytes that are no text as `%NN`. Of what is
+    /// none it has sizes and hashes.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        // A difference of texts begins with where it is.
-        self.rows().next().is_none_or(|row| row.starts_with("@@"))
+        is_shown(self.rows())
     }
 
     /// What becomes of the right to execute it, and the rest of the diff, which begins with the
@@ -205,9 +206,10 @@ impl StagedCommit {
     pub(crate) fn changes(&self) -> Vec<Change> {
         let change = |file: &StagedFile| {
             let (mode, hunks) = file.parts();
-            let rows = hunks.split_inclusive('\n').skip(2);
-            let rows = format!("{mode}{}", rows.collect::<String>());
-            Change::of_diff(file.path.as_str(), rows)
+            let rows: String = hunks.split_inclusive('\n').skip(2).collect();
+            // An empty file that comes or goes has no other row.
+            let operation = file.operation.as_str();
+            Change::of_diff(file.path.as_str(), format!("({operation})\n{mode}{rows}"))
         };
         self.files.iter().map(change).collect()
     }

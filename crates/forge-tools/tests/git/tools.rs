@@ -113,7 +113,7 @@ fn what_is_refused_is_refused_in_words() {
                 "git_pull",
                 json!({ "repo": "ext::sh -c id", "paths": ["README.md"] }),
                 "GIT_ERROR",
-                "only file, https and ssh",
+                "not one that you may use",
             ),
             (
                 "git_pull",

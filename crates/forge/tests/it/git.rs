@@ -215,8 +215,8 @@ fn each_worker_has_the_tools_of_its_own_repositories() {
     call("main", "./one.git").code(0);
     let address = format!("file://{}", world.project().join("two.git").display());
     for (worker, repo, why) in [
-        ("main", "./two.git", "Not the address of a repository"),
-        ("other", "./one.git", "Not the address of a repository"),
+        ("main", "./two.git", "is not one that you may use"),
+        ("other", "./one.git", "is not one that you may use"),
         ("main", &address, "is not one that you may use"),
     ] {
         call(worker, repo).code(1).says(&[why]);

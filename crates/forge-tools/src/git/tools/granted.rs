@@ -7,6 +7,8 @@ use crate::git::error::GitError;
 use crate::git::names::{Place, Repo};
 use crate::params::Arguments;
 
+/// Most characters of what was asked for.
+const MAX_SHOWN: usize = 200;
 /// Most names in one hint.
 const MAX_NAMED: usize = 20;
 
@@ -112,11 +114,12 @@ impl Granted {
     /// The repository of a call, if it is granted for that.
     pub(super) fn asked(&self, args: &Arguments, for_what: RepoAccess) -> Result<Repo, Failure> {
         let asked = args.text("repo").unwrap_or_default();
-        let row = match self.rows.iter().find(|row| row.name == asked) {
-            Some(row) => Some(row),
-            None => self.row(&Repo::parse(asked)?),
-        };
-        let shown = escape_controls(asked);
+        let named = self.rows.iter().find(|row| row.name == asked);
+        // What is no address at all is not theirs either, and what is theirs helps more than why.
+        let by_address = || self.row(&Repo::parse(asked).ok()?);
+        let row = named.or_else(by_address);
+        let shown: String = asked.chars().take(MAX_SHOWN).collect();
+        let shown = escape_controls(&shown);
         match row {
             Some(row) if row.access >= for_what => Ok(row.repo.clone()),
             Some(_) => Err(Failure::new(

@@ -1,0 +1,182 @@
+//! The difference of two files as a person is shown it before they agree. One byte that is no text
+//! must not hide a file from them: as long as most of it can be read, it is shown.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use file_sandbox::ContentHash;
+
+use super::repo_path::RepoPath;
+
+/// Longer texts are summarised: nobody reads such a difference.
+const MAX_BYTES: usize = 4 << 20;
+/// A file with more of its bytes than one in so many that are no text is none.
+const READABLE: usize = 10;
+
+/// Stands before the hunks of files that are not all text, as git writes what it says itself.
+const NOTE: &str = "\\ Bytes that are no text stand here as %NN, and % itself as %25\n";
+
+/// A unified diff; of what is no text, sizes and hashes. Past `until` it is still right, and only
+/// less short.
+pub(super) fn difference(
+    path: &RepoPath,
+    old: Option<&[u8]>,
+    new: Option<&[u8]>,
+    until: Instant,
+) -> String {
+    let name = |side: &str, there: bool| match there {
+        true => format!("{side}/{path}"),
+        false => "/dev/null".to_owned(),
+    };
+    let (from, to) = (name("a", old.is_some()), name("b", new.is_some()));
+    let rows = match Sides::of(old.unwrap_or_default(), new.unwrap_or_default()) {
+        Some(sides) => {
+            let hunks = crate::unified::hunks(&sides.old, &sides.new, Some(until));
+            match sides.has_odd_bytes {
+                true => format!("{NOTE}{hunks}"),
+                false => hunks,
+            }
+        }
+        None => format!("{}{}", told('-', old), told('+', new)),
+    };
+    format!("--- {from}\n+++ {to}\n{rows}")
+}
+
+/// Whether the rows of a difference, without the names of both sides, show what is in the files.
+pub(super) fn is_shown<'a>(mut rows: impl Iterator<Item = &'a str>) -> bool {
+    let first = rows.next();
+    first.is_none_or(|row| row.starts_with("@@") || row == NOTE.trim_end())
+}
+
+fn told(sign: char, bytes: Option<&[u8]>) -> String {
+    bytes.map_or_else(String::new, |bytes| {
+        let hash = ContentHash::of(bytes);
+        format!("{sign}({} bytes, SHA-256 {hash})\n", bytes.len())
+    })
+}
+
+/// Both files as they are shown.
+struct Sides<'a> {
+    old: Cow<'a, str>,
+    new: Cow<'a, str>,
+    /// Both are written with `%NN` then, so that each text is of one file only.
+    has_odd_bytes: bool,
+}
+
+impl<'a> Sides<'a> {
+    /// None where they cannot be.
+    fn of(old: &'a [u8], new: &'a [u8]) -> Option<Self> {
+        if old.len().max(new.len()) > MAX_BYTES {
+            return None;
+        }
+        if let (Some(old), Some(new)) = (text(old), text(new)) {
+            return Some(Sides {
+                old: old.into(),
+                new: new.into(),
+                has_odd_bytes: false,
+            });
+        }
+        (is_readable(old) && is_readable(new)).then(|| Sides {
+            old: written(old).into(),
+            new: written(new).into(),
+            has_odd_bytes: true,
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok();
+    text.filter(|text| !text.contains('\0'))
+}
+
+fn is_readable(bytes: &[u8]) -> bool {
+    let odd = |chunk: std::str::Utf8Chunk<'_>| {
+        let zeros = chunk.valid().bytes().filter(|byte| *byte == 0).count();
+        zeros + chunk.invalid().len()
+    };
+    let odd: usize = bytes.utf8_chunks().map(odd).sum();
+    odd <= bytes.len() / READABLE
+}
+
+/// One text for each file.
+fn written(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '%' => text.push_str("%25"),
+                '\0' => text.push_str("%00"),
+                letter => text.push(letter),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _cannot_fail = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+        let path = RepoPath::parse("x").unwrap();
+        difference(&path, old, new, Instant::now())
+    }
+
+    #[test]
+    fn a_byte_that_is_no_text_hides_nothing() {
+        for (old, new, shown) in [
+            (
+                &b"echo 100%\n# \n"[..],
+                &b"rm -rf 100%\n# \xff\n"[..],
+                "@@ -1,2 +1,2 @@\n-echo 100%25\n-# \n+rm -rf 100%25\n+# %FF\n",
+            ),
+            (
+                b"one two three\n",
+                b"one two thr\0ee\n",
+                "@@ -1 +1 @@\n-one two three\n+one two thr%00ee\n",
+            ),
+            // Not the same, though both have a byte that is no text there.
+            (
+                b"caf\xe9 is open\n",
+                b"caf\xe8 is open\n",
+                "@@ -1 +1 @@\n-caf%E9 is open\n+caf%E8 is open\n",
+            ),
+        ] {
+            let all = rows(Some(old), Some(new));
+            assert_eq!(all, format!("--- a/x\n+++ b/x\n{NOTE}{shown}"));
+            assert!(is_shown(all.lines().skip(2)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_has_sizes() {
+        let long = vec![b'a'; MAX_BYTES + 1];
+        for bytes in [&b"\x7fELF\0\0\0\0"[..], b"a\0b", &[0xff; 100], &long] {
+            let all = rows(None, Some(bytes));
+            assert!(all.contains(&format!("\n+({} bytes, SHA-256 ", bytes.len())));
+            assert!(!is_shown(all.lines().skip(2)));
+            // Nor is what was there shown beside it.
+            assert!(!is_shown(
+                rows(Some(b"text\n"), Some(bytes)).lines().skip(2)
+            ));
+        }
+        assert!(is_shown(rows(None, Some(b"")).lines().skip(2)));
+    }
+
+    proptest! {
+        /// Two files never look the same.
+        #[test]
+        fn each_text_is_of_one_file(
+            one in proptest::collection::vec(prop_oneof![Just(b'%'), Just(b'2'), Just(b'5'), any::<u8>()], 0..12),
+            other in proptest::collection::vec(prop_oneof![Just(b'%'), Just(b'2'), Just(b'5'), any::<u8>()], 0..12),
+        ) {
+            prop_assert_eq!(written(&one) == written(&other), one == other);
+        }
+    }
+}
