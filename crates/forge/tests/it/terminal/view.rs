@@ -38,11 +38,11 @@ fn a_run_at_eighty_columns() {
     asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
-              @@ -1,3 +1,4 @@
+              @@ -1,3 +1,3 @@
                # Report
 
               -old line
-              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write /ou
                 t/report.md), for worker writer
     [y] once  [r] this run  [n] no  [?] >
@@ -88,11 +88,11 @@ fn a_run_at_eighty_columns() {
     asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
-              @@ -1,3 +1,4 @@
+              @@ -1,3 +1,3 @@
                # Report
 
               -old line
-              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write /ou
                 t/report.md), for worker writer
     [y] once  [r] this run  [n] no  [?] > y
@@ -141,11 +141,11 @@ fn a_run_at_two_hundred_columns_without_colours() {
     asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
-              @@ -1,3 +1,4 @@
+              @@ -1,3 +1,3 @@
                # Report
 
               -old line
-              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r+\u{202e}evil\x08
+              +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write /out/report.md), for worker writer
     [y] once  [r] this run  [n] no  [?] > n not now
         ✗ write_file /out/report.md: This call of write_file was denied by a person at the terminal: not now
