@@ -208,6 +208,10 @@ impl Session {
             return end;
         }
         loop {
+            // Stopped while calls were under way, it may hear of their ends first.
+            if self.shared.is_cancelled() {
+                return End::Cancelled;
+            }
             if so_far >= max_turns {
                 return End::TurnLimit { turns: max_turns };
             }
