@@ -26,7 +26,7 @@ pub(crate) enum Exit {
     Limit,
     /// Required isolation is not available.
     Isolation,
-    /// A provider that cannot be reached, also after trying again.
+    /// A provider that cannot be reached, also after trying again, or a repository.
     Unreachable,
     /// `exec`: forge refused or failed before the command ran.
     ExecRefused,
@@ -69,7 +69,7 @@ Exit codes:
   4    a key is missing, or its provider does not take it
   5    a limit ended the run
   6    required isolation is not available
-  7    a provider cannot be reached, also after trying again
+  7    a provider (also after trying again) or a repository cannot be reached
   128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM
   exec: the command's own code; 124 time limit; 125 forge refused or failed before it
   ran; 126 not executable; 127 not found; 128+N ended by signal N";

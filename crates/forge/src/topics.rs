@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 73] = [
+const CODES: [(&str, &str); 74] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -82,6 +82,10 @@ const CODES: [(&str, &str); 73] = [
     (
         "git.unknown",
         "no staged commit of that id, or more than one",
+    ),
+    (
+        "git.unreachable",
+        "the server of a repository does not answer",
     ),
     ("image", "the image could not be built"),
     ("image.base", "an image that forge cannot be put upon"),

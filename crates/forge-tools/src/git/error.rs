@@ -65,6 +65,8 @@ pub enum GitErrorKind {
     Rejected,
     /// Nobody has said who is asking.
     Authentication,
+    /// There is no way to the server, or nobody answers there.
+    Unreachable,
     /// Nobody has agreed to it.
     NotAgreed,
     /// More than one call may carry.

@@ -490,8 +490,11 @@ fn an_ssh_server_is_known_and_knows_who_is_asking() {
     let program = program.credentials(Credentials::new().with(&origin, agent).unwrap());
     let nobody = Repo::parse(&format!("{origin}/x.git")).unwrap();
     let error = wait(program.head(&nobody, &Branch::default())).unwrap_err();
-    assert_eq!(error.kind(), GitErrorKind::Failed, "{error}");
+    assert_eq!(error.kind(), GitErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("Connection refused"), "{error}");
+    let nobody = Repo::parse(&format!("http://127.0.0.1:{port}/x.git")).unwrap();
+    let error = wait(program.head(&nobody, &Branch::default())).unwrap_err();
+    assert_eq!(error.kind(), GitErrorKind::Unreachable, "{error}");
 }
 
 #[test]

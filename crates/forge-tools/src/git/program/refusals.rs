@@ -9,6 +9,18 @@ use crate::git::names::{Branch, Repo};
 /// Most lines that are repeated of what git or a server said.
 const MAX_LINES: usize = 20;
 
+/// As git and ssh say it of a server that they do not get to.
+const NOBODY_ANSWERS: &[&str] = &[
+    "Could not resolve host",
+    "Could not resolve proxy",
+    "Couldn't connect to server",
+    "Failed to connect to",
+    "Connection refused",
+    "Connection timed out",
+    "Network is unreachable",
+    "No route to host",
+];
+
 /// What a server's refusal of a push means.
 pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) -> GitError {
     let answer = String::from_utf8_lossy(&done.answer);
@@ -120,6 +132,13 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
             "If its certificate is by an authority of your own, name that authority's file \
              (SSL_CERT_FILE).",
         );
+    }
+    if !matches!(shown, Shown::NoServer) && has(NOBODY_ANSWERS) {
+        return GitError::new(
+            GitErrorKind::Unreachable,
+            format!("{repo} cannot be reached:\n{}", told(said)),
+        )
+        .hint("Try again when its server answers. Proxies are not used.");
     }
     if missing {
         return not_found(repo);

@@ -128,6 +128,7 @@ impl From<GitError> for Failure {
             | GitErrorKind::Secrets
             | GitErrorKind::NotFound
             | GitErrorKind::Damaged
+            | GitErrorKind::Unreachable
             | GitErrorKind::Moved
             | GitErrorKind::Rejected
             | GitErrorKind::Authentication

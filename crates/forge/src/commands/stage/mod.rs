@@ -112,6 +112,7 @@ fn failed(error: &GitError) -> Failure {
         GitErrorKind::Moved => (Exit::Negative, "git.moved"),
         GitErrorKind::Rejected => (Exit::Negative, "git.rejected"),
         GitErrorKind::Authentication => (Exit::Credentials, "git.credentials"),
+        GitErrorKind::Unreachable => (Exit::Unreachable, "git.unreachable"),
         GitErrorKind::NotAgreed => (Exit::Negative, "git.not_agreed"),
         GitErrorKind::Unavailable => (Exit::Isolation, "isolation.unavailable"),
         GitErrorKind::Damaged => (Exit::Negative, "git.damaged"),
