@@ -136,9 +136,11 @@ impl Place {
             env::join_paths(std::iter::once(target.join("release")).chain(env::split_paths(&path)))
                 .context("PATH")?;
         command.current_dir(&self.dir).env("PATH", path);
+        // Pages show what readers see, who are not in CI: there forge asks nobody anything.
         command
             .env("CARGO_TARGET_DIR", target)
-            .env("CARGO_TERM_QUIET", "true");
+            .env("CARGO_TERM_QUIET", "true")
+            .env_remove("CI");
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),
