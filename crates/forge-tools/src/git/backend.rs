@@ -350,6 +350,11 @@ impl<R: Repositories> Git<R> {
         self
     }
 
+    /// Who commits are by.
+    pub fn made_by(&self) -> &Author {
+        &self.rules.author
+    }
+
     /// The repositories.
     pub fn repositories(&self) -> &R {
         &self.repositories

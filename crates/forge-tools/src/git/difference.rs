@@ -9,28 +9,30 @@ use file_sandbox::ContentHash;
 
 use super::repo_path::RepoPath;
 
-/// Longer texts are summarised: nobody reads such a difference.
-const MAX_BYTES: usize = 4 << 20;
+/// Most lines of a file that is compared.
+const MAX_LINES: usize = 400_000;
 /// A file with more of its bytes than one in so many that are no text is none.
-const READABLE: usize = 10;
+const READABLE: usize = 4;
 
 /// Stands before the hunks of files that are not all text, as git writes what it says itself.
 const NOTE: &str = "\\ Bytes that are no text stand here as %NN, and % itself as %25\n";
 
 /// A unified diff; of what is no text, sizes and hashes. Past `until` it is still right, and only
-/// less short.
+/// less short. None of texts with more lines than anybody is shown.
 pub(super) fn difference(
     path: &RepoPath,
     old: Option<&[u8]>,
     new: Option<&[u8]>,
     until: Instant,
-) -> String {
+) -> Option<String> {
     let name = |side: &str, there: bool| match there {
         true => format!("{side}/{path}"),
         false => "/dev/null".to_owned(),
     };
     let (from, to) = (name("a", old.is_some()), name("b", new.is_some()));
-    let rows = match Sides::of(old.unwrap_or_default(), new.unwrap_or_default()) {
+    let sides = Sides::of(old.unwrap_or_default(), new.unwrap_or_default());
+    let rows = match sides {
+        Some(sides) if sides.is_long() => return None,
         Some(sides) => {
             let hunks = crate::unified::hunks(&sides.old, &sides.new, Some(until));
             match sides.has_odd_bytes {
@@ -40,7 +42,7 @@ pub(super) fn difference(
         }
         None => format!("{}{}", told('-', old), told('+', new)),
     };
-    format!("--- {from}\n+++ {to}\n{rows}")
+    Some(format!("--- {from}\n+++ {to}\n{rows}"))
 }
 
 /// Whether the rows of a difference, without the names of both sides, show what is in the files.
@@ -67,9 +69,6 @@ struct Sides<'a> {
 impl<'a> Sides<'a> {
     /// None where they cannot be.
     fn of(old: &'a [u8], new: &'a [u8]) -> Option<Self> {
-        if old.len().max(new.len()) > MAX_BYTES {
-            return None;
-        }
         if let (Some(old), Some(new)) = (text(old), text(new)) {
             return Some(Sides {
                 old: old.into(),
@@ -82,6 +81,11 @@ impl<'a> Sides<'a> {
             new: written(new).into(),
             has_odd_bytes: true,
         })
+    }
+
+    fn is_long(&self) -> bool {
+        let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+        lines(&self.old).max(lines(&self.new)) > MAX_LINES
     }
 }
 
@@ -96,7 +100,8 @@ fn is_readable(bytes: &[u8]) -> bool {
         zeros + chunk.invalid().len()
     };
     let odd: usize = bytes.utf8_chunks().map(odd).sum();
-    odd <= bytes.len() / READABLE
+    // What a script does is read, whatever stands behind it.
+    odd <= bytes.len() / READABLE || bytes.starts_with(b"#!")
 }
 
 /// One text for each file.
@@ -125,7 +130,7 @@ mod tests {
 
     fn rows(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
         let path = RepoPath::parse("x").unwrap();
-        difference(&path, old, new, Instant::now())
+        difference(&path, old, new, Instant::now()).unwrap()
     }
 
     #[test]
@@ -156,8 +161,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_has_sizes() {
-        let long = vec![b'a'; MAX_BYTES + 1];
-        for bytes in [&b"\x7fELF\0\0\0\0"[..], b"a\0b", &[0xff; 100], &long] {
+        for bytes in [&b"\x7fELF\0\0\0\0"[..], b"a\0b", &[0xff; 100]] {
             let all = rows(None, Some(bytes));
             assert!(all.contains(&format!("\n+({} bytes, SHA-256 ", bytes.len())));
             assert!(!is_shown(all.lines().skip(2)));
@@ -167,6 +171,25 @@ mod tests {
             ));
         }
         assert!(is_shown(rows(None, Some(b"")).lines().skip(2)));
+        let hidden = [b"#!/bin/sh\nid\n", &[0xff; 100][..]].concat();
+        assert!(is_shown(rows(None, Some(&hidden)).lines().skip(2)));
+    }
+
+    #[test]
+    fn texts_with_more_lines_than_anybody_is_shown_are_none() {
+        let path = RepoPath::parse("x").unwrap();
+        let long = b"\n".repeat(MAX_LINES + 1);
+        let of = |old, new| difference(&path, old, new, Instant::now());
+        assert_eq!(of(None, Some(&long)), None);
+        assert_eq!(of(Some(&long), Some(b"")), None);
+        // One line of a long text is shown as of any other.
+        let (old, new) = ("a line\n".repeat(300_000), "another\n".to_owned());
+        let new = format!("{old}{new}");
+        let all = of(Some(old.as_bytes()), Some(new.as_bytes())).unwrap();
+        assert!(
+            all.ends_with("+another\n") && all.lines().count() < 10,
+            "{all}"
+        );
     }
 
     proptest! {

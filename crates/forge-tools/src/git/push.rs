@@ -48,6 +48,8 @@ pub struct PushApproval {
     id: StagedId,
     /// Of all that was shown.
     digest: [u8; 32],
+    /// Where it was said to go; anywhere if nothing was said.
+    onto: Option<Outlook>,
     by: String,
 }
 
@@ -78,6 +80,7 @@ impl PushApproval {
             Answer::AllowOnce { by } | Answer::AllowForRun { by } => Ok(PushApproval {
                 id: commit.id().clone(),
                 digest: commit.digest(),
+                onto: None,
                 by,
             }),
             Answer::Deny { by, reason: None } => refused(format!("{by} said no")),
@@ -87,6 +90,14 @@ impl PushApproval {
             } => refused(format!("{by} said no: {reason}")),
             Answer::Unanswered { reason } | Answer::Later { reason, .. } => refused(reason),
         }
+    }
+
+    /// Good for a push that goes there and nowhere else: it is what somebody was told. Where the
+    /// branch moves again meanwhile, nothing is pushed.
+    #[must_use]
+    pub fn onto(mut self, outlook: Outlook) -> Self {
+        self.onto = Some(outlook);
+        self
     }
 
     /// What was agreed to.
@@ -169,7 +180,19 @@ impl<R: Repositories> Git<R> {
                 format!("{} is no longer what was agreed to.", commit.id()),
             ));
         }
-        let parent = match self.fits(&commit, if_moved).await? {
+        let outlook = self.fits(&commit, if_moved).await?;
+        let told = approval.onto.as_ref();
+        if told.is_some_and(|told| *told != outlook) && !matches!(outlook, Outlook::There(_)) {
+            return Err(GitError::new(
+                GitErrorKind::Moved,
+                format!(
+                    "Branch '{}' has moved since {} was shown; nothing was pushed.",
+                    commit.branch, commit.id
+                ),
+            )
+            .hint("Push again: it is shown with what is there now."));
+        }
+        let parent = match outlook {
             Outlook::There(made) => return Ok(self.pushed(&commit, made, true).await),
             Outlook::AsStaged => commit.base.clone(),
             Outlook::OnTop(head) => Some(head),

@@ -83,11 +83,16 @@ impl RepoPath {
             &[".circleci"],
             &[".woodpecker"],
             &[".buildkite"],
+            &[".gitlab"],
         ];
         if builds.into_iter().any(below)
             || matches!(
                 last,
                 ".gitlab-ci.yml"
+                    | ".gitlab-ci.yaml"
+                    | ".appveyor.yml"
+                    | "appveyor.yml"
+                    | ".cirrus.yml"
                     | ".travis.yml"
                     | ".drone.yml"
                     | ".woodpecker.yml"
@@ -110,6 +115,9 @@ impl RepoPath {
             ".codex",
             ".gemini",
             ".devcontainer",
+            ".direnv",
+            ".cargo",
+            ".yarn",
         ];
         let inside = names.iter().rev().skip(1);
         if inside
@@ -135,6 +143,14 @@ impl RepoPath {
                     | ".zshenv"
                     | ".zprofile"
                     | ".exrc"
+                    | ".vimrc"
+                    | ".nvimrc"
+                    | ".npmrc"
+                    | ".yarnrc"
+                    | ".yarnrc.yml"
+                    | ".pnpmfile.cjs"
+                    | ".mise.toml"
+                    | "mise.toml"
                     | ".nvim.lua"
                     | ".dir-locals.el"
             )

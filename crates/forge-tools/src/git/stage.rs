@@ -270,6 +270,13 @@ fn compare(
         FileOperation::Create | FileOperation::Update | FileOperation::Delete => "",
     };
     let diff = difference(&path, old.as_deref(), file.content.as_deref(), until);
+    let diff = diff.ok_or_else(|| {
+        GitError::new(
+            GitErrorKind::TooLarge,
+            format!("'{path}' has more lines than a person is shown before a push."),
+        )
+        .hint("Nothing is staged, since nobody could agree to it.")
+    })?;
     let diff = format!("{mode}{diff}");
     let content = file.content.as_deref().map(ContentHash::of);
     let bytes = file.content.as_ref().map_or(0, |bytes| bytes.len() as u64);

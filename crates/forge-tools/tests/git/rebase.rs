@@ -1,6 +1,6 @@
 //! A branch that moved between staging and pushing: what goes on top of it, and what does not.
 
-use forge_tools::git::{Branch, GitErrorKind, IfMoved, TreeKind};
+use forge_tools::git::{Branch, GitErrorKind, IfMoved, Outlook, Repositories as _, TreeKind};
 
 use crate::world::{wait, with_repositories, worlds};
 
@@ -156,6 +156,36 @@ fn what_others_made_of_the_right_to_execute_is_theirs() {
             "{error}"
         );
     }
+}
+
+/// Where a branch moves between the question and the push, what goes there was told to nobody.
+#[test]
+fn a_yes_is_for_where_it_was_said_to_go() {
+    let (world, repositories) = with_repositories();
+    let main = Branch::default();
+    let head = || {
+        wait(repositories.head(&world.repo, &main))
+            .unwrap()
+            .unwrap()
+    };
+    world
+        .others
+        .commit(&main, &[("README.md", Some("hello\n"))]);
+    world.write("/workspace/notes.md", "notes\n");
+    let commit = world.stage(&["/workspace/notes.md"]).unwrap();
+    world.others.commit(&main, &[("a.md", Some("a\n"))]);
+    let told = Outlook::OnTop(head());
+    world.others.commit(&main, &[("b.md", Some("b\n"))]);
+    for told in [Outlook::AsStaged, told] {
+        let approval = world.approve(&commit).onto(told);
+        let error = wait(world.git.push(approval, IfMoved::Rebase)).unwrap_err();
+        assert_eq!(error.kind(), GitErrorKind::Moved);
+        assert!(error.to_string().contains("was shown"), "{error}");
+        assert!(world.others.read(&main, "notes.md").is_none());
+    }
+    let approval = world.approve(&commit).onto(Outlook::OnTop(head()));
+    wait(world.git.push(approval, IfMoved::Rebase)).unwrap();
+    assert_eq!(world.others.read(&main, "notes.md").unwrap(), b"notes\n");
 }
 
 #[cfg(unix)]

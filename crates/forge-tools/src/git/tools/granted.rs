@@ -3,7 +3,7 @@
 
 use crate::call::{Code, Failure};
 use crate::escape::escape_controls;
-use crate::git::error::GitError;
+use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{Place, Repo};
 use crate::params::Arguments;
 
@@ -157,6 +157,8 @@ impl Granted {
 
     /// An error in the words of the model: no address of this machine.
     pub(super) fn failure(&self, error: GitError) -> Failure {
+        // In git's own words there may be places that a repository of this machine points to.
+        let is_of_git = error.kind() == GitErrorKind::Failed;
         let mut failure = Failure::from(error);
         let mut addresses: Vec<(String, &str)> = Vec::new();
         for row in &self.rows {
@@ -172,8 +174,32 @@ impl Granted {
             failure.message = failure.message.replace(address, name);
             failure.hint = failure.hint.map(|hint| hint.replace(address, name));
         }
+        if is_of_git {
+            failure.message = without_paths(&failure.message);
+        }
         failure
     }
+}
+
+/// With a word for each path of this machine.
+fn without_paths(text: &str) -> String {
+    let begins =
+        |before: Option<char>| before.is_none_or(|c| !c.is_alphanumeric() && !"/.:-_".contains(c));
+    let ends = |c: char| c.is_whitespace() || "'\"`:;,)".contains(c);
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('/') {
+        let (head, tail) = rest.split_at(at);
+        out.push_str(head);
+        let end = tail.find(ends).unwrap_or(tail.len());
+        let (path, after) = tail.split_at(end);
+        match begins(out.chars().next_back()) && path.len() > 1 {
+            true => out.push_str("(a path)"),
+            false => out.push_str(path),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 impl FromIterator<(Repo, RepoAccess)> for Granted {
@@ -183,5 +209,26 @@ impl FromIterator<(Repo, RepoAccess)> for Granted {
             granted.add(repo, access);
         }
         granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_paths;
+
+    #[test]
+    fn no_path_of_this_machine_is_told() {
+        for (said, told) in [
+            (
+                "unable to normalize alternate object path: /home/me/nb/.git/objects\n",
+                "unable to normalize alternate object path: (a path)\n",
+            ),
+            ("in '/srv/a b': no", "in '(a path) b': no"),
+            ("./r.git: a/b, 1/2 and //", "./r.git: a/b, 1/2 and (a path)"),
+            ("https://host/x.git is gone", "https://host/x.git is gone"),
+            ("", ""),
+        ] {
+            assert_eq!(without_paths(said), told);
+        }
     }
 }

@@ -150,6 +150,16 @@ impl From<GitError> for Failure {
     }
 }
 
+/// What was refused before git was asked is an error of the same operation.
+fn during<T>(operation: GitOperation, made: Result<T, Failure>) -> Result<T, Failure> {
+    made.map_err(|failure| match failure.structured {
+        None if failure.code == Code::Git => {
+            failure.structured(json!({ "operation": operation.as_str() }))
+        }
+        Some(_) | None => failure,
+    })
+}
+
 fn branch(args: &Arguments) -> Result<Branch, Failure> {
     match args.text("branch") {
         None => Ok(Branch::default()),

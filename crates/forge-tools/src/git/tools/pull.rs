@@ -5,11 +5,12 @@ use std::sync::Arc;
 use file_sandbox::{ErrorKind, FileSandbox, SandboxPath};
 use serde_json::json;
 
-use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch};
+use super::{BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, during};
 use crate::call::{Code, Failure, Reply};
 use crate::change::Artifact;
 use crate::gate::Intent;
 use crate::git::backend::{PullOutcome, PullRequest, Pulled, PulledFile};
+use crate::git::error::GitOperation;
 use crate::git::repo_path::RepoPath;
 use crate::hands::{Hands, View};
 use crate::output::Field;
@@ -159,6 +160,15 @@ fn request(
     files: &FileSandbox,
     path: impl Fn(&str) -> Result<SandboxPath, Failure>,
 ) -> Result<PullRequest, Failure> {
+    during(GitOperation::Pull, asked_for(args, granted, files, path))
+}
+
+fn asked_for(
+    args: &Arguments,
+    granted: &Granted,
+    files: &FileSandbox,
+    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
+) -> Result<PullRequest, Failure> {
     let into = match args.text("into") {
         Some(into) => path(into)?,
         None => only_root(files)?,
@@ -176,7 +186,8 @@ fn request(
     })
 }
 
-/// The root that files go to where nothing is said: `workspace`, or the only one that takes any.
+/// The root that files go to where nothing is said: `workspace`, or the only one that takes any. If
+/// none does, the first, which says that it takes none.
 fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
     let writable = || {
         files
@@ -184,9 +195,13 @@ fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
             .iter()
             .filter(|mount| mount.mode().can_write())
     };
-    let named = writable().find(|mount| mount.target().as_str() == "/workspace");
+    let all = files.mounts().iter();
+    let named = all
+        .clone()
+        .find(|mount| mount.target().as_str() == "/workspace");
     let only = || writable().next().filter(|_| writable().count() == 1);
-    match named.or_else(only) {
+    let takes_none = || all.clone().next().filter(|_| writable().count() == 0);
+    match named.or_else(only).or_else(takes_none) {
         Some(mount) => Ok(mount.target().clone()),
         None => Err(Failure::new(
             Code::InvalidArguments,

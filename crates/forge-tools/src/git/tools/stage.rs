@@ -6,13 +6,14 @@ use file_sandbox::{FileSandbox, SandboxPath};
 use serde_json::json;
 
 use super::{
-    BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, files_of, files_output,
-    files_text, root_of,
+    BRANCH, Granted, Kit, MAX_PATHS, REPO, RepoAccess, TOP, apart, branch, during, files_of,
+    files_output, files_text, root_of,
 };
 use crate::call::{Failure, Reply};
 use crate::change::Change;
 use crate::gate::{Intent, Reason};
 use crate::git::backend::{GitLimits, StageRequest, below};
+use crate::git::error::GitOperation;
 use crate::git::secrets::{AgreedSecrets, Secrets, complaints, shown};
 use crate::git::stage::WHO_READS_IT;
 use crate::hands::{Hands, View};
@@ -135,9 +136,13 @@ impl Tool for GitStage {
             let commit = kit.git.stage(&files, asked.await?).await;
             let commit = commit.map_err(|error| kit.granted.failure(error))?;
             let text = format!(
-                "Staged {} for branch {}; nothing is pushed before a person agrees.{}",
+                "Staged {} for branch {}{}; nothing is pushed before a person agrees.{}",
                 commit.id(),
                 commit.branch(),
+                match commit.base() {
+                    Some(_) => "",
+                    None => ", which is new and will have these files only",
+                },
                 files_text(&commit)
             );
             Ok(Reply::text(text).structured(json!({
@@ -149,6 +154,15 @@ impl Tool for GitStage {
 }
 
 fn request(
+    args: &Arguments,
+    granted: &Granted,
+    files: &FileSandbox,
+    path: impl Fn(&str) -> Result<SandboxPath, Failure>,
+) -> Result<StageRequest, Failure> {
+    during(GitOperation::Stage, asked_for(args, granted, files, path))
+}
+
+fn asked_for(
     args: &Arguments,
     granted: &Granted,
     files: &FileSandbox,

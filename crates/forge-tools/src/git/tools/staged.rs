@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kit, commit_id, files_of, files_text};
+use super::{Kit, commit_id, during, files_of, files_text};
 use crate::call::{Failure, Reply};
 use crate::gate::Intent;
 use crate::git::error::GitOperation;
@@ -67,7 +67,7 @@ impl Tool for GitDiff {
     }
 
     fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
-        id(args).map(|_| Vec::new())
+        during(GitOperation::Diff, id(args)).map(|_| Vec::new())
     }
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
@@ -132,7 +132,7 @@ impl Tool for GitDiscard {
     }
 
     fn decide(&self, args: &Arguments, _: &View<'_>) -> Result<Vec<Intent>, Failure> {
-        id(args).map(|_| Vec::new())
+        during(GitOperation::Discard, id(args)).map(|_| Vec::new())
     }
 
     fn run<'a>(&'a self, args: Arguments, _: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
-    Git, GitBackend as _, GitError, GitProgram, IfMoved, Outlook, PushApproval, Pushed,
+    Author, Git, GitBackend as _, GitError, GitProgram, IfMoved, Outlook, PushApproval, Pushed,
     StagedCommit,
 };
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
@@ -65,7 +65,7 @@ pub(super) fn push(
             return Err(failure);
         }
     };
-    let question = Question::about(commit, &outlook, ambient.colour);
+    let question = Question::about(commit, &outlook, git.made_by(), ambient.colour);
     let asked = gather::until_stopped(PushApproval::ask(commit, &question));
     let approval = match asked {
         Ok(Ok(approval)) => approval,
@@ -77,6 +77,7 @@ pub(super) fn push(
         }
     };
     kept.answered("allowed", approval.by())?;
+    let approval = approval.onto(outlook);
     let pushed = gather::until_stopped(carried_out(&git, staging, approval, if_moved));
     match pushed {
         Ok(Ok(pushed)) => {
@@ -191,9 +192,9 @@ struct Question {
 }
 
 impl Question {
-    fn about(commit: &StagedCommit, outlook: &Outlook, colour: bool) -> Self {
+    fn about(commit: &StagedCommit, outlook: &Outlook, author: &Author, colour: bool) -> Self {
         Question {
-            text: text_of(commit, outlook),
+            text: text_of(commit, outlook, author),
             colour,
             answered: Mutex::new(None),
         }
@@ -235,12 +236,19 @@ impl Approver for Question {
 
 /// All of a commit, one reading only: what stands at the left is ours, what was staged begins
 /// behind it in every row, and a backslash in it is two.
-fn text_of(commit: &StagedCommit, outlook: &Outlook) -> String {
+fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: &str| text.push_str(&format!("{label:<10}{value}\n"));
     row("push", commit.id().as_str());
     row("to", &escape_exactly(&commit.repo().to_string()));
     row("branch", &escape_exactly(commit.branch().as_str()));
+    if commit.base().is_none() {
+        row(
+            "warning",
+            "there is no such branch: it begins with these files, and shares nothing with others",
+        );
+    }
+    row("author", &escape_exactly(&author.to_string()));
     match outlook {
         Outlook::AsStaged => {}
         Outlook::OnTop(head) => row("on top of", &format!("{head}, to where it has moved")),
@@ -270,10 +278,7 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook) -> String {
             );
         }
         if !file.is_text() {
-            row(
-                "warning",
-                "what is in it is not shown: it is no text, or too long",
-            );
+            row("warning", "what is in it is not shown: it is no text");
         }
         for line in file.rows() {
             match line.strip_prefix('\\') {

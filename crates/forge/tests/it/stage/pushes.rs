@@ -220,6 +220,32 @@ fn a_branch_that_has_moved_is_refused_or_built_upon() {
 }
 
 #[test]
+fn a_branch_that_is_not_there_is_said_to_begin() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let gone = std::process::Command::new("git")
+        .arg("-C")
+        .arg(&repo)
+        .args(["-c", "safe.directory=*", "update-ref", "-d"])
+        .arg("refs/heads/main")
+        .status();
+    assert!(gone.unwrap().success());
+    let id = stage(&world, &repo, &[("a.md", Some(b"a\n"))], "A beginning");
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
+    let screen = terminal.until(ASKED);
+    let said = "warning   there is no such branch: it begins with these files";
+    assert!(screen.contains(said), "{screen}");
+    assert!(
+        screen.contains("author    forge <forge@localhost>"),
+        "{screen}"
+    );
+    terminal.type_text("n\n");
+    assert_eq!(terminal.end().code, Some(1));
+}
+
+#[test]
 fn a_binary_file_is_told_by_size_and_hash() {
     if !has_git() {
         return;
@@ -235,7 +261,7 @@ fn a_binary_file_is_told_by_size_and_hash() {
     let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
     let screen = terminal.until(ASKED);
     assert!(screen.contains("+(3000 bytes, SHA-256 "), "{screen}");
-    let warning = "warning   what is in it is not shown: it is no text, or too long";
+    let warning = "warning   what is in it is not shown: it is no text";
     assert!(screen.lines().any(|line| line == warning), "{screen}");
     terminal.type_text("y\n");
     assert_eq!(terminal.end().code, Some(0));
@@ -373,7 +399,7 @@ fn a_thousand_files_are_shown_to_the_last() {
     let setup = Setup { rows: 200, ..USUAL };
     let terminal = Terminal::start(&world, setup, &["stage", "push", &id]);
     // What is shown at once is two rows less than the screen has.
-    let mut left: usize = 3006;
+    let mut left: usize = 3007;
     while left > 198 {
         left -= 198;
         terminal.until(&format!("-- {left} more lines"));
