@@ -38,6 +38,7 @@ pub(super) fn bare(world: &World, name: &str, files: &[(&str, &[u8])]) -> PathBu
 }
 
 /// What somebody else does to a repository meanwhile.
+#[cfg(target_os = "linux")]
 pub(super) fn someone_pushes(world: &World, bare: &Path, files: &[(&str, &[u8])]) {
     let work = world.outside().join("work");
     git(
@@ -86,6 +87,7 @@ pub(super) fn head(bare: &Path) -> String {
 }
 
 /// A file of main.
+#[cfg(target_os = "linux")]
 pub(super) fn shown(bare: &Path, path: &str) -> String {
     git(bare, &["show", &format!("main:{path}")])
 }
