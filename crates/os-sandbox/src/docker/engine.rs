@@ -223,13 +223,14 @@ mod tests {
                     false => "OK",
                 };
                 let length = body.len();
+                // Before the answer: whoever has that looks at what was asked.
+                if asked.send(path).is_err() {
+                    return;
+                }
                 let _gone = write!(
                     &stream,
                     "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
                 );
-                if asked.send(path).is_err() {
-                    return;
-                }
             }
         });
         let engine = Engine::connect(Some(&format!("unix://{}", path.display()))).unwrap();
