@@ -250,7 +250,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
     let strictness = match (confinement.requires_guards(), grant.require_os_sandbox()) {
         (true, _) => "an OS sandbox that keeps guards, too",
         (false, true) => "an OS sandbox",
-        (false, false) => "nothing: without an OS sandbox each command is asked of a person",
+        (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
     };
     vec![
         ("network", network(grant)),

@@ -68,7 +68,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
             Promise::Network,
             State::Absent,
             &[],
-            "a list of hosts is not enforceable yet; choose denied, loopback or unrestricted",
+            "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
         ),
         Network::Unrestricted => {}
     }

@@ -39,7 +39,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
             Promise::Network,
             State::Absent,
             &[],
-            "a list of hosts is not enforceable yet; choose denied, loopback or unrestricted",
+            "no mechanism can enforce a list of hosts yet; turn the network off or on as a whole",
         ),
         Network::Unrestricted => {}
     }

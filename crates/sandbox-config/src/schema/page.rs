@@ -40,7 +40,7 @@ pub(super) fn trust() -> String {
     let mut out = String::new();
     line(
         &mut out,
-        format_args!("| key | what it does | until you agree |\n|---|---|---|"),
+        format_args!("| key | what it does | until trusted |\n|---|---|---|"),
     );
     for rule in WideningRule::all() {
         let mut keys: Vec<String> = Vec::new();
@@ -166,7 +166,7 @@ impl Sections {
         line(
             out,
             format_args!(
-                "| key | value | without it |{} a yes is needed | what it says |\n|---|---|---|{}---|---|",
+                "| key | value | without it |{} needs trust | what it says |\n|---|---|---|{}---|---|",
                 if worker { "" } else { " layers |" },
                 if worker { "" } else { "---|" },
             ),

@@ -229,7 +229,7 @@ pub(crate) static NETWORK: Keys = Keys {
     list: &[now(
         "allow",
         Shape::List(&Shape::Like(&HOST)),
-        "Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`.",
+        "Hosts that commands may reach: `host`, `*.host` for the names below it, `host:port`. No mechanism can enforce such a list yet: commands of a project with one are refused.",
     )
     .required()],
     foreign: &[
