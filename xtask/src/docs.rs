@@ -13,8 +13,7 @@ use crate::process;
 use crate::test_os;
 use crate::workspace;
 
-pub(crate) const ABOUT: &str =
-    "write generated pages (--check: compare), check links, run the pages' commands";
+pub(crate) const ABOUT: &str = "write generated pages (--check: compare; --generated: nothing else), check links, run the pages' commands";
 
 /// Generous: the first command also builds forge for release.
 const WATCHDOG_S: u64 = 900;
@@ -49,7 +48,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let check = match arguments {
         [] => false,
         [flag] if flag == "--check" => true,
-        _ => return Err(Failure::Usage("expected nothing or `--check`".into())),
+        [flag] if flag == "--generated" => return generated(false),
+        _ => {
+            return Err(Failure::Usage(
+                "expected nothing, `--check` or `--generated`".into(),
+            ));
+        }
     };
     generated(check)?;
     let broken = broken_links()?;
