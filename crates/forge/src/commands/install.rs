@@ -38,12 +38,12 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
         "file": path.to_string_lossy(),
         "entry": entry.value(),
         "text": alone,
-        "command": own_command(args.client, &server),
+        "command": own_command(args, scope, &server),
         "state": "shown",
         "diff": null,
     });
     if !args.write {
-        hints(global, args, &server, &path);
+        hints(global, args, scope, &server, &path);
         return print(global, &facts, alone.trim_end());
     }
     let unusable = |error| not_used(&path, error);
@@ -138,18 +138,18 @@ fn alone(client: Client, entry: &Entry) -> Result<String, Failure> {
     }
 }
 
-fn own_command(client: Client, server: &Server) -> Option<Vec<String>> {
-    // Its own way of passing variables differs, so it is left to the file.
-    if !server.env.is_empty() {
+fn own_command(args: &Install, scope: Scope, server: &Server) -> Option<Vec<String>> {
+    // Clients pass variables in different ways and know no other file: those are left to the file.
+    if !server.env.is_empty() || args.file.is_some() {
         return None;
     }
-    let mut words = client.own_command(&server.name)?;
+    let mut words = args.client.own_command(&server.name, scope)?;
     words.push(server.program.clone());
     words.extend(server.arguments.iter().cloned());
     Some(words)
 }
 
-fn hints(global: &Global, args: &Install, server: &Server, path: &Path) {
+fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &Path) {
     if global.quiet {
         return;
     }
@@ -157,7 +157,7 @@ fn hints(global: &Global, args: &Install, server: &Server, path: &Path) {
         "goes into {}; `--write` puts it there",
         visible_path(path)
     ));
-    if let Some(words) = own_command(args.client, server) {
+    if let Some(words) = own_command(args, scope, server) {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         say(format_args!("or: {}", visible(&words.join(" "))));
     }

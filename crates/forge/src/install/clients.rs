@@ -194,15 +194,20 @@ impl Client {
         }
     }
 
-    /// The client's own command that does the same, before the server's command line.
-    pub(crate) fn own_command(self, name: &str) -> Option<Vec<String>> {
+    /// Returns the client's own command that makes the same entry in the same scope, up to where the
+    /// server's command line follows. `None` if there is no such command: Codex has one, but it
+    /// cannot set `tool_timeout_sec`.
+    pub(crate) fn own_command(self, name: &str, scope: Scope) -> Option<Vec<String>> {
         let words: &[&str] = match self {
-            Client::Claude => &["claude", "mcp", "add", name, "--"],
-            Client::Codex => &["codex", "mcp", "add", name, "--"],
-            Client::Gemini => &["gemini", "mcp", "add", name, "--"],
-            Client::Vscode | Client::Cursor | Client::Zed | Client::Goose | Client::McpJson => {
-                return None;
-            }
+            Client::Claude => &["claude", "mcp", "add", "--scope", scope.word(), name, "--"],
+            // No `--`: Gemini CLI then misses the server's command (yargs ends its positionals there).
+            Client::Gemini => &["gemini", "mcp", "add", "--scope", scope.word(), name],
+            Client::Codex
+            | Client::Vscode
+            | Client::Cursor
+            | Client::Zed
+            | Client::Goose
+            | Client::McpJson => return None,
         };
         Some(words.iter().map(|word| (*word).to_owned()).collect())
     }

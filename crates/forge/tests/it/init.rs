@@ -8,7 +8,7 @@ const FILE: &str = "golem-forge.config.yaml";
 const KINDS: [(&[&str], &[&str]); 13] = [
     (&[], &["workspace: { path: ./workspace }"]),
     (&["Cargo.toml"], &["root: .", "cargo (build"]),
-    (&["package.json"], &["root: .", "npm (ci"]),
+    (&["package.json"], &["root: .", "npm (run"]),
     (&["package.json", "yarn.lock"], &["yarn (install"]),
     (&["package.json", "pnpm-lock.yaml"], &["pnpm (install"]),
     (&["pyproject.toml"], &["pytest"]),
@@ -19,7 +19,7 @@ const KINDS: [(&[&str], &[&str]); 13] = [
     (&["Makefile"], &["make *"]),
     (
         &["Cargo.toml", "package.json", "Makefile"],
-        &["cargo (build", "npm (ci", "make *"],
+        &["cargo (build", "npm (run", "make *"],
     ),
     (
         &["data/a.csv", "reports/b.md"],

@@ -140,6 +140,46 @@ fn what_is_printed_is_what_is_written() {
     }
 }
 
+/// The client's own command, as the client's parser takes it, in the scope of the file. Gemini CLI
+/// rejects a `--` here; `codex mcp add` cannot say `tool_timeout_sec`, so no command is offered.
+#[test]
+fn the_printed_command_names_the_scope() {
+    let rows: [(&[&str], Option<&[&str]>); 6] = [
+        (
+            &["claude"],
+            Some(&["claude", "mcp", "add", "--scope", "project", "forge", "--"]),
+        ),
+        (
+            &["claude", "--scope", "user"],
+            Some(&["claude", "mcp", "add", "--scope", "user", "forge", "--"]),
+        ),
+        (&["claude", "--file", "other.json"], None),
+        (
+            &["gemini"],
+            Some(&["gemini", "mcp", "add", "--scope", "project", "forge"]),
+        ),
+        (&["codex"], None),
+        (&["zed"], None),
+    ];
+    for (arguments, expected) in rows {
+        let world = World::new(&[]);
+        let facts = world.install(&[arguments, &["--json"]].concat());
+        let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+        let Some(expected) = expected else {
+            assert_eq!(facts["command"], serde_json::Value::Null, "{arguments:?}");
+            continue;
+        };
+        let words: Vec<&str> = facts["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_str().unwrap())
+            .collect();
+        assert_eq!(words[..expected.len()], *expected, "{arguments:?}");
+        assert!(words[expected.len()].ends_with("forge"), "{words:?}");
+    }
+}
+
 #[test]
 fn the_server_is_started_as_here() {
     let world = World::new(&[]);

@@ -107,7 +107,7 @@ pub(super) static LANGUAGES: [Kind; 9] = [
         name: "npm",
         markers: &["package.json"],
         rules: &[
-            asks("npm (ci|run|test) *", "npm run build", "npx cowsay"),
+            asks("npm (run|test) *", "npm run build", "npx cowsay"),
             blocked(
                 "npm (login|publish) *",
                 "npm publish",
