@@ -288,6 +288,11 @@ pub(crate) fn refused(program: &str, error: &os_sandbox::Error) -> Failure {
             Code::IsolationUnavailable,
             format!("Cannot run `{program}`: the isolation that is asked for is not available."),
         ),
+        // It names paths as the command sees them.
+        ErrorKind::Unguarded => Failure::new(
+            Code::IsolationUnavailable,
+            crate::escape_controls(&format!("Cannot vouch for `{program}`: {error}.")),
+        ),
         // The error's own text may name host paths.
         _ => Failure::new(
             Code::Internal,

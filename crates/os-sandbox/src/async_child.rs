@@ -347,8 +347,9 @@ impl AsyncChild {
             State::Ended(exit) => return Ok(*exit),
             State::Running(_) | State::Lost => return Err(lost()),
             State::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
+                let failure = findings.failure();
                 self.enforcement.found(findings);
-                exit
+                exit.and_then(|exit| failure.map_or(Ok(exit), Err))
             }),
         };
         self.state = match &outcome {

@@ -3,7 +3,7 @@
 use crate::captured::Captured;
 use crate::command::Command;
 use crate::enforcement::Enforcement;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::exceeded::{Bounds, Exceeded};
 use crate::output::{Exit, Output};
 use crate::promise::Promise;
@@ -111,9 +111,31 @@ pub(crate) struct Findings {
     pub(crate) quarantined: Vec<Quarantined>,
     pub(crate) not_copied: Vec<String>,
     pub(crate) notes: Notes,
+    /// Why what ran cannot be vouched for.
+    pub(crate) failed: Option<String>,
 }
 
 impl Findings {
+    /// Not everything was looked at: the command fails, and the receipt says so.
+    pub(crate) fn fail(&mut self, reason: &str) {
+        let reason = crate::escape::visible(reason);
+        let note = format!("not looked for everywhere after the end: {reason}");
+        self.notes.0.push((Promise::ProtectedNames, note));
+        self.failed.get_or_insert(reason);
+    }
+
+    /// The error that takes the place of the command's result.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let reason = self.failed.as_ref()?;
+        let text = format!(
+            "the command ended, and protected names that it made could not be looked for: {reason}"
+        );
+        Some(Error::new(ErrorKind::Unguarded, text).with_hint(
+            "look at what the command left; what it changed is still there, and the next command \
+             is refused until everything can be looked at",
+        ))
+    }
+
     /// Each reason once; what a command can make many of is listed in the first few.
     pub(crate) fn note(&mut self, promise: Promise, reason: &str) {
         const MAX: usize = 8;
@@ -280,8 +302,13 @@ impl Child {
     /// Waits for the end of everything, and takes over what was found then.
     fn ended(&mut self) -> Result<Exit, Error> {
         let exit = self.running.wait();
-        self.enforcement.found(self.running.findings());
+        let findings = self.running.findings();
+        let failure = findings.failure();
+        self.enforcement.found(findings);
         let exit = exit?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         self.exceeded = self.bounds.exceeded(exit, self.running.seen());
         Ok(exit)
     }

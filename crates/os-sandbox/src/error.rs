@@ -25,6 +25,9 @@ pub enum ErrorKind {
     Unsupported,
     /// A size or count of our own was exceeded, for example too many arguments.
     Limit,
+    /// Not everywhere could be looked for protected or hidden names, so nothing was started, or
+    /// what ran is not vouched for. The error names paths as the command sees them.
+    Unguarded,
     /// A mechanism that should have worked did not; nothing was started, or the tree was ended.
     Enforcement,
     /// The operating system failed for another reason.
@@ -80,6 +83,7 @@ impl Error {
             | ErrorKind::Unsupported
             | ErrorKind::Limit
             | ErrorKind::Enforcement
+            | ErrorKind::Unguarded
             | ErrorKind::Io => 125,
         }
     }

@@ -5,8 +5,8 @@
 //! <https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository>
 
 use crate::policy::{Git, OBEYED, Pattern, Policy};
+use rustix::fs::FileType;
 use std::ffi::{OsStr, OsString};
-use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
 /// Where git follows links when it writes, below a repository's directory.

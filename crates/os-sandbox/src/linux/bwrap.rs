@@ -352,7 +352,7 @@ pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
             let effective = access_of(mounts, &mount.host.join(&found.below));
             let dest_of = |rest: &Path| key(dest(&mount.inside, rest));
             if found.hide {
-                if effective.contains(Access::READ) {
+                if effective.contains(Access::READ) || found.unlisted && !effective.is_none() {
                     ops.insert(
                         dest_of(&found.below),
                         Op::Mask {

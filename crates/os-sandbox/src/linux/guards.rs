@@ -14,6 +14,8 @@ pub(super) struct Guarded {
     pub(super) names: Vec<Names>,
     pub(super) held: Option<Held>,
     pub(super) notes: Vec<(Promise, String)>,
+    /// Weaken nothing.
+    pub(super) remarks: Vec<(Promise, String)>,
 }
 
 pub(super) fn guard(
@@ -25,22 +27,58 @@ pub(super) fn guard(
         .iter()
         .map(|mount| names::find(policy, mount))
         .collect();
+    if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
+        return Err(unguarded(format!(
+            "protected and hidden names cannot be looked for: {reason}"
+        )));
+    }
     if names.iter().any(|names| names.unsettled) {
         return Err(Error::new(
-            ErrorKind::Enforcement,
+            ErrorKind::Unguarded,
             "directories in a mount are moved about, so that protected names could be missed",
         )
         .with_hint("try again when what moves them is done"));
     }
+    let unlisted: Vec<String> = mounts
+        .iter()
+        .zip(&names)
+        .flat_map(|(mount, names)| {
+            let closed = names.found.iter().filter(|found| found.unlisted);
+            closed.map(|found| mount.shown(&found.below))
+        })
+        .collect();
+    let remarks = (!unlisted.is_empty()).then(|| {
+        let what = few(&unlisted);
+        let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
+        (Promise::ProtectedNames, remark)
+    });
     let (held, reasons) = hold::hold(state_dir, policy, mounts, &mut names);
-    let mut notes: Vec<(Promise, String)> = reasons
+    let notes = reasons
         .into_iter()
         .map(|reason| (Promise::ProtectedNames, reason))
         .collect();
-    if names.iter().any(|names| !names.complete) {
-        let reason = "a mount is too large to look everywhere before the start".to_owned();
-        notes.push((Promise::ProtectedNames, reason.clone()));
-        notes.push((Promise::HiddenNames, reason));
+    Ok(Guarded {
+        names,
+        held,
+        notes,
+        remarks: remarks.into_iter().collect(),
+    })
+}
+
+/// The error of a walk that did not get everywhere, before a start or after an end.
+pub(super) fn unguarded(text: String) -> Error {
+    Error::new(ErrorKind::Unguarded, text).with_hint(
+        "mount a smaller directory, or one that you may list; `protect` and `hide` say which names \
+         are looked for, and without any of them there is no need to look",
+    )
+}
+
+/// The first few of a list.
+fn few(list: &[String]) -> String {
+    const MAX: usize = 4;
+    let shown = list[..list.len().min(MAX)].join(", ");
+    match list.len().saturating_sub(MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
-    Ok(Guarded { names, held, notes })
 }

@@ -49,9 +49,7 @@ pub(crate) fn hold(
     };
     match held {
         Ok((held, there)) => {
-            for (path, is_dir) in there {
-                add(&path, is_dir, mounts, names);
-            }
+            add(&there, mounts, names);
             (held, reasons.0)
         }
         Err(reason) => {
@@ -299,20 +297,26 @@ fn refused(name: &OsStr, errno: Errno) -> String {
     )
 }
 
-/// A path of the host under every mount that shows it for writing.
-fn add(host: &Path, is_dir: bool, mounts: &[HostMount], names: &mut [Names]) {
+/// Paths of the host under every mount that shows them for writing.
+fn add(there: &[There], mounts: &[HostMount], names: &mut [Names]) {
     for (mount, names) in mounts.iter().zip(names) {
-        let Ok(below) = host.strip_prefix(&mount.host) else {
+        if !mount.is_dir || !mount.access.contains(Access::WRITE) {
             continue;
-        };
-        let known = below
-            .ancestors()
-            .any(|part| names.found.iter().any(|one| one.below == part));
-        if mount.is_dir && mount.access.contains(Access::WRITE) && !known {
+        }
+        let mut known: HashSet<PathBuf> = names.found.iter().map(|one| one.below.clone()).collect();
+        for (host, is_dir) in there {
+            let Ok(below) = host.strip_prefix(&mount.host) else {
+                continue;
+            };
+            if below.ancestors().any(|part| known.contains(part)) {
+                continue;
+            }
+            known.insert(below.to_owned());
             names.found.push(Found {
                 below: below.to_owned(),
-                is_dir,
+                is_dir: *is_dir,
                 hide: false,
+                unlisted: false,
             });
         }
     }

@@ -89,7 +89,7 @@ pub(crate) fn layout(policy: &Policy, state_dir: Option<&Path>) -> Result<Layout
         owners,
         directories: directories.collect(),
         sources,
-        notes: Notes(guarded.notes, remarks.collect()),
+        notes: Notes(guarded.notes, remarks.chain(guarded.remarks).collect()),
         after: After::new(Sweep::new(policy, mounts, guarded.names), guarded.held),
     })
 }

@@ -20,6 +20,7 @@ mod launch;
 #[cfg(feature = "docker")]
 mod layout;
 mod limits;
+mod listings;
 mod message;
 mod names;
 mod pool;

@@ -1,34 +1,33 @@
 //! Finds the names that a policy protects or hides, below the mounts: before a start, and once
-//! more after the end. A bounded walk that follows no links, nearest names first; what it did not
-//! get to see is said. It asks for nothing but names and their kinds, which a directory's listing
-//! has, so that a file costs no system call of its own.
+//! more after the end. A walk that follows no links, nearest names first. It asks for nothing but
+//! names and their kinds, which a directory's listing has, so that a file costs no system call of
+//! its own. What it could not look at makes it [`Names::incomplete`], and then nothing is started,
+//! or nothing that ran is passed on.
 
 use super::bare;
 use super::below;
+use super::listings::{Lister, Memory};
 use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
-use crate::policy::{Git, Pattern, Policy};
+use crate::policy::{Git, OBEYED, Pattern, Policy};
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use nix::unistd::geteuid;
+use rustix::fs::FileType;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
-use std::fs::{FileType, ReadDir};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Bound on the entries looked at in one mount.
-const MAX_ENTRIES: usize = 20_000;
-/// Bound on how deep.
-const MAX_DEPTH: usize = 24;
-/// Bound on the names held in one mount; each costs a mount.
-const MAX_NAMES: usize = 400;
+const MAX_ENTRIES: usize = 1_000_000;
+/// Bound on the names held in one mount; each costs a mount, and a namespace has 100 000.
+const MAX_NAMES: usize = 10_000;
 /// Bound on how often a directory is listed again because what it listed has moved.
-const MAX_AGAIN: usize = 200;
+const MAX_AGAIN: usize = 1000;
 /// Bound on the links that are remembered in one mount.
-const MAX_LINKS: usize = 4000;
+const MAX_LINKS: usize = 100_000;
 
 /// Where a sweep puts what it finds, at the root of a mount: neither changed nor read by a later
 /// command.
@@ -41,6 +40,8 @@ pub(crate) struct Found {
     pub(crate) below: PathBuf,
     pub(crate) is_dir: bool,
     pub(crate) hide: bool,
+    /// A directory in which nothing can be found, so that nothing in it may be reached.
+    pub(crate) unlisted: bool,
 }
 
 /// What was found, and whether everything was looked at.
@@ -55,27 +56,37 @@ pub(crate) struct Names {
     pub(crate) repositories: Vec<PathBuf>,
     /// Directories that the caller may not list.
     pub(crate) unlisted: Vec<PathBuf>,
-    pub(crate) complete: bool,
+    /// Why not everything was looked at.
+    pub(crate) incomplete: Option<String>,
     /// Somebody moves directories about, so that one could have been missed.
     pub(crate) unsettled: bool,
+    /// How many entries there are.
+    pub(crate) entries: usize,
+    /// For the next walk.
+    pub(crate) memory: Memory,
 }
+
+/// Directories that a command closed to everybody, opened for a walk. Dropping it closes them
+/// again.
+#[derive(Default)]
+pub(crate) struct Opened(Vec<(OwnedFd, u32)>);
 
 /// Walks one mount.
 pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
-    find_but(policy, mount, &|_, _| false)
+    find_but(policy, mount, &|_, _| false, None, None)
 }
 
 /// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
-/// counted.
+/// counted. With the memory of an earlier walk only what has changed is looked at. Directories
+/// that cannot be listed are opened if the caller owns them, and passes something to keep them in.
 pub(crate) fn find_but(
     policy: &Policy,
     mount: &HostMount,
     known: &dyn Fn(&Path, bool) -> bool,
+    earlier: Option<&mut Memory>,
+    mut opened: Option<&mut Opened>,
 ) -> Names {
-    let mut names = Names {
-        complete: true,
-        ..Names::default()
-    };
+    let mut names = Names::default();
     let protect = if mount.access.contains(Access::WRITE) {
         policy.protect_patterns()
     } else {
@@ -95,98 +106,118 @@ pub(crate) fn find_but(
     }
     let pointers = policy.git() != Git::Unaware && !protect.is_empty();
     let git_matters = bare::matters(policy, protect);
-    let mut queue = VecDeque::from([(PathBuf::new(), 0usize)]);
-    let mut seen = 0usize;
+    let notable = Notable::new(protect, hide);
+    let mut lister = Lister::new(mount, earlier);
+    let mut queue = VecDeque::from([PathBuf::new()]);
     let mut again = 0usize;
-    while let Some((below, depth)) = queue.pop_front() {
-        let (_open, entries) = match list(mount, &below) {
+    while let Some(below) = queue.pop_front() {
+        let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
+        let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
+        let mut list = |below: &Path| lister.list(below, in_git || part, &|name| notable.has(name));
+        let listed = match list(&below) {
+            Err(Errno::EACCES | Errno::EPERM) if !known(&below, false) => match &mut opened {
+                Some(opened) => opened.open(mount, &below).and_then(|()| list(&below)),
+                None => Err(Errno::EACCES),
+            },
+            listed => listed,
+        };
+        let listing = match listed {
             Ok(listing) => listing,
-            Err(error) if moved(&error) && depth > 0 => {
+            Err(errno) if moved(errno) && !below.as_os_str().is_empty() => {
                 // A directory a moment ago. It may have gone where nobody looks any more, so the
                 // one it was in is listed again.
                 again += 1;
                 if again > MAX_AGAIN {
                     names.unsettled = true;
-                    return names;
+                    break;
                 }
                 let around = below.parent().unwrap_or(Path::new("")).to_owned();
-                queue.retain(|(path, _)| path.parent() != Some(&around));
-                queue.push_back((around, depth - 1));
+                queue.retain(|path| path.parent() != Some(&around));
+                queue.push_back(around);
                 continue;
             }
-            Err(_) => {
-                // Who may not list it may still be able to permit it to itself.
-                if !protect.is_empty() && names.found.len() < MAX_NAMES && opens(mount, &below) {
+            Err(Errno::EACCES | Errno::EPERM) => {
+                // Who may not list it may still be able to permit it to itself, or know what is
+                // in it.
+                if opens(mount, &below) {
+                    if below.as_os_str().is_empty() {
+                        names.incomplete = Some(format!("{} cannot be listed", mount.inside));
+                        break;
+                    }
                     names.found.push(Found {
                         below: below.clone(),
                         is_dir: true,
-                        hide: false,
+                        hide: true,
+                        unlisted: true,
                     });
                 }
                 names.unlisted.push(below);
                 continue;
             }
+            Err(errno) => {
+                let place = mount.shown(&below);
+                names.incomplete = Some(format!("{place} cannot be listed: {}", errno.desc()));
+                break;
+            }
         };
+        names.entries = names.entries.saturating_add(listing.count);
+        if names.entries > MAX_ENTRIES {
+            names.incomplete = Some(format!(
+                "{} has more than {MAX_ENTRIES} files and directories",
+                mount.inside
+            ));
+            break;
+        }
         let named = mount.named(&below);
-        let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
-        let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
+        let top = below.as_os_str().is_empty();
         // Names of branches, which can be anything.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
         let mut listed = bare::Listed::default();
-        for entry in entries.flatten() {
-            seen += 1;
-            if seen > MAX_ENTRIES || names.found.len() >= MAX_NAMES {
-                names.complete = false;
-                return names;
-            }
-            let Ok(kind) = entry.file_type() else {
-                continue;
-            };
-            let name = entry.file_name();
+        for (name, kind) in &listing.entries {
+            let kind = *kind;
             if git_matters && !in_git {
-                listed.see(&name, kind);
+                listed.see(name, kind);
             }
-            let own = depth == 0 && name == QUARANTINE;
+            let own = top && name == QUARANTINE;
             let foreign = mount
                 .linked
                 .as_ref()
-                .is_some_and(|one| one.foreign(&below, &name));
-            let hidden = own || matches(hide, &named, &name);
+                .is_some_and(|one| one.foreign(&below, name));
+            let hidden = own || matches(hide, &named, name);
             let pointer = pointers && name == ".git" && !kind.is_dir();
             let link = part && kind.is_symlink();
-            let held = hidden || pointer || foreign || matches(protect, &named, &name);
+            let held = hidden || pointer || foreign || matches(protect, &named, name);
             if link || held && !data {
                 let path = below.join(name);
                 if !known(&path, kind.is_symlink()) {
-                    names.add(path, kind, hidden);
+                    names.add(mount, path, kind, hidden);
                 }
             } else if kind.is_dir() {
-                let skipped = |one: &Linked| depth == 0 && !one.looks_into(&name);
+                let skipped = |one: &Linked| top && !one.looks_into(name);
                 if mount.linked.as_ref().is_some_and(skipped) {
                     continue;
                 }
-                let git = name == ".git";
                 let path = below.join(name);
-                if git {
+                if name == ".git" {
                     names.repositories.push(path.clone());
                 }
-                if depth + 1 >= MAX_DEPTH {
-                    names.complete = false;
-                } else {
-                    queue.push_back((path, depth + 1));
-                }
+                queue.push_back(path);
             }
         }
         if let Some(parts) = listed.parts() {
             for (name, kind) in parts {
                 let path = below.join(name);
                 if !known(&path, kind.is_symlink()) {
-                    names.add(path, kind, false);
+                    names.add(mount, path, kind, false);
                 }
             }
             names.bare.push(below);
         }
+        if names.incomplete.is_some() {
+            break;
+        }
     }
+    names.memory = lister.memory;
     if again > 0 || !names.bare.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
@@ -198,43 +229,105 @@ pub(crate) fn find_but(
     names
 }
 
-/// A directory's entries, without following a link on the way to it. They are read by the
-/// descriptor, which must stay open for that.
-fn list(mount: &HostMount, below: &Path) -> io::Result<(OwnedFd, ReadDir)> {
-    let directory = below::directory(mount.handle.as_fd(), below)?;
-    let entries = std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
-    Ok((directory, entries))
+/// Tells names that cannot matter from the rest by their first and last bytes; asked for every
+/// entry of a tree.
+struct Notable {
+    first: [bool; 256],
+    last: [bool; 256],
+}
+
+impl Notable {
+    fn new(protect: &[Pattern], hide: &[Pattern]) -> Notable {
+        let mut notable = Notable {
+            first: [false; 256],
+            last: [false; 256],
+        };
+        let git = [".git", "HEAD", "objects", "refs", "commondir", QUARANTINE];
+        let patterns = protect.iter().chain(hide).map(Pattern::last_name);
+        for name in patterns.chain(git).chain(OBEYED) {
+            match (name.as_bytes().first(), name.as_bytes().last()) {
+                (Some(b'*'), Some(b'*')) => notable.first = [true; 256],
+                (Some(b'*'), Some(last)) => notable.last[usize::from(*last)] = true,
+                (Some(first), _) => notable.first[usize::from(*first)] = true,
+                (None, _) => {}
+            }
+        }
+        notable
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        let at = |table: &[bool; 256], byte: Option<&u8>| {
+            byte.is_some_and(|byte| table[usize::from(*byte)])
+        };
+        at(&self.first, name.first()) || at(&self.last, name.last())
+    }
+}
+
+impl Opened {
+    /// Lets the caller, if it is the owner, list and enter a directory.
+    fn open(&mut self, mount: &HostMount, below: &Path) -> Result<(), Errno> {
+        let directory = below::directory(mount.handle.as_fd(), below)?;
+        let stat = nix::sys::stat::fstat(&directory)?;
+        if stat.st_uid != geteuid().as_raw() {
+            return Err(Errno::EACCES);
+        }
+        let mode = stat.st_mode & 0o7777;
+        below::set_mode(directory.as_fd(), mode | 0o700).map_err(|error| below::errno(&error))?;
+        self.0.push((directory, mode));
+        Ok(())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // The innermost first: its path is not needed, but may be what is shown in an error.
+        for (directory, mode) in self.0.drain(..).rev() {
+            // It is the command's own; who owns it can open it for good.
+            let _ = below::set_mode(directory.as_fd(), mode);
+        }
+    }
 }
 
 /// Not where it was, or a link by now.
-fn moved(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP))
+fn moved(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
 }
 
 /// Whether a command could list it after all: its owner can, and who may enter it can know what is
 /// in it.
 fn opens(mount: &HostMount, below: &Path) -> bool {
-    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
-        return false;
+    let looked = match (below.parent(), below.file_name()) {
+        (Some(parent), Some(name)) => below::directory(mount.handle.as_fd(), parent)
+            .and_then(|parent| below::look(parent.as_fd(), name)),
+        _ => nix::sys::stat::fstat(&mount.handle),
     };
-    let looked = below::directory(mount.handle.as_fd(), parent)
-        .and_then(|parent| below::look(parent.as_fd(), name));
     looked.is_ok_and(|stat| stat.st_uid == geteuid().as_raw() || stat.st_mode & 0o011 != 0)
 }
 
 impl Names {
-    fn add(&mut self, below: PathBuf, kind: FileType, hide: bool) {
-        if !kind.is_symlink() {
+    fn add(&mut self, mount: &HostMount, below: PathBuf, kind: FileType, hide: bool) {
+        let (list, bound) = match kind.is_symlink() {
+            true => (self.links.len(), MAX_LINKS),
+            false => (self.found.len(), MAX_NAMES),
+        };
+        if list >= bound {
+            self.incomplete = Some(format!(
+                "{} has more than {bound} {}",
+                mount.inside,
+                match kind.is_symlink() {
+                    true => "links in repositories or with protected names",
+                    false => "protected and hidden names",
+                }
+            ));
+        } else if kind.is_symlink() {
+            self.links.push(below);
+        } else {
             self.found.push(Found {
                 below,
                 is_dir: kind.is_dir(),
                 hide,
+                unlisted: false,
             });
-        } else if self.links.len() < MAX_LINKS {
-            self.links.push(below);
-        } else {
-            self.complete = false;
         }
     }
 
@@ -247,6 +340,7 @@ impl Names {
                 below: PathBuf::from(QUARANTINE),
                 is_dir: true,
                 hide: true,
+                unlisted: false,
             });
         }
     }

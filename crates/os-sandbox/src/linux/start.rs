@@ -332,9 +332,15 @@ impl Prepared {
         state_dir: Option<&Path>,
     ) -> Result<(), Error> {
         let policy = plan.policy();
-        let Guarded { names, held, notes } = guard(policy, &mounts, state_dir)?;
+        let Guarded {
+            names,
+            held,
+            notes,
+            remarks,
+        } = guard(policy, &mounts, state_dir)?;
         self.held = held;
         self.notes.0.extend(notes);
+        self.notes.1.extend(remarks);
         self.outer = Some(match &self.private {
             Some(private) => {
                 let own = [private.home(), private.tmp()];

@@ -7,7 +7,8 @@ use super::bare;
 use super::below;
 use super::fresh;
 use super::hold::writable;
-use super::names::{Names, QUARANTINE, find_but};
+use super::listings::Memory;
+use super::names::{Names, Opened, QUARANTINE, find_but};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
@@ -49,7 +50,8 @@ struct Before {
     links: HashMap<PathBuf, OsString>,
     bare: HashSet<PathBuf>,
     unlisted: Vec<PathBuf>,
-    complete: bool,
+    /// Spares the walk what has not changed.
+    memory: Memory,
 }
 
 impl Sweep {
@@ -73,25 +75,33 @@ impl Sweep {
     }
 
     /// Looks, and moves.
-    pub(crate) fn run(self) -> Findings {
+    pub(crate) fn run(mut self) -> Findings {
         let mut findings = Findings::default();
         let id = id();
-        for (mount, before) in self.mounts.iter().zip(&self.before) {
+        let mut befores = std::mem::take(&mut self.before);
+        for (mount, before) in self.mounts.iter().zip(&mut befores) {
             if !mount.is_dir || !mount.access.contains(Access::WRITE) {
                 continue;
             }
-            if !before.complete {
-                let what = "names that appeared were not looked for: the mount is too large";
-                findings.note(Promise::ProtectedNames, what);
-                continue;
-            }
+            let mut memory = std::mem::take(&mut before.memory);
             before.replaced(mount, &mut findings);
-            self.one(mount, before, &id, &mut findings);
+            if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
+                findings.fail(&reason);
+            }
         }
         findings
     }
 
-    fn one(&self, mount: &HostMount, before: &Before, id: &str, findings: &mut Findings) {
+    /// An error says why not everything was looked at.
+    fn one(
+        &self,
+        mount: &HostMount,
+        before: &Before,
+        memory: &mut Memory,
+        id: &str,
+        findings: &mut Findings,
+    ) -> Result<(), String> {
+        let mut opened = Opened::default();
         let mut quarantine = Quarantine {
             mount,
             id,
@@ -100,17 +110,14 @@ impl Sweep {
         };
         let mut left: HashSet<PathBuf> = HashSet::new();
         for round in 1..=MAX_ROUNDS {
-            let after = find_but(&self.policy, mount, &|path, link| {
-                left.contains(path) || before.knows(path, link)
-            });
-            for directory in &after.unlisted {
-                if !before.unlisted.contains(directory) {
-                    findings.note(
-                        Promise::ProtectedNames,
-                        &format!("{} cannot be listed", shown(mount, directory).display()),
-                    );
-                }
-            }
+            let known = |path: &Path, link: bool| left.contains(path) || before.knows(path, link);
+            let after = find_but(&self.policy, mount, &known, Some(memory), Some(&mut opened));
+            let mut unlisted = after.unlisted.iter();
+            let unlisted = unlisted.find(|one| !before.unlisted.contains(one));
+            let incomplete = after
+                .incomplete
+                .or_else(|| unlisted.map(|one| format!("{} cannot be listed", mount.shown(one))));
+            *memory = after.memory;
             let mut moved = false;
             let links = after.links.iter().map(|link| (link, true));
             let names = after.found.iter().map(|found| (&found.below, false));
@@ -160,15 +167,16 @@ impl Sweep {
                     now: now.ok(),
                 });
             }
-            if after.complete && !after.unsettled {
-                return;
+            if incomplete.is_none() && !after.unsettled {
+                return Ok(());
             }
-            if round == MAX_ROUNDS || !moved {
-                break;
+            if round == MAX_ROUNDS || incomplete.is_some() && !moved {
+                return Err(incomplete.unwrap_or_else(|| {
+                    format!("directories in {} are moved about", mount.inside)
+                }));
             }
         }
-        let what = "the mount grew too large to look everywhere after the end";
-        findings.note(Promise::ProtectedNames, what);
+        Ok(())
     }
 
     /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
@@ -257,7 +265,7 @@ impl Before {
                 })
                 .collect(),
             unlisted: names.unlisted,
-            complete: names.complete,
+            memory: names.memory,
         }
     }
 

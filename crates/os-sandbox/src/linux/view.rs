@@ -6,6 +6,7 @@ use super::private::PrivateDir;
 use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
+use crate::escape::visible;
 use crate::plan::Backend;
 use crate::policy::{Links, Mount, Place, Policy, check_not_kernel};
 use nix::errno::Errno;
@@ -46,6 +47,12 @@ impl HostMount {
             Some(_) => Path::new(".git").join(below),
             None => below.to_owned(),
         }
+    }
+
+    /// A path below this mount as the command sees it.
+    pub(crate) fn shown(&self, below: &Path) -> String {
+        let path = Path::new(&self.inside).join(below);
+        visible(&path.components().as_path().to_string_lossy())
     }
 
     /// Identity of a name below this mount, without following a link on the way.

@@ -57,6 +57,11 @@ impl Pattern {
         })
     }
 
+    /// Its last name.
+    pub(crate) fn last_name(&self) -> &str {
+        &self.text[self.last..]
+    }
+
     /// Whether a name can be the last one of what the pattern names. Asked for every entry of a
     /// tree; the first byte answers in most cases.
     pub(crate) fn last(&self, name: &OsStr) -> bool {

@@ -56,7 +56,6 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         ("no place to write down", stateless(mechanism)),
         ("parts of mounts", parts(mechanism)),
         ("no descriptor reaches the command", descriptors(mechanism)),
-        ("a tree too large to look everywhere", large(mechanism)),
     ] {
         report.case(&format!("names: {name}"), outcome);
     }
@@ -717,18 +716,4 @@ fn descriptors(mechanism: Mechanism) -> Result<(), String> {
         .map_err(say)?;
     let text = output.stdout.text();
     ensure(text.trim() == "ok 0 1 2", || format!("{text}"))
-}
-
-fn large(mechanism: Mechanism) -> Result<(), String> {
-    let world = World::new(mechanism);
-    let script = "mkdir d; cd d; for i in $(seq 210); do mkdir $i; (cd $i; touch $(seq 100)); done
-                  mkdir .vscode; true";
-    let mut child = Command::new(&plan(&world)?, "sh")
-        .args(["-c", script])
-        .state_dir(world.host("state"))
-        .spawn()
-        .map_err(say)?;
-    child.wait().map_err(say)?;
-    let text = child.enforcement().to_string();
-    ensure(text.contains("too large to look everywhere"), || text)
 }

@@ -27,6 +27,8 @@ mod fixture;
 #[cfg(target_os = "linux")]
 mod git;
 #[cfg(target_os = "linux")]
+mod guards;
+#[cfg(target_os = "linux")]
 mod holds;
 #[cfg(target_os = "linux")]
 mod inputs;
@@ -222,6 +224,7 @@ fn tests() -> Vec<Test> {
             ("proofs", proofs::all),
             ("sockets", sockets::all),
             ("holds", holds::all),
+            ("guards", guards::all),
             ("limits", limits::all),
             ("git", git::all),
         ];

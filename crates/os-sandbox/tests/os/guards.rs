@@ -1,0 +1,260 @@
+//! Protected and hidden names in projects as large, as deep and as closed as people and commands
+//! make them: everything is looked at, or the call fails.
+
+use crate::fixture::{Mechanism, World, set_mode};
+use crate::outcome::{ensure, say};
+use crate::report::Report;
+use os_sandbox::{
+    Access, Child, Command, Error, ErrorKind, Exit, Plan, Policy, Promise, State, Stdio,
+};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
+    if !mechanism.has_mount_layer() {
+        return;
+    }
+    for case in &CASES {
+        report.case(&format!("guards: {}", case.name), check(mechanism, case));
+    }
+    for (name, outcome) in [
+        ("a directory as it was", settled(mechanism)),
+        ("deeper than a path is long", bottomless(mechanism)),
+    ] {
+        report.case(&format!("guards: {name}"), outcome);
+    }
+}
+
+/// A project, what one command does in it, and what a second one reads.
+struct Case {
+    name: &'static str,
+    /// Made before, by a person.
+    before: &'static str,
+    /// What the first command does.
+    plants: &'static str,
+    /// What must be gone from the project after it.
+    gone: &'static [&'static str],
+    /// A file with a secret, made by a person between the two commands.
+    secret: Option<&'static str>,
+    /// What the second command does to get at it; it must not print it.
+    reads: &'static str,
+}
+
+const NOTHING: Case = Case {
+    name: "",
+    before: "",
+    plants: "",
+    gone: &[],
+    secret: None,
+    reads: "true",
+};
+
+/// Bounds that there once were, and ordinary things that are beyond them.
+const CASES: [Case; 5] = [
+    Case {
+        name: "a command that makes 20 500 files",
+        plants: "mkdir d; cd d; for i in $(seq 205); do mkdir $i; (cd $i; touch $(seq 100)); done
+                 mkdir -p z/y/.vscode; echo x > z/y/.vscode/tasks.json; echo y > z/.envrc",
+        gone: &["d/z/y/.vscode", "d/z/.envrc"],
+        secret: Some("d/z/y/.env"),
+        reads: "cat d/z/y/.env",
+        ..NOTHING
+    },
+    Case {
+        name: "a node_modules of 30 000 files",
+        before: "mkdir -p node_modules; cd node_modules
+                 for i in $(seq 300); do mkdir $i; (cd $i; touch $(seq 100)); done",
+        plants: "touch node_modules/7/new; mkdir node_modules/300/.vscode zz; echo x > zz/.envrc",
+        gone: &["node_modules/300/.vscode", "zz/.envrc"],
+        secret: Some("node_modules/299/.env.local"),
+        reads: "cat node_modules/299/.env.local",
+    },
+    Case {
+        name: "60 directories deep",
+        before: "mkdir -p $(printf 'a/%.0s' $(seq 60))",
+        plants: "cd $(printf 'a/%.0s' $(seq 60)); mkdir .vscode; mkdir -p $(printf 'b/%.0s' $(seq 60)).idea",
+        gone: &[
+            "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/.vscode",
+            "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/b/.idea",
+        ],
+        secret: Some("a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/.env"),
+        reads: "cd $(printf 'a/%.0s' $(seq 36)); cat .env",
+    },
+    Case {
+        name: "500 names",
+        before: "for i in $(seq 500); do mkdir -p pkg/$i; echo kept > pkg/$i/.envrc; done",
+        plants: "for i in $(seq 500); do echo evil > pkg/$i/.envrc; rm -f pkg/$i/.envrc; done 2> /dev/null
+                 mkdir zz; echo x > zz/.envrc; grep -L kept pkg/*/.envrc",
+        gone: &["zz/.envrc"],
+        secret: Some("pkg/500/.env"),
+        reads: "cat pkg/500/.env",
+    },
+    Case {
+        name: "directories that cannot be listed",
+        before: "mkdir -p shut/in half; echo x > half/f",
+        plants: "mkdir -p d/e; mkdir d/e/.vscode; chmod 111 d/e; chmod 644 d; mkdir -p s/.idea; chmod 0 s
+                 mkdir shut/in/.vscode; chmod 111 shut",
+        gone: &["d/e/.vscode", "s/.idea", "shut/in/.vscode"],
+        secret: Some("half/.env"),
+        reads: "chmod 755 half; cat half/.env; mv half other; cat other/.env",
+    },
+];
+
+fn plan(world: &World) -> Result<Plan, String> {
+    let mut policy = Policy::builder().mount(world.host("rw"), "/", Access::ALL);
+    for name in [".vscode", ".idea", ".envrc", ".env*", "*.pem", ".git/hooks"] {
+        policy = policy.protect(name);
+    }
+    let policy = policy.hide(".env").hide(".env.*").build().map_err(say)?;
+    Ok(world.mechanism.plan(&policy))
+}
+
+fn start(world: &World, plan: &Plan, script: &str) -> Result<Child, Error> {
+    Command::new(plan, "sh")
+        .args(["-c", script])
+        .state_dir(world.host("state"))
+        .stdout(Stdio::Piped)
+        .spawn()
+}
+
+/// What it printed, and how it ended; the child knows what was enforced.
+fn run(world: &World, plan: &Plan, script: &str) -> Result<(Child, String, Exit), String> {
+    let mut child = start(world, plan, script).map_err(say)?;
+    let mut said = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_string(&mut said).map_err(say)?;
+    }
+    let exit = child.wait().map_err(say)?;
+    Ok((child, said, exit))
+}
+
+fn person(world: &World, script: &str) -> Result<(), String> {
+    let done = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(world.host("rw"))
+        .status();
+    ensure(done.as_ref().is_ok_and(|done| done.success()), || {
+        format!("{done:?}")
+    })
+}
+
+fn check(mechanism: Mechanism, case: &Case) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    person(&world, case.before)?;
+    let (child, said, _) = run(&world, &plan, case.plants)?;
+    ensure(said.is_empty(), || format!("changed: {said}"))?;
+    looked_everywhere(&child)?;
+    // What a command has closed is opened again, to look at what is there.
+    let left: Vec<&&str> = case
+        .gone
+        .iter()
+        .filter(|name| exists(&world.host("rw"), Path::new(name)))
+        .collect();
+    ensure(left.is_empty(), || {
+        format!("left: {left:?}, found {:?}", child.quarantined())
+    })?;
+    if let Some(secret) = case.secret {
+        let secret = world.host("rw").join(secret);
+        std::fs::write(&secret, "a secret\n").map_err(say)?;
+        if case.name.contains("listed") {
+            set_mode(&world.host("rw").join("half"), 0o111);
+        }
+        let (child, said, _) = run(&world, &plan, case.reads)?;
+        ensure(!said.contains("a secret"), || said)?;
+        looked_everywhere(&child)?;
+    }
+    person(&world, "chmod -R u+rwx .")
+}
+
+/// Whether something is there, seen by who opens what is shut.
+fn exists(top: &Path, name: &Path) -> bool {
+    let mut at = top.to_owned();
+    for part in name {
+        if let Ok(meta) = at.symlink_metadata() {
+            set_mode(&at, meta.mode() | 0o700);
+        }
+        at.push(part);
+    }
+    at.symlink_metadata().is_ok()
+}
+
+fn looked_everywhere(child: &Child) -> Result<(), String> {
+    let receipt = child.enforcement();
+    let entry = receipt
+        .promises
+        .iter()
+        .find(|entry| entry.promise == Promise::ProtectedNames);
+    ensure(
+        entry.is_some_and(|entry| entry.state == State::Detected),
+        || receipt.to_string(),
+    )
+}
+
+/// Directories whose times have not changed are not listed again after the end; those that have
+/// are, however they were changed and whatever their times were set to.
+fn settled(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    person(
+        &world,
+        "for i in $(seq 50); do mkdir -p old/$i/in; done; mkdir aside; touch aside/f",
+    )?;
+    let age = |path: &str| {
+        let meta = world.host("rw").join(path).symlink_metadata();
+        let changed = meta.map_err(say)?.ctime();
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(changed.unsigned_abs());
+        changed.elapsed().map_err(say)
+    };
+    // Times tell changes only of what has been left alone for a while.
+    while age("aside")? < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let script = "touch -r old/1 stamp
+        mkdir old/1/.vscode; touch -r stamp old/1
+        mkdir new; mkdir new/.idea; mv new old/2/in/; touch -r stamp old/2/in
+        mkdir .vscode2; mv .vscode2 old/3/in/.vscode; touch -r stamp old/3/in
+        mv old/4 aside/4; mkdir aside/4/in/.idea
+        echo x > old/5/in/.envrc; ln -s /etc old/6/.vscode
+        rm -r old/7; mkdir -p old/7/in/.vscode; touch -r stamp old/7 old/7/in";
+    let (child, _, _) = run(&world, &plan, script)?;
+    looked_everywhere(&child)?;
+    for name in [
+        "old/1/.vscode",
+        "old/2/in/new/.idea",
+        "old/3/in/.vscode",
+        "aside/4/in/.idea",
+        "old/5/in/.envrc",
+        "old/6/.vscode",
+        "old/7/in/.vscode",
+    ] {
+        ensure(!exists(&world.host("rw"), Path::new(name)), || {
+            format!("{name} is left: {:?}", child.quarantined())
+        })?;
+    }
+    ensure(child.quarantined().len() == 7, || {
+        format!("{:?}", child.quarantined())
+    })
+}
+
+/// No path reaches the innermost of these directories: the command fails, and so does the next.
+fn bottomless(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    let plan = plan(&world)?;
+    let script = "n=$(printf 'a%.0s' $(seq 200)); for i in $(seq 30); do mkdir $n; cd -P $n; done
+                  mkdir .vscode";
+    let mut child = start(&world, &plan, script).map_err(say)?;
+    let refusals = [child.wait().err(), start(&world, &plan, "true").err()];
+    for refusal in &refusals {
+        let refused = refusal.as_ref().is_some_and(|error| {
+            error.kind() == ErrorKind::Unguarded && error.to_string().contains("cannot be listed")
+        });
+        ensure(refused, || format!("{refusals:?}"))?;
+    }
+    let receipt = child.enforcement().to_string();
+    ensure(receipt.contains("not looked for everywhere"), || receipt)?;
+    // The standard library's own removal goes by path.
+    person(&world, "rm -rf a*")
+}
