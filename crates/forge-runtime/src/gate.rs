@@ -311,17 +311,27 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
         })
         .reduce(Judgement::and)
         .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("the command is empty")));
-    // Another spelling of a command, or a program that starts it, is no way around a rule.
+    // Another spelling of a command is no way around a rule; a program that this one starts is
+    // judged as if it stood alone.
     let judged = line
         .starts()
         .iter()
         .filter_map(|started| {
-            let matched = rules.decide_by_rule(started.words())?;
+            let matched = if started.is_program() {
+                rules.decide(started.words())
+            } else {
+                rules.decide_by_rule(started.words())?
+            };
             let program = started.words().first().map_or("", String::as_str);
-            let rule = matched.rule().unwrap_or_default();
+            let text = match matched.rule() {
+                Some(rule) => {
+                    format!("`{program}`, which this starts, matches the rule `{rule}`")
+                }
+                None => format!("no rule for `{program}`, which this starts"),
+            };
             let reason = Reason {
-                text: format!("`{program}`, which this starts, matches the rule `{rule}`"),
-                rule: Some(rule.to_owned()),
+                text,
+                rule: Some(matched.rule().unwrap_or("default").to_owned()),
                 origin: Some(matched.origin().to_string()),
                 why: matched.why().map(str::to_owned),
             };

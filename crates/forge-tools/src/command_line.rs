@@ -62,12 +62,29 @@ pub struct CommandLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Segment {
     words: Vec<String>,
+    reading: Reading,
+}
+
+/// How sure it is that a command is started as its words say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reading {
+    /// A program of its own.
+    #[default]
+    Program,
+    /// Another spelling of a command that is judged by itself, or words that are rarely a command.
+    Other,
 }
 
 impl Segment {
     /// The words, quotes removed.
     pub fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// Returns whether the words name a program of their own: not `rm x` for `/bin/rm x`, which is
+    /// judged as it was written. Where no rule speaks about such a program, the default does.
+    pub fn is_program(&self) -> bool {
+        self.reading == Reading::Program
     }
 
     /// Whether a shell could make its program's name out of something else. `[`, `{` and `{}` are
@@ -515,7 +532,16 @@ mod tests {
         ("./git status", "git,status", false),
         ("../x/git", "git", false),
         ("/", "", false),
-        ("git -c alias.x=!sh x", "", false),
+        ("git -c alias.x=!sh x", "", true),
+        ("git -c color.ui=never -C x log -c", "", false),
+        ("git --exec-path=x log", "", true),
+        ("rg --pre 'sh -c y' x", "y / sh,-c,y", false),
+        ("sort --compress=./z x", "z / ./z", false),
+        ("rsync -ave 'ssh -p 1' a b", "ssh,-p,1", false),
+        ("tar -xf a --to-command='rm x'", "rm,x", false),
+        ("tar xf a --checkpoint-action=exec=rm", "rm", false),
+        ("tar xIf z a", "", true),
+        ("split --filter 'rm $FILE' a", "rm,$FILE", false),
         ("env", "", false),
         ("env git log", "git,log", false),
         ("env -i A=b git log", "git,log", false),
@@ -572,7 +598,8 @@ mod tests {
         ("env - rm x", "rm,x", false),
         ("env a-b=c = rm x", "rm,x", false),
         ("timeout -k 5 10 rm x", "rm,x", false),
-        ("timeout --foreground 5 rm x", "5,rm,x / rm,x / x", false),
+        ("timeout --foreground 5 rm x", "rm,x", false),
+        ("timeout --what 5 rm x", "5,rm,x / rm,x / x", false),
         ("setsid -w rm x", "rm,x", false),
         ("time -p rm x", "rm,x", false),
         ("time ! rm x", "rm,x", false),

@@ -15,7 +15,7 @@ shell:
     - { pattern: 'rm *', approval: blocked }
     - { pattern: 'curl *', approval: ask }
     - { pattern: 'git status', approval: preApproved }
-    - { pattern: '(echo|env|sh|eval|nice|timeout|xargs|find|command|exec|trap|cat|git) *', approval: preApproved }
+    - { pattern: '(echo|env|sh|eval|nice|timeout|xargs|find|command|exec|trap|cat|git|sort|tar|split) *', approval: preApproved }
     - { pattern: 'sudo *', approval: preApproved }
 ";
 
@@ -145,6 +145,81 @@ fn every_spelling_of_a_command() {
     assert_eq!(verdict(&narrow, "git  'status'"), Some(Verdict::Allow));
 }
 
+/// A command that starts a further program is judged also by the rule for that program; without a
+/// rule the default speaks.
+#[test]
+fn what_a_program_starts_is_judged_too() {
+    let rules = |default: &str| {
+        format!(
+            "shell:
+  default: {default}
+  rules:
+    - {{ pattern: 'find * -delete *', approval: blocked }}
+    - {{ pattern: '(find|env|timeout|xargs|nice|sh|rg|sort|tar|rsync|git|/bin/cat|strace|split|trap|grep) *', approval: preApproved }}
+"
+        )
+    };
+    let (blocks, asks) = (gate(&rules("blocked")), gate(&rules("ask")));
+    // (line, whether something without a rule is started)
+    for (line, started) in [
+        ("find . -name x", false),
+        ("find . -exec grep x {} +", false),
+        ("find . -exec other {} +", true),
+        ("find . -exec sh -c 'grep x; other y' +", true),
+        ("env A=b other", true),
+        ("env A=b grep x", false),
+        ("timeout 5 other", true),
+        ("timeout --foreground 5 grep x", false),
+        ("timeout -k 1 5 nice -n 3 other", true),
+        ("grep -l x | xargs grep y", false),
+        ("grep -l x | xargs other", true),
+        ("sh -c 'other'", true),
+        ("rg --pre other x", true),
+        ("rg --pre=other x", true),
+        ("rg --pre grep x", false),
+        ("rg x y", false),
+        ("sort --compress-program=./other x", true),
+        ("sort --compress other x", true),
+        ("tar -xf a --to-command=other", true),
+        ("tar -xf a --to-command other", true),
+        ("tar -xf a -I other", true),
+        ("tar -xf a -Iother", true),
+        ("tar xIf other a", true),
+        (
+            "tar xf a --checkpoint=1 --checkpoint-action=exec=other",
+            true,
+        ),
+        ("tar -xf a", false),
+        ("rsync -e other a b", true),
+        ("rsync -ae other a b", true),
+        ("rsync -a --rsh=other a b", true),
+        ("split --filter=other a", true),
+        ("git -c core.pager=other log", true),
+        ("git -c alias.x=!other x", true),
+        ("git --exec-path=. x", true),
+        ("git -c color.ui=never log", false),
+        ("git log -c", false),
+        ("strace -f other", true),
+        ("strace -f grep x", false),
+        ("trap 'grep x' EXIT", false),
+        ("trap other EXIT", true),
+        // The same program, judged as it is written.
+        ("/bin/cat x", false),
+    ] {
+        let allowed = |otherwise| if started { otherwise } else { Verdict::Allow };
+        assert_eq!(verdict(&asks, line), Some(allowed(Verdict::Ask)), "{line}");
+        let blocked = verdict(&blocks, line);
+        assert_eq!(blocked, Some(allowed(Verdict::Block)), "{line}");
+    }
+    for line in [
+        "find . -delete",
+        "find -delete",
+        "find . -name x -delete -print",
+    ] {
+        assert_eq!(verdict(&asks, line), Some(Verdict::Block), "{line}");
+    }
+}
+
 /// Where a rule blocks something, an approval mode says nothing about what it cannot see.
 #[test]
 fn no_mode_answers_for_what_is_not_seen() {
@@ -171,12 +246,14 @@ fn no_mode_answers_for_what_is_not_seen() {
 /// Programs that only say that they ran, beside some that start others.
 fn programs(dir: &Path) {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    for name in ["rm", "curl"] {
+    for name in ["rm", "curl", "other"] {
         let script = format!("#!/bin/sh\necho ran >{}/{name}.ran\n", dir.display());
         std::fs::write(dir.join(name), script).unwrap();
         std::fs::set_permissions(dir.join(name), PermissionsExt::from_mode(0o755)).unwrap();
     }
-    for name in ["env", "sh", "nice", "timeout", "xargs", "find", "cat"] {
+    for name in [
+        "env", "sh", "nice", "timeout", "xargs", "find", "cat", "sort", "tar", "split", "git",
+    ] {
         let found = ["/usr/bin", "/bin"]
             .map(|place| Path::new(place).join(name))
             .into_iter()
@@ -190,6 +267,7 @@ fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "rm",
         "curl",
+        "other",
         "./rm",
         "r\\m",
         "'rm'",
@@ -209,6 +287,11 @@ fn piece() -> impl Strategy<Value = &'static str> {
         "exec",
         "trap",
         "find . -maxdepth 0 -exec",
+        "sort --compress-program",
+        "tar -cf a . -I",
+        "tar cf a . --checkpoint=1 --checkpoint-action=exec=",
+        "split --filter",
+        "git -c alias.x=!",
         "x",
         "{}",
         "+",
@@ -289,7 +372,7 @@ proptest! {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status();
-            for name in ["rm", "curl"] {
+            for name in ["rm", "curl", "other"] {
                 prop_assert!(!dir.path().join(format!("{name}.ran")).exists(), "{name}: {line:?}");
             }
         }

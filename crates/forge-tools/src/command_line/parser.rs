@@ -343,6 +343,7 @@ impl Parser {
                 .filter(|&at| at < words.len())
                 .map(|at| Segment {
                     words: words[at..].to_vec(),
+                    ..Segment::default()
                 })
                 .collect();
             self.segments.push(segment);
@@ -447,7 +448,10 @@ impl Parser {
         if words.is_empty() {
             return false;
         }
-        self.segments.push(Segment { words });
+        self.segments.push(Segment {
+            words,
+            ..Segment::default()
+        });
         true
     }
 

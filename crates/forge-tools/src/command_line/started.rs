@@ -6,7 +6,7 @@
 //! could be meant. What a program does by itself is not in its words, and not here.
 
 use super::parser::RESERVED_WORDS;
-use super::{CommandLine, Segment, is_assignment};
+use super::{CommandLine, Reading, Segment, is_assignment};
 
 /// Commands in commands, at most; what is nested deeper counts as unseen.
 const MAX_DEPTH: usize = 8;
@@ -108,6 +108,65 @@ const fn carrier(
     }
 }
 
+/// Long options of carriers that take no value and change nothing about where the command begins.
+const LONG_FLAGS: &[&str] = &[
+    "--foreground",
+    "--preserve-status",
+    "--verbose",
+    "--ignore-environment",
+    "--null",
+    "--no-run-if-empty",
+    "--exit",
+    "--open-tty",
+    "--wait",
+];
+
+/// Programs that run the value of an option: names, short and long options.
+const RUN_A_VALUE: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["tar", "gtar", "bsdtar"],
+        "IF",
+        &[
+            "--to-command",
+            "--use-compress-program",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+        ],
+    ),
+    (&["rsync"], "e", &["--rsh", "--rsync-path"]),
+    (&["rg"], "", &["--pre", "--hostname-bin"]),
+    (&["sort", "gsort"], "", &["--compress-program"]),
+    (&["split", "gsplit"], "", &["--filter"]),
+    (&["man"], "PH", &["--pager", "--html"]),
+    (&["bat", "batcat", "delta"], "", &["--pager"]),
+    (&["sdiff", "diff3"], "", &["--diff-program"]),
+    (&["scp", "sftp"], "S", &[]),
+    (&["zip"], "", &["--unzip-command"]),
+    (&["fzf"], "", &["--preview"]),
+];
+
+/// Settings that `git -c` may change and that name no program: how such a key begins.
+const HARMLESS_GIT_KEYS: &[&str] = &[
+    "color.",
+    "column.",
+    "advice.",
+    "user.name=",
+    "user.email=",
+    "log.date=",
+    "core.quotepath=",
+    "core.autocrlf=",
+    "core.abbrev=",
+    "init.defaultbranch=",
+    "commit.gpgsign=false",
+    "diff.renames=",
+    "diff.context=",
+    "safe.directory=",
+    "pull.rebase=",
+    "push.default=",
+];
+
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "yash",
 ];
@@ -184,7 +243,7 @@ impl Started {
         if name != program && !name.is_empty() {
             let mut respelled = words.to_vec();
             respelled[0] = name.to_owned();
-            self.add(&respelled);
+            self.add_as(&respelled, Reading::Other);
             return;
         }
         let rest = &words[1..];
@@ -203,7 +262,20 @@ impl Started {
         }
         match name {
             "eval" => self.text(&rest.join(" ")),
-            "trap" => rest.iter().for_each(|word| self.text(word)),
+            "trap" => rest.iter().for_each(|word| {
+                let signal = word
+                    .chars()
+                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+                self.text_as(
+                    word,
+                    if signal {
+                        Reading::Other
+                    } else {
+                        Reading::Program
+                    },
+                );
+            }),
+            "git" => self.unseen |= sets_unknown_git_key(rest),
             "find" | "gfind" => self.behind_exec(rest),
             "fd" | "fdfind" => self.behind_x(rest),
             "watch" | "parallel" => self.text(&rest.join(" ")),
@@ -226,6 +298,24 @@ impl Started {
             }
             _ => {}
         }
+        for (_, short, long) in RUN_A_VALUE.iter().filter(|row| row.0.contains(&name)) {
+            for option in long.iter().copied() {
+                self.text_behind(rest, '\0', option);
+            }
+            for letter in short.chars() {
+                self.text_behind(rest, letter, "--");
+            }
+        }
+        if ["tar", "gtar", "bsdtar"].contains(&name) {
+            for word in rest {
+                if let Some(action) = word.strip_prefix("--checkpoint-action=exec=") {
+                    self.text(action);
+                }
+            }
+            // `tar xIf PROGRAM FILE`: which word belongs to which letter is not told by its place.
+            let bundle = rest.first().filter(|word| !word.starts_with('-'));
+            self.unseen |= bundle.is_some_and(|letters| letters.contains(['I', 'F']));
+        }
         if SOMEWHERE.contains(&name) {
             self.any_suffix(rest);
         }
@@ -239,6 +329,10 @@ impl Started {
 
     /// A text that a shell is given.
     pub(super) fn text(&mut self, text: &str) {
+        self.text_as(text, Reading::Program);
+    }
+
+    fn text_as(&mut self, text: &str, reading: Reading) {
         // A text without a command runs none.
         if text.trim().is_empty() || !self.enter(text.len()) {
             return;
@@ -247,7 +341,9 @@ impl Started {
         match CommandLine::parse_within(text, self) {
             Ok(line) => {
                 self.unseen |= line.hides_commands;
-                line.segments.into_iter().for_each(|one| self.keep(one));
+                for segment in line.segments {
+                    self.keep(Segment { reading, ..segment });
+                }
                 self.unseen |= line.opaque.is_some() && self.expanded;
             }
             Err(error) => self.unseen |= !error.is_empty_line(),
@@ -276,6 +372,19 @@ impl Started {
 
     /// False: no more is looked at.
     fn add(&mut self, words: &[String]) -> bool {
+        // No program is called by a name that looks like an option.
+        let option = words.first().is_some_and(|word| word.starts_with('-'));
+        self.add_as(
+            words,
+            if option {
+                Reading::Other
+            } else {
+                Reading::Program
+            },
+        )
+    }
+
+    fn add_as(&mut self, words: &[String], reading: Reading) -> bool {
         // `time ! rm x`
         let prefix = |word: &&String| RESERVED_WORDS.contains(&word.as_str());
         let words = &words[words.iter().take_while(prefix).count()..];
@@ -290,6 +399,7 @@ impl Started {
         self.leave();
         self.keep(Segment {
             words: words.to_vec(),
+            reading,
         });
         true
     }
@@ -303,8 +413,16 @@ impl Started {
         self.unseen |= program.contains("{}");
         if self.commands.len() >= MAX_FOUND {
             self.unseen = true;
-        } else if !self.commands.contains(&segment) {
-            self.commands.push(segment);
+            return;
+        }
+        match self
+            .commands
+            .iter_mut()
+            .find(|one| one.words == segment.words)
+        {
+            Some(known) if segment.is_program() => known.reading = Reading::Program,
+            Some(_) => {}
+            None => self.commands.push(segment),
         }
     }
 
@@ -482,6 +600,30 @@ impl Started {
     }
 }
 
+/// Returns whether `git` is given a setting that could name a program, or another directory of
+/// programs.
+fn sets_unknown_git_key(words: &[String]) -> bool {
+    let harmless = |setting: &String| {
+        let setting = setting.to_ascii_lowercase();
+        HARMLESS_GIT_KEYS.iter().any(|key| setting.starts_with(key))
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-c" if !words.next().is_some_and(harmless) => return true,
+            "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--attr-source" => {
+                words.next();
+            }
+            word if word.starts_with("--config-env") || word.starts_with("--exec-path=") => {
+                return true;
+            }
+            word if word.starts_with('-') => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// As `env` and `sudo` see it.
 fn sets(word: &str) -> bool {
     word.contains('=') && !word.starts_with('-')
@@ -513,6 +655,8 @@ impl Carrier {
                 Some(Value::Same)
             } else if self.long.contains(&word) {
                 Some(Value::Next)
+            } else if LONG_FLAGS.contains(&word) {
+                Some(Value::None)
             } else {
                 None
             };

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_config::Pattern;
+use sandbox_config::{Pattern, Verdict};
 
 fuzz_target!(|texts: (&str, Vec<String>)| {
     let (text, words) = texts;
@@ -15,6 +15,14 @@ fuzz_target!(|texts: (&str, Vec<String>)| {
     let first = pattern.matches(&words);
     let again = Pattern::parse(pattern.text()).expect("it was read before");
     assert_eq!(again.matches(&words), first);
+    // A rule that forbids reads its pattern at least as widely as one that allows.
+    for verdict in [Verdict::Ask, Verdict::Block] {
+        let forbids = pattern.matches_in(verdict, &words);
+        assert!(forbids || !first);
+        let mut longer = words.clone();
+        longer.push("x".to_owned());
+        assert!(!text.trim_end().ends_with(" *") || !forbids || pattern.matches_in(verdict, &longer));
+    }
     // A word that nobody wrote is matched by a `*` only.
     if !text.contains('*') && first {
         let strange = words

@@ -4,6 +4,10 @@
 //! Pattern language: words are separated by blanks; quotes group as in sh; `(a|b)` is one token
 //! that is either; `*` is one token of any text, and as the last token any rest, also none.
 //! Everything else is literal (`*.md` is the literal four characters).
+//!
+//! A rule that blocks or asks reads every `*` as any number of tokens, also none, so that one rule
+//! names an option wherever it stands: `find * -exec *`. A rule that allows does not: it would
+//! allow more than its text shows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -116,41 +120,72 @@ impl Pattern {
         self.open
     }
 
-    /// Whether it matches everything that `other` matches.
-    pub(crate) fn covers(&self, other: &Pattern) -> bool {
-        let lengths = if self.open {
-            other.tokens.len() >= self.tokens.len()
-        } else {
-            !other.open && other.tokens.len() == self.tokens.len()
-        };
-        lengths
-            && self
-                .tokens
-                .iter()
-                .zip(&other.tokens)
-                .all(|(own, other)| own.covers(other))
+    /// Returns the tokens as a rule with this verdict reads them; `None` is any number of words.
+    fn items(&self, verdict: Verdict) -> impl Iterator<Item = Option<&Token>> {
+        let own = self.tokens.iter().map(move |token| {
+            let many = *token == Token::Any && verdict != Verdict::Allow;
+            (!many).then_some(token)
+        });
+        own.chain(self.open.then_some(None))
     }
 
-    /// Whether a command, split into words, matches. No words match nothing.
+    /// Returns whether a command, split into words, matches in a rule that allows: each `*` between
+    /// words is one word. No words match nothing.
     #[must_use]
     pub fn matches(&self, words: &[String]) -> bool {
-        let long_enough = if self.open {
-            words.len() >= self.tokens.len()
-        } else {
-            words.len() == self.tokens.len()
-        };
+        self.matches_in(Verdict::Allow, words)
+    }
+
+    /// Returns whether a command matches in a rule with this verdict. In a rule that blocks or asks
+    /// each `*` is any number of words.
+    ///
+    /// ```
+    /// use sandbox_config::{Pattern, Verdict};
+    /// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+    /// let exec = Pattern::parse("find * -exec *").unwrap();
+    /// assert!(exec.matches_in(Verdict::Block, &words("find . -name x -exec rm {} +")));
+    /// assert!(exec.matches_in(Verdict::Ask, &words("find -exec rm {} +")));
+    /// assert!(!exec.matches_in(Verdict::Allow, &words("find . -name x -exec rm {} +")));
+    /// ```
+    #[must_use]
+    pub fn matches_in(&self, verdict: Verdict, words: &[String]) -> bool {
+        let items: Vec<_> = self.items(verdict).collect();
         !words.is_empty()
-            && long_enough
-            && self
-                .tokens
-                .iter()
-                .zip(words)
-                .all(|(token, word)| match token {
+            && includes(&items, words, |token, word| {
+                token.is_some_and(|token| match token {
                     Token::Literal(text) => text == word,
                     Token::OneOf(texts) => texts.contains(word),
                     Token::Any => true,
                 })
+            })
     }
+}
+
+/// Returns whether the items, `None` of which is any number of them, are all of a list. A mismatch
+/// goes back to the last `None` only, so the work is at most the product of both lengths.
+fn includes<'t, T>(
+    items: &[Option<&'t Token>],
+    list: &[T],
+    equal: impl Fn(Option<&'t Token>, &T) -> bool,
+) -> bool {
+    let (mut item, mut at) = (0, 0);
+    let mut last_many = None;
+    while at < list.len() {
+        if items.get(item).is_some_and(Option::is_none) {
+            last_many = Some((item, at));
+            item += 1;
+        } else if item < items.len() && equal(items[item], &list[at]) {
+            item += 1;
+            at += 1;
+        } else if let Some((many, from)) = last_many {
+            last_many = Some((many, from + 1));
+            item = many + 1;
+            at = from + 1;
+        } else {
+            return false;
+        }
+    }
+    items[item..].iter().all(Option::is_none)
 }
 
 /// A rule: pattern, verdict, and what the model is told when it is refused.
@@ -160,6 +195,23 @@ pub(crate) struct Rule {
     pub(crate) verdict: Verdict,
     pub(crate) why: Option<String>,
     pub(crate) origin: Origin,
+}
+
+impl Rule {
+    /// Returns whether the rule speaks about a command.
+    pub(crate) fn matches(&self, words: &[String]) -> bool {
+        self.pattern.matches_in(self.verdict, words)
+    }
+
+    /// Returns whether it matches everything that `other` matches, as far as the patterns show it.
+    pub(crate) fn covers(&self, other: &Rule) -> bool {
+        let own: Vec<_> = self.pattern.items(self.verdict).collect();
+        let others: Vec<_> = other.pattern.items(other.verdict).collect();
+        includes(&own, &others, |own, other| match (own, other) {
+            (Some(own), Some(other)) => own.covers(other),
+            (Some(_) | None, None) | (None, Some(_)) => false,
+        })
+    }
 }
 
 /// The rules of one file, in file order.
@@ -310,7 +362,7 @@ fn strictest(answers: impl Iterator<Item = RuleMatch>) -> Option<RuleMatch> {
 
 impl RuleList {
     fn decide(&self, words: &[String]) -> Option<RuleMatch> {
-        let mut matching = self.rules.iter().filter(|rule| rule.pattern.matches(words));
+        let mut matching = self.rules.iter().filter(|rule| rule.matches(words));
         let first = matching.clone().next();
         let blocked = matching.find(|rule| rule.verdict == Verdict::Block);
         match (blocked.or(first), self.default) {
@@ -534,12 +586,55 @@ mod tests {
             ("a b c", "a * c", false),
             ("a * c *", "a b", false),
         ] {
-            let parse = |text: &str| Pattern::parse(text).unwrap();
+            let allows = |text: &str| rule(text, Verdict::Allow);
             assert_eq!(
-                parse(wide).covers(&parse(narrow)),
+                allows(wide).covers(&allows(narrow)),
                 expected,
                 "{wide} over {narrow}"
             );
+        }
+        for (wide, narrow, expected) in [
+            ("find * -exec *", "find . -exec *", true),
+            ("find * -exec *", "find -a -b -exec x", true),
+            ("find * -exec *", "find *", false),
+            ("a * c", "a c", true),
+            ("a * c", "a * * c", true),
+            ("a * c", "a * d", false),
+        ] {
+            assert_eq!(
+                rule(wide, Verdict::Block).covers(&rule(narrow, Verdict::Allow)),
+                expected,
+                "{wide} over {narrow}"
+            );
+        }
+    }
+
+    fn rule(text: &str, verdict: Verdict) -> Rule {
+        Rule {
+            pattern: Pattern::parse(text).unwrap(),
+            verdict,
+            why: None,
+            origin: Origin::built_in(),
+        }
+    }
+
+    fn verdict() -> impl proptest::strategy::Strategy<Value = Verdict> {
+        proptest::sample::select(vec![Verdict::Allow, Verdict::Ask, Verdict::Block])
+    }
+
+    /// The meaning of a pattern, as slowly as it can be said.
+    fn matches_by_definition(items: &[Option<&Token>], words: &[String]) -> bool {
+        match (items.split_first(), words.split_first()) {
+            (None, None) => true,
+            (None, Some(_)) => false,
+            (Some((None, rest)), None) => matches_by_definition(rest, words),
+            (Some((None, rest)), Some((_, behind))) => {
+                matches_by_definition(rest, words) || matches_by_definition(items, behind)
+            }
+            (Some((Some(_), _)), None) => false,
+            (Some((Some(token), rest)), Some((word, behind))) => {
+                token.covers(&Token::Literal(word.clone())) && matches_by_definition(rest, behind)
+            }
         }
     }
 
@@ -550,11 +645,28 @@ mod tests {
             wide in "(a|b|\\(a\\|b\\)|\\*)( (a|b|\\(a\\|b\\)|\\*)){0,2}",
             narrow in "(a|b|\\(a\\|b\\)|\\*)( (a|b|\\(a\\|b\\)|\\*)){0,2}",
             words in proptest::collection::vec("[abc]", 1..4),
+            verdicts in (verdict(), verdict()),
         ) {
-            let (wide, narrow) = (Pattern::parse(&wide).unwrap(), Pattern::parse(&narrow).unwrap());
+            let (wide, narrow) = (rule(&wide, verdicts.0), rule(&narrow, verdicts.1));
             if wide.covers(&narrow) && narrow.matches(&words) {
                 proptest::prop_assert!(wide.matches(&words));
             }
+        }
+
+        #[test]
+        fn a_rule_matches_by_its_definition(
+            pattern in "(a|b|\\(a\\|b\\)|\\*)( (a|b|\\(a\\|b\\)|\\*)){0,5}",
+            words in proptest::collection::vec("[abc]", 1..7),
+            verdict in verdict(),
+        ) {
+            let pattern = Pattern::parse(&pattern).unwrap();
+            let items: Vec<_> = pattern.items(verdict).collect();
+            proptest::prop_assert_eq!(
+                pattern.matches_in(verdict, &words),
+                matches_by_definition(&items, &words)
+            );
+            // What is allowed is at most what would be asked about.
+            proptest::prop_assert!(!pattern.matches(&words) || pattern.matches_in(Verdict::Ask, &words));
         }
     }
 
@@ -572,6 +684,38 @@ mod tests {
             default,
             programs: Programs::default(),
             origin: Origin::built_in(),
+        }
+    }
+
+    #[test]
+    fn a_rule_that_forbids_names_an_option_wherever_it_stands() {
+        let rules = ShellRules {
+            lists: vec![list(
+                &[
+                    ("find * -exec *", Verdict::Block),
+                    ("find * -delete *", Verdict::Ask),
+                    ("find *", Verdict::Allow),
+                    ("git * log", Verdict::Allow),
+                ],
+                Some(Verdict::Block),
+            )],
+        };
+        for (command, expected) in [
+            ("find . -name x", Verdict::Allow),
+            ("find -exec rm {} +", Verdict::Block),
+            ("find . -name x -exec rm {} +", Verdict::Block),
+            ("find . -exec", Verdict::Block),
+            ("find . -delete", Verdict::Ask),
+            ("find . -delete -print", Verdict::Ask),
+            ("git -p log", Verdict::Allow),
+            ("git log", Verdict::Block),
+            ("git -c x log", Verdict::Block),
+        ] {
+            assert_eq!(
+                rules.decide(&example_words(command).unwrap()).verdict(),
+                expected,
+                "{command}"
+            );
         }
     }
 

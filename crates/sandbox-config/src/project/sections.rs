@@ -447,7 +447,8 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
             return None;
         }
     };
-    check_examples(reports, &fields, &pattern, &entry.node);
+    let read_for = verdict.unwrap_or(Verdict::Allow);
+    check_examples(reports, &fields, &pattern, read_for, &entry.node);
     let approval = fields.get("approval")?;
     let rule = Rule {
         pattern,
@@ -458,7 +459,13 @@ fn rule<'n>(reports: &mut Reports, node: &'n Node) -> Option<(Rule, &'n Node)> {
     Some((rule, &approval.node))
 }
 
-fn check_examples(reports: &mut Reports, rule: &Fields<'_>, pattern: &Pattern, at: &Node) {
+fn check_examples(
+    reports: &mut Reports,
+    rule: &Fields<'_>,
+    pattern: &Pattern,
+    verdict: Verdict,
+    at: &Node,
+) {
     let Some(examples) = rule.get("examples").and_then(|entry| {
         let path = rule.dotted("examples");
         Fields::open(reports, &entry.node, &path, &keys::EXAMPLES)
@@ -468,7 +475,7 @@ fn check_examples(reports: &mut Reports, rule: &Fields<'_>, pattern: &Pattern, a
     for (key, should_match) in [("match", true), ("no_match", false)] {
         for (example, node) in examples.strings(reports, key).unwrap_or_default() {
             let matches = match example_words(example) {
-                Ok(words) => pattern.matches(&words),
+                Ok(words) => pattern.matches_in(verdict, &words),
                 Err(problem) => {
                     let message = format!("the example cannot be split into words: {problem}");
                     reports.add(Diagnostic::error(Code::ExampleFailed, message).at(&node.span));

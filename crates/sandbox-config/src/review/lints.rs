@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::grant::declaration::MountWish;
-use crate::grant::shell::{Pattern, Rule, RuleList};
+use crate::grant::shell::{Rule, RuleList};
 use crate::grant::verdict::Verdict;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Project;
@@ -45,15 +45,15 @@ fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
             findings.push(finding.help(help));
         }
         if rule.verdict == Verdict::Allow
-            && let Some(program) = rule.pattern.runs_anything()
+            && let Some((program, how)) = runs_anything(list, index, rule)
         {
-            let (program, how) = program;
             let message = format!("`{}` runs unasked, and {program} {how}", rule.pattern);
             findings.push(
                 Diagnostic::warning(Code::RunsAnything, message)
                     .at_origin(&rule.origin)
                     .help(
-                        "name what it may do, as in `git (log|status) *`, or write `approval: ask`",
+                        "name what it may do, as in `git (log|status) *`, block the options that do \
+                         it, as in `find * (-exec|-delete) *`, or write `approval: ask`",
                     ),
             );
         }
@@ -74,7 +74,7 @@ fn decides_before<'l>(list: &'l RuleList, index: usize, rule: &Rule) -> Option<&
             (true, false) => false,
         })
         .map(|(_, other)| other)
-        .find(|other| other.pattern.covers(&rule.pattern))
+        .find(|other| other.covers(rule))
 }
 
 pub(crate) fn workers(
@@ -147,10 +147,24 @@ pub(crate) fn unused_mounts(ceiling: &Grant, tree: &[Branch], findings: &mut Vec
     }
 }
 
-/// Programs that exist to run other programs, and by what.
-const RUNNERS: [(&[&str], &str); 7] = [
+/// Where a rule has to be free for its program to run anything.
+enum Free {
+    /// In the words right behind the program, or behind one of [`CODE_FLAGS`].
+    Operand,
+    /// Anywhere: options do it wherever they stand.
+    Option(&'static [&'static str]),
+    /// Behind one of these subcommands.
+    Behind(&'static [&'static str]),
+}
+
+/// Programs that run other programs or change files beside what they are for: names, where a rule
+/// has to be free for it, and by what.
+const RUNNERS: &[(&[&str], Free, &str)] = &[
     (
-        &["sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"],
+        &[
+            "sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "toybox",
+        ],
+        Free::Operand,
         "runs any program by its script",
     ),
     (
@@ -166,32 +180,229 @@ const RUNNERS: [(&[&str], &str); 7] = [
             "lua",
             "Rscript",
             "osascript",
+            "tclsh",
+            "expect",
+            "awk",
+            "gawk",
+            "mawk",
+            "nawk",
+            "m4",
+            "gdb",
+            "sqlite3",
+            "psql",
+            "mysql",
+            "jshell",
+            "ghci",
         ],
+        Free::Operand,
         "runs any program from code given to it",
     ),
     (
         &[
-            "env", "xargs", "nohup", "nice", "time", "timeout", "setsid", "stdbuf", "parallel",
-            "watch", "exec",
+            "awk", "gawk", "mawk", "nawk", "gdb", "sqlite3", "psql", "mysql", "m4",
         ],
+        Free::Option(&["-f", "-e", "-x", "-c", "-cmd"]),
+        "runs any program from code given to it",
+    ),
+    (
+        &["sed", "gsed"],
+        Free::Option(&["-e", "-f", "-i"]),
+        "runs any program by its command `e`, and writes files by `w` and `-i`",
+    ),
+    (
+        &[
+            "env",
+            "xargs",
+            "nohup",
+            "nice",
+            "ionice",
+            "time",
+            "timeout",
+            "setsid",
+            "stdbuf",
+            "parallel",
+            "watch",
+            "exec",
+            "command",
+            "builtin",
+            "eval",
+            "trap",
+            "source",
+            ".",
+            "strace",
+            "ltrace",
+            "gdbserver",
+            "valgrind",
+            "perf",
+            "script",
+            "flock",
+            "chroot",
+            "unshare",
+            "nsenter",
+            "setpriv",
+            "prlimit",
+            "taskset",
+            "chrt",
+            "unbuffer",
+            "entr",
+            "hyperfine",
+            "faketime",
+            "start-stop-daemon",
+            "systemd-run",
+            "ssh-agent",
+            "dbus-run-session",
+            "fakeroot",
+            "setarch",
+            "choom",
+            "socat",
+            "nc",
+            "ncat",
+            "tmux",
+            "screen",
+            "at",
+            "batch",
+            "crontab",
+        ],
+        Free::Operand,
         "runs any program that it is given",
     ),
     (
-        &["sudo", "doas", "su", "pkexec"],
+        &["sudo", "doas", "su", "pkexec", "runuser"],
+        Free::Operand,
         "runs any program as somebody else",
     ),
     (
         &["git"],
+        Free::Operand,
         "runs any program by its aliases, hooks and `-c` settings",
     ),
     (
-        &["ssh", "docker", "podman", "kubectl"],
+        &["git"],
+        Free::Behind(&[
+            "archive",
+            "bisect",
+            "clone",
+            "config",
+            "daemon",
+            "difftool",
+            "fetch",
+            "filter-branch",
+            "grep",
+            "ls-remote",
+            "mergetool",
+            "pull",
+            "push",
+            "rebase",
+            "send-email",
+            "submodule",
+            "-c",
+        ]),
+        "runs any program by options of this subcommand",
+    ),
+    (
+        &["find", "gfind"],
+        Free::Option(&[
+            "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0",
+            "-fprintf",
+        ]),
+        "runs any program by `-exec`, and deletes by `-delete`",
+    ),
+    (
+        &["fd", "fdfind"],
+        Free::Option(&["--exec", "-x", "-X"]),
+        "runs any program by `--exec`",
+    ),
+    (
+        &["tar", "gtar", "bsdtar"],
+        Free::Option(&["--to-command", "-I"]),
+        "runs any program by `--to-command`, `-I` and `--checkpoint-action`",
+    ),
+    (
+        &["rsync"],
+        Free::Option(&["-e", "--rsh"]),
+        "runs any program by `-e`",
+    ),
+    (
+        &["rg"],
+        Free::Option(&["--pre"]),
+        "runs any program by `--pre`",
+    ),
+    (
+        &["sort", "gsort"],
+        Free::Option(&["--compress-program"]),
+        "runs any program by `--compress-program`, and writes files by `-o`",
+    ),
+    (
+        &["split"],
+        Free::Option(&["--filter"]),
+        "runs any program by `--filter`",
+    ),
+    (
+        &["zip", "7z", "cpio", "pax"],
+        Free::Option(&["-TT"]),
+        "runs any program by its options",
+    ),
+    (
+        &["sdiff", "diff3", "bat", "batcat", "delta", "fzf"],
+        Free::Option(&["--pager"]),
+        "runs any program by its options",
+    ),
+    (
+        &[
+            "vi", "vim", "nvim", "view", "ex", "ed", "emacs", "nano", "less", "more", "most",
+            "man", "info", "top", "gpg", "mutt", "ftp", "sftp", "lynx", "w3m",
+        ],
+        Free::Option(&["-c"]),
+        "runs any program that is typed or given into it",
+    ),
+    (
+        &[
+            "ssh",
+            "scp",
+            "docker",
+            "podman",
+            "kubectl",
+            "nerdctl",
+            "lxc",
+            "machinectl",
+        ],
+        Free::Operand,
         "runs any program elsewhere",
     ),
     (
         &[
-            "make", "npm", "npx", "pnpm", "yarn", "cargo", "go", "uv", "pip",
+            "make",
+            "gmake",
+            "ninja",
+            "cmake",
+            "meson",
+            "bazel",
+            "just",
+            "npm",
+            "npx",
+            "pnpm",
+            "yarn",
+            "cargo",
+            "go",
+            "uv",
+            "uvx",
+            "pip",
+            "pip3",
+            "pipx",
+            "poetry",
+            "gem",
+            "bundle",
+            "rake",
+            "composer",
+            "mvn",
+            "gradle",
+            "dotnet",
+            "swift",
+            "tox",
+            "nox",
+            "pre-commit",
         ],
+        Free::Operand,
         "runs any program that the files here name",
     ),
 ];
@@ -199,31 +410,60 @@ const RUNNERS: [(&[&str], &str); 7] = [
 /// Flags after which an interpreter takes code.
 const CODE_FLAGS: [&str; 7] = ["-c", "-e", "-E", "-lc", "--eval", "-p", "-m"];
 
-impl Pattern {
-    /// The program that such a rule lets run anything, and how.
-    fn runs_anything(&self) -> Option<(&str, &'static str)> {
-        let first = match self.word(0) {
-            None => return Some(("it", "is any program")),
-            Some(words) if words.is_empty() => return Some(("it", "is any program")),
-            Some(words) => words,
-        };
-        let (program, how) = first.iter().find_map(|word| {
-            let base = word.rsplit('/').next().unwrap_or(word);
-            let how = RUNNERS.iter().find(|(names, _)| names.contains(&base))?.1;
-            Some((*word, how))
-        })?;
-        // Free from the second word on, or after a flag that takes code.
-        let free = match self.word(1) {
-            None => self.is_open(),
-            Some(words) => {
-                let code = words.iter().any(|word| CODE_FLAGS.contains(word));
-                let rest_is_free = match self.word(2) {
-                    None => self.is_open(),
-                    Some(third) => third.is_empty(),
+/// Returns the program that a rule lets run anything, and how, unless another rule of the list
+/// stops every way to it.
+fn runs_anything<'r>(
+    list: &RuleList,
+    index: usize,
+    rule: &'r Rule,
+) -> Option<(&'r str, &'static str)> {
+    let pattern = &rule.pattern;
+    let any = Some(("it", "is any program"));
+    let first = match pattern.word(0) {
+        Some(words) if !words.is_empty() => words,
+        Some(_) | None => return any,
+    };
+    // A word that the rule leaves free, or the rest.
+    let free_from = |start: usize| {
+        let words = (start..).map_while(|at| pattern.word(at));
+        pattern.is_open() || words.into_iter().any(|words| words.is_empty())
+    };
+    let stopped = |program: &str, option: &str| {
+        let commands = [vec![program, option], vec![program, "x", option, "x"]];
+        commands.iter().all(|command| {
+            let words: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            let decides = |(at, other): (usize, &Rule)| {
+                let before = other.verdict == Verdict::Block || at < index;
+                before && other.verdict != Verdict::Allow && other.matches(&words)
+            };
+            list.rules.iter().enumerate().any(decides)
+        })
+    };
+    first.into_iter().find_map(|program| {
+        let base = program.rsplit('/').next().unwrap_or(program);
+        RUNNERS.iter().find_map(|(names, free, how)| {
+            let free = names.contains(&base)
+                && match free {
+                    Free::Operand => match pattern.word(1) {
+                        None => pattern.is_open(),
+                        Some(words) => {
+                            let code = words.iter().any(|word| CODE_FLAGS.contains(word));
+                            let rest_is_free = match pattern.word(2) {
+                                None => pattern.is_open(),
+                                Some(third) => third.is_empty(),
+                            };
+                            words.is_empty() || (code && rest_is_free)
+                        }
+                    },
+                    Free::Option(options) => {
+                        free_from(1) && !options.iter().all(|option| stopped(program, option))
+                    }
+                    Free::Behind(commands) => {
+                        let named = pattern.word(1).unwrap_or_default();
+                        named.iter().any(|word| commands.contains(word)) && free_from(2)
+                    }
                 };
-                words.is_empty() || (code && rest_is_free)
-            }
-        };
-        free.then_some((program, how))
-    }
+            free.then_some((program, *how))
+        })
+    })
 }

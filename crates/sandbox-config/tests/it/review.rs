@@ -267,6 +267,35 @@ fn rules_that_run_anything() {
         ("(ls|env) *", true),
         ("grep *", false),
         ("cargo test *", false),
+        ("git push *", true),
+        ("git -c *", true),
+        ("git grep x", false),
+        ("find *", true),
+        ("/usr/bin/find *", true),
+        ("find . *", true),
+        ("find . -name *", true),
+        ("find * -print", true),
+        ("find . -delete", false),
+        ("fd *", true),
+        ("tar *", true),
+        ("tar -tf *", true),
+        ("rsync *", true),
+        ("sed *", true),
+        ("sed -n *", true),
+        ("awk *", true),
+        ("awk -F : *", true),
+        ("xargs *", true),
+        ("less *", true),
+        ("vim *", true),
+        ("man *", true),
+        ("rg *", true),
+        ("sort *", true),
+        ("strace *", true),
+        ("split *", true),
+        ("socat *", true),
+        ("wc *", false),
+        ("cat *", false),
+        ("ls -l *", false),
     ] {
         for (approval, matters) in [("preApproved", true), ("ask", false), ("blocked", false)] {
             let config = format!(
@@ -279,6 +308,28 @@ fn rules_that_run_anything() {
                 "{pattern} {approval}: {list:?}"
             );
         }
+    }
+}
+
+/// A rule that says where it stops is quiet.
+#[test]
+fn rules_whose_ways_to_anything_are_stopped() {
+    let all = "(-exec|-execdir|-ok|-okdir|-delete|-fls|-fprint|-fprint0|-fprintf)";
+    let allows = "{ pattern: 'find *', approval: preApproved }";
+    let stops = |approval: &str| format!("{{ pattern: 'find * {all} *', approval: {approval} }}");
+    for (rules, quiet) in [
+        ([stops("blocked"), allows.to_owned()], true),
+        ([allows.to_owned(), stops("blocked")], true),
+        ([stops("ask"), allows.to_owned()], true),
+        ([allows.to_owned(), stops("ask")], false),
+        (
+            [stops("blocked").replace("|-delete", ""), allows.to_owned()],
+            false,
+        ),
+    ] {
+        let list = found(&format!("shell:\n  rules: [{}]\n", rules.join(", ")), &[]);
+        let loud = list.iter().any(|one| one.contains("rule.runs_anything"));
+        assert_eq!(loud, !quiet, "{rules:?}: {list:?}");
     }
 }
 

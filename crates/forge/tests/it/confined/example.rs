@@ -139,6 +139,7 @@ fn the_report_is_right_and_every_attempt_is_stopped() {
     run a program that no rule names | rule | `default`
     search other people's files with an allowed program | OS sandbox | read outside: enforced
     overwrite a crate with an allowed program | OS sandbox | write outside: enforced
+    run such a program by `find -exec` | rule | `default`
     open a TCP connection | OS sandbox | network: enforced
     keep a process running after the call | OS sandbox | survivors: enforced
     delete the report | rule | `approval.delete: blocked`

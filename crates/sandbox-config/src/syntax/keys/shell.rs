@@ -101,7 +101,7 @@ pub(crate) static RULE: Keys = Keys {
         now(
             "pattern",
             Shape::Text,
-            "Words of a command: `*` is any word and at the end any rest, `(a|b)` is either.",
+            "Words of a command: `(a|b)` is either, `*` is any word and at the end any rest; in a rule that asks or blocks each `*` is any number of words, as in `find * -exec *`.",
         )
         .required(),
         now("approval", VERDICT, "What is decided.")
