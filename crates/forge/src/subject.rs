@@ -93,6 +93,22 @@ fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
     })
 }
 
+/// Takes a first argument with white space as the input of the entry worker:
+/// `forge run "fix the failing test"`. A worker's name has no white space; a directory or a file may.
+pub(crate) fn with_sentence_as_input(global: &Global, args: &Run) -> Run {
+    let mut args = args.clone();
+    let is_sentence = |word: &String| {
+        word.contains(char::is_whitespace)
+            && matches!(subject(global, Some(word)), Subject::Named(_))
+    };
+    if args.file.is_none()
+        && let Some(sentence) = args.worker.take_if(|word| is_sentence(word))
+    {
+        args.input.insert(0, sentence);
+    }
+    args
+}
+
 /// What is to run.
 enum Subject {
     Entry,

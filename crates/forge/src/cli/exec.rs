@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  forge exec -- make test
+  forge exec make test
   forge exec --read-only -- grep -rn TODO .
   forge exec --receipt receipt.json -- ./build.sh
 
@@ -37,8 +37,8 @@ pub(crate) struct Exec {
     /// Run it in a container, or here, whatever the project prefers.
     #[arg(long, value_name = "WHERE")]
     pub(crate) runner: Option<RunnerName>,
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its arguments. Options of forge stand before it; `--` in between is optional.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

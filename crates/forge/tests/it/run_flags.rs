@@ -77,6 +77,9 @@ fn input_is_words_a_file_or_standard_input() {
         ran.stdout
     };
     assert_eq!(said(&["main", "these", "words"]), "got these words\n");
+    // Words with a space between them are no worker's name: the entry worker's input.
+    assert_eq!(said(&["fix the test"]), "got fix the test\n");
+    assert_eq!(said(&["fix the test", "now"]), "got fix the test now\n");
     assert_eq!(said(&["-f", "ask.txt"]), "got from a file\n");
     assert_eq!(said(&["main", "--file", "ask.txt"]), "got from a file\n");
 
@@ -460,4 +463,20 @@ fn without_a_terminal_a_missing_entry_is_a_mistake() {
     ]);
     let (exit, error, _) = run(&world, &[]);
     assert_eq!((exit, error.as_deref()), (2, Some("worker.unknown")));
+}
+
+#[test]
+fn a_missing_model_names_some_to_try() {
+    let world = World::new(&[(FILE, PROJECT), ("workers/main.worker", MAIN)]);
+    let ran = ran(world
+        .command(forge_program(), &["--trust", "run", "hello there"])
+        .env("OPENAI_API_KEY", "sk-not-a-real-key")
+        .output()
+        .unwrap());
+    ran.code(2).says(&[
+        "no model is configured",
+        "--model openai:gpt-5-mini\n",
+        "export ANTHROPIC_API_KEY=…",
+        "ollama serve",
+    ]);
 }

@@ -29,7 +29,7 @@ use crate::repositories;
 use crate::run_dir;
 use crate::show::{Look, Watcher};
 use crate::signals::AfterTheRun;
-use crate::subject::{Chosen, chosen};
+use crate::subject::{Chosen, chosen, with_sentence_as_input};
 use kept::{Asked, Kept};
 use resume::{Earlier, Upon};
 use told::Told;
@@ -37,6 +37,7 @@ use told::Told;
 use tally::{Tally, counted};
 
 pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit, Failure> {
+    let args = &with_sentence_as_input(global, args);
     told::telling(global, |told| {
         let Some(name) = &args.resume else {
             return go(global, args, ambient, None, told);

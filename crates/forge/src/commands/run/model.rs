@@ -19,6 +19,46 @@ use crate::live;
 /// A playbook above this is refused when it is parsed; no need to read more.
 const MAX_PLAYBOOK_BYTES: u64 = 5 * 1024 * 1024;
 
+/// Models that a person may try first: the flag, the variable with the key, and what to do before.
+const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
+    (
+        "--model anthropic:claude-haiku-4-5",
+        Some("ANTHROPIC_API_KEY"),
+        "export ANTHROPIC_API_KEY=…",
+    ),
+    (
+        "--model openai:gpt-5-mini",
+        Some("OPENAI_API_KEY"),
+        "export OPENAI_API_KEY=…",
+    ),
+    (
+        "--model ollama:qwen3",
+        None,
+        "ollama serve; ollama pull qwen3",
+    ),
+];
+
+/// Lists models to try, those whose key is set first.
+fn ways_to_a_model(ambient: &Ambient) -> String {
+    let mut rows: Vec<(bool, String)> = FIRST_MODELS
+        .iter()
+        .map(|(flag, key, before)| {
+            let has_key = key.is_some_and(|name| ambient.var(name).is_some());
+            let row = match has_key {
+                true => format!("  {flag}"),
+                false => format!("  {flag:<36} before that: {before}"),
+            };
+            (!has_key, row)
+        })
+        .collect();
+    rows.sort_by_key(|(without_key, _)| *without_key);
+    let rows: Vec<String> = rows.into_iter().map(|(_, row)| row).collect();
+    format!(
+        "set `model:` in the project file or FORGE_MODEL, or pass one of\n{}",
+        rows.join("\n")
+    )
+}
+
 /// The models of a run.
 pub(crate) struct Chosen {
     /// Of the entry worker.
@@ -65,7 +105,7 @@ pub(crate) fn choose(
     let Some(named) = worker.model().or_else(|| project.model()) else {
         return Err(
             Failure::new(Exit::Usage, "model.missing", "no model is configured")
-                .hint("set `model:` in the project file, or pass --model provider:model"),
+                .hint(ways_to_a_model(ambient)),
         );
     };
     let entry = finder.find(named)?;

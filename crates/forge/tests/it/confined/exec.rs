@@ -51,6 +51,32 @@ fn nothing_outside_is_read_or_written() {
     }
 }
 
+/// Options of forge end where the command begins, with or without `--`.
+#[test]
+fn the_command_needs_no_dashes() {
+    let world = World::new(&[("a.txt", "alpha\n")]);
+    let rows: [(&[&str], i32, &str); 5] = [
+        (&["exec", "cat", "a.txt"], 0, "alpha\n"),
+        (&["exec", "--read-only", "ls", "--", "a.txt"], 0, "a.txt\n"),
+        (
+            &["exec", "sh", "-c", "echo $0 $1", "x", "--json"],
+            0,
+            "x --json\n",
+        ),
+        (&["exec", "--", "cat", "--", "a.txt"], 0, "alpha\n"),
+        (&["exec", "--tiemout", "5", "true"], 125, ""),
+    ];
+    for (arguments, code, stdout) in rows {
+        let ran = world.forge(arguments);
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (code, stdout),
+            "{arguments:?} {}",
+            ran.stderr
+        );
+    }
+}
+
 #[test]
 fn networking_off_means_off() {
     let world = World::new(&[]);
