@@ -296,6 +296,9 @@ pub enum ModelError {
     /// No connection, or one that ended before an answer.
     #[error("the provider cannot be reached: {0}")]
     Unreachable(String),
+    /// No connection, and none at the next attempt either: the certificate is not trusted, say.
+    #[error("no connection to the provider is possible: {0}")]
+    NoConnection(String),
     /// An answer that is none: not of the protocol, or larger than any answer.
     #[error("the provider's answer cannot be read: {0}")]
     Malformed(String),
@@ -310,6 +313,7 @@ impl ModelError {
             | ModelError::Playbook(_)
             | ModelError::Credentials(_)
             | ModelError::Rejected { .. }
+            | ModelError::NoConnection(_)
             | ModelError::Malformed(_) => false,
         }
     }

@@ -293,9 +293,10 @@ impl From<&ModelError> for ModelFailure {
             ModelError::Expectation(_) | ModelError::Playbook(_) => ModelFailure::Playbook,
             ModelError::Credentials(_) => ModelFailure::Credentials,
             ModelError::Rejected { .. } | ModelError::Malformed(_) => ModelFailure::Rejected,
-            ModelError::Cut | ModelError::Busy { .. } | ModelError::Unreachable(_) => {
-                ModelFailure::Unreachable
-            }
+            ModelError::Cut
+            | ModelError::Busy { .. }
+            | ModelError::NoConnection(_)
+            | ModelError::Unreachable(_) => ModelFailure::Unreachable,
         }
     }
 }

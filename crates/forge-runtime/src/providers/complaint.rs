@@ -160,6 +160,7 @@ pub(super) fn presentable(error: ModelError, key: Option<&Key>) -> ModelError {
             retry_after_ms,
         },
         ModelError::Unreachable(text) => ModelError::Unreachable(fit(text)),
+        ModelError::NoConnection(text) => ModelError::NoConnection(fit(text)),
         ModelError::Malformed(text) => ModelError::Malformed(fit(text)),
     }
 }

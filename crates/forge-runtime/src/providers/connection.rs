@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HeaderValue};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use super::body::{Body, Form};
 use super::chat::LimitName;
-use super::http::{causes, is_no_http};
+use super::http::{Problem, causes, problem};
 use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
 use super::turn::{Reader, Step, too_long, whole};
@@ -132,24 +132,20 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         };
-        let content_type = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or("")
-            .to_owned();
-        let kind = content_type.split(';').next().unwrap_or("").trim();
-        match kind.to_ascii_lowercase().as_str() {
-            "text/event-stream" => self.read_stream(response, events).await,
-            // Some do not know streams and answer in one piece.
-            "application/json" => self.read_whole(response, events).await,
-            // Some do not say.
-            "" if self.provider.stream => self.read_stream(response, events).await,
-            "" => self.read_whole(response, events).await,
-            _ => {
-                let body = self.body(response, MAX_COMPLAINT_BYTES, Excess::Cut).await;
+        let mut body = Body::new(response, self.provider.bounds.idle_ms)?;
+        // Some do not know streams, and answer in one piece whatever they are asked.
+        let asked_for = match self.provider.stream {
+            true => Form::Events,
+            false => Form::OnePiece,
+        };
+        match body.form(asked_for).await? {
+            Some(Form::Events) => self.read_stream(body, events).await,
+            Some(Form::OnePiece) => self.read_whole(body, events).await,
+            None => {
+                let kind = body.content_type();
+                let body = self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await;
                 Err(complaint::other_type(
-                    kind,
+                    &kind,
                     &body.unwrap_or_default(),
                     self.provider.key.as_ref(),
                 ))
@@ -170,6 +166,8 @@ impl Shared {
                     false => "application/json",
                 },
             )
+            // What is compressed comes late: piece by piece is not how compressors work.
+            .header(ACCEPT_ENCODING, "identity")
             .json(&self.body_of(request));
         asked = self.with_key(asked)?;
         // An answer in one piece begins when it is complete.
@@ -182,9 +180,10 @@ impl Shared {
             Ok(Err(error)) => {
                 let host = provider.url.host_str().unwrap_or_default();
                 let why = format!("{host}: {}", causes(&error));
-                return Err(match is_no_http(&error) {
-                    true => ModelError::Malformed(why),
-                    false => ModelError::Unreachable(why),
+                return Err(match problem(&error) {
+                    Problem::NotHttp => ModelError::Malformed(why),
+                    Problem::Lasting => ModelError::NoConnection(why),
+                    Problem::Passing => ModelError::Unreachable(why),
                 });
             }
             Err(_) => return Err(silent(format!("no answer within {limit_ms} ms"))),
@@ -194,7 +193,10 @@ impl Shared {
             return Ok(Ok(response));
         }
         let headers = response.headers().clone();
-        let body = self.body(response, MAX_COMPLAINT_BYTES, Excess::Cut).await;
+        let body = match Body::new(response, provider.bounds.idle_ms) {
+            Ok(body) => self.read(body, MAX_COMPLAINT_BYTES, Excess::Cut).await,
+            Err(error) => Err(error),
+        };
         Ok(Err(complaint::refused(
             status.as_u16(),
             &headers,
@@ -277,7 +279,7 @@ impl Shared {
 
     async fn read_stream(
         &self,
-        mut response: Response,
+        mut body: Body,
         events: &mpsc::Sender<Event>,
     ) -> Result<(), ModelError> {
         let bounds = &self.provider.bounds;
@@ -285,7 +287,7 @@ impl Shared {
         let mut found = Vec::new();
         let mut progress = Instant::now();
         let outcome = loop {
-            let chunk = match self.chunk(&mut response).await {
+            let chunk = match body.chunk().await {
                 Ok(chunk) => chunk,
                 Err(error) => break Err(error),
             };
@@ -318,14 +320,9 @@ impl Shared {
         outcome
     }
 
-    async fn read_whole(
-        &self,
-        response: Response,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<(), ModelError> {
-        let bounds = &self.provider.bounds;
-        let max_bytes = bounds.answer_bytes.min(bounds.event_bytes);
-        let body = self.body(response, max_bytes, Excess::Fail).await?;
+    async fn read_whole(&self, body: Body, events: &mpsc::Sender<Event>) -> Result<(), ModelError> {
+        let max_bytes = self.provider.bounds.event_limit(self.provider.wire);
+        let body = self.read(body, max_bytes, Excess::Fail).await?;
         let mut found = Vec::new();
         whole(self.provider.wire, &body, &mut found)?;
         for event in found {
@@ -336,38 +333,29 @@ impl Shared {
         Ok(())
     }
 
-    async fn body(
+    async fn read(
         &self,
-        mut response: Response,
+        mut body: Body,
         max_bytes: usize,
         excess: Excess,
     ) -> Result<Vec<u8>, ModelError> {
-        let mut body = Vec::new();
-        while let Some(chunk) = self.chunk(&mut response).await? {
-            let room = max_bytes.saturating_sub(body.len());
-            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.chunk().await? {
+            let room = max_bytes.saturating_sub(bytes.len());
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
                 return match excess {
                     Excess::Cut => {
                         if let Some(key) = &self.provider.key {
-                            key.cut_off(&mut body);
+                            key.cut_off(&mut bytes);
                         }
-                        Ok(body)
+                        Ok(bytes)
                     }
                     Excess::Fail => Err(too_long(max_bytes)),
                 };
             }
         }
-        Ok(body)
-    }
-
-    async fn chunk(&self, response: &mut Response) -> Result<Option<Bytes>, ModelError> {
-        let idle_ms = self.provider.bounds.idle_ms;
-        match timeout(Duration::from_millis(idle_ms), response.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(_)) => Err(ModelError::Cut),
-            Err(_) => Err(silent(format!("nothing came for {idle_ms} ms"))),
-        }
+        Ok(bytes)
     }
 }
 
@@ -377,6 +365,6 @@ enum Excess {
     Fail,
 }
 
-fn silent(why: String) -> ModelError {
+pub(super) fn silent(why: String) -> ModelError {
     ModelError::Unreachable(why)
 }

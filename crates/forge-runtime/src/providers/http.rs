@@ -1,8 +1,10 @@
 //! The HTTP client, and what it must not do: follow anybody anywhere with a key, speak to the
 //! loopback through somebody else, or take a server at its word for how much is to come.
 
+use std::error::Error;
 use std::time::Duration;
 
+use hyper::Uri;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 
@@ -33,6 +35,9 @@ pub(super) fn client(url: &Url, bounds: &Bounds) -> Result<reqwest::Client, Prov
         builder = builder.tls_certs_only([]);
     } else {
         builder = builder.https_only(true);
+        if !is_loopback(url) {
+            check_proxies(|name| std::env::var_os(name))?;
+        }
     }
     builder
         .build()
@@ -50,18 +55,74 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether there was an answer, but none of HTTP: a length that is none, bytes that no header
-/// has. The same server would say the same again.
-pub(super) fn is_no_http(error: &reqwest::Error) -> bool {
-    let mut next: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = next {
-        let parse = error.downcast_ref().is_some_and(hyper::Error::is_parse);
-        if parse {
-            return true;
-        }
-        next = error.source();
+/// The variables that name a proxy for https, in the order in which they are looked at.
+const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Checks the proxies of the environment. The client leaves out one that it cannot read, and would
+/// connect without it.
+fn check_proxies(
+    variable: impl Fn(&str) -> Option<std::ffi::OsString>,
+) -> Result<(), ProviderError> {
+    for name in PROXY_VARIABLES {
+        let Some(value) = variable(name).filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let why = match value.to_str().map(str::parse::<Uri>) {
+            None => "it is not UTF-8".to_owned(),
+            Some(Err(error)) => format!("it is not a URL ({error})"),
+            Some(Ok(uri)) => match (uri.scheme_str(), uri.host()) {
+                (Some("http" | "https") | None, Some(host)) if !host.is_empty() => {
+                    let authority = uri
+                        .authority()
+                        .map_or("", hyper::http::uri::Authority::as_str);
+                    if uri.port_u16().is_some() || authority.ends_with(host) {
+                        continue;
+                    }
+                    "its port is not a number".to_owned()
+                }
+                (Some("http" | "https") | None, _) => "it names no host".to_owned(),
+                (Some(other), _) => format!("its scheme is {other}, and must be http or https"),
+            },
+        };
+        return Err(ProviderError::Proxy {
+            variable: name,
+            why,
+        });
     }
-    false
+    Ok(())
+}
+
+/// What kept a request from being answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// There was an answer, but none of HTTP: a length that is none, bytes that no header has.
+    NotHttp,
+    /// It is the same again at the next attempt: a certificate that is not trusted, a server that
+    /// does not speak TLS, a proxy that wants a password.
+    Lasting,
+    /// It may be gone at the next attempt.
+    Passing,
+}
+
+/// Finds out what an error of the client comes from.
+pub(super) fn problem(error: &reqwest::Error) -> Problem {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            return Problem::NotHttp;
+        }
+        let wants_password = error.to_string() == "proxy authorization required";
+        if error.is::<rustls::Error>() || wants_password {
+            return Problem::Lasting;
+        }
+        // Of what it holds, an I/O error names only the causes.
+        let held = error.downcast_ref().and_then(std::io::Error::get_ref);
+        next = match held {
+            Some(held) => Some(held),
+            None => error.source(),
+        };
+    }
+    Problem::Passing
 }
 
 /// An error with its reasons; reqwest shows only the outermost. Without the URL, which people
@@ -86,5 +147,39 @@ pub(super) fn causes(error: &reqwest::Error) -> String {
     match error.url() {
         Some(url) => what.replace(&format!(" for url ({url})"), ""),
         None => what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_of_the_environment() {
+        let rows = [
+            ("", true),
+            ("http://proxy.example:3128", true),
+            ("https://user:pass@proxy.example", true),
+            ("proxy.example:3128", true),
+            ("proxy.example", true),
+            ("127.0.0.1:8080", true),
+            ("http://[::1]:3128/", true),
+            ("socks5://127.0.0.1:1080", false),
+            ("ftp://proxy.example", false),
+            ("http://", false),
+            ("http://pro xy", false),
+            ("http://proxy:port", false),
+            (":3128", false),
+            ("/path", false),
+        ];
+        for name in PROXY_VARIABLES {
+            for (value, good) in rows {
+                let checked = check_proxies(|asked| (asked == name).then(|| value.into()));
+                assert_eq!(checked.is_ok(), good, "{name}={value}: {checked:?}");
+                if let Err(error) = checked {
+                    assert!(error.to_string().contains(name), "{error}");
+                }
+            }
+        }
     }
 }

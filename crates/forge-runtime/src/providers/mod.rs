@@ -11,6 +11,7 @@
 //! the server has said that the turn is over.
 
 mod anthropic;
+mod body;
 mod chat;
 mod complaint;
 mod connection;
@@ -21,6 +22,7 @@ mod openai;
 mod provider;
 mod responses;
 mod sse;
+mod token_count;
 mod turn;
 
 pub use connection::Connection;

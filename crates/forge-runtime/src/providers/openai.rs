@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::token_count::{Counts, TokenCount};
+
 /// A call of which more may come.
 #[derive(Debug, Default)]
 pub(super) struct PartialCall {
@@ -14,14 +16,13 @@ pub(super) struct PartialCall {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Details {
-    cached_tokens: Option<u64>,
+    cached_tokens: TokenCount,
 }
 
 impl Details {
     /// How many came from the cache; who does not say took none.
-    pub(super) fn cached(details: Option<&Self>) -> u64 {
-        details
-            .and_then(|details| details.cached_tokens)
-            .unwrap_or(0)
+    pub(super) fn cached(details: &Counts<Self>) -> u64 {
+        let details = details.0.as_ref();
+        details.map_or(0, |details| details.cached_tokens.or_zero())
     }
 }

@@ -62,8 +62,20 @@ pub struct Bounds {
     pub total_ms: u64,
     /// Of a whole answer, as it comes over the wire.
     pub answer_bytes: usize,
-    /// Of one event in it, and of an answer in one piece.
+    /// Of one event in it, and of an answer in one piece; on the wire of OpenAI Responses, whose
+    /// last event holds the whole answer once more, four times that.
     pub event_bytes: usize,
+}
+
+impl Bounds {
+    /// Returns how long one event may be, or an answer in one piece.
+    pub(super) fn event_limit(&self, wire: Wire) -> usize {
+        let most = match wire {
+            Wire::Anthropic | Wire::OpenAiChat => self.event_bytes,
+            Wire::OpenAiResponses => self.event_bytes.saturating_mul(4),
+        };
+        most.min(self.answer_bytes)
+    }
 }
 
 impl Default for Bounds {
@@ -76,8 +88,8 @@ impl Default for Bounds {
             total_ms: 3_600_000,
             // Each of many thousand words comes with hundreds of bytes around it.
             answer_bytes: 64 * 1024 * 1024,
-            // The last event of Responses holds the whole answer once more. What is parsed can
-            // take fifty times its bytes.
+            // What is parsed can take fifty times its bytes; on the wire of Responses, where events
+            // are read without a detour, less than that.
             event_bytes: 4 * 1024 * 1024,
         }
     }
@@ -101,6 +113,14 @@ pub enum ProviderError {
     /// A password in the URL; keys have a place of their own, where nothing shows them.
     #[error("the base URL holds a user or a password")]
     HoldsPassword,
+    /// A variable of the environment that names a proxy, and cannot be used.
+    #[error("the proxy of the variable {variable} cannot be used: {why}")]
+    Proxy {
+        /// The variable.
+        variable: &'static str,
+        /// What is wrong with it; never its value, which may hold a password.
+        why: String,
+    },
     /// The client could not be made, for want of the system's certificates say.
     #[error("no connection can be made: {0}")]
     Client(String),

@@ -3,6 +3,8 @@
 //! Every line end of the specification is known, also one that is cut in two; each byte is
 //! looked at once; and an event without an end is an error before it is a problem.
 
+use serde::de::IgnoredAny;
+
 /// What a stream of events holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -73,14 +75,19 @@ impl Frames {
         Ok(())
     }
 
-    /// There are no more bytes. Some servers leave out the empty line after the last event; a
-    /// line that was not finished says nothing, unless it is the short word for the end.
+    /// There are no more bytes. Some servers leave out the empty line after the last event, or its
+    /// line end as well. Without a line end an event counts if its data are whole; otherwise it was
+    /// cut.
     pub(super) fn close(&mut self, frames: &mut Vec<Frame>) -> Result<(), Broken> {
         let line = std::mem::take(&mut self.line);
-        if matches!(line.as_slice(), b"data: [DONE]" | b"data:[DONE]") {
+        if !line.is_empty() {
             self.take(&line, frames)?;
         }
-        if self.has_data {
+        let is_whole = || {
+            self.data.trim_ascii() == b"[DONE]"
+                || serde_json::from_slice::<IgnoredAny>(&self.data).is_ok()
+        };
+        if self.has_data && (line.is_empty() || is_whole()) {
             self.take(b"", frames)?;
         }
         Ok(())
@@ -158,9 +165,14 @@ mod tests {
             (b"\xef\xbb\xbfdata: a\n\n", vec![data("a")]),
             (b"id: 1\nretry: 2\nnonsense\n\n\n\n", vec![]),
             // Without the last empty line, or without the last line end.
-            (b"data: a\n", vec![data("a")]),
+            (b"data: {}\n", vec![data("{}")]),
+            (b"data: {\"a\": 1}", vec![data("{\"a\": 1}")]),
+            (b"data: {\ndata: }", vec![data("{\n}")]),
             (b"data: {\"a\":", vec![]),
+            (b"data: a\n", vec![data("a")]),
+            (b"data: {\"a\":\ndata: 1", vec![]),
             (b"data: [DONE]", vec![data("[DONE]")]),
+            (b"data: [DONE]\r\n", vec![data("[DONE]")]),
             ("data: ü🦀\n\n".as_bytes(), vec![data("ü🦀")]),
         ];
         for (bytes, frames) in rows {

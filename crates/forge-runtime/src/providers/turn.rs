@@ -43,7 +43,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(wire: Wire, bounds: &Bounds) -> Self {
         Reader {
-            frames: Frames::new(bounds.event_bytes),
+            frames: Frames::new(bounds.event_limit(wire)),
             complete: Vec::new(),
             answer: match wire {
                 Wire::Anthropic => Answer::Anthropic(anthropic::Answer::default()),
@@ -77,7 +77,16 @@ impl Reader {
     /// There are no more bytes.
     pub(super) fn close(&mut self, events: &mut Vec<Event>) -> Result<(), ModelError> {
         self.frames.close(&mut self.complete).map_err(broken)?;
-        match self.take(events)? {
+        if self.take(events)?.is_over() {
+            return Ok(());
+        }
+        let closed = match &mut self.answer {
+            Answer::Anthropic(answer) => answer.close(events),
+            Answer::Chat(answer) => answer.close(events),
+            // Its last event is the one with the reason to stop.
+            Answer::Responses(_) => Step::More,
+        };
+        match closed {
             Step::Over => Ok(()),
             Step::More => Err(ModelError::Cut),
         }

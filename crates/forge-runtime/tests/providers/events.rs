@@ -67,6 +67,7 @@ fn failure(error: &ModelError) -> Value {
             retry_after_ms,
         } => ("busy", *status, message.clone(), *retry_after_ms),
         ModelError::Unreachable(text) => ("unreachable", None, text.clone(), None),
+        ModelError::NoConnection(text) => ("no_connection", None, text.clone(), None),
         ModelError::Malformed(text) => ("malformed", None, text.clone(), None),
     };
     let mut failure = json!({"kind": kind, "message": message});

@@ -11,3 +11,4 @@ mod lossless;
 mod recorded;
 mod retries;
 mod server;
+mod tolerated;

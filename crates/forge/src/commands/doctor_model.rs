@@ -226,7 +226,8 @@ impl Answers<'_> {
                 ApiKey::Command(words) => words.join(" "),
                 ApiKey::None => again(&format!("providers.{name}.api_key_env=NAME")),
             },
-            Outcome::Failed(ModelError::Unreachable(_)) | Outcome::Silent => {
+            Outcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
+            | Outcome::Silent => {
                 format!("curl -v {}", self.provider.base_url())
             }
             Outcome::Failed(_) => again(&format!("providers.{name}.base_url=URL")),
@@ -239,9 +240,10 @@ impl Answers<'_> {
         match failed.map(|probe| &probe.outcome) {
             None => Exit::Done,
             Some(Outcome::Failed(ModelError::Credentials(_))) => Exit::Credentials,
-            Some(Outcome::Failed(ModelError::Unreachable(_)) | Outcome::Silent) => {
-                Exit::Unreachable
-            }
+            Some(
+                Outcome::Failed(ModelError::Unreachable(_) | ModelError::NoConnection(_))
+                | Outcome::Silent,
+            ) => Exit::Unreachable,
             Some(_) => Exit::Negative,
         }
     }

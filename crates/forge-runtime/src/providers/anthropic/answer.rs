@@ -10,6 +10,7 @@ use super::REDACTED;
 use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
 use crate::providers::list::{List, room};
+use crate::providers::token_count::{Counts, TokenCount};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
@@ -32,7 +33,7 @@ enum Frame {
     MessageDelta {
         delta: Stopped,
         #[serde(default)]
-        usage: Tokens,
+        usage: Counts<Tokens>,
     },
     MessageStop,
     Error {
@@ -47,7 +48,7 @@ enum Frame {
 #[derive(Deserialize)]
 struct Begun {
     #[serde(default)]
-    usage: Tokens,
+    usage: Counts<Tokens>,
 }
 
 #[derive(Deserialize)]
@@ -100,18 +101,19 @@ enum Delta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tokens {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
+    input_tokens: TokenCount,
+    output_tokens: TokenCount,
+    cache_read_input_tokens: TokenCount,
+    cache_creation_input_tokens: TokenCount,
 }
 
 impl Tokens {
     /// Later counts replace earlier ones; what is not repeated stays.
-    fn take(&mut self, later: Tokens) {
-        fn replace(count: &mut Option<u64>, later: Option<u64>) {
+    fn take(&mut self, later: Counts<Tokens>) {
+        fn replace(count: &mut TokenCount, later: TokenCount) {
             *count = later.or(*count);
         }
+        let later = later.0.unwrap_or_default();
         replace(&mut self.input_tokens, later.input_tokens);
         replace(&mut self.output_tokens, later.output_tokens);
         replace(
@@ -126,12 +128,12 @@ impl Tokens {
 
     /// Here what was read does not count what the cache had or got.
     fn usage(&self) -> Usage {
-        let read = self.cache_read_input_tokens.unwrap_or(0);
-        let written = self.cache_creation_input_tokens.unwrap_or(0);
-        let input = self.input_tokens.unwrap_or(0);
+        let read = self.cache_read_input_tokens.or_zero();
+        let written = self.cache_creation_input_tokens.or_zero();
+        let input = self.input_tokens.or_zero();
         Usage {
             input_tokens: input.saturating_add(read).saturating_add(written),
-            output_tokens: self.output_tokens.unwrap_or(0),
+            output_tokens: self.output_tokens.or_zero(),
             cache_read_tokens: read,
             cache_write_tokens: written,
         }
@@ -216,16 +218,30 @@ impl Answer {
                 self.stop = delta.stop_reason.as_deref().map(stop).or(self.stop);
             }
             Frame::MessageStop => {
-                let calls = std::mem::take(&mut self.blocks).into_values();
-                let usage = self.usage();
-                let stop = self.stop.unwrap_or(Stop::Unknown);
-                conclude(calls.filter_map(Kept::into_call), usage, stop, events);
+                self.end(events);
                 return Ok(Step::Over);
             }
             Frame::Error { error } => return Err(complaint::in_stream(&error)),
             Frame::Other => events.push(Event::Alive),
         }
         Ok(Step::More)
+    }
+
+    /// Ends an answer whose last event is missing. What comes after the reason to stop says
+    /// nothing more.
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> Step {
+        if self.stop.is_none() {
+            return Step::More;
+        }
+        self.end(events);
+        Step::Over
+    }
+
+    fn end(&mut self, events: &mut Vec<Event>) {
+        let calls = std::mem::take(&mut self.blocks).into_values();
+        let usage = self.usage();
+        let stop = self.stop.unwrap_or(Stop::Unknown);
+        conclude(calls.filter_map(Kept::into_call), usage, stop, events);
     }
 
     fn begin(
@@ -333,7 +349,7 @@ struct Whole {
     content: List<Block>,
     stop_reason: Option<String>,
     #[serde(default)]
-    usage: Tokens,
+    usage: Counts<Tokens>,
 }
 
 /// The same in one piece.
@@ -374,6 +390,11 @@ pub(in crate::providers) fn whole(body: &str, events: &mut Vec<Event>) -> Result
         }
     }
     let stop = whole.stop_reason.as_deref().map_or(Stop::Unknown, stop);
-    conclude(calls, whole.usage.usage(), stop, events);
+    conclude(
+        calls,
+        whole.usage.0.unwrap_or_default().usage(),
+        stop,
+        events,
+    );
     Ok(())
 }

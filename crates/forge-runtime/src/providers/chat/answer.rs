@@ -13,12 +13,14 @@ use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
 use crate::providers::list::{List, room};
 use crate::providers::openai::{Details, PartialCall};
+use crate::providers::token_count::{Counts, TokenCount};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
 struct Chunk {
     choices: Option<List<Choice>>,
-    usage: Option<Tokens>,
+    #[serde(default)]
+    usage: Counts<Tokens>,
     error: Option<Value>,
 }
 
@@ -111,17 +113,17 @@ struct FunctionPiece {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tokens {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
+    prompt_tokens: TokenCount,
+    completion_tokens: TokenCount,
+    prompt_tokens_details: Counts<Details>,
 }
 
 impl Tokens {
     fn usage(&self) -> Usage {
         Usage {
-            input_tokens: self.prompt_tokens.unwrap_or(0),
-            output_tokens: self.completion_tokens.unwrap_or(0),
-            cache_read_tokens: Details::cached(self.prompt_tokens_details.as_ref()),
+            input_tokens: self.prompt_tokens.or_zero(),
+            output_tokens: self.completion_tokens.or_zero(),
+            cache_read_tokens: Details::cached(&self.prompt_tokens_details),
             cache_write_tokens: 0,
         }
     }
@@ -157,12 +159,21 @@ impl Answer {
         Ok(Step::More)
     }
 
+    /// Ends an answer that came without `[DONE]`: the reason to stop was its last piece.
+    pub(in crate::providers) fn close(&mut self, events: &mut Vec<Event>) -> Step {
+        if self.stop.is_none() {
+            return Step::More;
+        }
+        self.end(events);
+        Step::Over
+    }
+
     fn add(&mut self, chunk: Chunk, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(complaint::in_stream(&error));
         }
         // Some count after every piece; the last count is the whole.
-        if let Some(tokens) = chunk.usage {
+        if let Some(tokens) = chunk.usage.0 {
             self.usage = tokens.usage();
         }
         let before = events.len();

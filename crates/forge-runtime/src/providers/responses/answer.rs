@@ -11,116 +11,136 @@ use crate::model::{Event, ModelError, Stop, Thinking, ToolCall, Usage};
 use crate::providers::complaint;
 use crate::providers::list::{List, room};
 use crate::providers::openai::{Details, PartialCall};
+use crate::providers::token_count::{Counts, TokenCount};
 use crate::providers::turn::{Step, arguments, conclude, parse};
 
 #[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Frame {
-    #[serde(rename = "response.output_item.added")]
-    Added {
-        #[serde(default)]
-        output_index: u64,
-        item: Item,
-    },
-    #[serde(rename = "response.output_item.done")]
-    Done {
-        #[serde(default)]
-        output_index: u64,
-        item: Item,
-    },
-    #[serde(rename = "response.output_text.delta")]
-    Text {
-        #[serde(default)]
-        output_index: u64,
-        delta: String,
-    },
-    #[serde(rename = "response.refusal.delta")]
-    Refusal {
-        #[serde(default)]
-        output_index: u64,
-        delta: String,
-    },
-    #[serde(rename = "response.function_call_arguments.delta")]
-    Arguments {
-        #[serde(default)]
-        output_index: u64,
-        delta: String,
-    },
-    #[serde(rename = "response.function_call_arguments.done")]
-    WholeArguments {
-        #[serde(default)]
-        output_index: u64,
-        arguments: String,
-    },
-    #[serde(rename = "response.completed")]
-    Completed { response: Whole },
-    #[serde(rename = "response.incomplete")]
-    Incomplete { response: Whole },
-    #[serde(rename = "response.failed")]
-    Failed { response: Whole },
-    #[serde(rename = "error")]
-    Error {
-        code: Option<String>,
-        message: Option<String>,
-        error: Option<Value>,
-    },
-    /// Everything that is said once more elsewhere, and what is added later.
-    #[serde(other)]
-    Other,
+struct ItemEvent {
+    #[serde(default)]
+    output_index: u64,
+    item: Item,
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+struct DeltaEvent {
+    #[serde(default)]
+    output_index: u64,
+    delta: String,
+}
+
+#[derive(Deserialize)]
+struct ArgumentsEvent {
+    #[serde(default)]
+    output_index: u64,
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct EndEvent {
+    response: Whole,
+}
+
+#[derive(Deserialize)]
+struct ErrorEvent {
+    code: Option<String>,
+    message: Option<String>,
+    error: Option<Value>,
+}
+
+/// The type of an event. Serde would keep the whole of a tagged one in a form that takes many times
+/// its bytes, and the last event holds the whole answer.
+#[derive(Deserialize)]
+struct Typed {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+#[serde(from = "ItemFields")]
 enum Item {
     Message {
-        #[serde(default)]
         content: List<Part>,
     },
     FunctionCall {
-        #[serde(default)]
         call_id: String,
-        #[serde(default)]
         name: String,
-        #[serde(default)]
         arguments: String,
     },
     Reasoning {
-        #[serde(default)]
         summary: List<Part>,
         content: Option<List<Part>>,
         encrypted_content: Option<String>,
     },
     /// Tools of the provider's own, which are never asked for.
-    #[serde(other)]
+    Other,
+}
+
+/// An item as it is written, whatever its type is.
+#[derive(Deserialize)]
+struct ItemFields {
+    #[serde(rename = "type")]
+    kind: String,
+    content: Option<List<Part>>,
+    call_id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    summary: Option<List<Part>>,
+    encrypted_content: Option<String>,
+}
+
+impl From<ItemFields> for Item {
+    fn from(item: ItemFields) -> Self {
+        match item.kind.as_str() {
+            "message" => Item::Message {
+                content: item.content.unwrap_or_default(),
+            },
+            "function_call" => Item::FunctionCall {
+                call_id: item.call_id.unwrap_or_default(),
+                name: item.name.unwrap_or_default(),
+                arguments: item.arguments.unwrap_or_default(),
+            },
+            "reasoning" => Item::Reasoning {
+                summary: item.summary.unwrap_or_default(),
+                content: item.content,
+                encrypted_content: item.encrypted_content,
+            },
+            _ => Item::Other,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(from = "PartFields")]
+enum Part {
+    Text(String),
+    Refusal(String),
     Other,
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Part {
-    OutputText {
-        text: String,
-    },
-    SummaryText {
-        text: String,
-    },
-    ReasoningText {
-        text: String,
-    },
-    Refusal {
-        refusal: String,
-    },
-    #[serde(other)]
-    Other,
+struct PartFields {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    refusal: Option<String>,
+}
+
+impl From<PartFields> for Part {
+    fn from(part: PartFields) -> Self {
+        match part.kind.as_str() {
+            "output_text" | "summary_text" | "reasoning_text" => {
+                Part::Text(part.text.unwrap_or_default())
+            }
+            "refusal" => Part::Refusal(part.refusal.unwrap_or_default()),
+            _ => Part::Other,
+        }
+    }
 }
 
 impl Part {
     fn into_text(self) -> String {
         match self {
-            Part::OutputText { text }
-            | Part::SummaryText { text }
-            | Part::ReasoningText { text } => text,
-            Part::Refusal { refusal } => refusal,
+            Part::Text(text) | Part::Refusal(text) => text,
             Part::Other => String::new(),
         }
     }
@@ -133,7 +153,8 @@ struct Whole {
     status: Option<String>,
     incomplete_details: Option<Incomplete>,
     error: Option<Value>,
-    usage: Option<Tokens>,
+    #[serde(default)]
+    usage: Counts<Tokens>,
 }
 
 #[derive(Deserialize)]
@@ -144,17 +165,17 @@ struct Incomplete {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tokens {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    input_tokens_details: Option<Details>,
+    input_tokens: TokenCount,
+    output_tokens: TokenCount,
+    input_tokens_details: Counts<Details>,
 }
 
 impl Tokens {
     fn usage(&self) -> Usage {
         Usage {
-            input_tokens: self.input_tokens.unwrap_or(0),
-            output_tokens: self.output_tokens.unwrap_or(0),
-            cache_read_tokens: Details::cached(self.input_tokens_details.as_ref()),
+            input_tokens: self.input_tokens.or_zero(),
+            output_tokens: self.output_tokens.or_zero(),
+            cache_read_tokens: Details::cached(&self.input_tokens_details),
             cache_write_tokens: 0,
         }
     }
@@ -195,44 +216,48 @@ impl Answer {
             return Err(ModelError::Cut);
         }
         let before = events.len();
-        match parse(data)? {
-            Frame::Added { output_index, item } => self.add(output_index, item)?,
-            Frame::Done { output_index, item } => self.done(output_index, item, events)?,
-            Frame::Text {
-                output_index,
-                delta,
-            } => self.say(output_index, delta, events)?,
-            Frame::Refusal {
-                output_index,
-                delta,
-            } => {
-                self.refused = true;
-                self.say(output_index, delta, events)?;
+        match parse::<Typed>(data)?.kind.as_str() {
+            "response.output_item.added" => {
+                let event: ItemEvent = parse(data)?;
+                self.add(event.output_index, event.item)?;
             }
-            Frame::Arguments {
-                output_index,
-                delta,
-            } => self.call(output_index)?.arguments.push_str(&delta),
-            Frame::WholeArguments {
-                output_index,
-                arguments,
-            } => self.call(output_index)?.arguments = arguments,
-            Frame::Completed { response }
-            | Frame::Incomplete { response }
-            | Frame::Failed { response } => {
-                self.end(response, events)?;
+            "response.output_item.done" => {
+                let event: ItemEvent = parse(data)?;
+                self.done(event.output_index, event.item, events)?;
+            }
+            "response.output_text.delta" => {
+                let event: DeltaEvent = parse(data)?;
+                self.say(event.output_index, event.delta, events)?;
+            }
+            "response.refusal.delta" => {
+                let event: DeltaEvent = parse(data)?;
+                self.refused = true;
+                self.say(event.output_index, event.delta, events)?;
+            }
+            "response.function_call_arguments.delta" => {
+                let event: DeltaEvent = parse(data)?;
+                self.call(event.output_index)?
+                    .arguments
+                    .push_str(&event.delta);
+            }
+            "response.function_call_arguments.done" => {
+                let event: ArgumentsEvent = parse(data)?;
+                self.call(event.output_index)?.arguments = event.arguments;
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let event: EndEvent = parse(data)?;
+                self.end(event.response, events)?;
                 return Ok(Step::Over);
             }
-            Frame::Error {
-                code,
-                message,
-                error,
-            } => {
-                let error =
-                    error.unwrap_or_else(|| serde_json::json!({"code": code, "message": message}));
+            "error" => {
+                let event: ErrorEvent = parse(data)?;
+                let ErrorEvent { code, message, .. } = event;
+                let error = (event.error)
+                    .unwrap_or_else(|| serde_json::json!({"code": code, "message": message}));
                 return Err(complaint::in_stream(&error));
             }
-            Frame::Other => {}
+            // Everything that is said once more elsewhere, and what is added later.
+            _ => {}
         }
         if events.len() == before {
             events.push(Event::Alive);
@@ -281,7 +306,7 @@ impl Answer {
     }
 
     fn done(&mut self, index: u64, item: Item, events: &mut Vec<Event>) -> Result<(), ModelError> {
-        let is_refusal = |part: &Part| matches!(part, Part::Refusal { .. });
+        let is_refusal = |part: &Part| matches!(part, Part::Refusal(_));
         if let Item::Message { content } = &item {
             self.refused |= content.iter().any(is_refusal);
         }
@@ -348,7 +373,7 @@ impl Answer {
     }
 
     fn end(&mut self, response: Whole, events: &mut Vec<Event>) -> Result<(), ModelError> {
-        if let Some(tokens) = &response.usage {
+        if let Some(tokens) = &response.usage.0 {
             self.usage = tokens.usage();
         }
         if let Some(error) = response.error.filter(|error| !error.is_null()) {

@@ -1,0 +1,203 @@
+//! The body of an answer: its bytes as they are meant, whatever the server says about them. Servers
+//! and gateways compress what nobody asked them to, and call a stream JSON or the reverse.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::write::GzDecoder;
+use reqwest::Response;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use tokio::time::timeout;
+
+use super::connection::silent;
+use crate::model::ModelError;
+
+/// Compressed bytes that are unpacked at once. Each of them can become a thousand.
+const UNPACKED_AT_ONCE: usize = 4 * 1024;
+/// Of a body that begins with nothing but spaces, this much is looked at.
+const MAX_BEGINNING: usize = 1024;
+
+/// Whether an answer comes in events or in one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Events,
+    OnePiece,
+}
+
+impl Form {
+    /// Returns the form of a body that begins with `beginning`: what it says itself, and its type
+    /// where that leaves it open. `None` if it is neither.
+    fn of(beginning: &[u8], content_type: &str, asked_for: Form) -> Option<Form> {
+        const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
+        let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+        let text = text.trim_ascii_start();
+        let is_field = |field: &[u8]| text.starts_with(field) || field.starts_with(text);
+        match text.first() {
+            Some(b'{') => Some(Form::OnePiece),
+            Some(_) if FIELDS.into_iter().any(is_field) => Some(Form::Events),
+            Some(_) | None => match content_type {
+                "text/event-stream" => Some(Form::Events),
+                "application/json" => Some(Form::OnePiece),
+                "" => Some(asked_for),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// A body that is read piece by piece.
+pub(super) struct Body {
+    response: Response,
+    unpacker: Option<GzDecoder<Vec<u8>>>,
+    /// What came, and is not unpacked yet.
+    packed: Bytes,
+    /// What was looked at, and is still to be read.
+    beginning: Bytes,
+    idle_ms: u64,
+}
+
+impl Body {
+    pub(super) fn new(response: Response, idle_ms: u64) -> Result<Self, ModelError> {
+        let encoding = header(response.headers(), CONTENT_ENCODING.as_str());
+        let unpacker = match encoding.as_str() {
+            "" | "identity" => None,
+            "gzip" | "x-gzip" => Some(GzDecoder::new(Vec::new())),
+            other => {
+                return Err(ModelError::Malformed(format!(
+                    "it is encoded as `{}`, which nobody asked for",
+                    crate::shortened::shortened(other, 40)
+                )));
+            }
+        };
+        Ok(Body {
+            response,
+            unpacker,
+            packed: Bytes::new(),
+            beginning: Bytes::new(),
+            idle_ms,
+        })
+    }
+
+    /// The type that the server gives it, in small letters and without parameters.
+    pub(super) fn content_type(&self) -> String {
+        let whole = header(self.response.headers(), CONTENT_TYPE.as_str());
+        whole.split(';').next().unwrap_or("").trim().to_owned()
+    }
+
+    /// Looks at the beginning of the body. `None`: it is no answer.
+    pub(super) async fn form(&mut self, asked_for: Form) -> Result<Option<Form>, ModelError> {
+        let mut beginning = Vec::new();
+        while beginning.trim_ascii().is_empty() && beginning.len() < MAX_BEGINNING {
+            match self.chunk().await? {
+                Some(more) => beginning.extend_from_slice(&more),
+                None => break,
+            }
+        }
+        let form = Form::of(&beginning, &self.content_type(), asked_for);
+        self.beginning = beginning.into();
+        Ok(form)
+    }
+
+    /// The next bytes; `None` at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
+        if !self.beginning.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.beginning)));
+        }
+        loop {
+            if self.packed.is_empty() {
+                match self.received().await? {
+                    Some(bytes) if self.unpacker.is_none() => return Ok(Some(bytes)),
+                    Some(bytes) => self.packed = bytes,
+                    None => return self.end(),
+                }
+            }
+            let unpacked = self.unpack()?;
+            if !unpacked.is_empty() {
+                return Ok(Some(unpacked));
+            }
+        }
+    }
+
+    /// Unpacks the next bytes of what came.
+    fn unpack(&mut self) -> Result<Bytes, ModelError> {
+        let Some(unpacker) = &mut self.unpacker else {
+            return Ok(std::mem::take(&mut self.packed));
+        };
+        let packed = self
+            .packed
+            .split_to(self.packed.len().min(UNPACKED_AT_ONCE));
+        let mut rest = &packed[..];
+        while !rest.is_empty() {
+            match unpacker.write(rest) {
+                // Behind its end nothing counts.
+                Ok(0) => {
+                    self.packed.clear();
+                    break;
+                }
+                Ok(count) => rest = &rest[count..],
+                Err(_) => return Err(not_gzip()),
+            }
+        }
+        unpacker.flush().map_err(|_| not_gzip())?;
+        Ok(std::mem::take(unpacker.get_mut()).into())
+    }
+
+    fn end(&mut self) -> Result<Option<Bytes>, ModelError> {
+        let Some(mut unpacker) = self.unpacker.take() else {
+            return Ok(None);
+        };
+        match unpacker.try_finish() {
+            Ok(()) => {
+                let last = std::mem::take(unpacker.get_mut());
+                Ok((!last.is_empty()).then(|| last.into()))
+            }
+            Err(_) => Err(ModelError::Cut),
+        }
+    }
+
+    async fn received(&mut self) -> Result<Option<Bytes>, ModelError> {
+        let idle_ms = self.idle_ms;
+        match timeout(Duration::from_millis(idle_ms), self.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(_)) => Err(ModelError::Cut),
+            Err(_) => Err(silent(format!("nothing came for {idle_ms} ms"))),
+        }
+    }
+}
+
+fn header(headers: &HeaderMap, name: &str) -> String {
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or("").trim().to_ascii_lowercase()
+}
+
+fn not_gzip() -> ModelError {
+    ModelError::Malformed("it is not the gzip that it is called".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_body_says_itself() {
+        let rows = [
+            ("data: {}", "application/json", Some(Form::Events)),
+            ("event: ping", "application/json", Some(Form::Events)),
+            ("\n\n: hello", "text/plain", Some(Form::Events)),
+            ("d", "application/octet-stream", Some(Form::Events)),
+            (" {\"a\": 1}", "text/event-stream", Some(Form::OnePiece)),
+            ("\u{feff}{", "text/plain", Some(Form::OnePiece)),
+            ("", "text/event-stream", Some(Form::Events)),
+            ("", "application/json", Some(Form::OnePiece)),
+            ("nonsense", "application/json", Some(Form::OnePiece)),
+            ("nonsense", "", Some(Form::Events)),
+            ("<!doctype html>", "text/html", None),
+            ("database is down", "text/plain", None),
+        ];
+        for (beginning, content_type, form) in rows {
+            let found = Form::of(beginning.as_bytes(), content_type, Form::Events);
+            assert_eq!(found, form, "{beginning:?} as {content_type}");
+        }
+    }
+}
