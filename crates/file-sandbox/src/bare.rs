@@ -1,12 +1,15 @@
-//! Repositories that are not called `.git`. Git takes any directory with these names for one, also
-//! without being told to, and obeys what stands in it (`core.fsmonitor` is a program). So where a
-//! repository's names are protected, no operation puts together the last of them, and in a
+//! Git's own files. Below a `.git` only what git's table gives to everybody is written, by names
+//! alone. Repositories that are not called so: git takes any directory with these names for one,
+//! also without being told to, and obeys what stands in it (`core.fsmonitor` is a program). So where
+//! a repository's names are protected, no operation puts together the last of them, and in a
 //! directory that is one already they are protected as they are in `.git`.
 //!
 //! By names alone, as git asks for little more. Operations of one sandbox come one after the
 //! other, so no two of them can each make a half.
 
 use std::ffi::{OsStr, OsString};
+
+use sandbox_names::git::{Part, part};
 
 use crate::backend::{AnyDir, Directory as _, Fault};
 use crate::error::{Error, Reason, Verb};
@@ -19,8 +22,19 @@ use crate::walk::Found;
 /// What makes a directory a repository: `HEAD`, and the two others or a way to them.
 const LAYOUT: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// What git executes or obeys in one.
-const OBEYED: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
+/// What of `names` below `base` lies in a `.git` and is not for files. What is a repository's
+/// directory itself, or on the way to another one, can be there.
+pub(crate) fn kept_in_git(base: &[OsString], names: &[OsString]) -> Option<&'static str> {
+    let is_git = |name: &&OsString| fold(&name.to_string_lossy()) == ".git";
+    let mut all = base.iter().chain(names);
+    // The outermost: what lies in it is git's, whatever it is called.
+    all.find(is_git)?;
+    let below: Vec<String> = all.map(|name| fold(&name.to_string_lossy())).collect();
+    match part(&below) {
+        Part::Data | Part::Way => None,
+        Part::Kept | Part::State | Part::Obeyed | Part::Unknown => Some(".git"),
+    }
+}
 
 impl FileSandbox {
     /// Refuses what would make a repository of a directory, or change what git obeys in one.
@@ -41,10 +55,13 @@ impl FileSandbox {
             return Err(protected(path, verb, new));
         }
         for (index, name) in spot.real.iter().enumerate() {
-            if let Some(name) = one_of(&OBEYED, name)
-                && lies_in_one(&spot.mount.dir, &spot.real[..index]).await
-            {
-                return Err(protected(path, verb, name));
+            let names: Vec<String> = spot.real[index..]
+                .iter()
+                .map(|name| fold(&name.to_string_lossy()))
+                .collect();
+            let kept = matches!(part(&names), Part::Obeyed | Part::State | Part::Kept);
+            if kept && lies_in_one(&spot.mount.dir, &spot.real[..index]).await {
+                return Err(protected(path, verb, &name.to_string_lossy()));
             }
         }
         Ok(())

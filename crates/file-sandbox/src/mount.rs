@@ -396,7 +396,7 @@ impl Mount {
     /// Whether a name in the directory `names` is protected, by itself or by what it lies in.
     pub(crate) fn protects(&self, names: &[OsString], name: &OsStr) -> bool {
         let names: Vec<OsString> = names.iter().cloned().chain([name.to_owned()]).collect();
-        self.protected.matching(&self.base, &names).is_some()
+        self.protected_by(&names).is_some()
     }
 
     /// The patterns of protected names, as they were given.
@@ -472,6 +472,18 @@ impl Mount {
     ) -> Option<&'m str> {
         self.rule_bases()
             .find_map(|base| rules.matching(&base, names))
+    }
+
+    /// The protected name that `names` below this mount, or the way to them, fall under: one of the
+    /// rules, or, where those are about repositories, what git's own table leaves to nobody.
+    pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<&'m str> {
+        self.falls_under(&self.protected, names).or_else(|| {
+            let own = || {
+                let mut bases = self.rule_bases();
+                bases.find_map(|base| crate::bare::kept_in_git(&base, names))
+            };
+            self.protects_repositories().then(own).flatten()
+        })
     }
 
     /// Whether `names` below this mount may be a directory only: a file there would say that the

@@ -259,7 +259,7 @@ impl FileSandbox {
             return Err(not_found(path, Vec::new()));
         }
         match mount
-            .falls_under(&mount.protected, names)
+            .protected_by(names)
             .or_else(|| mount.falls_under(&mount.hidden, names))
         {
             Some(name) => {

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
+pub(crate) use sandbox_names::fold;
+
 use crate::glob::{Glob, State};
 
 /// Name patterns, matched against paths below a mount.
@@ -40,45 +42,7 @@ const REPOSITORY: &str = ".git";
 /// files.write(&files.path("/data/src/main.rs")?, "fn main() {}", Default::default())?;
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
-pub const DEFAULT_PROTECTED: &[&str] = &[
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/info",
-    ".git/worktrees/*/commondir",
-    ".git/worktrees/*/gitdir",
-    ".git/worktrees/*/config.worktree",
-    ".git/modules/*/hooks",
-    ".git/modules/*/config",
-    ".git/modules/*/config.worktree",
-    ".git/modules/*/commondir",
-    ".git/modules/*/info",
-    ".gitmodules",
-    ".env*",
-    "*.pem",
-    ".ssh",
-    ".envrc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".devcontainer",
-    "/.bashrc",
-    "/.bash_profile",
-    "/.bash_login",
-    "/.bash_logout",
-    "/.profile",
-    "/.zshrc",
-    "/.zshenv",
-    "/.zprofile",
-    "/.zlogin",
-    "/.kshrc",
-    "/.config/fish",
-];
+pub const DEFAULT_PROTECTED: &[&str] = &sandbox_names::PROTECTED;
 
 /// Names of secrets, for [`Mount::hide`](crate::Mount::hide).
 ///
@@ -91,7 +55,7 @@ pub const DEFAULT_PROTECTED: &[&str] = &[
 /// assert_eq!(denied.kind(), ErrorKind::NotFound);
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
-pub const DEFAULT_HIDDEN: &[&str] = &[".env*", "*.pem", ".ssh"];
+pub const DEFAULT_HIDDEN: &[&str] = &sandbox_names::HIDDEN;
 
 /// Our temporary files: neither seen nor touched through the sandbox.
 pub(crate) const TEMP_PREFIX: &str = ".forge-tmp-";
@@ -216,19 +180,6 @@ impl InDir<'_> {
         let mut rules = self.rules.iter();
         rules.any(|(rule, state)| rule.glob.accepts_child(state, &name))
     }
-}
-
-/// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
-/// ignores some invisible characters (CVE-2014-9390).
-pub(crate) fn fold(name: &str) -> String {
-    // The same, for the names that nearly all are: this is done for every name that is listed.
-    if name.is_ascii() {
-        return name.to_ascii_lowercase();
-    }
-    name.chars()
-        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
-        .flat_map(char::to_lowercase)
-        .collect()
 }
 
 #[cfg(test)]

@@ -211,6 +211,18 @@ impl GrantGate {
     }
 }
 
+/// Whoever writes what a program obeys has code run by others: somebody has to say yes, whatever
+/// the rules for files are.
+fn obeyed(intent: &Intent) -> Option<Judgement> {
+    let Intent::Write(path) = intent else {
+        return None;
+    };
+    let names: Vec<String> = path.as_str().split('/').map(sandbox_names::fold).collect();
+    let row = sandbox_names::obeyed::row_around(&names)?;
+    let text = format!("{}: {}", path.as_str(), row.why());
+    Some(Judgement::new(Verdict::Ask, Reason::new(text)))
+}
+
 impl Gate for GrantGate {
     fn offers(&self, tool: &str) -> bool {
         if tool == "shell" && self.grant.shell().is_none() {
@@ -232,7 +244,8 @@ impl Gate for GrantGate {
         let axes = request
             .intents
             .iter()
-            .filter_map(|intent| self.mount_axis(intent))
+            .flat_map(|intent| [self.mount_axis(intent), obeyed(intent)])
+            .flatten()
             .fold(self.tool_axis(request), Judgement::and);
         let unconfined = request.risk == Risk::Exec
             && !request.confined

@@ -358,10 +358,10 @@ impl Visitor for Below<'_> {
                 .cloned()
                 .chain([name.to_owned()])
                 .collect();
-            for rules in [&self.mount.protected, &self.mount.hidden] {
-                if self.mount.falls_under(rules, &names).is_some() {
-                    return Err(self.refuse("a protected name"));
-                }
+            if self.mount.protected_by(&names).is_some()
+                || self.mount.falls_under(&self.mount.hidden, &names).is_some()
+            {
+                return Err(self.refuse("a protected name"));
             }
             // A file says where the repository is by a way from where it lies itself.
             let moves = matches!(self.verb, Verb::Move) && meta.kind != Kind::Directory;

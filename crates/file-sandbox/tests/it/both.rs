@@ -336,7 +336,7 @@ fn a_file_does_not_point_to_another_repository() {
             assert!(!files.can_write(&at), "{at:?}");
         }
         // Where it is a directory, git works on, and so do names that only look alike.
-        put(files, "/data/sub/.git/HEAD", "ref: refs/heads/main");
+        put(files, "/data/sub/.git/refs/heads/main", "0123");
         put(files, "/data/.gitignore", "target");
         put(files, "/data/a.git", "text");
         files
@@ -428,7 +428,7 @@ fn delete_all_of_a_deep_tree() {
 #[test]
 fn listing_and_searching_names() {
     both(|files| {
-        put(files, "/data/.git/config", "x");
+        put(files, "/data/.git/index", "x");
         let top = names(files, "/data", ListOptions::new());
         assert_eq!(
             top,

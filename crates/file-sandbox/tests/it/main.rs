@@ -15,6 +15,7 @@ mod both;
 mod edit_texts;
 mod escapes;
 mod faults;
+mod git_files;
 mod kinds;
 mod model;
 mod mounts;

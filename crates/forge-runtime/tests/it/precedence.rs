@@ -222,3 +222,53 @@ fn who_has_the_last_word() {
     }
     assert_eq!(rows, 4 * 3 * 3 * 5 * 18 * 5 * 2);
 }
+
+/// What a program obeys is written only after somebody has said yes to that, whatever the project
+/// approves in advance; the question names the program.
+#[test]
+fn what_programs_obey_is_asked_about() {
+    let config = "sandbox:
+  mode: direct
+  zones:
+    free: {path: ./free, approval: {read: preApproved, write: preApproved, delete: preApproved}}
+approval:
+  require_user_permission: {it: false}
+";
+    let gate = GrantGate::new(grant(config, ""));
+    let judge = |intent: fn(SandboxPath) -> Intent, path: &str| {
+        let intents = [intent(SandboxPath::parse(path).unwrap())];
+        gate.judge(&Request {
+            tool: "it",
+            risk: Risk::WritesWorkspace,
+            requires_permission: false,
+            needs_network: false,
+            confined: true,
+            intents: &intents,
+        })
+    };
+    for row in sandbox_names::obeyed::ROWS {
+        let name = match row.name.strip_suffix('/') {
+            Some(directory) => format!("{directory}/x"),
+            None => row.name.replace('*', "x"),
+        };
+        for path in [
+            format!("/free/{name}"),
+            format!("/free/sub/deep/{}", name.to_uppercase()),
+        ] {
+            let judgement = judge(Intent::Write, &path);
+            assert_eq!(judgement.verdict, Verdict::Ask, "{path}");
+            let said = &judgement.reasons[0].text;
+            assert!(said.contains(row.by) && said.contains(&path), "{said}");
+            assert_eq!(judge(Intent::Read, &path).verdict, Verdict::Allow, "{path}");
+        }
+    }
+    for (path, verdict) in [
+        ("/free/src/main.rs", Verdict::Allow),
+        ("/free/husky/x", Verdict::Allow),
+        ("/free/.github/dependabot.yml", Verdict::Allow),
+        // A directory that is moved there brings its workflows along.
+        ("/free/.github", Verdict::Ask),
+    ] {
+        assert_eq!(judge(Intent::Write, path).verdict, verdict, "{path}");
+    }
+}

@@ -69,101 +69,39 @@ impl RepoPath {
 
     /// Why programs on the machines of others run what stands in this file, if they do.
     #[must_use]
-    pub fn runs(&self) -> Option<&'static str> {
+    pub fn runs(&self) -> Option<String> {
         let names: Vec<String> = self.names().map(as_opened).collect();
-        let below = |above: &[&str]| {
-            names.len() > above.len() && names.iter().zip(above).all(|(name, above)| name == above)
-        };
-        let last = names.last().map(String::as_str).unwrap_or_default();
-        let builds = [
-            &[".github", "workflows"][..],
-            &[".github", "actions"],
-            &[".gitea", "workflows"],
-            &[".forgejo", "workflows"],
-            &[".circleci"],
-            &[".woodpecker"],
-            &[".buildkite"],
-            &[".gitlab"],
-        ];
-        if builds.into_iter().any(below)
-            || matches!(
-                last,
-                ".gitlab-ci.yml"
-                    | ".gitlab-ci.yaml"
-                    | ".appveyor.yml"
-                    | "appveyor.yml"
-                    | ".cirrus.yml"
-                    | ".travis.yml"
-                    | ".drone.yml"
-                    | ".woodpecker.yml"
-                    | "jenkinsfile"
-                    | "azure-pipelines.yml"
-                    | "bitbucket-pipelines.yml"
-            )
-        {
-            return Some("it runs on the servers of whoever builds the repository");
-        }
-        let tools = [
-            ".husky",
-            ".githooks",
-            ".vscode",
-            ".idea",
-            ".zed",
-            ".cursor",
-            ".windsurf",
-            ".claude",
-            ".codex",
-            ".gemini",
-            ".devcontainer",
-            ".direnv",
-            ".cargo",
-            ".yarn",
-        ];
-        let inside = names.iter().rev().skip(1);
-        if inside
-            .into_iter()
-            .any(|name| tools.contains(&name.as_str()))
-            || matches!(
-                last,
-                ".gitattributes"
-                    | ".gitconfig"
-                    | ".envrc"
-                    | ".mcp.json"
-                    | ".devcontainer.json"
-                    | ".pre-commit-config.yaml"
-                    | "lefthook.yml"
-                    | "lefthook.yaml"
-                    | ".lefthook.yml"
-                    | ".lefthook.yaml"
-                    | ".bashrc"
-                    | ".bash_profile"
-                    | ".bash_login"
-                    | ".profile"
-                    | ".zshrc"
-                    | ".zshenv"
-                    | ".zprofile"
-                    | ".exrc"
-                    | ".vimrc"
-                    | ".nvimrc"
-                    | ".npmrc"
-                    | ".yarnrc"
-                    | ".yarnrc.yml"
-                    | ".pnpmfile.cjs"
-                    | ".mise.toml"
-                    | "mise.toml"
-                    | ".nvim.lua"
-                    | ".dir-locals.el"
-            )
-        {
-            return Some("programs obey it as soon as somebody opens the directory");
-        }
-        let own = [
-            "golem-forge.config.yaml",
-            "golem-forge.config.yml",
-            "program.yaml",
-            "program.yml",
-        ];
-        (own.contains(&last) || last.ends_with(".worker")).then_some("it says what workers may do")
+        sandbox_names::obeyed::row(&names).map(sandbox_names::obeyed::Row::why)
+    }
+
+    /// Why Windows cannot make a file of this path, if it cannot: whoever clones the repository
+    /// there gets no files at all.
+    ///
+    /// ```
+    /// use forge_tools::git::RepoPath;
+    /// assert!(RepoPath::parse("a/AUX.txt")?.unfit_for_windows().is_some());
+    /// assert!(RepoPath::parse("a/auxiliary.txt")?.unfit_for_windows().is_none());
+    /// # Ok::<(), forge_tools::git::GitError>(())
+    /// ```
+    #[must_use]
+    pub fn unfit_for_windows(&self) -> Option<&'static str> {
+        self.names().find_map(|name| {
+            if name.contains(['<', '>', ':', '"', '|', '?', '*', '\\']) {
+                return Some("Windows has no names with any of < > : \" | ? * \\");
+            }
+            if name.ends_with(['.', ' ']) {
+                return Some("Windows has no names with a dot or a space at the end");
+            }
+            let name = folded(name);
+            let stem = name.split('.').next().unwrap_or_default().trim_end();
+            let numbered = |device: &str| {
+                let number = stem.strip_prefix(device);
+                number.is_some_and(|number| matches!(number.as_bytes(), [b'0'..=b'9']))
+            };
+            let device = ["con", "prn", "aux", "nul", "conin$", "conout$"].contains(&stem);
+            (device || numbered("com") || numbered("lpt"))
+                .then_some("it is a device to Windows, whatever comes after a dot")
+        })
     }
 }
 

@@ -166,6 +166,9 @@ impl Rules {
                     continue;
                 }
             };
+            if let Some(why) = path.unfit_for_windows() {
+                complaints.push(format!("'{path}' is not staged: {why}."));
+            }
             if let (false, Some(why)) = (self.allow_executable_config, path.runs()) {
                 complaints.push(format!("'{path}' is not staged: {why}."));
             }

@@ -82,6 +82,9 @@ fn what_would_run_elsewhere_is_not_staged() {
         ".gitattributes::$DATA",
         ".vscode./tasks.json",
         ".github/workflows\u{200b}/ci.yml",
+        ".cargo/config.toml",
+        "sub/.npmrc",
+        ".gdbinit",
         "golem-forge.config.yaml",
         "workers/main.worker",
     ] {
@@ -94,6 +97,40 @@ fn what_would_run_elsewhere_is_not_staged() {
         let error = world.stage(&[&at]).unwrap_err();
         assert_eq!(error.kind(), GitErrorKind::Refused, "{path}");
         assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn what_windows_cannot_check_out_is_not_staged() {
+    for path in [
+        "CON",
+        "aux.txt",
+        "a/Nul.tar.gz",
+        "com1",
+        "lpt\u{b9}.md",
+        "CONIN$",
+        "end.",
+        "end /x",
+        "a:b",
+        "what?.md",
+        "a|b",
+        "<a>",
+        "\"a\"",
+        "a*",
+    ] {
+        let world = in_memory();
+        world
+            .others
+            .commit(&Branch::default(), &[("README.md", Some("hello\n"))]);
+        let at = format!("/workspace/{path}");
+        world.write(&at, "x\n");
+        let error = world.stage(&[&at]).unwrap_err();
+        assert_eq!(error.kind(), GitErrorKind::Refused, "{path}: {error}");
+        assert!(error.to_string().contains("Windows"), "{error}");
+    }
+    for path in ["console", "auxiliary/x", "com10", "nulls.txt", ".x", "a b"] {
+        let path = RepoPath::parse(path).unwrap();
+        assert_eq!(path.unfit_for_windows(), None, "{path}");
     }
 }
 

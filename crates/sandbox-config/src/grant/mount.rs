@@ -173,45 +173,7 @@ pub(crate) const RESERVED: [&str; 18] = [
 
 /// What is never writable below any mount (decisions 3); projects may add to it. A name or path
 /// counts at any depth, one with a leading `/` at the mount's root only.
-pub(crate) const DEFAULT_PROTECT: [&str; 37] = [
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/commondir",
-    ".git/info",
-    ".git/worktrees/*/commondir",
-    ".git/worktrees/*/gitdir",
-    ".git/worktrees/*/config.worktree",
-    ".git/modules/*/hooks",
-    ".git/modules/*/config",
-    ".git/modules/*/config.worktree",
-    ".git/modules/*/commondir",
-    ".git/modules/*/info",
-    ".gitmodules",
-    ".env*",
-    "*.pem",
-    ".ssh",
-    ".envrc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".cursor",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".devcontainer",
-    "/.bashrc",
-    "/.bash_profile",
-    "/.bash_login",
-    "/.bash_logout",
-    "/.profile",
-    "/.zshrc",
-    "/.zshenv",
-    "/.zprofile",
-    "/.zlogin",
-    "/.kshrc",
-    "/.config/fish",
-];
+pub(crate) use sandbox_names::PROTECTED as DEFAULT_PROTECT;
 
 /// Listed as absent and not readable (decisions 3).
-pub(crate) const DEFAULT_HIDE: [&str; 3] = [".env*", "*.pem", ".ssh"];
+pub(crate) use sandbox_names::HIDDEN as DEFAULT_HIDE;

@@ -205,15 +205,3 @@ fn ruled(limits: Limits, rules: &FileRules) -> Limits {
         None => limits,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    /// The defaults stand twice, because this crate can be built without file-sandbox and
-    /// that one knows no configuration. A name added to one belongs in the other.
-    #[test]
-    fn the_default_names_are_those_of_file_sandbox() {
-        use crate::grant::mount::{DEFAULT_HIDE, DEFAULT_PROTECT};
-        assert_eq!(DEFAULT_PROTECT.as_slice(), file_sandbox::DEFAULT_PROTECTED);
-        assert_eq!(DEFAULT_HIDE.as_slice(), file_sandbox::DEFAULT_HIDDEN);
-    }
-}

@@ -1,0 +1,397 @@
+//! What lies where below a git directory, and who may write it.
+//!
+//! An allow-list: what is not known is written by nobody. From
+//! <https://git-scm.com/docs/gitrepository-layout>, `path.c`, `sequencer.c` and `builtin/am.c`.
+
+/// What a name below a git directory is to git.
+///
+/// ```
+/// use sandbox_names::git::{Part, part};
+/// assert_eq!(part(&["objects", "pack", "x.pack"]), Part::Data);
+/// assert_eq!(part(&["objects", "info", "alternates"]), Part::Obeyed);
+/// assert_eq!(part(&["worktrees", "side", "rebase-merge", "git-rebase-todo"]), Part::State);
+/// assert_eq!(part(&["modules", "third_party", "foo", "hooks", "x"]), Part::Obeyed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Contents and messages, which git reads and runs nothing for.
+    Data,
+    /// What git writes at everyday work and nobody else has a reason to: `HEAD`, locks.
+    Kept,
+    /// A rebase, merge or sequence that is not done: git goes on with it, its commands included.
+    State,
+    /// Git executes or obeys it, or follows it elsewhere.
+    Obeyed,
+    /// A directory on the way to other git directories: `modules`, `worktrees`.
+    Way,
+    /// Not git's, as far as is known here.
+    Unknown,
+}
+
+impl Part {
+    /// Whether file tools may write it.
+    ///
+    /// ```
+    /// use sandbox_names::git::Part;
+    /// assert!(Part::Data.is_for_files() && !Part::Kept.is_for_files());
+    /// ```
+    #[must_use]
+    pub fn is_for_files(self) -> bool {
+        self == Part::Data
+    }
+}
+
+/// What git executes or obeys, or follows elsewhere, below a git directory: the names that can be
+/// said without a pattern.
+pub const OBEYED: [&str; 9] = [
+    "hooks",
+    "config",
+    "config.worktree",
+    "info",
+    "commondir",
+    "remotes",
+    "branches",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+];
+
+/// What is obeyed below `worktrees/ID`.
+pub const OBEYED_IN_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "gitdir"];
+
+/// Where an operation that is not done is kept.
+pub const STATE: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+
+/// Names with everything below them.
+const DATA: [&str; 13] = [
+    "objects",
+    "refs",
+    "logs",
+    "reftable",
+    "index",
+    "packed-refs",
+    "COMMIT_EDITMSG",
+    "MERGE_MSG",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+    "NOTES_EDITMSG",
+    "ORIG_HEAD",
+    "FETCH_HEAD",
+];
+
+const KEPT: [&str; 27] = [
+    "HEAD",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_RR",
+    "MERGE_AUTOSTASH",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "EDIT_DESCRIPTION",
+    "ADD_EDIT.patch",
+    "addp-hunk-edit.diff",
+    "description",
+    "shallow",
+    "gc.pid",
+    "gc.log",
+    "packed-refs.new",
+    "rr-cache",
+    "lost-found",
+    "locked",
+    "lfs/objects",
+    "lfs/tmp",
+    "lfs/incomplete",
+    "lfs/cache",
+    "lfs/logs",
+    "NOTES_MERGE_REF",
+    "NOTES_MERGE_PARTIAL",
+];
+
+/// Names that begin so, of files that git makes and mostly removes again.
+const KEPT_BEGINNINGS: [&str; 6] = [
+    "BISECT_",
+    "index.",
+    "sharedindex",
+    "next-index-",
+    "NOTES_MERGE_WORKTREE",
+    "tmp_",
+];
+
+/// What lies at `names` below a git directory. Where a module's name may have slashes, each way to
+/// read it counts, and the strictest holds.
+///
+/// ```
+/// use sandbox_names::git::{Part, part};
+/// for (path, want) in [
+///     ("HEAD", Part::Kept),
+///     ("config", Part::Obeyed),
+///     ("Hooks/pre-commit", Part::Obeyed),
+///     ("refs/heads/config", Part::Data),
+///     ("index.lock", Part::Kept),
+///     ("config.lock", Part::Unknown),
+///     ("worktrees/a/HEAD", Part::Kept),
+///     ("worktrees/a/gitdir", Part::Obeyed),
+///     ("worktrees/a/hooks", Part::Unknown),
+///     ("modules/a/b/objects/ab/cd", Part::Data),
+///     ("modules/a/modules/b/info/attributes", Part::Obeyed),
+///     ("jj", Part::Unknown),
+/// ] {
+///     assert_eq!(part(&path.split('/').collect::<Vec<_>>()), want, "{path}");
+/// }
+/// ```
+#[must_use]
+pub fn part<S: AsRef<str>>(names: &[S]) -> Part {
+    let Some(first) = names.first().map(AsRef::as_ref) else {
+        return Part::Way;
+    };
+    match (first.to_ascii_lowercase().as_str(), names) {
+        ("worktrees", [_, _, rest @ ..]) => in_worktree(rest),
+        ("modules", [_, _, ..]) => in_modules(&names[1..]),
+        ("worktrees" | "modules", _) => Part::Way,
+        _ => here(names),
+    }
+}
+
+/// Whether `names` are known to lie in the directory of one git directory alone: not in those of
+/// modules, whose names only a look at the files can tell from what is in them.
+///
+/// ```
+/// use sandbox_names::git::{Part, own_part};
+/// assert_eq!(own_part(&["modules", "a", "refs", "heads", "config"]), Part::Way);
+/// assert_eq!(own_part(&["refs", "heads", "config"]), Part::Data);
+/// ```
+#[must_use]
+pub fn own_part<S: AsRef<str>>(names: &[S]) -> Part {
+    let is = |at: usize, name: &str| {
+        names
+            .get(at)
+            .is_some_and(|one| one.as_ref().eq_ignore_ascii_case(name))
+    };
+    if is(0, "modules") || is(0, "worktrees") && is(2, "modules") {
+        return Part::Way;
+    }
+    part(names)
+}
+
+/// Below a git directory that has no other one in it.
+fn here<S: AsRef<str>>(names: &[S]) -> Part {
+    if is_one(&OBEYED, names) {
+        return Part::Obeyed;
+    }
+    if is_one(&STATE, names) {
+        return Part::State;
+    }
+    let first = names.first().map(AsRef::as_ref).unwrap_or_default();
+    if first.eq_ignore_ascii_case("lfs") && names.len() == 1 {
+        return Part::Kept;
+    }
+    if is_one(&DATA, names) {
+        return Part::Data;
+    }
+    let begins = |beginning: &&str| {
+        first
+            .get(..beginning.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(beginning))
+    };
+    if is_one(&KEPT, names) || KEPT_BEGINNINGS.iter().any(begins) {
+        return Part::Kept;
+    }
+    let first = first.to_ascii_lowercase();
+    let lock = first.strip_suffix(".lock").map(|locked| here(&[locked]));
+    match lock {
+        Some(Part::Data | Part::Kept) if names.len() == 1 => Part::Kept,
+        _ => Part::Unknown,
+    }
+}
+
+fn in_worktree<S: AsRef<str>>(names: &[S]) -> Part {
+    let Some(first) = names.first() else {
+        return Part::Way;
+    };
+    if first.as_ref().eq_ignore_ascii_case("modules") {
+        return part(names);
+    }
+    if is_one(&OBEYED_IN_WORKTREE, names) {
+        return Part::Obeyed;
+    }
+    match here(names) {
+        // Git looks for these in the main directory.
+        Part::Obeyed => Part::Unknown,
+        other => other,
+    }
+}
+
+fn in_modules<S: AsRef<str>>(names: &[S]) -> Part {
+    let is = |at: usize, name: &str| names[at].as_ref().eq_ignore_ascii_case(name);
+    let readings = (1..names.len())
+        // `refs/remotes` has branches of others.
+        .filter(|at| !(is(at - 1, "refs") && is(*at, "remotes")))
+        .map(|at| part(&names[at..]));
+    let mut found = Part::Way;
+    for reading in readings {
+        match reading {
+            Part::Obeyed => return Part::Obeyed,
+            Part::State => found = Part::State,
+            // The outer reading: a log is called `HEAD` as well.
+            Part::Kept | Part::Data if found == Part::Way => found = reading,
+            Part::Kept | Part::Data | Part::Way | Part::Unknown => {}
+        }
+    }
+    found
+}
+
+/// Whether `names` are one of the paths, or below it.
+fn is_one<S: AsRef<str>>(paths: &[&str], names: &[S]) -> bool {
+    paths.iter().any(|path| {
+        let mut below = names.iter();
+        path.split('/').all(|part| {
+            below
+                .next()
+                .is_some_and(|name| name.as_ref().eq_ignore_ascii_case(part))
+        })
+    })
+}
+
+/// Keys of git's configuration whose value is a program, with arguments or as a line for a shell.
+const PROGRAM_KEYS: [&str; 26] = [
+    "core.fsmonitor",
+    "core.sshcommand",
+    "core.editor",
+    "core.pager",
+    "core.askpass",
+    "core.gitproxy",
+    "core.alternaterefscommand",
+    "sequence.editor",
+    "diff.external",
+    "interactive.difffilter",
+    "credential.helper",
+    "gpg.program",
+    "gpg.*.program",
+    "gpg.ssh.defaultkeycommand",
+    "filter.*.clean",
+    "filter.*.smudge",
+    "filter.*.process",
+    "diff.*.command",
+    "diff.*.textconv",
+    "merge.*.driver",
+    "difftool.*.cmd",
+    "mergetool.*.cmd",
+    "trailer.*.cmd",
+    "trailer.*.command",
+    "uploadpack.packobjectshook",
+    "submodule.*.update",
+];
+
+/// Keys of any name below them, whose values are programs.
+const PROGRAM_SECTIONS: [&str; 6] = ["alias", "pager", "remote", "sendemail", "web", "browser"];
+
+/// Keys whose value is a file or directory that git obeys.
+const FILE_KEYS: [&str; 5] = [
+    "core.hookspath",
+    "core.attributesfile",
+    "include.path",
+    "includeif.*.path",
+    "gpg.ssh.allowedsignersfile",
+];
+
+/// What the value of a key of git's configuration leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// A file or directory that git obeys.
+    File,
+    /// More configuration.
+    Configuration,
+    /// A program, with what stands behind it.
+    Program,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What a key of git's configuration, `section.key` or `section.sub.key`, leads to.
+///
+/// ```
+/// use sandbox_names::git::{Leads, leads};
+/// assert_eq!(leads("core", None, "hooksPath"), Leads::File);
+/// assert_eq!(leads("includeIf", Some("gitdir:~/x/"), "path"), Leads::Configuration);
+/// assert_eq!(leads("filter", Some("x"), "clean"), Leads::Program);
+/// assert_eq!(leads("alias", None, "st"), Leads::Program);
+/// assert_eq!(leads("user", None, "name"), Leads::Nowhere);
+/// ```
+#[must_use]
+pub fn leads(section: &str, sub: Option<&str>, key: &str) -> Leads {
+    let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
+    let is = |known: &&str| {
+        let mut parts = known.split('.');
+        let (first, last) = (parts.next(), parts.next_back());
+        let middle = parts.next();
+        let fits = match (middle, sub) {
+            (Some("*"), Some(_)) | (None, None) => true,
+            (Some(name), Some(sub)) => name.eq_ignore_ascii_case(sub),
+            // `credential.https://example.org.helper`.
+            (None, Some(_)) => matches!(section.as_str(), "credential" | "core"),
+            (Some(_), None) => false,
+        };
+        fits && first == Some(section.as_str()) && last == Some(key.as_str())
+    };
+    if FILE_KEYS.iter().any(is) {
+        return match section.as_str() {
+            "include" | "includeif" => Leads::Configuration,
+            _ => Leads::File,
+        };
+    }
+    let remote = matches!(key.as_str(), "uploadpack" | "receivepack" | "vcs");
+    let section_runs = match section.as_str() {
+        "remote" => remote,
+        other => PROGRAM_SECTIONS.contains(&other),
+    };
+    if PROGRAM_KEYS.iter().any(is) || section_runs {
+        return Leads::Program;
+    }
+    Leads::Nowhere
+}
+
+/// What a rebase may have in its list of things to do without running anything, in both spellings.
+const HARMLESS: [&str; 24] = [
+    "pick",
+    "p",
+    "reword",
+    "r",
+    "edit",
+    "e",
+    "squash",
+    "s",
+    "fixup",
+    "f",
+    "break",
+    "b",
+    "drop",
+    "d",
+    "label",
+    "l",
+    "reset",
+    "t",
+    "merge",
+    "m",
+    "noop",
+    "revert",
+    "update-ref",
+    "u",
+];
+
+/// The line of a list of things to do (`git-rebase-todo`, `sequencer/todo`) that runs something,
+/// or that is not known.
+///
+/// ```
+/// use sandbox_names::git::running_line;
+/// assert_eq!(running_line("pick abc x\n# exec\n\n", |_| false), None);
+/// assert_eq!(running_line("pick abc x\nexec make\n", |_| false), Some("exec make"));
+/// assert_eq!(running_line("exec make\n", |line| line == "exec make"), None);
+/// ```
+pub fn running_line(text: &str, known: impl Fn(&str) -> bool) -> Option<&str> {
+    text.lines().map(str::trim).find(|line| {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let plain = first.is_empty() || first.starts_with(['#', ';']) || HARMLESS.contains(&first);
+        !plain && !known(line)
+    })
+}

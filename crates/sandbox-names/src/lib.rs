@@ -1,0 +1,70 @@
+//! Names that programs obey, as tables: what lies where below a git directory ([`git`]), what
+//! other programs run because it lies in a directory ([`obeyed`]), and what is never written
+//! ([`PROTECTED`]). Text in, answers out: no file is opened here, and case is the caller's.
+
+pub mod git;
+pub mod obeyed;
+
+/// What no worker writes below any mount. A name or path counts at any depth, one with a leading
+/// `/` at the mount's root only. With a name below `.git` in the list, everything below git
+/// directories is judged by [`git`].
+pub const PROTECTED: [&str; 37] = [
+    ".git/hooks",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/info",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
+    ".git/worktrees/*/config.worktree",
+    ".git/modules/*/hooks",
+    ".git/modules/*/config",
+    ".git/modules/*/config.worktree",
+    ".git/modules/*/commondir",
+    ".git/modules/*/info",
+    ".gitmodules",
+    ".env*",
+    "*.pem",
+    ".ssh",
+    ".envrc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".cursor",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".devcontainer",
+    "/.bashrc",
+    "/.bash_profile",
+    "/.bash_login",
+    "/.bash_logout",
+    "/.profile",
+    "/.zshrc",
+    "/.zshenv",
+    "/.zprofile",
+    "/.zlogin",
+    "/.kshrc",
+    "/.config/fish",
+];
+
+/// What is listed as absent and not readable: secrets.
+pub const HIDDEN: [&str; 3] = [".env*", "*.pem", ".ssh"];
+
+/// One form for all spellings that a case-folding file system takes for the same name. HFS+ also
+/// ignores some invisible characters (CVE-2014-9390).
+///
+/// ```
+/// assert_eq!(sandbox_names::fold(".G\u{200c}it"), ".git");
+/// ```
+#[must_use]
+pub fn fold(name: &str) -> String {
+    // The same, for the names that nearly all are: this is done for every name that is listed.
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    name.chars()
+        .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
