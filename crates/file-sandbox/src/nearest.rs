@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::backend::{AnyDir, Directory as _, Names as _};
+use crate::backend::{AnyDir, Directory as _, Kind, Names as _};
 use crate::escape;
 
 /// Entries looked at; in a larger directory the suggestion may miss the best name.
@@ -25,10 +25,12 @@ pub(crate) async fn names(
     let asked = fold(&escape::spell(missing));
     let mut scored: Vec<(u32, String)> = Vec::new();
     for _ in 0..MAX_ENTRIES {
-        let Ok(Some((name, _))) = entries.next().await else {
+        let Ok(Some((name, kind))) = entries.next().await else {
             break;
         };
-        if visible(&name) {
+        // No tool reads these; a placeholder of the OS sandbox is a socket.
+        let special = matches!(kind, Some(Kind::Pipe | Kind::Socket | Kind::Device));
+        if !special && visible(&name) {
             let name = escape::spell(&name).into_owned();
             scored.push((distance(&asked, &fold(&name)), name));
         }
