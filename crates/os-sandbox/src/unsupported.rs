@@ -78,6 +78,7 @@ pub(crate) fn detect() -> Support {
         process_group: missing(),
         machine_bytes: None,
         uid_zero: nix::unistd::geteuid().is_root(),
+        own_container: false,
     }
 }
 

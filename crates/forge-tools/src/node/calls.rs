@@ -21,6 +21,7 @@ use crate::node::message::{
     WireReply,
 };
 use crate::node::server::{Shared, absent};
+use crate::node::usage;
 use crate::node::window::{CHUNK_BYTES, WINDOW_BYTES, Window, cost, wait};
 use crate::programs;
 use crate::session::State;
@@ -263,6 +264,9 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
         timeout: asked.timeout_ms.map(std::time::Duration::from_millis),
         ..Start::new(asked.program, asked.args)
     };
+    let group = shared.control_group.as_deref();
+    let out_of_memory = || group.and_then(usage::out_of_memory);
+    let before = out_of_memory();
     let local = Local(plan.clone());
     let mut stdin = None;
     let started: Box<dyn Started> = match asked.input {
@@ -320,9 +324,17 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
     for chunk in ended.said.chunks(CHUNK_BYTES) {
         say(Frame::new(Kind::Said, id, chunk));
     }
+    // The limit of the node's own group, which the plan does not know: its container's.
+    let ours = || {
+        let limit = group.and_then(usage::memory_limit)?;
+        let failed = ended.exit != os_sandbox::Exit::Code(0);
+        let was = failed && before < out_of_memory();
+        was.then(|| os_sandbox::Exceeded::Memory(limit).to_string())
+    };
+    let exceeded = ended.exceeded.or_else(ours);
     done(&RunDone {
         exit: ended.exit.into(),
-        exceeded: ended.exceeded,
+        exceeded,
         quarantined: ended.quarantined,
         enforcement: ended.enforcement,
     })

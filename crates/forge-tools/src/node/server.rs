@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
     pub(crate) programs: Vec<ProgramList>,
+    /// Whose memory the commands use up.
+    pub(crate) control_group: Option<PathBuf>,
     calls: Mutex<HashMap<u32, Arc<Call>>>,
     counts: Counts,
 }
@@ -177,7 +179,12 @@ async fn serve_reading(
         }
     };
     say(&out, Kind::Ready, &json!(ready(&opened))).await;
-    let shared = Arc::new(Shared::new(opened, out, counts));
+    let shared = Arc::new(Shared::new(
+        opened,
+        out,
+        counts,
+        inside.control_group.clone(),
+    ));
     // Also where this is given up.
     let ending = EndAll(Arc::clone(&shared));
     let mut tasks = JoinSet::new();
@@ -205,7 +212,12 @@ impl Drop for EndAll {
 }
 
 impl Shared {
-    fn new(opened: Opened, out: mpsc::Sender<Frame>, counts: Counts) -> Shared {
+    fn new(
+        opened: Opened,
+        out: mpsc::Sender<Frame>,
+        counts: Counts,
+        control_group: Option<PathBuf>,
+    ) -> Shared {
         let mut hands = Hands::default();
         hands.files = opened.files.clone();
         hands.max_write_bytes = opened.max_write_bytes;
@@ -220,6 +232,7 @@ impl Shared {
             memory: opened.memory,
             plan: opened.plan,
             programs: opened.programs,
+            control_group,
             calls: Mutex::default(),
             counts,
         }

@@ -142,6 +142,8 @@ struct Commands {
     hidden: Vec<String>,
     requirement: Strict,
     programs: Vec<Programs>,
+    /// The node has a container to itself, in which mounts lie at their sandbox paths.
+    own_container: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -356,6 +358,10 @@ impl Setup {
                 Requirement::BestEffort => Strict::BestEffort,
             },
             programs: Vec::new(),
+            own_container: match places {
+                Places::Moved(_) => true,
+                Places::Same => false,
+            },
         });
         Ok(self)
     }
@@ -545,7 +551,12 @@ impl Commands {
             Strict::EnforceGuards => Requirement::EnforceGuards,
             Strict::BestEffort => Requirement::BestEffort,
         };
-        Plan::new(&policy, &Support::detect(), requirement).map_err(|error| error.to_string())
+        let support = match self.own_container {
+            // The commands would find in their HOME what is kept.
+            true => Support::detect_fresh().in_own_container(),
+            false => Support::detect(),
+        };
+        Plan::new(&policy, &support, requirement).map_err(|error| error.to_string())
     }
 }
 

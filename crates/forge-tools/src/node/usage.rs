@@ -21,6 +21,23 @@ pub(crate) fn fill(stats: &mut Stats, group: &Path) {
     stats.processes = number("pids.current");
 }
 
+/// How many processes the kernel has ended because the group's memory was used up.
+pub(crate) fn out_of_memory(group: &Path) -> Option<u64> {
+    let events = text(&group.join("memory.events"));
+    let events = events.or_else(|| text(&group.join("memory/memory.oom_control")))?;
+    let line = events
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    line.trim().parse().ok()
+}
+
+/// Most bytes of memory that the group may use.
+pub(crate) fn memory_limit(group: &Path) -> Option<u64> {
+    let limit = text(&group.join("memory.max"));
+    let limit = limit.or_else(|| text(&group.join("memory/memory.limit_in_bytes")))?;
+    limit.trim().parse().ok()
+}
+
 fn text(path: &Path) -> Option<String> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -48,5 +65,39 @@ mod tests {
         let known = (stats.cpu_us, stats.memory_bytes);
         assert_eq!(known, (Some(1234), Some(4096)));
         assert_eq!((stats.memory_peak_bytes, stats.processes), (None, None));
+    }
+
+    #[test]
+    fn both_interfaces_tell_of_memory_that_was_used_up() {
+        let cases: [(&[(&str, &str)], _); 4] = [
+            (
+                &[
+                    ("memory.events", "low 0\noom 3\noom_kill 2\n"),
+                    ("memory.max", "1024\n"),
+                ],
+                (Some(2), Some(1024)),
+            ),
+            (
+                &[
+                    (
+                        "memory/memory.oom_control",
+                        "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n",
+                    ),
+                    ("memory/memory.limit_in_bytes", "2048\n"),
+                ],
+                (Some(7), Some(2048)),
+            ),
+            (&[("memory.max", "max\n")], (None, None)),
+            (&[], (None, None)),
+        ];
+        for (files, want) in cases {
+            let group = tempfile::tempdir().unwrap();
+            fs::create_dir(group.path().join("memory")).unwrap();
+            for (name, text) in files {
+                fs::write(group.path().join(name), text).unwrap();
+            }
+            let found = (out_of_memory(group.path()), memory_limit(group.path()));
+            assert_eq!(found, want, "{files:?}");
+        }
     }
 }

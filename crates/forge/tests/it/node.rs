@@ -33,7 +33,7 @@ fn setup(dir: &Path) -> Vec<u8> {
     let commands = json!({
         "mounts": [mount], "system": "minimal", "network": "denied", "sockets": "closed",
         "survivors_left": false, "variables": [], "limits": limits, "git": "unaware",
-        "protected": [], "hidden": [], "requirement": "enforce", "programs": []
+        "protected": [], "hidden": [], "requirement": "enforce", "programs": [], "own_container": false
     });
     frame(
         2,

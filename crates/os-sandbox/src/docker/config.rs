@@ -134,6 +134,8 @@ pub(super) fn config(wanted: Wanted<'_>) -> Result<(ContainerCreateBody, ShownCo
     let host_config = HostConfig {
         mounts: Some(mounts(&wanted)?),
         tmpfs: Some(scratch(*user, bounds)),
+        // /dev/shm, which the engine mounts by itself, and otherwise with 64 MiB.
+        shm_size: Some(number(scratch_bytes(bounds))),
         network_mode: Some(network.clone()),
         nano_cpus: cpu_milli.map(|milli| number(milli.saturating_mul(1_000_000))),
         memory: memory.map(number),
@@ -242,11 +244,16 @@ fn bind(host: &Host, from: &Path, inside: String, writable: bool) -> Result<Moun
     })
 }
 
+/// Bound on each place in memory.
+fn scratch_bytes(bounds: &Bounds) -> u64 {
+    bounds
+        .memory_bytes
+        .map_or(SCRATCH_BYTES, |bytes| SCRATCH_BYTES.min(bytes / 2))
+}
+
 /// HOME and TMPDIR, in memory.
 fn scratch(user: User, bounds: &Bounds) -> HashMap<String, String> {
-    let bytes = bounds
-        .memory_bytes
-        .map_or(SCRATCH_BYTES, |bytes| SCRATCH_BYTES.min(bytes / 2));
+    let bytes = scratch_bytes(bounds);
     let of = |mode: &str| {
         let User { uid, gid } = user;
         format!("rw,exec,nosuid,nodev,size={bytes},mode={mode},uid={uid},gid={gid}")

@@ -95,6 +95,8 @@ impl Known {
             // Asked of the kernel each time.
             seccomp: _,
             uid_zero: _,
+            // Said by the caller.
+            own_container: _,
             landlock,
             bubblewrap,
             pins,

@@ -81,6 +81,7 @@ fn look(known: &Known) -> Support {
         process_group: missing("not looked for yet", ""),
         machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
+        own_container: false,
     };
     [support.memory_group, support.process_group] = cgroup::find();
     // Where a confined process has passed before, a start will tell.
@@ -190,6 +191,7 @@ fn nothing(error: &Error) -> Support {
         process_group: unknown(),
         machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
+        own_container: false,
     }
 }
 

@@ -196,6 +196,7 @@ mod tests {
                 listed: &[],
                 host_etc: true,
                 host_proc: true,
+                image: None,
             };
             private.rules(&wanted).expect("rules");
             let top = home.parent().expect("a directory");

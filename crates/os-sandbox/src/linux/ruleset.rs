@@ -33,6 +33,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) host_etc: bool,
     /// The same of `/proc`.
     pub(crate) host_proc: bool,
+    /// In a container of our own, what its root has of the image, from [`image`].
+    pub(crate) image: Option<&'a [String]>,
 }
 
 /// A ruleset and what it was made from. Making one costs as much as half a start, so the one of a
@@ -118,6 +120,7 @@ impl Wanted<'_> {
         let listed = listed.map(|path| (At::Own(path), AccessFs::ReadDir.into()));
         let (programs, broad, etc): (&[&str], &[&str], &[&str]) = match self.policy.system() {
             System::None => (&[], &[], &[]),
+            _ if self.image.is_some() => (&[], &[], &[]),
             // Inside namespaces `/etc` is a directory of ours, with a rule of its own.
             System::Minimal if !self.host_etc => (&PROGRAMS, &[], &[]),
             System::Minimal => (&PROGRAMS, &[], &ETC),
@@ -137,8 +140,55 @@ impl Wanted<'_> {
         let systems = systems
             .into_iter()
             .flat_map(|(paths, rights)| paths.iter().map(move |path| (At::Systems(path), rights)));
-        mounts.chain(private).chain(listed).chain(systems)
+        let image = self.image.into_iter().flat_map(move |image| {
+            let image = image.iter().map(String::as_str);
+            image
+                .map(move |path| (At::Systems(path), read | AccessFs::Execute))
+                .chain(own_places(self.policy).map(|(rights, path)| (At::Systems(path), rights)))
+        });
+        mounts
+            .chain(private)
+            .chain(listed)
+            .chain(systems)
+            .chain(image)
     }
+}
+
+/// What of a container's root is the image's: neither a mount (nor on the way to one), nor the
+/// kernel's.
+pub(crate) fn image(policy: &Policy) -> Result<Vec<String>, Error> {
+    let failed = |error| Error::io("could not list /", error);
+    if policy.system() == System::None {
+        return Ok(Vec::new());
+    }
+    let mut out = Vec::new();
+    for entry in fs::read_dir("/").map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let mounted = policy
+            .mounts()
+            .iter()
+            .any(|mount| Path::new(mount.inside()).starts_with(&path));
+        let path = path.to_str().filter(|path| {
+            !mounted && !["/dev", "/proc", "/sys", "/home", "/tmp", "/work"].contains(path)
+        });
+        out.extend(path.map(str::to_owned));
+    }
+    out.sort_unstable();
+    Ok(out)
+}
+
+/// Places that a command has for itself under a mount layer, and may list.
+fn own_places(policy: &Policy) -> impl Iterator<Item = (BitFlags<AccessFs>, &'static str)> {
+    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let all = rights(policy, Access::ALL);
+    let places = [
+        (AccessFs::ReadDir.into(), "/dev"),
+        (read | AccessFs::WriteFile | AccessFs::IoctlDev, "/dev/pts"),
+        (all, "/dev/shm"),
+        (all, "/tmp"),
+        (all, super::bwrap::HOME),
+    ];
+    places.into_iter().chain(root(policy))
 }
 
 /// Rights for places that exist only inside the namespaces, as the kernel's bits.
@@ -146,15 +196,8 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
     let abi = abi(abi_number);
     let handled = handled(policy, abi);
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let all = rights(policy, Access::ALL);
-    let mut out: Vec<(BitFlags<AccessFs>, &str)> = vec![
-        (read, "/proc"),
-        (AccessFs::ReadDir.into(), "/dev"),
-        (read | AccessFs::WriteFile | AccessFs::IoctlDev, "/dev/pts"),
-        (all, "/dev/shm"),
-        (all, "/tmp"),
-        (all, super::bwrap::HOME),
-    ];
+    let mut out: Vec<(BitFlags<AccessFs>, &str)> = vec![(read, "/proc")];
+    out.extend(own_places(policy));
     match policy.system() {
         System::None => {}
         // Its passwd and group are our own files; everything else in it is there by list.
@@ -168,7 +211,6 @@ pub(crate) fn inside(policy: &Policy, abi_number: u32, links: bool) -> Vec<(u64,
     if links && policy.mounts().iter().all(lists) {
         out.push((AccessFs::ReadDir.into(), "/work"));
     }
-    out.extend(root(policy));
     out.into_iter()
         .map(|(rights, path)| ((rights & handled).bits(), path.as_bytes().to_vec()))
         .collect()

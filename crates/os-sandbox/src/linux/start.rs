@@ -176,14 +176,13 @@ impl Prepared {
             .collect();
         let links = !mounts.iter().any(|mount| mount.place == Place::Root);
         // Under birdcage everything lies where it lies outside.
-        let private = if backend == Backend::Bubblewrap {
+        let private = if backend == Backend::Bubblewrap || plan.support().own_container {
             None
         } else {
             Some(private_dir(plan, &mounts, links)?)
         };
         let view = View {
             policy,
-            backend,
             mounts: &mounts,
             private: private.as_deref(),
         };
@@ -468,6 +467,10 @@ fn rules(
         .filter(|_| links)
         .map(|p| p[2].as_path())
         .collect();
+    let image = match plan.support().own_container && !plan.backend().has_mount_layer() {
+        true => Some(ruleset::image(plan.policy())?),
+        false => None,
+    };
     let wanted = ruleset::Wanted {
         policy: plan.policy(),
         abi: plan.support().landlock_abi(),
@@ -476,6 +479,7 @@ fn rules(
         listed: &listed,
         host_etc: private.is_some(),
         host_proc: !plan.backend().has_mount_layer(),
+        image: image.as_deref(),
     };
     match private {
         Some(private) if wanted.host_proc => private.rules(&wanted),
@@ -497,7 +501,10 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
             UnixSockets::Named(_) => Local::Asked,
             UnixSockets::Open => Local::Open,
         },
-        freeze_metadata: plan.backend() == Backend::Landlock && geteuid().is_root(),
+        // A container of our own has no other files.
+        freeze_metadata: plan.backend() == Backend::Landlock
+            && geteuid().is_root()
+            && !plan.support().own_container,
         shared_host: plan.backend() == Backend::Landlock,
         shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
     };

@@ -7,7 +7,6 @@ use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
-use crate::plan::Backend;
 use crate::policy::{Links, Mount, Place, Policy, check_not_kernel};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -189,22 +188,20 @@ pub(super) fn identity(file: &File) -> Result<(u64, u64), Error> {
 /// Where the target finds things.
 pub(crate) struct View<'a> {
     pub(crate) policy: &'a Policy,
-    pub(crate) backend: Backend,
     pub(crate) mounts: &'a [HostMount],
+    /// `None` if mounts, HOME and TMPDIR appear at their sandbox paths.
     pub(crate) private: Option<&'a PrivateDir>,
 }
 
 impl View<'_> {
     /// The working directory, `/work`, as the target must name it.
     pub(crate) fn work(&self) -> PathBuf {
-        if self.moved() {
+        let Some(private) = self.private else {
             return PathBuf::from("/work");
-        }
+        };
         match self.mounts.iter().find(|mount| mount.place == Place::Root) {
             Some(root) => root.host.clone(),
-            None => self
-                .private
-                .map_or_else(|| PathBuf::from("/"), PrivateDir::work),
+            None => private.work(),
         }
     }
 
@@ -258,24 +255,15 @@ impl View<'_> {
             .max_by_key(|(mount, _)| mount.seen_as().len());
         let (mount, host) = named?;
         let rest = path.strip_prefix(mount.seen_as()).ok()?;
-        let base = if self.moved() {
-            PathBuf::from(&host.inside)
-        } else {
-            host.host.clone()
+        let base = match self.private {
+            None => PathBuf::from(&host.inside),
+            Some(_) => host.host.clone(),
         };
         let placed = join(base, rest);
         match host.place {
             // Every absolute path could be meant, or one of the system; only what is there is.
             Place::Root | Place::InWork => join(host.host.clone(), rest).exists().then_some(placed),
             Place::Named | Place::CarvedFrom(_) => Some(placed),
-        }
-    }
-
-    /// Whether mounts appear at their sandbox paths.
-    fn moved(&self) -> bool {
-        match self.backend {
-            Backend::Bubblewrap | Backend::Docker => true,
-            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }
 }

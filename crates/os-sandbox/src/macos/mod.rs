@@ -170,6 +170,7 @@ fn nothing() -> Support {
         process_group: missing(),
         machine_bytes: None,
         uid_zero: geteuid().is_root(),
+        own_container: false,
     }
 }
 

@@ -350,7 +350,7 @@ fn clear(directory: &Path) {
 }
 
 /// A static busybox: the host's own, or Debian's package, unpacked into the cache once.
-fn busybox() -> Result<PathBuf, String> {
+pub(crate) fn busybox() -> Result<PathBuf, String> {
     let here = find("busybox").filter(|path| is_static(path));
     if let Some(path) = here {
         return Ok(path);

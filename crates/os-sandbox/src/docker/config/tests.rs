@@ -183,6 +183,7 @@ fn everything_that_is_asked_for() {
           "no-new-privileges:true",
           "seccomp=…"
         ],
+        "ShmSize": 268435456,
         "Tmpfs": {
           "/home/sandbox": "rw,exec,nosuid,nodev,size=268435456,mode=0700,uid=1000,gid=1000",
           "/tmp": "rw,exec,nosuid,nodev,size=268435456,mode=1777,uid=1000,gid=1000"
