@@ -71,6 +71,7 @@ pub(crate) fn seen(mistake: &Diagnostic) -> Seen {
         | Code::TooDeep
         | Code::Unreachable
         | Code::UnusedMount
+        | Code::ContainerNetwork
         | Code::Shadowed
         | Code::RunsAnything
         | Code::AboveUserFile => Seen::Never,

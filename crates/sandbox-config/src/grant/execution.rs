@@ -1,6 +1,7 @@
 //! Where a call runs: the project's wish, and the one table that answers it (behaviour section 7).
 //! The table is pure: what can be used on this host is handed in.
 
+use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Risk, Verdict};
 use crate::syntax::text::Origin;
 
@@ -145,6 +146,8 @@ pub struct Execution {
     pub(crate) containers: bool,
     pub(crate) docker: Docker,
     pub(crate) origin: Origin,
+    /// Where `docker.network_default` is set.
+    pub(crate) network_origin: Origin,
 }
 
 impl Default for Execution {
@@ -155,6 +158,7 @@ impl Default for Execution {
             containers: true,
             docker: Docker::default(),
             origin: Origin::built_in(),
+            network_origin: Origin::built_in(),
         }
     }
 }
@@ -193,6 +197,35 @@ impl Execution {
             Some("it is not enabled (`docker.enabled`)")
         } else {
             None
+        }
+    }
+
+    /// Why commands in containers do not have the network that `network` and
+    /// `docker.network_default` seem to give them, each by itself; `None` if the two agree.
+    ///
+    /// ```
+    /// use sandbox_config::{Execution, NetworkAccess};
+    /// // Containers are not enabled.
+    /// let execution = Execution::default();
+    /// assert_eq!(execution.network_in_containers(&NetworkAccess::Unrestricted), None);
+    /// ```
+    #[must_use]
+    pub fn network_in_containers(&self, network: &NetworkAccess) -> Option<&'static str> {
+        if self.mode == ExecutionMode::LocalOnly || self.without_docker().is_some() {
+            return None;
+        }
+        match (network, self.docker.network) {
+            (NetworkAccess::Unrestricted, ContainerNetwork::None) => Some(
+                "commands in containers have no network: `network` is on, and \
+                 `docker.network_default` is `none`",
+            ),
+            (NetworkAccess::Denied, ContainerNetwork::Bridge) => Some(
+                "commands in containers have no network: `docker.network_default` is `bridge`, \
+                 and `network` is off",
+            ),
+            (NetworkAccess::Unrestricted, ContainerNetwork::Bridge)
+            | (NetworkAccess::Denied, ContainerNetwork::None)
+            | (NetworkAccess::Hosts(_), _) => None,
         }
     }
 

@@ -298,6 +298,7 @@ fn of_execution(facts: &mut Facts, execution: &Execution) {
         containers,
         docker,
         origin: _,
+        network_origin: _,
     } = execution;
     say(facts, "execution.mode", mode);
     say(facts, "execution.runners.os", os);

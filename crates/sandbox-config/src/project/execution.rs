@@ -49,6 +49,7 @@ pub(crate) fn execution(walk: &mut Walk<'_>, top: &Fields<'_>) -> Execution {
     }
     if let Some(entry) = top.get("docker") {
         execution.docker = docker(walk, &entry.node);
+        execution.network_origin = network_at(&entry.node).span.origin();
     }
     execution
 }
@@ -111,6 +112,20 @@ fn runners(walk: &mut Walk<'_>, section: &Fields<'_>, execution: &mut Execution)
                 .help("leave `runners` out, or list what the mode uses"),
         );
     }
+}
+
+/// What says which network containers have, or else the whole section.
+fn network_at(docker: &Node) -> &Node {
+    let own = match &docker.value {
+        Value::Map(entries) => entries.iter().find(|entry| entry.key == "network_default"),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Str(_)
+        | Value::List(_) => None,
+    };
+    own.map_or(docker, |entry| &entry.node)
 }
 
 fn docker(walk: &mut Walk<'_>, node: &Node) -> Docker {

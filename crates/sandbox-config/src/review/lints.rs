@@ -24,6 +24,21 @@ pub(crate) fn worker_rules(worker: &Worker, findings: &mut Vec<Diagnostic>) {
     }
 }
 
+/// A network that one key gives to containers and another one does not.
+pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
+    let execution = ceiling.execution();
+    if let Some(why) = execution.network_in_containers(ceiling.network()) {
+        findings.push(
+            Diagnostic::warning(Code::ContainerNetwork, why)
+                .at_origin(&execution.network_origin)
+                .help(
+                    "a container has a network only with `network: true` and \
+                     `docker: { network_default: bridge }` together",
+                ),
+        );
+    }
+}
+
 fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
     for (index, rule) in list.rules.iter().enumerate() {
         if let Some(over) = decides_before(list, index, rule) {

@@ -68,6 +68,7 @@ impl Project {
     pub fn review(&self) -> Review {
         let mut findings = self.warnings().to_vec();
         lints::rules(self.ceiling(), &mut findings);
+        lints::container_network(self.ceiling(), &mut findings);
         models::project(self, &mut findings);
         let (readable, workers, tree) = match self.workers() {
             Err(mistakes) => {

@@ -89,6 +89,8 @@ pub enum Code {
     Unreachable,
     /// A mount that no worker uses.
     UnusedMount,
+    /// A network that containers do not have although a key seems to give it.
+    ContainerNetwork,
     /// A rule that an earlier one, or a blocked one, always answers for.
     Shadowed,
     /// A pre-approved rule whose program runs any other program.
@@ -134,6 +136,7 @@ impl Code {
         Code::TooDeep,
         Code::Unreachable,
         Code::UnusedMount,
+        Code::ContainerNetwork,
         Code::Shadowed,
         Code::RunsAnything,
     ];
@@ -178,6 +181,7 @@ impl Code {
             Code::TooDeep => "worker.too_deep",
             Code::Unreachable => "worker.unreachable",
             Code::UnusedMount => "config.unused_mount",
+            Code::ContainerNetwork => "docker.network",
             Code::Shadowed => "rule.shadowed",
             Code::RunsAnything => "rule.runs_anything",
         }
@@ -228,6 +232,9 @@ impl Code {
             Code::TooDeep => "a call that is deeper than `delegation.max_depth`",
             Code::Unreachable => "a worker that nobody calls",
             Code::UnusedMount => "a mount that no worker uses",
+            Code::ContainerNetwork => {
+                "a network that containers do not have although one key gives it"
+            }
             Code::Shadowed => "a rule that never decides, because others always do",
             Code::RunsAnything => "a pre-approved rule whose program runs any other",
         }
