@@ -105,6 +105,14 @@ pub enum EquipError {
         /// How to get it.
         hint: Option<String>,
     },
+    /// No container could be started for what must run in one.
+    #[error("cannot start a container: {reason}")]
+    Container {
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: Option<String>,
+    },
     /// The grant's directories could not be opened, or make no policy.
     #[error("{0}")]
     Grant(#[from] GrantError),
@@ -298,7 +306,11 @@ impl Place {
             // The table says it in its own words.
             Some(why) => Err(why.to_owned()),
             None if enough => Err("it was not looked for".to_owned()),
-            None => isolation.docker.containers(execution.docker()),
+            None => isolation.docker.try_out(execution.docker()).map_err(|why| {
+                let text = why.with_what_to_do();
+                warnings.push(format!("no container can be started: {text}"));
+                text
+            }),
         };
         match (docker, mode) {
             (Ok(containers), _) => Ok(Place::Docker(

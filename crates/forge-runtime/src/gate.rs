@@ -147,9 +147,12 @@ impl GrantGate {
             interactive: true,
         };
         let why_not = self.found.docker.as_ref().err().map_or("", String::as_str);
-        let (choice, why) = execution.select_knowing(config_risk(request.risk), usable, why_not);
+        let risk = config_risk(request.risk);
+        let (choice, why) = execution.select_knowing(risk, usable, why_not);
+        // For the model: why not is about this machine.
+        let (_, general) = execution.select_knowing(risk, usable, "no container can be started");
         let reason = Reason {
-            text: why.clone(),
+            text: general,
             rule: Some(format!("execution.mode: {}", execution.mode())),
             origin: Some(execution.origin().to_string()),
             why: Some(

@@ -171,6 +171,14 @@ fn programs_json(rules: &ShellRules) -> Value {
     lists.collect()
 }
 
+/// The same of commands, wherever they run.
+fn network_of_commands(grant: &Grant) -> String {
+    match grant.execution().network_in_containers(grant.network()) {
+        Some(why) => format!("{}; {why}", network(grant)),
+        None => network(grant),
+    }
+}
+
 /// Everything in one line: `data ro, workspace rw; shell; network`.
 pub(crate) fn rights(grant: &Grant) -> String {
     let mounts: Vec<String> = grant
@@ -253,7 +261,7 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
     };
     vec![
-        ("network", network(grant)),
+        ("network", network_of_commands(grant)),
         ("unix sockets", sockets),
         ("environment", environment),
         ("git", git.to_owned()),

@@ -297,7 +297,7 @@ pub(crate) fn toolbox(
 pub(crate) fn not_equipped(error: EquipError) -> Failure {
     let message = error.to_string();
     match error {
-        EquipError::Isolation { hint, .. } => {
+        EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
             let failure = Failure::new(Exit::Isolation, "isolation.unavailable", message);
             match hint {
                 Some(hint) => failure.hint(hint),

@@ -54,8 +54,8 @@ struct Known {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unusable {
-    why: String,
-    hint: Option<String>,
+    pub(super) why: String,
+    pub(super) hint: Option<String>,
 }
 
 impl Unusable {
@@ -75,6 +75,14 @@ impl Unusable {
     #[must_use]
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// Both, in one text.
+    pub(crate) fn with_what_to_do(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; to do: {hint}", self.why),
+            None => self.why.clone(),
+        }
     }
 }
 
@@ -146,11 +154,6 @@ impl Docker {
             tried: tried.clone(),
         });
         tried
-    }
-
-    /// The same, in a sentence.
-    pub(crate) fn containers(&self, asked: &sandbox_config::Docker) -> Result<Containers, String> {
-        self.try_out(asked).map_err(|error| error.to_string())
     }
 
     fn look(&self, asked: &sandbox_config::Docker) -> Tried {

@@ -11,8 +11,9 @@ use os_sandbox::{Plan, Policy, Requirement};
 use sandbox_config::{Grant, Reuse};
 
 use super::PLACE;
+use super::engine::Unusable;
 use super::running::Containers;
-use super::thread::on_nodes;
+use super::thread::{in_nodes, on_nodes};
 use crate::equip::{EquipError, hosts_not_kept, programs};
 
 /// Nodes that hold what one worker holds.
@@ -36,12 +37,12 @@ impl Nodes {
         files: Option<&FileSandbox>,
         commands: bool,
     ) -> Result<Self, EquipError> {
-        let isolation = |reason: String| EquipError::Isolation { reason, hint: None };
+        let isolation = |reason: String| EquipError::Container { reason, hint: None };
         let policy = grant.policy()?;
         let plan = containers.plan(&policy, grant.requirement());
         let plan = plan.map_err(|error| {
             let hint = hosts_not_kept(&policy, &error);
-            EquipError::Isolation {
+            EquipError::Container {
                 hint: Some(hint.map_or_else(|| error.hint(), str::to_owned)),
                 reason: error.to_string(),
             }
@@ -100,24 +101,42 @@ impl Containers {
         source
             .try_start(setup)
             .await
-            .map_err(|why| EquipError::Isolation {
-                reason: format!("no container: {why}"),
-                hint: None,
+            .map_err(|why| EquipError::Container {
+                reason: why.to_string(),
+                hint: why.what_to_do().map(str::to_owned),
             })
     }
 }
 
+impl Containers {
+    /// Starts a container with everything that `grant` holds, its directories and its network, and
+    /// a node for commands in it, and ends it again. Blocks.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    pub fn try_for(&self, grant: &Grant) -> Result<(), EquipError> {
+        let (this, grant) = (self.clone(), grant.clone());
+        let failed = |reason: String| EquipError::Container { reason, hint: None };
+        let tried = in_nodes(async move {
+            let node = this.node(&grant).await?;
+            this.over(node).await.map_err(failed)
+        });
+        tried.map_err(failed)?.map(|_| ())
+    }
+}
+
 impl Source {
-    async fn try_start(&self, setup: Setup) -> Result<Node, String> {
+    async fn try_start(&self, setup: Setup) -> Result<Node, Unusable> {
         let (containers, plan) = (self.containers.clone(), self.plan.clone());
         let started = on_nodes(async move { containers.start(&plan, setup).await }).await;
-        started.and_then(|node| node)
+        started.map_err(Unusable::new).and_then(|node| node)
     }
 
     async fn start(&self) -> Result<Node, Failure> {
         self.try_start(self.setup.clone()).await.map_err(|why| {
             // The model is told of no place; the record is for people.
-            let event = PolicyEvent::new(EventKind::Refused, format!("no container: {why}"));
+            let why = format!("cannot start a container: {}", why.with_what_to_do());
+            let event = PolicyEvent::new(EventKind::Refused, why);
             Failure::new(
                 Code::IsolationUnavailable,
                 "The isolation that this call needs is not available; nothing was done.",

@@ -91,12 +91,12 @@ impl Containers {
         let this = self.clone();
         let read = in_nodes(async move {
             let node = this.start(&plan, setup).await?;
-            node.read_file(&path, 4096)
-                .await
-                .map_err(|failure| failure.message)
+            let read = node.read_file(&path, 4096).await;
+            read.map_err(|failure| Unusable::new(failure.message))
         });
-        match read.map_err(Unusable::new)?.map_err(|why| {
-            Unusable::new(format!("forge does not run in a container of it: {why}"))
+        match read.map_err(Unusable::new)?.map_err(|why| Unusable {
+            why: format!("forge does not run in a container of it: {}", why.why),
+            ..why
         })? {
             bytes if bytes == token.as_bytes() => Ok(()),
             _ => Err(Unusable::new(
@@ -114,9 +114,10 @@ impl Containers {
         Plan::with_mechanism(policy, &host, requirement, Backend::Docker)
     }
 
-    /// A container with a node in it. In words for people what went wrong.
-    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<Node, String> {
-        let (program, rest) = self.0.command.split_first().ok_or("there is no program")?;
+    /// A container with a node in it.
+    pub(super) async fn start(&self, plan: &Plan, setup: Setup) -> Result<Node, Unusable> {
+        let none = || Unusable::new("there is no program");
+        let (program, rest) = self.0.command.split_first().ok_or_else(none)?;
         let mut command = Command::new(plan, program)
             .args(rest)
             .stdin(Stdio::Piped)
@@ -125,10 +126,10 @@ impl Containers {
         if let Some(directory) = &self.0.state_dir {
             command = command.state_dir(directory);
         }
-        let mut child = command.spawn_async().await.map_err(|error| said(&error))?;
+        let mut child = command.spawn_async().await?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(mut stderr)) = streams else {
-            return Err("its streams are not there".to_owned());
+            return Err(Unusable::new("its streams are not there"));
         };
         let heard = Arc::new(Mutex::new(Vec::new()));
         let words = Arc::clone(&heard);
@@ -149,10 +150,10 @@ impl Containers {
         connected.map_err(|error| {
             let words = heard.lock().unwrap_or_else(PoisonError::into_inner);
             let words = forge_tools::escape_controls(String::from_utf8_lossy(&words).trim());
-            match words.is_empty() {
+            Unusable::new(match words.is_empty() {
                 true => error.to_string(),
                 false => format!("{error}; it said: {words}"),
-            }
+            })
         })
     }
 }

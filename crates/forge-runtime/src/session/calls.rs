@@ -111,6 +111,14 @@ impl Session {
                 if result.code == Some(Code::ApprovalRequired) {
                     (self.shared.counts).unanswered(toolbox.caller(), &result.tool);
                 }
+                // What the model is told of in general terms only.
+                if result.code == Some(Code::IsolationUnavailable) {
+                    for event in &result.events {
+                        if !result.content.contains(&event.detail) {
+                            self.shared.warn_once(&event.detail);
+                        }
+                    }
+                }
                 to_message(call.id.clone(), &result)
             }
             Err(_) => failed(

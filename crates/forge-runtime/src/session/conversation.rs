@@ -451,11 +451,13 @@ fn describe(toolbox: &Toolbox) -> Vec<ToolDescription> {
 
 fn not_equipped(error: &EquipError) -> End {
     match error {
-        EquipError::Isolation { hint, .. } => End::NotEquipped {
-            reason: error.to_string(),
-            hint: hint.clone(),
-            isolation: true,
-        },
+        EquipError::Isolation { hint, .. } | EquipError::Container { hint, .. } => {
+            End::NotEquipped {
+                reason: error.to_string(),
+                hint: hint.clone(),
+                isolation: true,
+            }
+        }
         EquipError::Repositories(none) => End::NotEquipped {
             reason: error.to_string(),
             hint: none.hint.clone(),

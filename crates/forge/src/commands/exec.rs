@@ -111,10 +111,18 @@ fn prepare(
     let why_not = containers.as_ref().err().map_or("", |(why, _)| why);
     let (choice, why) = execution.select_knowing(Risk::Exec, usable, why_not);
     let nowhere = || {
-        let here = "to run it here, under the OS sandbox: -c execution.mode=prefer_local";
         let hint = match &containers {
-            Err((_, Some(what))) => format!("{what}\n{here}"),
-            Err((_, None)) | Ok(_) => here.to_owned(),
+            Err((_, Some(what))) => what.as_str(),
+            Err((_, None)) | Ok(_) => "run `forge doctor --docker`",
+        };
+        let hint = match execution.mode() {
+            // No advice against what the project requires.
+            ExecutionMode::DockerRequired => hint.to_owned(),
+            ExecutionMode::LocalOnly | ExecutionMode::PreferLocal | ExecutionMode::PreferDocker => {
+                format!(
+                    "{hint}\nto run it here, under the OS sandbox: -c execution.mode=prefer_local"
+                )
+            }
         };
         Failure::new(
             Exit::ExecRefused,

@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::{self, RunDir};
 use crate::stderr::say;
+use crate::visible::visible_lines;
 
 pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Exit, Failure> {
     match &args.action {
@@ -121,6 +122,12 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     }
     // A refusal is not the result that stdout promises.
     say(&result.content);
+    if result.code == Some(Code::IsolationUnavailable) {
+        let events = result.events.iter();
+        for event in events.filter(|event| !result.content.contains(&event.detail)) {
+            say(format_args!("note: {}", visible_lines(&event.detail)));
+        }
+    }
     Ok(exit_of(&result))
 }
 

@@ -52,6 +52,8 @@ fn calls_run_where_the_project_says() {
     files_are_the_same_inside(&engine);
     a_session_has_one_container_and_outlives_it(&engine);
     a_persons_command_has_its_streams_and_its_exit_code(&engine);
+    everyday_commands_find_what_they_find_under_bubblewrap(&engine);
+    what_could_not_be_started_is_told(&engine);
     the_doctor_says_what_is_in_the_way(&engine);
     the_examples_run(&engine);
     nothing_is_left(&engine);
@@ -405,9 +407,290 @@ fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
         ]);
 }
 
+/// What comes of an everyday command in a container, compared with bubblewrap.
+enum Compared {
+    Same,
+    /// It differs, for this reason.
+    Differs(&'static str),
+}
+
+use Compared::{Differs, Same};
+
+/// The programs are the same busybox on both roads.
+const EVERYDAY: &[(&str, Compared)] = &[
+    ("pwd", Same),
+    ("ls .", Same),
+    ("ls -a ~", Same),
+    ("ls /workspace /ro 2>&1", Same),
+    ("cd / && ls -d dev etc home proc tmp work", Same),
+    ("ls / > /dev/null && echo listed", Same),
+    ("ls /home /tmp", Same),
+    (
+        "ls /",
+        Differs("the image has its own directories, and an engine adds /sys"),
+    ),
+    (
+        "echo ~; echo $TMPDIR; stat -c '%a %u' ~ /tmp /dev/shm",
+        Same,
+    ),
+    ("touch ~/x && rm ~/x && echo made", Same),
+    ("df /tmp | tail -1 | cut -d ' ' -f 1", Same),
+    (
+        "df -k /tmp | tail -1 | tr -s ' ' | cut -d ' ' -f 2",
+        Differs("at most 256 MiB, and half of `docker.mem_limit_mb`"),
+    ),
+    ("echo x > /tmp/a && cat /tmp/a && rm /tmp/a", Same),
+    ("cp $BIN/busybox /tmp/b && /tmp/b echo ran; rm /tmp/b", Same),
+    ("dirname $(mktemp) $(mktemp -d); rm -r /tmp/tmp.*", Same),
+    (
+        "echo x > /dev/shm/a && ln /dev/shm/a /dev/shm/b && cat /dev/shm/b; rm /dev/shm/*",
+        Same,
+    ),
+    (
+        "cp $BIN/busybox /dev/shm/b && /dev/shm/b echo ran; rm /dev/shm/b",
+        Same,
+    ),
+    (
+        "head -c 100000000 /dev/zero > /dev/shm/large && wc -c < /dev/shm/large; rm /dev/shm/large",
+        Same,
+    ),
+    ("id -u; id -g; id -un", Same),
+    ("cat /etc/passwd", Differs("users are the image's own")),
+    ("hostname; uname -n", Same),
+    ("env | grep -v -E '^(OS_SANDBOX|SHLVL|_)=' | sort", Same),
+    (
+        "echo $OS_SANDBOX",
+        Differs("the name of what confines the command itself"),
+    ),
+    ("nproc; umask; tty", Same),
+    (
+        "ulimit -c; ulimit -d; ulimit -f; ulimit -n; ulimit -t",
+        Same,
+    ),
+    (
+        "grep processes /proc/self/limits",
+        Differs("processes are counted by the container's own limit, `docker.pids_limit`"),
+    ),
+    (
+        "echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 3 /dev/urandom | wc -c",
+        Same,
+    ),
+    ("echo x | tee /dev/fd/2 2>&1", Same),
+    (
+        "ls /dev",
+        Differs("an engine has /dev/mqueue and no /dev/core"),
+    ),
+    (
+        "touch /workspace/f && chmod 700 /workspace/f && stat -c %a /workspace/f; rm /workspace/f",
+        Same,
+    ),
+    (
+        "touch /tmp/f && chown $(id -u) /tmp/f && cp -a /tmp/f /tmp/g && mkfifo /tmp/p && ls /tmp; rm /tmp/*",
+        Same,
+    ),
+    (
+        "for d in / /etc /usr /bin /home /ro; do touch $d/x 2>/dev/null && echo $d; done; echo none",
+        Same,
+    ),
+    ("cat /etc/shadow 2>/dev/null || echo none", Same),
+    ("nc -w 1 127.0.0.1 9 2>&1", Same),
+    (
+        "kill -9 1 2>/dev/null; echo $?; kill -0 1 2>/dev/null; echo $?",
+        Same,
+    ),
+    ("sleep 600 & echo left", Same),
+    ("(exit 7)", Same),
+    ("no-such-program 2>/dev/null", Same),
+    (
+        "grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status",
+        Same,
+    ),
+    (
+        "cat /proc/1/comm",
+        Differs("the container's own first process, and the node's"),
+    ),
+];
+
+fn everyday_commands_find_what_they_find_under_bubblewrap(engine: &Daemon) {
+    let busybox = daemon::busybox().expect("the image was made of it");
+    let zones = config("mode: docker_required", "")
+        .replace("zones: {", "zones: { ro: { path: ./ro, mode: ro },");
+    let root = "sandbox: { root: . }\nshell: { default: ask }\n\
+                execution: { mode: docker_required }\n"
+        .to_owned()
+        + &format!("docker: {{ enabled: true, image: '{}' }}\n", daemon::IMAGE);
+    for (front, config, bin) in [
+        ("zones", zones, "/workspace/bin"),
+        ("root", root, "/work/workspace/bin"),
+    ] {
+        let world = World::new(&[
+            ("golem-forge.config.yaml", &config),
+            ("workspace/keep", "x"),
+            ("ro/keep", "x"),
+        ]);
+        let here = Engine {
+            world: &world,
+            host: engine.host(),
+        };
+        let there = world.project().join("workspace/bin");
+        std::fs::create_dir(&there).unwrap();
+        std::fs::copy(&busybox, there.join("busybox")).unwrap();
+        let mut script = format!(
+            "B={bin}/busybox; $B --list | while read -r n; do [ $n = busybox ] || \
+             $B ln -sf busybox {bin}/$n; done; export PATH={bin} BIN={bin}\n"
+        );
+        for (index, (command, _)) in EVERYDAY.iter().enumerate() {
+            script.push_str(&format!(
+                "echo '##{index}'; ( {command}\n); echo \"-> $?\"\n"
+            ));
+        }
+        world.write("workspace/script", &script);
+        let came = |runner: &str| -> Vec<String> {
+            let program = format!("{bin}/busybox");
+            let file = format!("{bin}/../script");
+            let args = [
+                "--trust", "exec", "--runner", runner, "--", &program, "sh", &file,
+            ];
+            let ran = here.forge(&args);
+            ran.code(0);
+            let parts = ran.stdout.split("##").skip(1);
+            parts
+                .map(|part| part.split_once('\n').unwrap().1.to_owned())
+                .collect()
+        };
+        let (bubblewrap, docker) = (came("local"), came("docker"));
+        assert_eq!(bubblewrap.len(), EVERYDAY.len(), "{front}: {bubblewrap:?}");
+        let mut wrong = String::new();
+        for (index, (command, compared)) in EVERYDAY.iter().enumerate() {
+            let found = (bubblewrap.get(index), docker.get(index));
+            match (compared, found.0 == found.1) {
+                (Same, true) | (Differs(_), false) => {}
+                (Same, false) => wrong.push_str(&format!(
+                    "`{command}` differs:\nunder bubblewrap:\n{}in a container:\n{}",
+                    found.0.map_or("", String::as_str),
+                    found.1.map_or("", String::as_str)
+                )),
+                (Differs(why), true) => {
+                    wrong.push_str(&format!("`{command}` does not differ; its reason: {why}\n"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{front}\n{wrong}");
+    }
+}
+
+/// Why no container could be started is for people: the model learns that none could.
+fn what_could_not_be_started_is_told(engine: &Daemon) {
+    let two =
+        config("mode: docker_required", "").replace("zones: {", "zones: { two: { path: ./two },");
+    let tight = config("mode: docker_required", ", mem_limit_mb: 64");
+    let plain = config("mode: docker_required", "");
+    for (about, config, host, arguments, model, person) in [
+        (
+            "two owners",
+            &two,
+            engine.host(),
+            r#"{"command": "pwd"}"#,
+            &["The isolation that this call needs is not available"][..],
+            &["a container has one user", "to do: give both to one user"][..],
+        ),
+        (
+            "no engine",
+            &plain,
+            DOWN,
+            r#"{"command": "pwd"}"#,
+            &[
+                "no container can be started",
+                "`execution.mode: docker_required`",
+            ],
+            &[
+                "no container engine answers at unix:///nonexistent",
+                "to do: start the engine",
+            ],
+        ),
+        (
+            "a program that the image has not",
+            &plain,
+            engine.host(),
+            r#"{"command": "no-such-program"}"#,
+            &[
+                "there is no such program",
+                "its image does not have this program",
+            ],
+            &[],
+        ),
+        (
+            "more memory than the container has",
+            &tight,
+            engine.host(),
+            r#"{"command": "tail /dev/zero"}"#,
+            &["more than 64 MiB of memory"],
+            &[],
+        ),
+    ] {
+        let world = World::new(&[
+            ("golem-forge.config.yaml", config),
+            ("workspace/keep", "x"),
+            ("two/keep", "x"),
+            (
+                "playbook.yaml",
+                &format!(
+                    "version: 1\nworkers:\n  main:\n    - calls: [{{ tool: shell, args: {arguments}, \
+                     as: one }}]\n    - say: '{{{{ results.one.content }}}}'\n"
+                ),
+            ),
+            ("workers/main.worker", "---\nname: main\n---\nGo.\n"),
+        ]);
+        let two = world.project().join("two");
+        std::os::unix::fs::chown(&two, Some(1234), Some(1234)).unwrap();
+        let here = Engine {
+            world: &world,
+            host,
+        };
+        let ran = here.forge(&["--trust", "run", "main", "go"]);
+        ran.code(0);
+        for words in model {
+            assert!(ran.stdout.contains(words), "{about}: {}", ran.stdout);
+        }
+        let logged = here.forge(&["log", "show", "last"]);
+        for words in person {
+            assert!(ran.stderr.contains(words), "{about}: {}", ran.stderr);
+            assert!(!ran.stdout.contains(words), "{about}: {}", ran.stdout);
+            assert!(logged.stdout.contains(words), "{about}: {}", logged.stdout);
+        }
+        assert!(!ran.stdout.contains("/nonexistent"), "{}", ran.stdout);
+        let ran = here.forge(&["--trust", "tools", "call", "shell", arguments]);
+        for words in person {
+            assert!(ran.stderr.contains(words), "{about}: {}", ran.stderr);
+        }
+        for words in model {
+            let said = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(said.contains(words), "{about}: {said}");
+        }
+        // The way around what is required is no advice.
+        let ran = here.forge(&["--trust", "exec", "--", "no-such-program"]);
+        assert!(
+            !ran.stderr.contains("execution.mode=prefer_local"),
+            "{about}: {}",
+            ran.stderr
+        );
+        let hint = match about {
+            "two owners" => "hint: give both to one user",
+            "no engine" => "hint: start the engine",
+            _ => "forge image build --base IMAGE",
+        };
+        ran.says(&[hint]);
+    }
+}
+
 fn the_doctor_says_what_is_in_the_way(engine: &Daemon) {
     let config = config("mode: docker_required", "");
-    let world = World::new(&[("golem-forge.config.yaml", config.as_str())]);
+    let world = World::new(&[
+        ("golem-forge.config.yaml", config.as_str()),
+        ("two/keep", "x"),
+    ]);
+    let two = world.project().join("two");
+    std::os::unix::fs::chown(two, Some(1234), Some(1234)).unwrap();
     let missing = "docker.image=no-such-image:1";
     for (host, set, code, said) in [
         (engine.host(), "name=x", 0, "Containers work: Docker "),
@@ -428,6 +711,18 @@ fn the_doctor_says_what_is_in_the_way(engine: &Daemon) {
             "docker.enabled=false",
             0,
             "This project does not use them",
+        ),
+        (
+            engine.host(),
+            "network=true",
+            0,
+            "note: commands in containers have no network: `network` is on",
+        ),
+        (
+            engine.host(),
+            "sandbox.zones.two.path=./two",
+            1,
+            "to do: give both to one user",
         ),
     ] {
         let mut args = vec!["--trust", "-c", set, "doctor", "--docker"];

@@ -95,7 +95,15 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
             Code::CommandNotExecutable => Exit::Command(126),
             _ => Exit::ExecRefused,
         };
-        Failure::new(exit, "exec", failure.message)
+        let refused = Failure::new(exit, "exec", failure.message);
+        match failure.code {
+            Code::CommandNotFound => refused.hint(format!(
+                "the image {} does not have it: name another one in `docker.image`, or build one \
+                 with `forge image build --base IMAGE`, whose programs it then has",
+                grant.execution().docker().image()
+            )),
+            _ => refused,
+        }
     })?;
     let outcome = streams(command).await;
     // What it changed is here when forge ends, also where the engine has other files.
