@@ -70,17 +70,31 @@ impl FileSandbox {
             return Err(self.outside(path));
         };
         if hidden_by(&self.table.mounts[index], &names).is_some() {
-            return Err(not_found(path, Vec::new()));
+            return self.hidden_place(path, path.clone());
         }
         let spot = self.walk_mounts(path, index, names, last, verb).await?;
         if hidden_by(spot.mount, &spot.real).is_some() {
-            return Err(not_found(path, Vec::new()));
+            return self.hidden_place(path, spot.path());
         }
-        // A root may be shown below a directory that the outer mount does not have.
-        if matches!(spot.found, Found::Missing { .. }) && self.table.is_virtual(&spot.path()) {
+        if self.is_only_shown(&spot) {
             return Ok(Place::Virtual(spot.path()));
         }
         Ok(Place::In(spot))
+    }
+
+    /// A hidden place is absent, but a directory above a mount point is shown all the same.
+    fn hidden_place(&self, path: &SandboxPath, real: SandboxPath) -> Result<Place<'_>, Error> {
+        match self.table.is_virtual(&real) {
+            true => Ok(Place::Virtual(real)),
+            false => Err(not_found(path, Vec::new())),
+        }
+    }
+
+    /// `true` if a mount point lies below the place and the outer mount has no directory there.
+    fn is_only_shown(&self, spot: &Spot<'_>) -> bool {
+        matches!(spot.found, Found::Missing { .. })
+            && !self.table.nested[spot.index].is_empty()
+            && self.table.is_virtual(&spot.path())
     }
 
     /// Like `locate`, for an operation that changes what it finds.
@@ -100,6 +114,9 @@ impl FileSandbox {
         self.check_changeable(path, index, &names, verb)?;
         let spot = self.walk_mounts(path, index, names, last, verb).await?;
         self.check_changeable(path, spot.index, &spot.real, verb)?;
+        if self.is_only_shown(&spot) {
+            return Err(holds_root(path, verb));
+        }
         self.check_bare(path, &spot, verb).await?;
         Ok(spot)
     }
@@ -368,6 +385,12 @@ pub(crate) struct Opened<'s> {
     pub(crate) file: AnyFile,
     pub(crate) meta: Meta,
     pub(crate) mount: &'s Mount,
+}
+
+/// The refusal to change a directory above a mount point.
+pub(crate) fn holds_root(path: &SandboxPath, verb: Verb) -> Error {
+    let what = "a root of the sandbox";
+    Error::new(path.asked(), Reason::Holds { verb, what })
 }
 
 pub(crate) fn not_found(path: &SandboxPath, nearest: Vec<String>) -> Error {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::backend::{AnyDir, Directory as _, Kind, now};
-use crate::error::{Error, Reason, Verb};
+use crate::error::{Error, ErrorKind, Reason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
@@ -144,11 +144,17 @@ impl FileSandbox {
     fn kept(&self, place: &SandboxPath, mode: Option<Mode>) -> Result<Vec<Mount>, Error> {
         let table = &self.table;
         let mut kept = Vec::new();
-        if let Some(index) = table.mount_of(place) {
-            kept.push(self.subtree(index, place)?);
-        }
         let below = |mount: &&Mount| mount.target() != place && mount.target().starts_with(place);
         kept.extend(table.mounts.iter().filter(below).cloned());
+        if let Some(index) = table.mount_of(place) {
+            match self.subtree(index, place) {
+                Ok(mount) => kept.insert(0, mount),
+                // The place is shown because of the mounts below it, and the outer mount has no
+                // directory there.
+                Err(error) if error.kind() == ErrorKind::NotFound && !kept.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
         if kept.is_empty() {
             let available = table
                 .mounts

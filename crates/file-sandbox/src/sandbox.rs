@@ -11,7 +11,7 @@ use crate::error::{Error, Reason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
 use crate::path::SandboxPath;
-use crate::resolve::{Place, Spot, check_size, names_below};
+use crate::resolve::{Place, Spot, check_size, names_below, path_in};
 use crate::walk::{Found, Last, Nested};
 
 /// Files below some mounts, and nothing else.
@@ -523,13 +523,23 @@ impl Table {
         longest
     }
 
-    /// The mount, and the names in it, that an absolute path of the host stands for.
+    /// The mount, and the names in it, that an absolute path of the host stands for. A directory
+    /// that another mount covers is not shown anywhere, so its path stands for nothing.
     pub(crate) fn by_host(&self, host: &Path) -> Option<(usize, Vec<OsString>)> {
         self.mounts
             .iter()
             .enumerate()
             .filter_map(|(i, mount)| Some((i, mount.names_of_host(host)?)))
             .min_by_key(|(_, names)| names.len())
+            .filter(|(i, names)| self.nested[*i].is_empty() || self.shows(*i, names))
+    }
+
+    /// Returns whether the sandbox shows these names of a mount, itself or by a part of it, rather
+    /// than another mount in their place.
+    fn shows(&self, mount: usize, names: &[OsString]) -> bool {
+        let outer = &self.mounts[mount];
+        self.mount_of(&path_in(outer, names))
+            .is_some_and(|found| found == mount || outer.has_part(&self.mounts[found]).is_some())
     }
 
     /// Whether a path is no mount's, but on the way to one: a directory that is only shown.

@@ -165,6 +165,9 @@ impl<'r> Walk<'r> {
                 match self.at.open_dir(&name).await {
                     Ok(dir) => self.step_into(name, dir).await?,
                     Err(Fault::Missing) => return self.missing(name),
+                    Err(Fault::NotDirectory | Fault::Link) if self.is_above_nested(&name) => {
+                        return self.missing(name);
+                    }
                     Err(Fault::NotDirectory | Fault::Link) => self.expand(&name, budget).await?,
                     Err(error) => return Err(error.into()),
                 }
@@ -175,6 +178,9 @@ impl<'r> Walk<'r> {
                 Err(Fault::Missing) => return self.missing(name),
                 Err(error) => return Err(error.into()),
             };
+            if meta.kind != Kind::Directory && self.is_above_nested(&name) {
+                return self.missing(name);
+            }
             if meta.kind == Kind::Link && last == Last::Follow {
                 self.expand(&name, budget).await?;
                 continue;
@@ -268,6 +274,16 @@ impl<'r> Walk<'r> {
             Some(nested) => Err(self.enter(nested.mount)),
             None => Ok(()),
         }
+    }
+
+    /// Returns whether a mount point lies below `name`. The sandbox shows a directory there, so a
+    /// file or a link of that name in the outer mount is covered: it counts as missing.
+    fn is_above_nested(&self, name: &OsStr) -> bool {
+        self.tree.nested.iter().any(|nested| {
+            nested.names.len() > self.real.len() + 1
+                && nested.names.starts_with(&self.real)
+                && nested.names[self.real.len()] == name
+        })
     }
 
     /// The same directory under another spelling, on a file system that folds case.

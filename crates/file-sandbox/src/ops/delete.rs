@@ -8,7 +8,7 @@ use crate::error::{Error, Reason, Verb};
 use crate::ops::relocate::Below;
 use crate::ops::tree::{Visitor, visit};
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, not_found};
+use crate::resolve::{Spot, holds_root, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -108,8 +108,11 @@ impl FileSandbox {
         };
         // By identity, because a root may also be reached through another mount, and by name,
         // because taking a directory above a root away takes the place where it is shown.
-        if self.table.ids.contains(&meta.id) || self.table.is_virtual(&spot.path()) {
+        if self.table.ids.contains(&meta.id) {
             return is_root();
+        }
+        if self.table.is_virtual(&spot.path()) {
+            return Err(holds_root(path, verb));
         }
         match meta.kind {
             Kind::Directory => {}
@@ -183,8 +186,7 @@ impl Visitor for Remove<'_> {
     ) -> Result<(), Error> {
         // A root may have been mounted or moved here since the look.
         if self.files.table.ids.contains(&meta.id) {
-            let (verb, what) = (Verb::Delete, "a root of the sandbox");
-            return Err(Error::new(self.path.asked(), Reason::Holds { verb, what }));
+            return Err(holds_root(self.path, Verb::Delete));
         }
         match meta.kind {
             Kind::Directory => Ok(()),

@@ -421,8 +421,9 @@ impl FileSandbox {
                     mount,
                     names: Vec::new(),
                 },
-                // What the outer mount has there is shown with it.
-                Some(_) if there.is_some() => continue,
+                // The outer mount's directory shows the mount points below it. Anything else of
+                // that name is covered.
+                Some(_) if there.is_some_and(|at| children[at].kind == Kind::Directory) => continue,
                 Some(_) => At::Virtual(here.child(name)),
             };
             let root = Child {

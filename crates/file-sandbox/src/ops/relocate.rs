@@ -9,7 +9,7 @@ use crate::ops::put::{Created, Failure, How, Source};
 use crate::ops::tree::{Visitor, visit};
 use crate::ops::write::last_name;
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, check_size};
+use crate::resolve::{Spot, check_size, holds_root};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -208,12 +208,7 @@ impl FileSandbox {
         }
         match &target.found {
             Found::Root => Err(Error::new(to.asked(), Reason::Exists)),
-            Found::Missing { .. } => {
-                if self.table.is_virtual(&target.path()) {
-                    return Err(Error::new(to.asked(), Reason::Exists));
-                }
-                Ok(None)
-            }
+            Found::Missing { .. } => Ok(None),
             // The same object: by the same name, or by one that a folding file system takes for
             // the same. Two hard links are two names, and rename(2) would leave both.
             Found::Entry { meta: old, .. } if old.id == meta.id => {
@@ -342,7 +337,7 @@ impl Visitor for Below<'_> {
             ));
         }
         if self.files.table.ids.contains(&meta.id) {
-            return Err(self.refuse("a root of the sandbox"));
+            return Err(holds_root(self.path, self.verb));
         }
         let limits = self.mount.limits();
         if meta.kind != Kind::Directory && !limits.allows_name(&name.to_string_lossy()) {

@@ -19,6 +19,7 @@ mod git_files;
 mod kinds;
 mod model;
 mod mounts;
+mod nested;
 mod operations;
 #[cfg(target_os = "linux")]
 mod race;
