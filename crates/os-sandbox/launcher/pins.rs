@@ -1,5 +1,5 @@
-//! Mounts inside mounts: protected and hidden names, the directories on the way to them, and parts
-//! of a mount with an access of their own.
+//! Mounts inside mounts: protected and hidden names, the directories on the way to them, parts of a
+//! mount with an access of their own, and other directories in the place of one in a mount.
 //!
 //! They lie in trees that a target may write, perhaps one that runs right now. bubblewrap goes to
 //! such a place by its path and, before 0.12, makes what is missing there, which a link put in at
@@ -29,6 +29,7 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
         closed_directory: None,
         closed_file: None,
     };
+    maker.cover(run)?;
     // Copied first, while what lies around them is as bubblewrap mounted it.
     let copies = sys::words(own_access(run).count()).map_err(at(wire::STAGE_MOUNTS))?;
     for (pin, copy) in own_access(run).zip(copies.iter_mut()) {
@@ -46,13 +47,18 @@ pub fn make(run: &Run<'_>) -> Result<(), Failure> {
         maker.hold(&pin, &mut copies)?;
     }
     // What was a link a moment ago can be a directory now: every place is looked at once more.
-    for pin in run.pins() {
+    for pin in run.pins().filter(|pin| !is_covering(pin)) {
         mounts::open_beneath(root, pin.path)
             .and_then(|place| look(&pin, place))
             .map_err(&changed)?;
     }
     maker.close();
     Ok(())
+}
+
+/// `true` for the pins of [`Maker::cover`], whose places are not what is seen afterwards.
+fn is_covering(pin: &Pin<'_>) -> bool {
+    matches!(pin.how, wire::PIN_ASIDE | wire::PIN_COVERED)
 }
 
 fn own_access<'a>(run: &Run<'a>) -> impl Iterator<Item = Pin<'a>> {
@@ -127,6 +133,35 @@ impl Maker {
         }
     }
 
+    /// Mounts other directories over those that they cover, outer ones first, and closes the place
+    /// that bubblewrap mounted them at.
+    fn cover(&mut self, run: &Run<'_>) -> Result<(), Failure> {
+        let failed = at(wire::STAGE_MOUNTS);
+        let mut aside: Option<i32> = None;
+        for pin in run.pins().filter(is_covering) {
+            let place = self.open(&pin)?;
+            match (pin.how, aside.take()) {
+                (wire::PIN_ASIDE, None) => {
+                    aside = Some(mounts::copy_tree(place).map_err(&failed)?);
+                }
+                (wire::PIN_COVERED, Some(mount)) => {
+                    mounts::attach(mount, place).map_err(&failed)?;
+                    sys::close(mount);
+                }
+                _ => return Err((wire::STAGE_PROTOCOL, sys::EPROTO)),
+            }
+            sys::close(place);
+        }
+        if run.pins().any(|pin| is_covering(&pin)) {
+            let path = CStr::new(wire::ASIDE).ok_or(failed(sys::EINVAL))?;
+            let place = mounts::open_beneath(self.root, path).map_err(&failed)?;
+            let closed = self.closed_directory()?;
+            mounts::attach(closed, place).map_err(&failed)?;
+            sys::close(place);
+        }
+        Ok(())
+    }
+
     /// Mounts it. What lies around it is there by now, so even the place of a copied one is
     /// opened here.
     fn hold(
@@ -136,7 +171,7 @@ impl Maker {
     ) -> Result<(), Failure> {
         let protocol = (wire::STAGE_PROTOCOL, sys::EPROTO);
         let how = pin.how & !wire::PIN_MOUNT;
-        if matches!(how, wire::PIN_LOOK | wire::PIN_SEAL) {
+        if matches!(how, wire::PIN_LOOK | wire::PIN_SEAL) || is_covering(pin) {
             return Ok(());
         }
         let place = self.open(pin)?;
@@ -204,7 +239,7 @@ fn copy_of(pin: &Pin<'_>, place: i32) -> Result<i32, Failure> {
 pub fn is_part_lost(run: &Run<'_>) -> bool {
     let part = |pin: &Pin<'_>| !matches!(pin.how, wire::PIN_READ_ONLY | wire::PIN_IN_PLACE);
     run.pins()
-        .filter(part)
+        .filter(|pin| part(pin) && !is_covering(pin))
         .any(|pin| look_by_path(&pin).is_err())
 }
 

@@ -99,6 +99,12 @@ pub const PIN_IN_PLACE: u64 = 3;
 pub const PIN_CLOSED_DIRECTORY: u64 = 4;
 /// A file that nobody can open.
 pub const PIN_CLOSED_FILE: u64 = 5;
+/// A mount that bubblewrap made aside, to be mounted at the place of the pin that follows.
+pub const PIN_ASIDE: u64 = 6;
+/// A directory or file that the mount of the pin before covers.
+pub const PIN_COVERED: u64 = 7;
+/// The directory of the mounts that bubblewrap made aside. Nobody can enter it afterwards.
+pub const ASIDE: &[u8] = b"/home/.mounts\0";
 /// Added to [`PIN_READ_ONLY`] and [`PIN_IN_PLACE`]: a mount of the policy, which has its own
 /// access also where what lies around it is made read-only. Taken before any of that.
 pub const PIN_MOUNT: u64 = 16;

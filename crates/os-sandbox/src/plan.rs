@@ -16,6 +16,15 @@ mod kept;
 
 use kept::evaluate;
 
+/// The reason why a mechanism without a mount layer of ours cannot keep what a mount covers unseen.
+pub(crate) fn cannot_cover(mount: &crate::policy::Mount) -> String {
+    format!(
+        "nothing here shows another directory at {}: that needs bubblewrap or a container; a \
+         worker without it uses file tools, or mount the directory beside the others",
+        mount.shown_at()
+    )
+}
+
 /// How strict a plan is about what cannot be kept.
 ///
 /// ```

@@ -189,7 +189,7 @@ fn place(policy: &Policy, path: &Path) -> Option<PathBuf> {
     match mount.place() {
         // Every absolute path could be meant, or one of the image; only what is there is.
         Place::Root | Place::InWork => mount.host().join(rest).exists().then_some(placed),
-        Place::Named | Place::CarvedFrom(_) => Some(placed),
+        Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
     }
 }
 

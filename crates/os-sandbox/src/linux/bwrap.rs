@@ -83,6 +83,8 @@ pub(super) enum Op {
         /// A mount of the policy, not a name in one or a directory on the way to it.
         of_policy: bool,
         identity: (u64, u64),
+        /// Of the directory or file of another mount that it covers.
+        covered: Option<(u64, u64)>,
     },
     Mask {
         is_dir: bool,
@@ -146,6 +148,10 @@ pub(crate) fn compose(
     let mut pins = Vec::with_capacity(ops.len());
     for ((_, dest), op) in ops {
         let own_root = !mounts.iter().any(|mount| is_inside(&dest, &mount.inside));
+        if inner == Inner::ByDescriptor {
+            let staged = aside(&mut args, mounts, &dest, &op, pins.len());
+            pins.extend(staged.into_iter().flatten());
+        }
         pins.push(match inner {
             Inner::ByDescriptor if own_root => outer(&mut args, mounts, dest, &op),
             Inner::ByDescriptor => of_launcher(dest, &op),
@@ -189,6 +195,50 @@ pub(crate) fn compose(
     })
 }
 
+/// bubblewrap mounts a directory that covers another one where nothing is covered, and the first
+/// process puts it in its place, by descriptor.
+fn aside(
+    args: &mut Args,
+    mounts: &[HostMount],
+    dest: &[u8],
+    op: &Op,
+    number: usize,
+) -> Option<[Pin; 2]> {
+    let Op::Bind {
+        from,
+        writable,
+        identity,
+        covered: Some(covered),
+        ..
+    } = op
+    else {
+        return None;
+    };
+    let flag = match *writable || has_writable_part(mounts, from) {
+        true => "--bind",
+        false => "--ro-bind",
+    };
+    let home = wire::ASIDE.strip_suffix(b"\0").unwrap_or(wire::ASIDE);
+    let path = [home, format!("/{number}").as_bytes()].concat();
+    args.paths(flag, from.as_os_str().as_bytes(), &path);
+    let pin = |how, identity, path: &[u8]| Pin {
+        how,
+        identity,
+        path: path.to_vec(),
+    };
+    Some([
+        pin(wire::PIN_ASIDE, *identity, &path),
+        pin(wire::PIN_COVERED, *covered, dest),
+    ])
+}
+
+/// Returns whether a mount that may be written lies in a directory of the host.
+fn has_writable_part(mounts: &[HostMount], from: &Path) -> bool {
+    mounts.iter().any(|mount| {
+        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
+    })
+}
+
 /// bubblewrap mounts it. Read-only at once if all of it stays so; a part that can be written has
 /// to be copied before (flags that come with a namespace cannot be cleared), so then it is made
 /// read-only by the first process.
@@ -198,13 +248,12 @@ fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
         writable: false,
         of_policy,
         identity,
+        covered,
     } = op
     else {
         return by_path(args, dest, op);
     };
-    let sealed = mounts.iter().any(|mount| {
-        mount.access.contains(Access::WRITE) && mount.host != *from && mount.host.starts_with(from)
-    });
+    let sealed = has_writable_part(mounts, from);
     let mut pin = by_path(
         args,
         dest,
@@ -213,6 +262,7 @@ fn outer(args: &mut Args, mounts: &[HostMount], dest: Vec<u8>, op: &Op) -> Pin {
             writable: sealed,
             of_policy: *of_policy,
             identity: *identity,
+            covered: *covered,
         },
     );
     if sealed {
@@ -334,13 +384,22 @@ fn system(
 pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
     let mut ops = BTreeMap::new();
     for mount in mounts {
-        ops.insert(key(mount.inside.as_bytes().to_vec()), of_mount(mount)?);
+        let mut op = of_mount(mount)?;
+        if let (Place::Covers(outer), Op::Bind { covered, .. }) = (mount.place, &mut op) {
+            let outer = &mounts[outer];
+            let way = Path::new(&mount.inside).strip_prefix(&outer.inside);
+            let way = way.map_err(|_| Error::invalid("a mount lies beside the one around it"))?;
+            *covered = Some(outer.identity_below(way)?);
+            pin_way(&mut ops, mounts, outer, way)?;
+        }
+        ops.insert(key(mount.inside.as_bytes().to_vec()), op);
     }
     for mount in mounts {
         // A mount inside another's directory has its own access under that name as well.
         for outer in mounts {
             if let Ok(rest) = mount.host.strip_prefix(&outer.host)
                 && !rest.as_os_str().is_empty()
+                && !outer.is_covered(rest)
             {
                 ops.insert(key(dest(&outer.inside, rest)), of_mount(mount)?);
                 pin_way(&mut ops, mounts, outer, rest)?;
@@ -369,6 +428,7 @@ pub(super) fn ops(mounts: &[HostMount], names: &[Names]) -> Result<Ops, Error> {
                         writable: false,
                         of_policy: false,
                         identity: mount.identity_below(&found.below)?,
+                        covered: None,
                     },
                 );
             } else {
@@ -401,6 +461,7 @@ fn pin_way(
                 writable: true,
                 of_policy: false,
                 identity: mount.identity_below(ancestor)?,
+                covered: None,
             });
         }
     }
@@ -426,6 +487,7 @@ fn of_mount(mount: &HostMount) -> Result<Op, Error> {
         writable: mount.access.contains(Access::WRITE),
         of_policy: true,
         identity: mount.identity()?,
+        covered: None,
     })
 }
 

@@ -175,6 +175,9 @@ pub(crate) fn find_but(
         let mut listed = bare::Listed::default();
         for (name, kind) in &listing.entries {
             let kind = *kind;
+            if !mount.covered.is_empty() && mount.is_covered(&below.join(name)) {
+                continue;
+            }
             if git_matters && !in_git {
                 listed.see(name, kind);
             }

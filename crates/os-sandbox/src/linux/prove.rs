@@ -268,7 +268,7 @@ impl Decoys {
                 (false, Place::CarvedFrom(_)) => {
                     self.ask_with(Try::WriteNarrower, wire::PROBE_NARROWER, &inside);
                 }
-                (false, Place::Root | Place::Named | Place::InWork) => {
+                (false, Place::Root | Place::Named | Place::InWork | Place::Covers(_)) => {
                     self.ask_with(Try::WriteReadOnly, wire::PROBE_READ_ONLY, &inside);
                 }
                 (true, _) => {

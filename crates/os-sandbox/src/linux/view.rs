@@ -7,13 +7,13 @@ use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
 use crate::escape::visible;
-use crate::policy::{Links, Mount, Place, Policy, check_not_kernel};
+use crate::policy::{Links, Mount, Place, Policy, check_not_kernel, covered};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, major, minor};
+use nix::sys::stat::{Mode, SFlag, major, minor};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub(crate) struct HostMount {
     pub(crate) handle: File,
     /// A repository that no mount of the policy names.
     pub(crate) linked: Option<Linked>,
+    /// Directories below this mount that are not seen, because other mounts cover them.
+    pub(crate) covered: Vec<PathBuf>,
 }
 
 impl HostMount {
@@ -52,6 +54,11 @@ impl HostMount {
     pub(crate) fn shown(&self, below: &Path) -> String {
         let path = Path::new(&self.inside).join(below);
         visible(&path.components().as_path().to_string_lossy())
+    }
+
+    /// Returns whether another mount covers a path below this one.
+    pub(crate) fn is_covered(&self, below: &Path) -> bool {
+        self.covered.iter().any(|place| below.starts_with(place))
     }
 
     /// Identity of a name below this mount, without following a link on the way.
@@ -78,8 +85,14 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
     let mounts: Vec<HostMount> = policy
         .mounts()
         .iter()
-        .map(host_mount)
-        .collect::<Result<_, _>>()?;
+        .map(|mount| {
+            let covered = covered(policy.mounts(), mount).collect();
+            Ok(HostMount {
+                covered,
+                ..host_mount(mount)?
+            })
+        })
+        .collect::<Result<_, Error>>()?;
     for (inner, inner_policy) in mounts.iter().zip(policy.mounts()) {
         for (outer, outer_policy) in mounts.iter().zip(policy.mounts()) {
             // A command that may write in the outer one could have put a link to anywhere in the
@@ -95,8 +108,43 @@ pub(crate) fn host_mounts(policy: &Policy) -> Result<Vec<HostMount>, Error> {
                 .with_hint("a part of a mount must be a real directory or file in it"));
             }
         }
+        if let Place::Covers(outer) = inner.place {
+            mount_point(&mounts[outer], inner, inner_policy, &policy.mounts()[outer])?;
+        }
     }
     Ok(mounts)
+}
+
+/// Checks that a covering mount has something of its kind to cover. Nothing is created for it: the
+/// tree is a person's.
+fn mount_point(
+    outer: &HostMount,
+    inner: &HostMount,
+    inner_policy: &Mount,
+    outer_policy: &Mount,
+) -> Result<(), Error> {
+    let below = outer_policy.way_to(inner_policy).unwrap_or_default();
+    let parent = below.parent().unwrap_or(Path::new(""));
+    let name = below.file_name().unwrap_or_default();
+    // What an intermediate mount covers is looked for there.
+    let kind = below::directory(outer.handle.as_fd(), parent)
+        .and_then(|parent| below::look(parent.as_fd(), name))
+        .map(|stat| below::kind(&stat));
+    let (fits, what) = match inner.is_dir {
+        true => (matches!(kind, Ok(SFlag::S_IFDIR)), "directory"),
+        false => (matches!(kind, Ok(SFlag::S_IFREG)), "file"),
+    };
+    if fits {
+        return Ok(());
+    }
+    let (place, shown) = (outer.host.join(&below), inner_policy.shown_at());
+    Err(Error::invalid(format!(
+        "there is no {what} {} to show {shown} at",
+        place.display()
+    ))
+    .with_hint(format!(
+        "create an empty {what} there; the sandbox makes nothing in a mount"
+    )))
 }
 
 fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
@@ -156,6 +204,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         is_dir: meta.is_dir(),
         handle,
         linked: None,
+        covered: Vec::new(),
     })
 }
 
@@ -263,7 +312,7 @@ impl View<'_> {
         match host.place {
             // Every absolute path could be meant, or one of the system; only what is there is.
             Place::Root | Place::InWork => join(host.host.clone(), rest).exists().then_some(placed),
-            Place::Named | Place::CarvedFrom(_) => Some(placed),
+            Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
         }
     }
 }

@@ -213,6 +213,7 @@ fn follow(
             is_dir: linked.is_some(),
             handle: handle.into(),
             linked,
+            covered: Vec::new(),
         })
     };
     let others = std::fs::read_dir(common.join("worktrees"))

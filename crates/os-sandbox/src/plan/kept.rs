@@ -89,7 +89,16 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .mounts()
         .iter()
         .any(|m| !m.access().contains(Access::READ));
-    if birdcage && narrowed.at_all && unreadable {
+    if let Some(covering) = policy.covering()
+        && backend != Backend::Bubblewrap
+    {
+        out.push(
+            Promise::NarrowerInside,
+            State::Absent,
+            &[],
+            &super::cannot_cover(covering),
+        );
+    } else if birdcage && narrowed.at_all && unreadable {
         out.push(
             Promise::NarrowerInside,
             State::Absent,

@@ -18,7 +18,7 @@ pub(crate) use git::OBEYED;
 pub(crate) use guards::Pattern;
 pub use limits::Limits;
 pub use mounts::Mount;
-pub(crate) use mounts::{Links, Place, check_not_kernel};
+pub(crate) use mounts::{Links, Place, check_not_kernel, covered};
 pub use network::Network;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;
@@ -163,7 +163,9 @@ impl Policy {
             if self.protect.iter().any(|pattern| pattern.covers(below)) {
                 own = own.intersection(Access::READ | Access::EXECUTE);
             }
-            if self.hide.iter().any(|pattern| pattern.covers(below)) {
+            let covered = mounts::covered(&self.mounts, mount)
+                .any(|place| path.starts_with(mount.host().join(place)));
+            if covered || self.hide.iter().any(|pattern| pattern.covers(below)) {
                 own = Access::NONE;
             }
             allowed = allowed | own;
@@ -255,6 +257,12 @@ impl Policy {
         found
     }
 
+    /// Returns a mount that covers a directory of another one, if there is any.
+    pub(crate) fn covering(&self) -> Option<&Mount> {
+        let covers = |mount: &&Mount| matches!(mount.place(), Place::Covers(_));
+        self.mounts.iter().find(covers)
+    }
+
     /// Whether mounts are made inside trees that some command may write.
     pub(crate) fn mounts_inside_writable(&self) -> bool {
         let mut writable = self
@@ -267,6 +275,7 @@ impl Policy {
                 || self.mounts.iter().any(|inner| {
                     inner.host() != outer.host() && inner.host().starts_with(outer.host())
                 })
+                || mounts::covered(&self.mounts, outer).next().is_some()
         })
     }
 

@@ -1,4 +1,4 @@
-//! Which host directory a command sees under which name. Four forms, told apart once, here:
+//! Which host directory a command sees under which name. Five forms, told apart once, here:
 //!
 //! - the root mount, `/`, appears at `/work`, the working directory;
 //! - a named mount, `/data`, appears at `/data`, and as `data` in the working directory; a deeper
@@ -6,7 +6,9 @@
 //! - `/work/src/lib` appears there, in a read-only `/work` that holds only the way to it: a part of
 //!   what would be the root mount, for whoever is shown no more of it;
 //! - a carve-out, `/data/out` or `/vendor` of a root mount, is a part of another mount with an
-//!   access of its own; its host path must be that part.
+//!   access of its own; its host path must be that part;
+//! - a covering mount, `/data/cache` below `/data` or `/work/cache` below a root mount, is another
+//!   directory in the place of one that the outer mount has there. What it covers is not seen.
 
 use crate::access::Access;
 use crate::error::Error;
@@ -73,6 +75,8 @@ pub(crate) enum Place {
     InWork,
     /// Index of the mount that it is a part of.
     CarvedFrom(usize),
+    /// Index of the mount in which it covers a directory.
+    Covers(usize),
 }
 
 impl Mount {
@@ -122,9 +126,26 @@ impl Mount {
     pub(crate) fn in_work(&self) -> Option<&str> {
         match self.place {
             Place::Named | Place::InWork => Some(self.seen_as().trim_start_matches('/')),
-            Place::Root | Place::CarvedFrom(_) => None,
+            Place::Root | Place::CarvedFrom(_) | Place::Covers(_) => None,
         }
     }
+
+    /// The place of another mount's mount point below this one, by what commands see.
+    pub(crate) fn way_to(&self, inner: &Mount) -> Option<PathBuf> {
+        let way = Path::new(&inner.inside).strip_prefix(&self.inside).ok()?;
+        (!way.as_os_str().is_empty()).then(|| way.to_owned())
+    }
+}
+
+/// The directories below a mount that are not seen, because other mounts cover them.
+pub(crate) fn covered<'m>(
+    mounts: &'m [Mount],
+    outer: &'m Mount,
+) -> impl Iterator<Item = PathBuf> + 'm {
+    mounts
+        .iter()
+        .filter(|mount| matches!(mount.place, Place::Covers(_)))
+        .filter_map(|mount| outer.way_to(mount))
 }
 
 /// Turns what the builder collected into mounts, or says which of them makes no sense.
@@ -153,27 +174,18 @@ pub(super) fn resolve(wanted: &[Wanted]) -> Result<Vec<Mount>, Error> {
             }
         }
     }
+    let insides: Vec<String> = (0..parsed.len())
+        .map(|index| inside(&parsed, index))
+        .collect();
     let mut mounts: Vec<Mount> = Vec::with_capacity(parsed.len());
     for (index, (host, shown_at, access)) in parsed.iter().enumerate() {
-        let place = place_of(&parsed, index)?;
-        let inside = match place {
-            Place::Root => WORK.to_owned(),
-            Place::Named | Place::InWork => shown_at.clone(),
-            Place::CarvedFrom(outer) => {
-                if outermost(&parsed, outer)? == Place::Root {
-                    format!("{WORK}{shown_at}")
-                } else {
-                    shown_at.clone()
-                }
-            }
-        };
         mounts.push(Mount {
             host: host.clone(),
             shown_at: shown_at.clone(),
             access: *access,
             links: wanted[index].links,
-            place,
-            inside,
+            place: place_of(&parsed, &insides, index)?,
+            inside: insides[index].clone(),
         });
     }
     refuse_meeting(&mounts)?;
@@ -211,14 +223,8 @@ fn refuse_meeting(mounts: &[Mount]) -> Result<(), Error> {
 type Parsed = (PathBuf, String, Access);
 
 /// The longest other mount whose name and host path both contain this one.
-fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
-    let (host, shown_at, access) = &all[index];
-    if shown_at == "/" {
-        if access.is_none() {
-            return Err(Error::invalid("the mount at / has no access at all"));
-        }
-        return Ok(Place::Root);
-    }
+fn whole_of(all: &[Parsed], index: usize) -> Option<usize> {
+    let (host, shown_at, _) = &all[index];
     let mut best: Option<usize> = None;
     for (other, (other_host, other_shown, _)) in all.iter().enumerate() {
         let Ok(rest) = Path::new(shown_at).strip_prefix(other_shown) else {
@@ -230,8 +236,45 @@ fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
             best = Some(other);
         }
     }
-    if let Some(outer) = best {
-        return Ok(Place::CarvedFrom(outer));
+    best
+}
+
+/// Where it appears. Follows carve-outs of carve-outs; each step has a shorter name, so it ends.
+fn inside(all: &[Parsed], index: usize) -> String {
+    let mut outermost = index;
+    while let Some(outer) = whole_of(all, outermost) {
+        outermost = outer;
+    }
+    let shown_at = &all[index].1;
+    match (all[outermost].1.as_str(), shown_at.as_str()) {
+        ("/", "/") => WORK.to_owned(),
+        ("/", _) => format!("{WORK}{shown_at}"),
+        _ => shown_at.clone(),
+    }
+}
+
+fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, Error> {
+    let (_, shown_at, access) = &all[index];
+    if shown_at == "/" {
+        if access.is_none() {
+            return Err(Error::invalid("the mount at / has no access at all"));
+        }
+        return Ok(Place::Root);
+    }
+    let whole = whole_of(all, index);
+    let below =
+        |other: &usize| *other != index && Path::new(&insides[index]).starts_with(&insides[*other]);
+    let nearest = (0..all.len())
+        .filter(below)
+        .max_by_key(|other| insides[*other].len());
+    match (whole, nearest) {
+        // A part of the directory that lies around it, and not of one that is covered there.
+        (Some(whole), Some(nearest)) if whole == nearest => {
+            return Ok(Place::CarvedFrom(whole));
+        }
+        (_, Some(nearest)) if !access.is_none() => return Ok(Place::Covers(nearest)),
+        (Some(whole), _) => return Ok(Place::CarvedFrom(whole)),
+        (None, _) => {}
     }
     let mut names = shown_at.trim_start_matches('/').split('/');
     let name = names.next().unwrap_or_default();
@@ -262,18 +305,6 @@ fn place_of(all: &[Parsed], index: usize) -> Result<Place, Error> {
         );
     }
     Ok(if in_work { Place::InWork } else { Place::Named })
-}
-
-/// Follows carve-outs of carve-outs; each step has a shorter name, so it ends.
-fn outermost(all: &[Parsed], index: usize) -> Result<Place, Error> {
-    let mut place = place_of(all, index)?;
-    for _ in 0..MAX_MOUNTS {
-        match place {
-            Place::CarvedFrom(outer) => place = place_of(all, outer)?,
-            Place::Root | Place::Named | Place::InWork => break,
-        }
-    }
-    Ok(place)
 }
 
 fn check_host(host: &Path) -> Result<PathBuf, Error> {
@@ -383,6 +414,30 @@ mod tests {
             ok(&[("/d/a/b", "/data/a/b"), ("/d/c", "/data/c")]),
             ["/data/a/b", "/data/c"]
         );
+        for covering in [
+            &[("/p", "/"), ("/a", "/work/b")][..],
+            &[("/p", "/"), ("/p/v", "/v"), ("/a", "/work/v/b")],
+            &[
+                ("/p", "/"),
+                ("/a", "/work/b"),
+                ("/a/c", "/work/b/c"),
+                ("/d", "/work/b/c/d"),
+            ],
+            &[("/p", "/"), ("/a", "/work/b"), ("/p/b/c", "/b/c")],
+            &[("/a", "/a"), ("/b", "/a/b")],
+            &[("/b", "/a/b"), ("/a", "/a")],
+            &[("/a", "/work/a"), ("/b", "/work/a/b")],
+        ] {
+            let expected: Vec<String> = covering
+                .iter()
+                .map(|(_, shown)| match *shown {
+                    "/" => "/work".to_owned(),
+                    shown if shown.starts_with("/work") || covering[0].1 != "/" => shown.to_owned(),
+                    shown => format!("/work{shown}"),
+                })
+                .collect();
+            assert_eq!(ok(covering), expected, "{covering:?}");
+        }
     }
 
     #[test]
@@ -398,10 +453,6 @@ mod tests {
             &[("/a", "/usr/b")],
             &[("/a", "/work")],
             &[("/p", "/"), ("/a", "/a/b")],
-            &[("/p", "/"), ("/a", "/work/b")],
-            &[("/a", "/a"), ("/b", "/a/b")],
-            &[("/b", "/a/b"), ("/a", "/a")],
-            &[("/a", "/work/a"), ("/b", "/work/a/b")],
             &[("/a", "/work/a/c"), ("/b", "/a")],
             &[("/a", "/work/a/c"), ("/b", "/a/b")],
             &[("/a", "/..")],

@@ -141,7 +141,7 @@ fn refuse_unlike_names(policy: &Policy, mounts: &[Placed]) -> Result<(), Error> 
     let shown = |mount: &Placed| Path::new(policy.mounts()[mount.index].shown_at());
     for part in mounts {
         match policy.mounts()[part.index].place() {
-            Place::CarvedFrom(_) => continue,
+            Place::CarvedFrom(_) | Place::Covers(_) => continue,
             Place::Root | Place::Named | Place::InWork => {}
         }
         let outer = mounts.iter().find(|outer| {

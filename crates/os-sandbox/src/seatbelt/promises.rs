@@ -22,7 +22,10 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
     push(Promise::ReadOutside, kept, &seatbelt, "");
     push(Promise::WriteOutside, kept, &seatbelt, "");
     push(Promise::ExecuteOutside, kept, &seatbelt, "");
-    if policy.narrowed().at_all {
+    if let Some(covering) = policy.covering() {
+        let reason = crate::plan::cannot_cover(covering);
+        push(Promise::NarrowerInside, State::Absent, &[], &reason);
+    } else if policy.narrowed().at_all {
         push(Promise::NarrowerInside, kept, &seatbelt, "");
     }
     push(Promise::KernelSettings, kept, &seatbelt, "");

@@ -93,7 +93,7 @@ impl View<'_> {
         match mount.place() {
             // Every absolute path could be meant, or one of the system; only what is there is.
             Place::Root | Place::InWork => exists(&placed).then_some(placed),
-            Place::Named | Place::CarvedFrom(_) => Some(placed),
+            Place::Named | Place::CarvedFrom(_) | Place::Covers(_) => Some(placed),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Front-end M: a list of directories, each with its place in the tree. A target is `/`, `/name`,
-//! or a part of another mount that gets rights of its own: `/vendor` below `/` is the directory
-//! `vendor` of what is at `/`, and nothing else can be.
+//! or a place below another mount: a part of that mount with rights of its own, or another
+//! directory that covers what the mount has there.
 
 use crate::front::place::{Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish};

@@ -1,9 +1,9 @@
 //! The mount table that every front-end is lowered to, and what no table may hold: two rows at
 //! one place, one file under two sets of rights, a name that the system needs.
 //!
-//! A row may lie below another one only as a part of it: `/vendor` below `/` is the directory
-//! `vendor` of what is at `/`. So a path means the same file to tools, which resolve it in the
-//! table, and to commands, which see directories; and rights differ by place, never by name.
+//! A row may lie below another one: as a part of it (`/vendor` below `/` is the directory `vendor`
+//! of what is at `/`), or as another directory, which covers what the outer one has there. The
+//! deepest row has a path. No file is shown twice, so rights differ by place, never by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -95,22 +95,7 @@ fn nested_problem(outer: &Row, row: &Row, noun: &str) -> Option<Diagnostic> {
                 .help("a place shows one directory: give one of them another name"),
         );
     }
-    if is_part(&outer.mount, &row.mount) {
-        return None;
-    }
-    let message = format!(
-        "{} lies below {}, and is not that part of its directory",
-        row.mount.target, outer.mount.target
-    );
-    let help = format!(
-        "below a mount only its own parts can be mounted again; for other directories give each a name of its own: /{}, /project",
-        last_name(&row.mount.target)
-    );
-    Some(
-        Diagnostic::error(Code::MountName, message)
-            .related(&outer.named_at, format!("{} is here", outer.mount.target))
-            .help(help),
-    )
+    None
 }
 
 fn top_problem(target: &str) -> Option<Diagnostic> {
@@ -121,7 +106,7 @@ fn top_problem(target: &str) -> Option<Diagnostic> {
     if name.contains('/') {
         let message = format!("{target} lies below no other mount");
         return Some(Diagnostic::error(Code::MountName, message).help(format!(
-            "a name has one component, such as /{}; deeper ones are parts of a mount",
+            "a name has one component, such as /{}; deeper ones lie below a mount",
             last_name(target)
         )));
     }

@@ -75,15 +75,16 @@ pub(crate) fn meet_zones(
         .collect()
 }
 
-/// The wish for the innermost mount that is asked for and has this one as a part. A part with
-/// rights of its own comes along: without its row it would have those of the whole.
+/// The wish for the innermost mount that is asked for and has this one below it. A nested mount
+/// comes along: without its row a part of the outer mount would have the rights of the whole, and
+/// what another directory covers would be uncovered.
 fn around<'w>(
     part: &Mount,
     asked: &[(&Mount, &'w ZoneDeclaration)],
 ) -> Option<&'w ZoneDeclaration> {
     asked
         .iter()
-        .filter(|(mount, _)| part.is_part_of(mount))
+        .filter(|(mount, _)| part.is_nested_in(mount))
         .max_by_key(|(mount, _)| mount.target.len())
         .map(|(_, wish)| *wish)
 }
@@ -115,10 +116,21 @@ impl Mount {
         self.meet(&wish, &mut unasked)
     }
 
-    /// Whether this is a directory inside another mount, shown at the same place.
+    /// Returns whether the mount point lies below that of another mount.
+    pub(crate) fn is_nested_in(&self, outer: &Mount) -> bool {
+        self.target != outer.target && is_below(&self.target, &outer.target)
+    }
+
+    /// Returns whether this is a directory inside another mount, shown at the same place.
+    #[cfg(feature = "process")]
     pub(crate) fn is_part_of(&self, outer: &Mount) -> bool {
-        self.target != outer.target
-            && is_below(&self.target, &outer.target)
-            && self.host().starts_with(outer.host())
+        self.is_nested_in(outer) && self.host().starts_with(outer.host())
+    }
+
+    /// The place of a nested mount from the directory that is held of the outer one: `vendor/lib`.
+    #[cfg(any(feature = "files", feature = "process"))]
+    pub(crate) fn way_in<'m>(&'m self, outer: &Mount) -> &'m str {
+        let way = self.target.strip_prefix(outer.target()).unwrap_or_default();
+        way.trim_start_matches('/')
     }
 }

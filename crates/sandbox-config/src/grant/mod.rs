@@ -410,13 +410,13 @@ impl Grant {
         self.mounts.iter()
     }
 
-    /// What lies in a mount that is used, and is itself only held: it must not be reached by way
-    /// of the whole.
+    /// The nested mounts of a used one that are only held: neither they nor what they cover may be
+    /// reached by way of the outer mount.
     #[cfg(any(feature = "files", feature = "process"))]
     pub(crate) fn unused_parts(&self, outer: &Mount) -> impl Iterator<Item = &Mount> {
         self.mounts
             .iter()
-            .filter(move |part| !part.usable && part.is_part_of(outer))
+            .filter(move |part| !part.usable && part.is_nested_in(outer))
     }
 
     /// One mount by name.

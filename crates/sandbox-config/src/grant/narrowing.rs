@@ -20,7 +20,8 @@ use crate::grant::verdict::{MountApproval, Operation, Stated, Verdict};
 use crate::grant::{Environment, Grant, Undeclared};
 use crate::syntax::text::Origin;
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// `a/d` is another directory below the mount point of `a`.
+const NAMES: [&str; 4] = ["a", "b", "c", "a/d"];
 const TOOLS: [&str; 3] = ["read_file", "write_file", "shell"];
 const COMMANDS: [&[&str]; 5] = [
     &["grep"],
@@ -333,6 +334,12 @@ fn assert_at_most(child: &Grant, parent: &Grant) {
         }
         if let Some(held) = held.max_file_bytes() {
             assert!(mount.max_file_bytes().expect("the size limit fell away") <= held);
+        }
+    }
+    for covering in parent.mounts() {
+        if child.mounts().any(|outer| covering.is_nested_in(outer)) {
+            let kept = child.mount(covering.name());
+            kept.expect("a mount point was uncovered");
         }
     }
     for one in child.repositories() {

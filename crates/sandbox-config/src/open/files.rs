@@ -179,11 +179,12 @@ impl Grant {
 }
 
 impl Grant {
-    /// Patterns for what lies in a mount and is held without being used.
+    /// Patterns for the places in a mount that belong to mounts which are held without being used.
     fn held_inside(&self, outer: &Mount) -> Vec<String> {
+        let whole = outer.part.as_ref().map(|part| format!("/{}", part.below));
+        let whole = whole.unwrap_or_default();
         self.unused_parts(outer)
-            .filter_map(|part| part.host().strip_prefix(&outer.host).ok())
-            .filter_map(|below| Some(format!("/{}", below.to_str()?)))
+            .map(|part| format!("{whole}/{}", part.way_in(outer)))
             .collect()
     }
 }

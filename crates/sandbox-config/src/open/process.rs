@@ -6,11 +6,11 @@ use os_sandbox::{Access, Environment, Limits, Network, Policy, Requirement};
 
 use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
-use crate::grant::mount::Mode;
+use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::open::guards::{Guards, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
-use crate::open::shown::shown_at;
+use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
 
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and
@@ -34,7 +34,9 @@ impl Grant {
     /// ([`Policy::MAX_MOUNTS`]), or they make no policy.
     pub fn policy(&self) -> Result<Policy, GrantError> {
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            ensure(mount).map_err(|error| error.shown_by(self.front))?;
+            ensure(mount)
+                .and_then(|()| self.ensure_mount_point(mount))
+                .map_err(|error| error.shown_by(self.front))?;
         }
         self.policy_as_written()
     }
@@ -90,8 +92,13 @@ impl Grant {
             builder = builder.mount_resolved(mount.host(), shown_at(self, mount), access);
             count += 1;
             for part in self.unused_parts(mount) {
-                builder = builder.mount_resolved(part.host(), shown_at(self, part), Access::NONE);
-                count += 1;
+                // What the outer mount has at that place, itself or covered by another directory.
+                let inside = mount.host().join(part.way_in(mount));
+                if part.is_part_of(mount) || is_directory(&inside) {
+                    builder =
+                        builder.mount_resolved(inside, below(self, mount, part), Access::NONE);
+                    count += 1;
+                }
             }
             protected.extend(mount.own_files.iter().map(|pattern| anywhere(pattern)));
             protected.extend(own.inside);
@@ -118,6 +125,27 @@ impl Grant {
             target: "the mounts".into(),
             why: error.to_string(),
             host: None,
+        })
+    }
+
+    /// Checks that the outer mount has a directory where commands are to see a nested one. Nothing
+    /// is created there: the tree is a person's.
+    fn ensure_mount_point(&self, mount: &Mount) -> Result<(), GrantError> {
+        let Some(outer) = covers_place_in(self, mount) else {
+            return Ok(());
+        };
+        let place = outer.host().join(mount.way_in(outer));
+        if is_directory(&place) {
+            return Ok(());
+        }
+        Err(GrantError {
+            target: mount.target.clone(),
+            why: format!(
+                "commands see it in place of a directory of {}, and there is none at {}; create an \
+                 empty one",
+                outer.target, mount.target
+            ),
+            host: Some(place),
         })
     }
 

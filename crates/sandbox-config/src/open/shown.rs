@@ -2,6 +2,12 @@
 //! a mount at `/` is that directory, `/work`, and others stand in it by name. Of a part whose whole
 //! is not held only the way down is there: below `/work` if the whole would be `/`, else below the
 //! whole's own name.
+//!
+//! A mount of another directory covers a directory of the outer mount, wherever that is seen. Below
+//! a mount at `/` that has no directory of that name nothing is covered, and commands see the mount
+//! by its own name, `/cache`, only.
+
+use std::path::Path;
 
 use crate::grant::Grant;
 use crate::grant::mount::{Mount, RESERVED};
@@ -11,15 +17,45 @@ pub(crate) fn shown_at(grant: &Grant, mount: &Mount) -> String {
     let usable = || grant.mounts().filter(|other| other.usable());
     // With `/` everything below it is a part of the working directory.
     if usable().any(|other| other.target == "/") {
-        return mount.target.clone();
+        return match covers_place_in(grant, mount) {
+            Some(_) => format!("/work{}", mount.target),
+            None => mount.target.clone(),
+        };
     }
     let below_root = is_below_root(mount)
-        || usable().any(|outer| mount.is_part_of(outer) && is_below_root(outer));
+        || usable().any(|outer| mount.is_nested_in(outer) && is_below_root(outer));
     if below_root {
         format!("/work{}", mount.target)
     } else {
         mount.target.clone()
     }
+}
+
+/// The name of a place of a mount in the policy for commands, which `inner` has for file tools.
+pub(crate) fn below(grant: &Grant, mount: &Mount, inner: &Mount) -> String {
+    let outer = shown_at(grant, mount);
+    format!("{}/{}", outer.trim_end_matches('/'), inner.way_in(mount))
+}
+
+/// The mount around a nested mount of another directory, where commands see one in the other.
+pub(crate) fn covers_place_in<'g>(grant: &'g Grant, mount: &Mount) -> Option<&'g Mount> {
+    let outer = grant
+        .mounts()
+        .filter(|outer| outer.usable() && mount.is_nested_in(outer))
+        .max_by_key(|outer| outer.target.len())?;
+    if mount.is_part_of(outer) {
+        return None;
+    }
+    let name = mount.target.trim_start_matches('/');
+    let own_name =
+        outer.target == "/" && !name.contains('/') && !RESERVED.contains(&&*name.to_lowercase());
+    let covered = is_directory(&outer.host().join(mount.way_in(outer)));
+    (covered || !own_name).then_some(outer)
+}
+
+/// Returns whether there is a directory, and not a link to one.
+pub(crate) fn is_directory(place: &Path) -> bool {
+    std::fs::symlink_metadata(place).is_ok_and(|found| found.is_dir())
 }
 
 /// Whether it lies in what is `/`, for whoever sees it, by name.

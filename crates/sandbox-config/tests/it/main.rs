@@ -15,6 +15,7 @@ mod fronts;
 mod layers;
 mod lineage;
 mod migration;
+mod nested;
 mod own_dirs;
 mod own_sandbox;
 mod pages;

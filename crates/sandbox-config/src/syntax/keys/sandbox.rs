@@ -109,7 +109,7 @@ pub(crate) static SANDBOX: Keys = Keys {
         now(
             "mounts",
             Shape::List(&Shape::Section(&MOUNT)),
-            "Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a part of another mount.",
+            "Front-end: directories, and the places at which they appear: `/`, `/NAME`, or a place below another mount.",
         ),
         now(
             "read_paths",
@@ -300,7 +300,7 @@ pub(crate) static MOUNT: Keys = Keys {
         now(
             "target",
             Shape::Like(&MOUNT_TARGET),
-            "Where it appears: `/`, `/NAME`, or below another mount the place that it has there.",
+            "Where it appears: `/`, `/NAME`, or a place below another mount, which then covers what that mount has there.",
         )
         .required(),
         now("readonly", Shape::Bool, "Nothing is written.").default("false"),

@@ -209,9 +209,9 @@ fn a_mistake_between_two_names_both() {
         (
             "sandbox:\n  mounts:\n    - { source: ., target: / }\n    - { source: data, target: /x }\n",
             [
-                "/x lies below /, and is not that part of its directory",
-                "config.yaml:4:31",
-                "config.yaml:3:28   / is here",
+                "mount `/x` lies inside mount `/`",
+                "config.yaml:4:17",
+                "config.yaml:3:17   mount `/`",
             ],
         ),
         (
