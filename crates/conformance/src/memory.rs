@@ -76,7 +76,13 @@ fn plant(tree: &Tree, spec: &PolicySpec) -> Result<FileSandbox, String> {
         };
         let below = &name[dir.len()..];
         let path = format!("{}{below}", shown.trim_end_matches('/'));
-        SandboxPath::parse(&path).map(Some).map_err(say)
+        let path = SandboxPath::parse(&path).map_err(say)?;
+        // What another mount covers has no path.
+        let covers = |[other, _, _]: &[String; 3]| {
+            other.len() > shown.len()
+                && SandboxPath::parse(other).is_ok_and(|other| path.starts_with(&other))
+        };
+        Ok((!spec.mounts.iter().any(covers)).then_some(path))
     };
     for name in &tree.dirs {
         if let Some(path) = place(name)? {
