@@ -160,7 +160,7 @@ fn commands_see_it_in_place_of_a_directory() {
                 "/work/cache/npm npm",
             ][..],
         ),
-        (restricted(&held, "/src"), &["/work/src project/src"]),
+        (restricted(&held, "/src"), &["/src project/src"]),
         (
             restricted(&held, "/cache"),
             &["/cache cache", "/cache/npm npm"],

@@ -154,7 +154,7 @@ fn mistakes_of_host_paths_and_names() {
         ),
         (
             "sandbox: { mounts: [{ source: ., target: / }, { source: ../outside, target: /o }] }",
-            &["config.mount_name", "config.untrusted"],
+            &["config.untrusted"],
         ),
         (
             "sandbox: { mounts: [{ source: src, target: / }, { source: docs, target: /docs }] }",
