@@ -336,7 +336,8 @@ pub struct PolicyBuilder {
 
 impl PolicyBuilder {
     /// Shows the host directory or file `host` at `shown_at`: `/` for the root mount, `/name`,
-    /// or a part of another mount with an access of its own. Without a root mount also deeper:
+    /// a part of another mount with an access of its own, or below another mount in the place of a
+    /// directory that must be there (`/data/cache`, `/work/cache`). Without a root mount also deeper:
     /// `/data/out`, or `/work/src` for a part of what would be the root mount; the directories on
     /// the way are read-only and hold nothing else.
     ///

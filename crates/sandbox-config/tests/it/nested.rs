@@ -175,6 +175,7 @@ fn commands_see_it_in_place_of_a_directory() {
             &[
                 "/ project",
                 "/cache project/cache",
+                "/cache/npm project/cache/npm",
                 "/src project/src",
                 "/work/build/tmp tmp",
             ],
