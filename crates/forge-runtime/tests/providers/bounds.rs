@@ -30,7 +30,7 @@ async fn fails(reply: Reply, stream: bool, bounds: Bounds) -> ModelError {
         .bounds(bounds);
     let model = provider.model("m").unwrap();
     let turn = turn(&model, hello());
-    let found = tokio::time::timeout(Duration::from_secs(60), turn)
+    let found = tokio::time::timeout(Duration::from_secs(600), turn)
         .await
         .unwrap();
     match found.last() {
@@ -307,7 +307,7 @@ async fn a_turn_that_is_dropped() {
         // An end or an error: either is one.
         while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
     };
-    tokio::time::timeout(Duration::from_secs(30), gone)
+    tokio::time::timeout(Duration::from_secs(600), gone)
         .await
         .unwrap();
 }

@@ -17,7 +17,7 @@ use crate::program::{Bare, confined, git, hook, world};
 use crate::world::{Others as _, World, wait};
 
 /// No row may take longer, on a slow machine with others at work.
-const LONG: Duration = Duration::from_secs(100);
+const LONG: Duration = Duration::from_secs(600);
 /// What stands in a repository that is none of this one's business.
 const SECRET: &str = "content-of-another-repository";
 

@@ -14,7 +14,7 @@ use crate::program::confined;
 use crate::world::in_memory;
 
 /// No row may take longer, on a slow machine with others at work.
-const LONG: Duration = Duration::from_secs(100);
+const LONG: Duration = Duration::from_secs(600);
 
 struct Asked {
     post: bool,

@@ -11,7 +11,7 @@ use crate::program::{Bare, confined, git, over_file};
 use crate::world::{World, wait};
 
 /// What nothing of this may take longer than, on a slow machine with others at work.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) fn bare(world: &World) -> &Bare {
     world.others.as_bare().unwrap()

@@ -422,7 +422,7 @@ fn a_hundred_thousand_files_are_bounded() {
         .pull(&["d0", "d1", "d2", "d3"], "/workspace")
         .unwrap_err();
     assert_eq!(error.kind(), GitErrorKind::TooLarge, "{error}");
-    assert!(since.elapsed() < Duration::from_secs(120));
+    assert!(since.elapsed() < Duration::from_secs(600));
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn toolbox(dir: &Path, stdout_bytes: usize, stderr_bytes: usize) -> Toolbox {
         .unwrap();
     let plan = Plan::new(&policy, &Support::detect(), Requirement::Enforce).unwrap();
     Toolbox::builder()
-        .processes(place::processes(plan).default_timeout(Duration::from_secs(20)))
+        .processes(place::processes(plan).default_timeout(Duration::from_secs(600)))
         .gate(Always(Verdict::Allow))
         .build()
         .unwrap()

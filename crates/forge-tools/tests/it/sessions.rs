@@ -36,7 +36,7 @@ fn plans(dir: &Path) -> Vec<Plan> {
 
 fn processes(plan: &Plan) -> Processes {
     place::processes(plan.clone())
-        .default_timeout(Duration::from_secs(30))
+        .default_timeout(Duration::from_secs(600))
         .session()
 }
 

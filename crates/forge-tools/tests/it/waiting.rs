@@ -27,7 +27,7 @@ impl Door {
     /// Whether it was opened in time.
     fn wait(&self) -> bool {
         let open = self.0.0.lock().unwrap();
-        let long = Duration::from_secs(60);
+        let long = Duration::from_secs(600);
         let (open, _) = self
             .0
             .1
@@ -172,7 +172,9 @@ fn a_call_that_nobody_waits_for_any_more_has_one_record() {
             .unwrap();
         runtime.block_on(async {
             let call = toolbox.call(Call::new("slow", json!({})));
-            let ended = tokio::time::timeout(Duration::from_millis(200), call).await;
+            // One that is given up ends by itself; the other one would never.
+            let patience = Duration::from_millis(if given_up { 600_000 } else { 200 });
+            let ended = tokio::time::timeout(patience, call).await;
             assert_eq!(ended.is_ok(), given_up);
         });
         door.open();
@@ -320,6 +322,7 @@ fn commands_that_hang_leave_threads_for_files() {
             spec: Spec::looks("command", "Waits."),
             door: door.clone(),
         })
+        .timeout(Duration::from_secs(600))
         .build()
         .unwrap();
     block_on(async {
@@ -333,14 +336,10 @@ fn commands_that_hang_leave_threads_for_files() {
             tokio::task::yield_now().await;
         }
         let path = json!({"path": "/data/readme.md"});
-        // Those who hang are given up after a minute.
-        let began = std::time::Instant::now();
         let cheap = toolbox.call(Call::new("read_file", path)).await;
         assert!(cheap.ok, "{}", cheap.content);
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "it waited for the others"
-        );
+        let all_hang = hanging.iter().all(|command| !command.is_finished());
+        assert!(all_hang, "it waited for the others");
         door.open();
         for command in hanging {
             assert_eq!(command.await.unwrap().content, "through");

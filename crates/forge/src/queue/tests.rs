@@ -43,7 +43,7 @@ impl World {
     }
 
     fn queue(&self, absent: Absent) -> Arc<Queue> {
-        self.patient(absent, Duration::from_secs(60))
+        self.patient(absent, Duration::from_secs(600))
     }
 
     fn patient(&self, absent: Absent, patience: Duration) -> Arc<Queue> {

@@ -217,7 +217,7 @@ version: 1
 workers:
   main:
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
-    - calls: [{ tool: shell, args: { command: "sh -c 'touch workspace/began; sleep 60'", timeout_s: 60 }, as: killed }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'touch workspace/began; sleep 600'", timeout_s: 600 }, as: killed }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: three }]
     - say: "{{ results.one.content | trim }}|{{ results.killed.content | trim }}|{{ results.two.content | trim }}|{{ results.three.content | trim }}"
@@ -240,7 +240,7 @@ fn a_session_has_one_container_and_outlives_it(engine: &Daemon) {
         .unwrap();
     // Killed from outside as soon as the command runs in it.
     let began = world.project().join("workspace/began");
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(600);
     while !began.exists() && Instant::now() < until && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -856,7 +856,7 @@ fn an_engine_elsewhere_is_given_copies() {
 }
 
 fn nothing_is_left(engine: &Daemon) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(600);
     while !engine.everything().is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(200));
     }

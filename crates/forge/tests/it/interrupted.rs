@@ -32,7 +32,7 @@ fn is_there(command: &str) -> bool {
 fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "not {what}");
+        assert!(begun.elapsed() < Duration::from_secs(600), "not {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

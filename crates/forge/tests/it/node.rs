@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{World, forge_program};
 
 /// Long enough for anything that ends at all.
-const WATCHDOG: Duration = Duration::from_secs(120);
+const WATCHDOG: Duration = Duration::from_secs(600);
 
 fn frame(kind: u8, id: u32, body: &Value) -> Vec<u8> {
     let body = body.to_string().into_bytes();

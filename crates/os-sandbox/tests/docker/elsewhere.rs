@@ -57,19 +57,24 @@ pub(crate) fn told_so(engine: &Daemon) {
     // What ends early is brought back too.
     let policy = world.policy().build().expect("a policy");
     let plan = plan(engine.host(), settings().shares_files(false), &policy);
-    let child = world
-        .command(&plan, "sh")
-        .args(["-c", "echo x > early; sleep 1000"]);
-    let mut child = child
-        .timeout(Duration::from_secs(3))
-        .spawn()
-        .expect("a container");
-    assert_eq!(child.wait().expect("its end"), Exit::TimedOut);
+    // A slow machine needs longer until it has written.
+    for seconds in [3, 30, 300] {
+        let child = world
+            .command(&plan, "sh")
+            .args(["-c", "echo x > early; sleep 1000"]);
+        let mut child = child
+            .timeout(Duration::from_secs(seconds))
+            .spawn()
+            .expect("a container");
+        assert_eq!(child.wait().expect("its end"), Exit::TimedOut);
+        if world.path("project/early").exists() {
+            break;
+        }
+    }
     assert_eq!(
         fs::read_to_string(world.path("project/early")).expect("it"),
         "x\n"
     );
-    drop(child);
     assert_eq!(engine.everything(), Vec::<String>::new());
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bound on anything here.
-const BOUND: Duration = Duration::from_secs(90);
+const BOUND: Duration = Duration::from_secs(600);
 /// An engine takes a moment to forget what it was told to remove.
-const FORGETS_WITHIN: Duration = Duration::from_secs(20);
+const FORGETS_WITHIN: Duration = Duration::from_secs(600);
 
 /// What may come of a row.
 enum Want {

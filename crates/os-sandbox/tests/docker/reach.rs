@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Nothing takes longer, whatever is at the other end.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(600);
 
 /// What is said where nothing can be used: the address, and each of these.
 fn refused(address: Address, says: &[&str]) {
@@ -310,7 +310,7 @@ impl Sshd {
             .spawn()
             .map_err(text)?;
         let mut started = Sshd { server, port, home };
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(600);
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             if started.server.try_wait().map_err(text)?.is_some() || Instant::now() > until {
                 let log = fs::read_to_string(started.home.path().join("log"));

@@ -41,7 +41,7 @@ fn policy(dir: &Path) -> Policy {
                 .set("BROKER", std::process::id().to_string()),
         )
         .limits(Limits {
-            wall: Some(Duration::from_secs(60)),
+            wall: Some(Duration::from_secs(600)),
             ..Limits::default()
         })
         .build()

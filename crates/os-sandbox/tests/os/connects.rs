@@ -159,7 +159,7 @@ pub(crate) fn run(words: &[&str]) -> io::Result<String> {
         ["tcp-timeout", port] => {
             let port: u16 = port.parse().map_err(io::Error::other)?;
             let to = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-            TcpStream::connect_timeout(&to, Duration::from_secs(60)).map(|_| String::new())
+            TcpStream::connect_timeout(&to, Duration::from_secs(600)).map(|_| String::new())
         }
         ["tcp-many", count] => {
             let listener = TcpListener::bind(("127.0.0.1", 0))?;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::place::node::{connect, runtime};
 
 /// Long enough for anything that ends at all.
-pub(super) const WATCHDOG: Duration = Duration::from_secs(40);
+pub(super) const WATCHDOG: Duration = Duration::from_secs(600);
 
 pub(super) fn path(text: &str) -> SandboxPath {
     SandboxPath::parse(text).unwrap()
@@ -83,7 +83,12 @@ fn connected_to(says: Vec<u8>, ends: bool) -> Result<Node, NodeError> {
             .unwrap();
         let silent = (!ends).then_some(theirs);
         let (reader, writer) = tokio::io::split(ours);
-        let connect = Connect::new("elsewhere").within(Duration::from_millis(300));
+        // Only who says nothing is waited for in vain.
+        let within = match says.is_empty() && silent.is_some() {
+            true => Duration::from_millis(300),
+            false => WATCHDOG,
+        };
+        let connect = Connect::new("elsewhere").within(within);
         let made = Node::connect(reader, writer, Setup::new(), connect).await;
         drop(silent);
         made

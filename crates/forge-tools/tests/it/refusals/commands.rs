@@ -26,7 +26,7 @@ fn confined(dir: &Path) -> Processes {
     let plan = Plan::new(&policy(dir), &Support::detect(), Requirement::Enforce).unwrap();
     place::processes(plan)
         .notes(vec!["/out".into()], false)
-        .default_timeout(Duration::from_secs(20))
+        .default_timeout(Duration::from_secs(600))
 }
 
 type Wrong = fn(ToolboxBuilder) -> ToolboxBuilder;

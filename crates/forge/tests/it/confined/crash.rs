@@ -136,7 +136,7 @@ impl Victim {
         let since = Instant::now();
         while self.sleeps() {
             assert!(
-                since.elapsed() < Duration::from_secs(60),
+                since.elapsed() < Duration::from_secs(600),
                 "{when}: a command lives on"
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -265,7 +265,7 @@ fn time_to_the_long_command() -> Duration {
             ran(child.wait_with_output().unwrap()).stderr
         );
         assert!(
-            since.elapsed() < Duration::from_secs(120),
+            since.elapsed() < Duration::from_secs(600),
             "the command never started"
         );
         std::thread::sleep(Duration::from_millis(2));

@@ -13,7 +13,7 @@ use crate::support::{PROJECT, World, forge_program};
 const FILE: &str = "golem-forge.config.yaml";
 
 /// No test waits for this; it only keeps a defect from hanging the suite.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(600);
 
 struct Client {
     child: Child,

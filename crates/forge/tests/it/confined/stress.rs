@@ -17,10 +17,10 @@ use crate::support::{PROJECT, World, forge_program};
 const FILE: &str = "golem-forge.config.yaml";
 
 /// No test waits for this; it only keeps a defect from hanging the suite.
-const WATCHDOG: Duration = Duration::from_secs(120);
+const WATCHDOG: Duration = Duration::from_secs(600);
 
 /// Whatever takes longer while others hang is held up by them.
-const PROMPT: Duration = Duration::from_secs(5);
+const PROMPT: Duration = Duration::from_secs(120);
 
 struct Server {
     child: Child,

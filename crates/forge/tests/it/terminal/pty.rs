@@ -17,7 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::support::{World, forge_program};
 
 /// A test that waits longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Terminal {
     child: Child,

@@ -249,7 +249,7 @@ fn very_many_rows() {
         let (done, watchdog) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(load(&sources).map(|p| p.ceiling().mounts().count())));
         let loaded = watchdog
-            .recv_timeout(std::time::Duration::from_secs(120))
+            .recv_timeout(std::time::Duration::from_secs(600))
             .expect("rows are compared each with each");
         assert_eq!(loaded.ok(), rows);
     }
