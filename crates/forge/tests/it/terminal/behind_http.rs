@@ -95,12 +95,8 @@ fn send(mut to: &TcpStream, text: &str) {
     to.write_all(text.as_bytes()).unwrap();
 }
 
-/// Streams an answer in these words, with a pause before each, and says when it sent them.
-fn say(stream: &TcpStream, words: &[String], pause: Duration) -> Vec<Instant> {
-    say_and(stream, words, pause, || {}, &[])
-}
-
-/// The same, and after `then` the `rest`.
+/// Streams an answer in these words, with a pause before each, and after `then` the `rest`; says when
+/// it sent the words.
 fn say_and(
     stream: &TcpStream,
     words: &[String],
