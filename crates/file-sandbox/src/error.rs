@@ -53,6 +53,8 @@ pub enum ErrorKind {
     /// The place may be read but not changed: by mode, by a protected name, as a root, or as a
     /// file with further hard links.
     ReadOnly,
+    /// Nothing of the mount may be read.
+    ReadBlocked,
     /// The mount allows other suffixes only.
     SuffixNotAllowed,
     /// Larger than the mount or the caller allows.
@@ -93,6 +95,7 @@ impl ErrorKind {
             Self::InvalidPath => "INVALID_PATH",
             Self::OutsideSandbox => "OUTSIDE_SANDBOX",
             Self::ReadOnly => "READ_ONLY",
+            Self::ReadBlocked => "READ_BLOCKED",
             Self::SuffixNotAllowed => "SUFFIX_NOT_ALLOWED",
             Self::TooLarge => "TOO_LARGE",
             Self::NotAFile => "NOT_A_FILE",
@@ -121,11 +124,12 @@ impl ErrorKind {
     /// ```
     #[must_use]
     pub fn from_code(code: &str) -> Option<Self> {
-        const ALL: [ErrorKind; 18] = [
+        const ALL: [ErrorKind; 19] = [
             ErrorKind::NotFound,
             ErrorKind::InvalidPath,
             ErrorKind::OutsideSandbox,
             ErrorKind::ReadOnly,
+            ErrorKind::ReadBlocked,
             ErrorKind::SuffixNotAllowed,
             ErrorKind::TooLarge,
             ErrorKind::NotAFile,
@@ -228,6 +232,14 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it tells something of what it finds, or brings it elsewhere.
+    pub(crate) const fn reads(self) -> bool {
+        match self {
+            Self::Access | Self::Read | Self::List | Self::Edit | Self::Move => true,
+            Self::Write | Self::Append | Self::Create | Self::Delete => false,
+        }
+    }
+
     const fn words(self) -> &'static str {
         match self {
             Self::Access => "access",
@@ -271,6 +283,15 @@ impl InvalidPath {
     }
 }
 
+/// What a file is that changed since the caller saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Now {
+    Gone,
+    Has(ContentHash),
+    /// The caller may not read it.
+    Untold,
+}
+
 /// Everything that a text needs to be written.
 #[derive(Debug)]
 pub(crate) enum Reason {
@@ -280,6 +301,11 @@ pub(crate) enum Reason {
     ReadOnly {
         verb: Verb,
         writable: Vec<String>,
+    },
+    /// Reading in the mount `root` is not allowed.
+    Closed {
+        verb: Verb,
+        root: String,
     },
     Protected {
         verb: Verb,
@@ -357,7 +383,7 @@ pub(crate) enum Reason {
     },
     Stale {
         verb: Verb,
-        now: Option<ContentHash>,
+        now: Now,
     },
     Quota {
         verb: Verb,
@@ -397,6 +423,7 @@ impl Reason {
             Self::ReadOnly { .. } | Self::Protected { .. } | Self::IsRoot { .. } => {
                 ErrorKind::ReadOnly
             }
+            Self::Closed { .. } => ErrorKind::ReadBlocked,
             // Another name of the file may lie outside, so reading it is an escape.
             Self::HardLinks {
                 verb: Verb::Read, ..
@@ -440,6 +467,11 @@ impl Reason {
             Self::ReadOnly { verb, .. } => {
                 write!(f, "Cannot {} '{path}': path is read-only.", verb.words())
             }
+            Self::Closed { verb, root } => write!(
+                f,
+                "Cannot {} '{path}': nothing in {root} may be read.",
+                verb.words()
+            ),
             Self::Protected { verb, name } => write!(
                 f,
                 "Cannot {} '{path}': path is read-only, because '{name}' is a protected name.",
@@ -604,8 +636,9 @@ impl Reason {
             Self::OtherVolume => Some("Move what is in it, file by file.".to_owned()),
             Self::TooMany { .. } => Some("Take what is in it first, part by part.".to_owned()),
             Self::Stale { now, .. } => Some(match now {
-                Some(hash) => format!("Read it again; its hash is now {hash}."),
-                None => "It no longer exists.".to_owned(),
+                Now::Has(hash) => format!("Read it again; its hash is now {hash}."),
+                Now::Gone => "It no longer exists.".to_owned(),
+                Now::Untold => "What is in it now may not be read.".to_owned(),
             }),
             Self::Quota {
                 what,
@@ -632,6 +665,7 @@ impl Reason {
             | Self::Encoding { .. }
             | Self::Edits { .. }
             | Self::Changed { .. }
+            | Self::Closed { .. }
             | Self::Io { .. } => None,
         }
     }

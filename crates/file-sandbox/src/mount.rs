@@ -61,6 +61,8 @@ pub struct Mount {
     pub(crate) around: Vec<OsString>,
     /// The host's spellings of `dir`, for reading absolute links. Never shown.
     hosts: Vec<PathBuf>,
+    /// Whether nothing of it may be read: no bytes, no names, no hashes.
+    pub(crate) closed: bool,
 }
 
 impl Mount {
@@ -184,6 +186,7 @@ impl Mount {
             base: Vec::new(),
             around: Vec::new(),
             hosts: Vec::new(),
+            closed: false,
         }
     }
 
@@ -385,6 +388,12 @@ impl Mount {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Whether nothing in it may be read ([`FileSandbox::without_reading`]).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// The limits.

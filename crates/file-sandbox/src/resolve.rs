@@ -69,6 +69,7 @@ impl FileSandbox {
             }
             return Err(self.outside(path));
         };
+        self.check_open(path, index, verb)?;
         if hidden_by(&self.table.mounts[index], &names).is_some() {
             return self.hidden_place(path, path.clone());
         }
@@ -179,7 +180,10 @@ impl FileSandbox {
     fn plain_way<'p>(&self, path: &'p SandboxPath) -> Option<(&Mount, &'p str)> {
         let (index, way) = self.table.mount_and_way(path)?;
         let mount = &self.table.mounts[index];
-        let plain = !way.is_empty() && self.table.nested[index].is_empty() && has_plain_names(way);
+        let plain = !way.is_empty()
+            && !mount.closed
+            && self.table.nested[index].is_empty()
+            && has_plain_names(way);
         if !plain {
             return None;
         }
@@ -199,18 +203,69 @@ impl FileSandbox {
         Some((index, names))
     }
 
+    /// Whether the mount is open to what is about to be done. This is the one place that says so:
+    /// every way to a file or a directory that is looked into comes by here.
+    fn check_open(&self, path: &SandboxPath, index: usize, verb: Verb) -> Result<(), Error> {
+        let mount = &self.table.mounts[index];
+        match mount.closed && verb.reads() {
+            true => {
+                let root = self.table.show(mount.target());
+                Err(Error::new(path.asked(), Reason::Closed { verb, root }))
+            }
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) async fn mounts_on_the_way(
+        &self,
+        path: &SandboxPath,
+        last: Last,
+    ) -> Vec<SandboxPath> {
+        let mut way = Vec::new();
+        let Some((index, names)) = self.enter(path) else {
+            return way;
+        };
+        let walked = self.walk_noting(path, index, names, last, Verb::Access, |index, names| {
+            way.push(path_in(&self.table.mounts[index], names));
+            Ok(())
+        });
+        if let Ok(spot) = walked.await
+            && let Some(end) = way.last_mut()
+        {
+            *end = spot.path();
+        }
+        way
+    }
+
     /// Walks from mount to mount, as links lead, on one budget.
     async fn walk_mounts(
+        &self,
+        path: &SandboxPath,
+        index: usize,
+        names: Vec<OsString>,
+        last: Last,
+        verb: Verb,
+    ) -> Result<Spot<'_>, Error> {
+        self.walk_noting(path, index, names, last, verb, |index, _| {
+            self.check_open(path, index, verb)
+        })
+        .await
+    }
+
+    /// The same, with a word before each mount that is entered.
+    async fn walk_noting(
         &self,
         path: &SandboxPath,
         mut index: usize,
         mut names: Vec<OsString>,
         last: Last,
         verb: Verb,
+        mut enters: impl FnMut(usize, &[OsString]) -> Result<(), Error>,
     ) -> Result<Spot<'_>, Error> {
         let mut budget = Budget::new();
         // Every turn but the last costs a link or enters a deeper mount, and the budget ends.
         loop {
+            enters(index, &names)?;
             let mount = &self.table.mounts[index];
             let tree = Tree {
                 root: &mount.dir,
@@ -333,6 +388,10 @@ impl FileSandbox {
         let Found::Missing { parent, rest } = &spot.found else {
             return not_found(path, Vec::new());
         };
+        // What is in it is not told.
+        if spot.mount.closed {
+            return not_found(path, Vec::new());
+        }
         let there = &spot.real[..spot.real.len() - rest.len()];
         let place = path_in(spot.mount, there);
         let visible = |name: &OsString| {

@@ -45,7 +45,7 @@ pub struct FileSandbox {
 }
 
 /// The mounts, in the order they were given. Nothing in here ever changes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) mounts: Vec<Mount>,
     /// For each mount, those whose target lies below its own.
@@ -354,6 +354,44 @@ impl FileSandbox {
             path: spot.path(),
             exists,
         })
+    }
+
+    /// The same sandbox where nothing is read in the mounts that `closed` picks: no bytes, no names
+    /// and no hashes leave them, by whatever path or link they are reached. What may be changed
+    /// stays so: a file can be put into such a mount.
+    ///
+    /// ```
+    /// use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let inbox = Mount::memory(SandboxPath::parse("/inbox")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![inbox])?;
+    /// let letter = files.path("/inbox/letter")?;
+    /// let writer = files.without_reading(|mount| mount.target().as_str() == "/inbox");
+    /// writer.write(&letter, "for you only", Default::default())?;
+    /// let denied = writer.read(&letter, Default::default()).unwrap_err();
+    /// assert_eq!(denied.kind(), ErrorKind::ReadBlocked);
+    /// assert_eq!(files.read(&letter, Default::default())?.content, "for you only");
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_reading(&self, closed: impl Fn(&Mount) -> bool) -> Self {
+        let mut table = Table::clone(&self.table);
+        for mount in &mut table.mounts {
+            mount.closed |= closed(mount);
+        }
+        Self::from_table(table)
+    }
+
+    /// The mounts that a path leads through, as the place that it comes to in each: first the one
+    /// that covers the path itself, last the one where it ends, with its links resolved. As far as
+    /// it can be followed; says nothing about whether anything there may be read.
+    #[must_use]
+    pub fn way(&self, path: &SandboxPath, follow: bool) -> Vec<SandboxPath> {
+        let last = match follow {
+            true => Last::Follow,
+            false => Last::Keep,
+        };
+        now(self.mounts_on_the_way(path, last))
     }
 
     /// The mode of the mount that covers a path; `None` outside every mount. Looks at no file.

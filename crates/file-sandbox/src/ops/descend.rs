@@ -145,6 +145,9 @@ impl<'s> Descent<'s> {
                 self.skip(&dir.prefix, "too deep");
                 continue;
             }
+            if self.is_closed(&dir.at) {
+                self.skip(&dir.prefix, "it may not be read");
+            }
             match self.read(dir).await {
                 Ok(page) => return Ok(Some(page)),
                 Err((_, fault)) if is_top => return Err(fault),
@@ -169,6 +172,13 @@ impl<'s> Descent<'s> {
             }
         }
         self.report.cut.is_some()
+    }
+
+    fn is_closed(&self, at: &At) -> bool {
+        match at {
+            At::In { mount, .. } => self.files.table.mounts[*mount].closed,
+            At::Virtual(_) => false,
+        }
     }
 
     pub(crate) fn cut(&mut self, why: Cut) {
@@ -196,7 +206,10 @@ impl<'s> Descent<'s> {
         } = dir;
         let mut children = Vec::new();
         let mut handle = None;
-        if let At::In { mount, names } = &at {
+        // Of a closed mount only those are shown that lie in it and are open.
+        if let At::In { mount, names } = &at
+            && !self.is_closed(&at)
+        {
             let opened = match self.files.open_dir(*mount, names).await {
                 Ok(opened) => opened,
                 Err(fault) => return Err((prefix, fault)),
@@ -447,6 +460,9 @@ impl FileSandbox {
         names: &[OsString],
     ) -> Result<Handle<'_>, Fault> {
         let root = &self.table.mounts[mount];
+        if root.closed {
+            return Err(Fault::NotServed);
+        }
         let Some(last) = names.last() else {
             return Ok(Handle::Root(&root.dir));
         };

@@ -2,7 +2,7 @@
 
 use crate::backend::{Contents as _, Directory as _, now};
 use crate::edit::{self, Change, Look, Lost, View};
-use crate::error::{Error, NoMatch, Reason, Verb};
+use crate::error::{Error, NoMatch, Now, Reason, Verb};
 use crate::hash::ContentHash;
 use crate::ops::put::How;
 use crate::ops::put::Source;
@@ -207,7 +207,7 @@ impl FileSandbox {
         let bytes = self.read_all(path, &opened, MAX_BYTES, verb).await?;
         let hash = ContentHash::of(&bytes);
         if options.if_match.is_some_and(|expected| expected != hash) {
-            let now = Some(hash);
+            let now = Now::Has(hash);
             return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
         }
         let mut work = Work::new(path, &bytes, hash, replacements, options.fuzzy)?;

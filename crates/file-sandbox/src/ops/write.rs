@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind, Meta, now};
-use crate::error::{Error, Reason, Verb};
+use crate::error::{Error, Now, Reason, Verb};
 use crate::hash::{ContentHash, Hasher};
 use crate::ops::put::{Created, Failure, How, Source, put};
 use crate::path::SandboxPath;
@@ -261,7 +261,13 @@ impl FileSandbox {
         };
         let verb = Verb::Write;
         let Found::Entry { parent, meta } = &spot.found else {
-            return Err(Error::new(path.asked(), Reason::Stale { verb, now: None }));
+            return Err(Error::new(
+                path.asked(),
+                Reason::Stale {
+                    verb,
+                    now: Now::Gone,
+                },
+            ));
         };
         let name = last_name(path, spot)?;
         let hash = async { hash_of(&parent.open_file(&name).await?, meta.size).await };
@@ -269,7 +275,10 @@ impl FileSandbox {
         if hash == expected {
             return Ok(());
         }
-        let now = Some(hash);
+        let now = match spot.mount.closed {
+            true => Now::Untold,
+            false => Now::Has(hash),
+        };
         Err(Error::new(path.asked(), Reason::Stale { verb, now }))
     }
 

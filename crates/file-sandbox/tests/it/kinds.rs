@@ -10,7 +10,7 @@ use file_sandbox::{
 use crate::scene::path;
 
 /// As many as `ErrorKind` has.
-const KINDS: usize = 18;
+const KINDS: usize = 19;
 
 #[test]
 fn every_kind_can_happen() {
@@ -48,6 +48,13 @@ fn every_kind_can_happen() {
         (ErrorKind::InvalidPath, SandboxPath::parse("").map(drop)),
         (ErrorKind::OutsideSandbox, read("/etc/passwd")),
         (ErrorKind::ReadOnly, write("/ro/x", "").map(drop)),
+        (
+            ErrorKind::ReadBlocked,
+            files
+                .without_reading(|mount| mount.target().as_str() == "/data")
+                .read(&path("/data/aa"), Default::default())
+                .map(drop),
+        ),
         (ErrorKind::SuffixNotAllowed, write("/small/x", "").map(drop)),
         (ErrorKind::TooLarge, write("/small/a.md", "12345").map(drop)),
         (ErrorKind::NotAFile, read("/data")),

@@ -12,6 +12,7 @@
 mod again;
 mod bare;
 mod both;
+mod closed;
 mod edit_texts;
 mod escapes;
 mod faults;
