@@ -7,7 +7,8 @@ use std::time::Duration;
 use file_sandbox::Mount;
 use forge_tools::{
     Approver, Arguments, BoxFuture, Caller, Code, Failure, Hands, Processes, ProgramList, Recorder,
-    Redactor, Reply, Runner, Start, Started, Starter, Tool, Toolbox, ToolboxBuilder, tools,
+    Redactor, Reply, RunAnswers, Runner, Start, Started, Starter, Tool, Toolbox, ToolboxBuilder,
+    tools,
 };
 use os_sandbox::{Assumed, Backend, Network, Plan, PlanError, Promise, Requirement, Support};
 use sandbox_config::{ExecutionMode, Grant, GrantError, Open, ShellRules};
@@ -176,6 +177,8 @@ pub(crate) struct Beside {
     pub(crate) tools: Vec<Box<dyn Tool>>,
     /// Copies that its caller hands over.
     pub(crate) place: Option<Mount>,
+    /// What somebody agreed to for the rest of the run.
+    pub(crate) answers: Arc<RunAnswers>,
     /// Who has what is mounted; none: the host.
     pub(crate) open: Option<Arc<Open>>,
 }
@@ -206,7 +209,8 @@ pub(crate) fn equip_beside(
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
         .shared_recorder(recorder)
-        .shared_redactor(redactor);
+        .shared_redactor(redactor)
+        .shared_answers(beside.answers);
     let writable = files
         .as_ref()
         .map(|files| files.writable_roots())

@@ -8,7 +8,10 @@
 //!
 //! The project's approval mode then answers what is left as *ask*.
 
-use forge_tools::{CommandLine, Gate, Intent, Judgement, Reason, Request, Risk, Verdict};
+use file_sandbox::SandboxPath;
+use forge_tools::{
+    CommandLine, Gate, Intent, Judgement, MountVerdicts, Reason, Request, Risk, Verdict,
+};
 use sandbox_config::{Grant, Layer, Operation, Origin, RunnerChoice, ShellRules, Usable};
 
 use crate::repositories::is_git;
@@ -65,6 +68,7 @@ impl GrantGate {
         let lines = request.intents.iter().filter_map(|intent| match intent {
             Intent::Execute(line) => Some(line),
             Intent::Read(_)
+            | Intent::ReadBelow(_)
             | Intent::Write(_)
             | Intent::Delete(_)
             | Intent::CreateDir(_)
@@ -165,14 +169,8 @@ impl GrantGate {
         match choice {
             RunnerChoice::Run(_) => {}
             RunnerChoice::Confirm(_) if judgement.verdict == Verdict::Block => {}
-            RunnerChoice::Confirm(_) => {
-                judgement.verdict = Verdict::Ask;
-                judgement.reasons.insert(0, reason);
-            }
-            RunnerChoice::Refuse => {
-                judgement.verdict = Verdict::Block;
-                judgement.reasons.insert(0, reason);
-            }
+            RunnerChoice::Confirm(_) => return judgement.because(Verdict::Ask, reason),
+            RunnerChoice::Refuse => return judgement.because(Verdict::Block, reason),
         }
         judgement
     }
@@ -183,6 +181,7 @@ impl GrantGate {
         let hides = |intent: &Intent| match intent {
             Intent::Execute(line) => line.hides_commands(),
             Intent::Read(_)
+            | Intent::ReadBelow(_)
             | Intent::Write(_)
             | Intent::Delete(_)
             | Intent::CreateDir(_)
@@ -194,7 +193,7 @@ impl GrantGate {
 
     fn mount_axis(&self, intent: &Intent) -> Option<Judgement> {
         let (path, operation) = match intent {
-            Intent::Read(path) => (path, Operation::Read),
+            Intent::Read(path) | Intent::ReadBelow(path) => (path, Operation::Read),
             Intent::Write(path) | Intent::CreateDir(path) => (path, Operation::Write),
             Intent::Delete(path) => (path, Operation::Delete),
             Intent::Execute(_) | Intent::Delegate(_) => return None,
@@ -232,6 +231,24 @@ impl Gate for GrantGate {
             return false;
         }
         self.grant.allows_tool(tool)
+    }
+
+    fn mount(&self, target: &SandboxPath) -> MountVerdicts {
+        let mut mounts = self.grant.mounts().filter(|mount| mount.usable());
+        // Copies that a caller hands over are no mount of the grant.
+        let Some(mount) = mounts.find(|mount| mount.target() == target.as_str()) else {
+            return MountVerdicts::FREE;
+        };
+        let mode = self.grant.approval();
+        let said = |operation, risk| {
+            let verdict = mount.approval().verdict(operation);
+            tools_verdict(mode.answer("", risk, verdict))
+        };
+        MountVerdicts {
+            read: said(Operation::Read, sandbox_config::Risk::ReadOnly),
+            write: said(Operation::Write, sandbox_config::Risk::WritesWorkspace),
+            delete: said(Operation::Delete, sandbox_config::Risk::WritesWorkspace),
+        }
     }
 
     fn judge(&self, request: &Request<'_>) -> Judgement {
@@ -278,19 +295,16 @@ impl Gate for GrantGate {
             } else {
                 self.own_file(request.tool, risk)
             };
-            judgement.verdict = answered;
-            judgement.reasons.insert(0, reason);
+            judgement = judgement.because(answered, reason);
         }
         if !delegates(request) && !is_git(request.tool) {
             judgement = self.place(request, judgement);
         }
         // No setting stands in for a person where nothing would confine the command.
         if unconfined && judgement.verdict != Verdict::Block {
-            judgement.verdict = Verdict::Ask;
+            let reason = Reason::new("no OS sandbox would confine this command");
+            judgement = judgement.because(Verdict::Ask, reason);
             judgement.only_a_person = true;
-            judgement
-                .reasons
-                .insert(0, Reason::new("no OS sandbox would confine this command"));
         }
         judgement
     }

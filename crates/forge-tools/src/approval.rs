@@ -56,25 +56,43 @@ pub struct ApprovalRequest {
 /// Most characters of what a call touches in a sentence about it.
 const MAX_SCOPE_CHARS: usize = 300;
 
-/// A question longer than this is not read by anybody.
-const MAX_PREVIEW_BYTES: usize = 256 * 1024;
+/// The longest difference that somebody is shown: all files of a call together.
+pub(crate) const MAX_DIFFERENCE_BYTES: usize = 1024 * 1024;
+
+/// What else a question says may be as long as this.
+const MAX_BESIDE_BYTES: usize = 256 * 1024;
 
 impl ApprovalRequest {
     /// Why the question cannot be shown whole, if it cannot. Then nobody who would be shown it may
     /// agree (see [`Approver::shows`]).
     pub fn not_whole(&self) -> Option<String> {
-        self.not_whole_within(MAX_PREVIEW_BYTES)
+        if let Some(why) = self.not_seen() {
+            return Some(why);
+        }
+        let bytes: usize = self.changes.iter().map(|change| change.diff().len()).sum();
+        if bytes > MAX_DIFFERENCE_BYTES {
+            return Some(format!(
+                "the difference has {bytes} bytes, and a person is shown at most \
+                 {MAX_DIFFERENCE_BYTES} of one call; a long text can be written in pieces, with \
+                 append_file"
+            ));
+        }
+        let beside = self.beside().len();
+        (beside > MAX_BESIDE_BYTES).then(|| too_long(beside, MAX_BESIDE_BYTES))
     }
 
-    /// The same where more is read.
+    /// The same where another length counts.
     pub(crate) fn not_whole_within(&self, max_bytes: usize) -> Option<String> {
-        if let Some(change) = self.changes.iter().find(|change| !change.is_whole()) {
-            let path = escape_controls(change.path());
-            return Some(format!("what becomes of {path} cannot be shown whole"));
-        }
-        let bytes = self.preview().len();
-        (bytes > max_bytes)
-            .then(|| format!("the question is too long to be shown whole ({bytes} bytes)"))
+        self.not_seen().or_else(|| {
+            let bytes = self.preview().len();
+            (bytes > max_bytes).then(|| too_long(bytes, max_bytes))
+        })
+    }
+
+    fn not_seen(&self) -> Option<String> {
+        let change = self.changes.iter().find(|change| !change.is_whole())?;
+        let path = escape_controls(change.path());
+        Some(format!("what becomes of {path} cannot be shown whole"))
     }
 
     /// Whether every file that it is about is as it would be afterwards already.
@@ -127,11 +145,25 @@ impl ApprovalRequest {
     /// The question as plain text: every value whole, what is not seen made visible, and two
     /// questions never alike (see [`escape_exactly`](crate::escape_exactly)).
     pub fn preview(&self) -> String {
+        let mut text = self.beside();
+        for change in &self.changes {
+            // Not `lines`, which takes a carriage return for a part of the line's end.
+            for row in change.diff().split_terminator('\n') {
+                text.push_str(&format!("{:<10}{}\n", "", escape_row(row)));
+            }
+        }
+        text
+    }
+
+    /// Everything but the changes.
+    fn beside(&self) -> String {
         let mut text = String::new();
         let mut line = |label: &str, value: &str| {
             text.push_str(&format!("{label:<10}{}\n", escape_exactly(value)));
         };
-        line("worker", &self.caller.to_string());
+        if !self.caller.worker().is_empty() {
+            line("worker", &self.caller.to_string());
+        }
         line("tool", &self.tool);
         if let Value::Object(arguments) = &self.arguments {
             for (name, value) in arguments {
@@ -157,13 +189,23 @@ impl ApprovalRequest {
             let place = reason.origin.as_deref().unwrap_or("built in");
             line("asked", &format!("{} ({place})", reason.text));
         }
-        for change in &self.changes {
-            // Not `lines`, which takes a carriage return for a part of the line's end.
-            for row in change.diff().split_terminator('\n') {
-                line("", row);
-            }
-        }
         text
+    }
+}
+
+fn too_long(bytes: usize, limit: usize) -> String {
+    format!(
+        "the question has {bytes} bytes, and at most {limit} can be shown to a person whole; the \
+         same can be done in smaller pieces"
+    )
+}
+
+/// A row of a difference. What says that a file ends without a line break is no part of it.
+fn escape_row(row: &str) -> String {
+    const NO_LINE_BREAK: &str = "\\ No newline at end of file";
+    match row {
+        NO_LINE_BREAK => NO_LINE_BREAK.to_owned(),
+        row => escape_exactly(row),
     }
 }
 

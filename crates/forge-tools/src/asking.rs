@@ -2,7 +2,7 @@
 //! answer is there.
 
 use std::collections::HashSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +16,21 @@ use crate::open::Open;
 use crate::outcome::{denied, keeps_changing, not_yet, unanswered};
 use crate::toolbox::Toolbox;
 
-/// What somebody agreed to for the rest of the run.
+/// What somebody agreed to for the rest of a run: kept by whoever knows how long that is, and given
+/// to every toolbox of the run, so that an answer for a worker counts when it is called again.
+///
+/// ```
+/// use std::sync::Arc;
+/// use forge_tools::{RunAnswers, Toolbox};
+/// let answers = Arc::new(RunAnswers::default());
+/// let first = Toolbox::builder().shared_answers(Arc::clone(&answers)).build().unwrap();
+/// let second = Toolbox::builder().shared_answers(answers).build().unwrap();
+/// assert_eq!(first.caller(), second.caller());
+/// ```
+#[derive(Debug, Default)]
+pub struct RunAnswers(Mutex<HashSet<Agreed>>);
+
+/// One of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Agreed {
     /// A call, by worker, tool and canonical arguments, with all that was shown of it.
@@ -24,6 +38,9 @@ pub(crate) enum Agreed {
     /// The same call where it changes nothing, since what it makes of files is made.
     Done(String),
 }
+
+/// Stands for a text that the difference shows.
+const SHOWN_BELOW: &str = "(shown below)";
 
 /// How often somebody is asked about one call, which is something else each time.
 const MAX_QUESTIONS: usize = 3;
@@ -114,7 +131,7 @@ impl Toolbox {
 
     async fn preview(&self, wanted: &Wanted, hands: &Hands) -> Result<Vec<Change>, Failure> {
         let (index, args) = (wanted.index, Arc::clone(&wanted.args));
-        let hands = hands.clone();
+        let hands = hands.for_person(&self.inner.reach);
         self.look(move |inner| inner.tool(index).preview(&args, &View { hands: &hands }))
             .await
     }
@@ -130,7 +147,10 @@ impl Toolbox {
             caller: self.inner.hands.caller.clone(),
             tool: spec.name.clone(),
             // As the model wrote them: what it knows is shown whole, what it does not know is not.
-            arguments: wanted.asked.to_json(),
+            arguments: wanted.asked.to_json_but(|name| {
+                let shown = !changes.is_empty() && changes.iter().all(Change::is_whole);
+                (shown && spec.params.is_of_a_file(name)).then(|| SHOWN_BELOW.to_owned())
+            }),
             intents: wanted
                 .intents
                 .iter()
@@ -142,7 +162,7 @@ impl Toolbox {
                 .collect(),
             runner: self.inner.place(spec),
             network: self.inner.network(spec),
-            reasons: judgement.reasons.clone(),
+            reasons: judgement.deciding().to_vec(),
             confined: self.inner.confined(),
             only_a_person: judgement.only_a_person,
         }
@@ -155,6 +175,7 @@ impl Toolbox {
     fn lock_allowed(&self) -> MutexGuard<'_, HashSet<Agreed>> {
         self.inner
             .allowed_for_run
+            .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

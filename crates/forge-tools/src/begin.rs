@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     /// The same with the values behind placeholders.
     pub(crate) args: Arc<Arguments>,
     pub(crate) intents: Arc<[Intent]>,
+    /// How many of them the tool has named itself; the others are where those lead.
+    pub(crate) named: usize,
 }
 
 impl Wanted {
@@ -43,6 +45,7 @@ impl Wanted {
         self.intents.iter().find_map(|intent| match intent {
             Intent::Execute(line) => line.session().cloned(),
             Intent::Read(_)
+            | Intent::ReadBelow(_)
             | Intent::Write(_)
             | Intent::Delete(_)
             | Intent::CreateDir(_)
@@ -52,25 +55,14 @@ impl Wanted {
 
     /// Whether files are all that it touches, so that the time it takes is theirs.
     fn is_about_files(&self) -> bool {
-        !self.intents.is_empty()
-            && self.intents.iter().all(|intent| match intent {
-                Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => {
-                    true
-                }
-                Intent::Execute(_) | Intent::Delegate(_) => false,
-            })
+        !self.intents.is_empty() && self.intents.iter().all(|intent| intent.path().is_some())
     }
 
     /// What an approval "for the run" is for: the arguments, with each path in its one spelling.
     pub(crate) fn canonical(&self) -> String {
         self.asked.canonical_with(|text| {
-            self.intents.iter().find_map(|intent| match intent {
-                Intent::Read(path)
-                | Intent::Write(path)
-                | Intent::Delete(path)
-                | Intent::CreateDir(path) => (path.asked() == text).then(|| path.as_str()),
-                Intent::Execute(_) | Intent::Delegate(_) => None,
-            })
+            let mut paths = self.intents.iter().filter_map(Intent::path);
+            paths.find_map(|path| (path.asked() == text).then(|| path.as_str()))
         })
     }
 }
@@ -116,12 +108,15 @@ impl Begin {
                     failure.code.as_str()
                 ));
             })?;
+        let named = intents.len();
+        let intents = self.inner.reach.all(intents);
         self.open.lock().trail.intents = intents.iter().map(ToString::to_string).collect();
         let wanted = Wanted {
             index: self.index,
             asked: self.asked,
             args: self.args,
             intents: intents.into(),
+            named,
         };
         if wanted.executes()
             && let Some(placeholder) = wanted.asked.placeholder()
@@ -130,7 +125,8 @@ impl Begin {
         }
         let mut judgement = self.inner.judge(tool.spec(), &wanted.intents);
         if judgement.verdict != Verdict::Block {
-            let doubts = tool.doubts(&wanted.args, &View { hands: &self.hands });
+            let hands = self.hands.for_person(&self.inner.reach);
+            let doubts = tool.doubts(&wanted.args, &View { hands: &hands });
             judgement = judgement.doubted(doubts);
         }
         self.open.lock().trail.decision = DecisionRecord {
@@ -176,6 +172,7 @@ impl Begin {
             return Ok(Begun::Judged(wanted, judgement));
         }
         hands.writing = held;
+        hands.may_read(&inner.reach, &wanted.intents);
         open.lock().decided()?;
         // The same arguments, mostly; then they are not copied.
         drop(wanted.asked);

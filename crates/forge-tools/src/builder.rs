@@ -1,17 +1,19 @@
 //! What a toolbox is put together from.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use file_sandbox::FileSandbox;
 
 use crate::approval::{Approver, NobodyAnswers};
+use crate::asking::RunAnswers;
 use crate::audit::{NoRecord, Recorder};
 use crate::call::Caller;
 use crate::gate::{Gate, SafeDefaults};
 use crate::hands::Hands;
 use crate::outputs::Outputs;
+use crate::reach::Reach;
 use crate::redact::Redactor;
 use crate::runner::{LocalRunner, Runner};
 use crate::tool::Tool;
@@ -37,6 +39,7 @@ pub struct ToolboxBuilder {
     runner: Option<Arc<dyn Runner>>,
     timeout: Option<Duration>,
     turn: Turn,
+    answers: Arc<RunAnswers>,
     extra: Vec<Box<dyn Tool>>,
 }
 
@@ -121,6 +124,12 @@ impl ToolboxBuilder {
         self
     }
 
+    /// Where answers for the rest of the run are kept; without this, for as long as the toolbox.
+    pub fn shared_answers(mut self, answers: Arc<RunAnswers>) -> Self {
+        self.answers = answers;
+        self
+    }
+
     /// What takes secrets out of results and records, shared with other toolboxes of the run; one
     /// that knows the shapes of keys if not said.
     pub fn shared_redactor(mut self, redactor: Arc<Redactor>) -> Self {
@@ -189,18 +198,23 @@ impl ToolboxBuilder {
                 }
             }
         }
+        let gate = self.gate.unwrap_or_else(|| Arc::new(SafeDefaults));
+        let mut hands = self.hands;
+        let reach = Reach::new(&*gate, hands.files.take());
+        hands.may_read(&reach, &[]);
         Ok(Toolbox {
             inner: Arc::new(Inner {
                 tools: all,
-                hands: self.hands,
-                gate: self.gate.unwrap_or_else(|| Arc::new(SafeDefaults)),
+                hands,
+                reach,
+                gate,
                 approver: self.approver.unwrap_or_else(|| {
                     Arc::new(NobodyAnswers::because("this program asks nobody"))
                 }),
                 recorder: self.recorder.unwrap_or_else(|| Arc::new(NoRecord)),
                 redactor: self.redactor.unwrap_or_default(),
                 runner: self.runner.unwrap_or_else(|| Arc::new(LocalRunner)),
-                allowed_for_run: Mutex::new(HashSet::new()),
+                allowed_for_run: self.answers,
                 asking: tokio::sync::Mutex::new(()),
                 timeout: self.timeout,
                 writing: Writing::default(),

@@ -387,7 +387,10 @@ impl From<file_sandbox::Error> for Failure {
             None => &whole,
         };
         Failure {
-            code: Code::File(error.kind()),
+            code: match error.kind() {
+                file_sandbox::ErrorKind::ReadBlocked => Code::Blocked,
+                kind => Code::File(kind),
+            },
             message: message.to_owned(),
             hint,
             path: Some(error.path().to_owned()),

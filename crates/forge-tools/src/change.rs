@@ -29,6 +29,9 @@ pub(crate) enum Seen {
     Missing,
     /// It had these bytes.
     Bytes(ContentHash),
+    /// It was a directory with this below it: names, sizes, times, and bytes as far as they are
+    /// looked at.
+    Tree(ContentHash),
 }
 
 impl Change {
@@ -62,6 +65,34 @@ impl Change {
             diff,
             whole: true,
             nothing: hunks.as_ref().is_empty(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// The file at `path`, which a call takes away: its text, or in a few rows what it is.
+    pub(crate) fn removed(path: impl Into<String>, text: Option<&str>, rows: &str) -> Self {
+        let path = path.into();
+        let hunks = match text {
+            Some(text) => crate::unified::hunks(text, "", None),
+            None => rows.to_owned(),
+        };
+        let diff = format!("--- {path}\n+++ (deleted)\n{hunks}");
+        Change {
+            path,
+            diff,
+            whole: true,
+            nothing: false,
+            seen: Vec::new(),
+        }
+    }
+
+    /// What is at `from` and comes to `to`, or what at `from` a command runs.
+    pub(crate) fn used(from: &str, to: &str, rows: &str) -> Self {
+        Change {
+            path: from.to_owned(),
+            diff: format!("--- {from}\n+++ {to}\n{rows}"),
+            whole: true,
+            nothing: false,
             seen: Vec::new(),
         }
     }

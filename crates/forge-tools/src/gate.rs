@@ -20,6 +20,8 @@ use crate::spec::Risk;
 pub enum Intent {
     /// Reads a file or lists a directory.
     Read(SandboxPath),
+    /// Reads whatever lies below a directory.
+    ReadBelow(SandboxPath),
     /// Creates or changes a file.
     Write(SandboxPath),
     /// Removes a file.
@@ -36,6 +38,7 @@ impl std::fmt::Display for Intent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Intent::Read(path) => write!(f, "read {}", path.as_str()),
+            Intent::ReadBelow(path) => write!(f, "read everything below {}", path.as_str()),
             Intent::Write(path) => write!(f, "write {}", path.as_str()),
             Intent::Delete(path) => write!(f, "delete {}", path.as_str()),
             Intent::CreateDir(path) => write!(f, "make directory {}", path.as_str()),
@@ -45,6 +48,30 @@ impl std::fmt::Display for Intent {
                     .map_or(Ok(()), |state| f.write_str(&state.describe()))
             }
             Intent::Delegate(worker) => write!(f, "call worker {worker}"),
+        }
+    }
+}
+
+impl Intent {
+    /// The file or directory that it is about.
+    pub fn path(&self) -> Option<&SandboxPath> {
+        match self {
+            Intent::Read(path)
+            | Intent::ReadBelow(path)
+            | Intent::Write(path)
+            | Intent::Delete(path)
+            | Intent::CreateDir(path) => Some(path),
+            Intent::Execute(_) | Intent::Delegate(_) => None,
+        }
+    }
+
+    /// Whether something becomes of the file or directory.
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => true,
+            Intent::Read(_) | Intent::ReadBelow(_) | Intent::Execute(_) | Intent::Delegate(_) => {
+                false
+            }
         }
     }
 }
@@ -112,6 +139,8 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why; the deciding reason first.
     pub reasons: Vec<Reason>,
+    /// How many of them speak for the verdict: the first ones.
+    deciding: usize,
     /// An *ask* that only a person may answer: no stored preference stands in.
     pub only_a_person: bool,
     /// Where the call would run and why, if the gate knows.
@@ -124,37 +153,57 @@ impl Judgement {
         Judgement {
             verdict,
             reasons: vec![reason],
+            deciding: 1,
             only_a_person: false,
             runner: None,
         }
     }
 
+    /// The reasons that speak for the verdict; what was allowed besides is none.
+    pub fn deciding(&self) -> &[Reason] {
+        &self.reasons[..self.deciding.min(self.reasons.len())]
+    }
+
+    /// The same with another verdict, for this reason before all others.
+    #[must_use]
+    pub fn because(mut self, verdict: Verdict, reason: Reason) -> Judgement {
+        self.deciding = match verdict == self.verdict {
+            true => self.deciding + 1,
+            false => 1,
+        };
+        self.verdict = verdict;
+        self.reasons.insert(0, reason);
+        self
+    }
+
     /// The same, and for these reasons a person has to agree as well; they come first.
-    pub(crate) fn doubted(mut self, mut doubts: Vec<Reason>) -> Judgement {
-        if !doubts.is_empty() {
-            self.verdict = self.verdict.max(Verdict::Ask);
+    pub(crate) fn doubted(mut self, doubts: Vec<Reason>) -> Judgement {
+        for doubt in doubts.into_iter().rev() {
+            let verdict = self.verdict.max(Verdict::Ask);
+            self = self.because(verdict, doubt);
             self.only_a_person = true;
-            doubts.append(&mut self.reasons);
-            self.reasons = doubts;
         }
         self
     }
 
     /// Both together: the stricter verdict, its reasons first.
-    pub fn and(mut self, other: Judgement) -> Judgement {
+    pub fn and(mut self, mut other: Judgement) -> Judgement {
         let only_a_person = self.only_a_person || other.only_a_person;
-        let runner = self.runner.take().or_else(|| other.runner.clone());
-        let mut joined = if other.verdict > self.verdict {
-            let mut joined = other;
-            joined.reasons.append(&mut self.reasons);
-            joined
-        } else {
-            self.reasons.extend(other.reasons);
-            self
-        };
-        joined.only_a_person = only_a_person;
-        joined.runner = runner;
-        joined
+        let runner = self.runner.take().or_else(|| other.runner.take());
+        if other.verdict > self.verdict {
+            std::mem::swap(&mut self, &mut other);
+        }
+        let at = self.deciding.min(self.reasons.len());
+        if other.verdict == self.verdict {
+            let lead = other.deciding.min(other.reasons.len());
+            let more = other.reasons.drain(..lead);
+            self.reasons.splice(at..at, more);
+            self.deciding = at + lead;
+        }
+        self.reasons.append(&mut other.reasons);
+        self.only_a_person = only_a_person;
+        self.runner = runner;
+        self
     }
 }
 
@@ -184,6 +233,31 @@ pub struct Request<'a> {
     pub intents: &'a [Intent],
 }
 
+/// What holds for the files of one mount.
+///
+/// ```
+/// use forge_tools::{MountVerdicts, Verdict};
+/// assert_eq!(MountVerdicts::FREE.read, Verdict::Allow);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountVerdicts {
+    /// Telling anything of them: bytes, names, hashes.
+    pub read: Verdict,
+    /// Creating and changing them.
+    pub write: Verdict,
+    /// Removing them.
+    pub delete: Verdict,
+}
+
+impl MountVerdicts {
+    /// The mount says nothing.
+    pub const FREE: MountVerdicts = MountVerdicts {
+        read: Verdict::Allow,
+        write: Verdict::Allow,
+        delete: Verdict::Allow,
+    };
+}
+
 /// What decides about calls.
 ///
 /// ```
@@ -204,6 +278,12 @@ pub trait Gate: Send + Sync + 'static {
 
     /// Decides about one call.
     fn judge(&self, request: &Request<'_>) -> Judgement;
+
+    /// What holds for whatever lies in the mount at `target`, whoever touches it and by whatever
+    /// way. A call that reads there without saying so is refused where this is not *allow*.
+    fn mount(&self, _target: &SandboxPath) -> MountVerdicts {
+        MountVerdicts::FREE
+    }
 }
 
 /// The gate of a toolbox that was given none: reading and writing in the workspace

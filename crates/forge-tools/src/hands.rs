@@ -8,16 +8,24 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::{
-    ContentHash, EditOptions, EntryKind, FileSandbox, ReadOptions, Replacement, SandboxPath,
+    ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions, Replacement,
+    SandboxPath,
 };
 
 use crate::call::{Code, Failure};
 use crate::change::{Change, Seen};
+use crate::gate::Intent;
 #[cfg(feature = "process")]
 use crate::processes::Processes;
+use crate::reach::Reach;
+use crate::tree::Tree;
 
-/// A file above this is not compared: nobody reads such a diff.
-const MAX_PREVIEW_CHARS: u64 = 200_000;
+/// A file above this is not compared: its difference could not be shown.
+const MAX_PREVIEW_CHARS: u64 = 1024 * 1024;
+
+/// Most files of one command that are shown as what it runs.
+#[cfg(feature = "process")]
+const MAX_SCRIPTS: usize = 64;
 
 /// Most paths of one call that are remembered.
 const MAX_PATHS: usize = 64;
@@ -33,6 +41,16 @@ pub(crate) fn changed_since_shown(path: &SandboxPath) -> Failure {
         format!("'{shown}' changed while a person was asked about it; nothing was done."),
     )
     .hint("Look at it again before you repeat the call.");
+    failure.path = Some(path.asked().to_owned());
+    failure
+}
+
+/// A name is taken where nothing is to be replaced.
+fn there_already(path: &SandboxPath) -> Failure {
+    let shown = crate::escape_controls(path.asked());
+    let code = Code::File(ErrorKind::Exists);
+    let mut failure = Failure::new(code, format!("'{shown}' already exists."))
+        .hint("Pass overwrite to replace it, or take another name.");
     failure.path = Some(path.asked().to_owned());
     failure
 }
@@ -142,6 +160,94 @@ impl View<'_> {
         )
     }
 
+    /// What goes when the file or directory at `path` is deleted: the text of a file, or how many
+    /// files and bytes there are, and the first names. None: nothing is there. Blocks.
+    pub(crate) fn removal(&self, path: &SandboxPath) -> Option<Change> {
+        let files = self.hands.files().ok()?;
+        let stat = files.stat(path).ok()?;
+        let shown = path.as_str();
+        if stat.is_link {
+            let rows = "-(a link; what it leads to stays)\n";
+            return Some(Change::removed(shown, None, rows));
+        }
+        match self.text(path).filter(|_| stat.kind == EntryKind::File) {
+            Some((text, hash)) if !text.is_empty() => {
+                let change = Change::removed(shown, Some(&text), "");
+                Some(change.of(shown, Seen::Bytes(hash)))
+            }
+            Some(_) | None => match self.summary(path) {
+                Some((rows, seen)) => {
+                    let rows: String = rows.lines().map(|row| format!("-{row}\n")).collect();
+                    Some(Change::removed(shown, None, &rows).of(shown, seen))
+                }
+                None => Some(Change::unseen(shown)),
+            },
+        }
+    }
+
+    /// What is moved or copied where nothing is replaced; none where nothing is. Blocks.
+    pub(crate) fn relocation(&self, from: &SandboxPath, to: &SandboxPath) -> Option<Change> {
+        let stat = self.hands.files().ok()?.stat(from).ok()?;
+        // A link is moved as it is, and what is copied is read as it is.
+        if stat.is_link && stat.kind == EntryKind::Directory {
+            return None;
+        }
+        Some(match self.summary(from) {
+            Some((rows, seen)) => {
+                let rows: String = rows.lines().map(|row| format!(" {row}\n")).collect();
+                Change::used(from.as_str(), to.as_str(), &rows).of(from.as_str(), seen)
+            }
+            None => Change::unseen(from.as_str()),
+        })
+    }
+
+    /// The files that a command runs by name: the programs that lie in a mount, and what is handed
+    /// to a program that runs it. Blocks.
+    #[cfg(feature = "process")]
+    pub(crate) fn scripts(&self, line: &crate::CommandLine) -> Vec<Change> {
+        let Ok(files) = self.hands.files() else {
+            return Vec::new();
+        };
+        let mut found: Vec<Change> = Vec::new();
+        for word in line.scripts().take(MAX_SCRIPTS) {
+            let below = match line.session().and_then(|state| state.directory()) {
+                Some(directory) => format!("{directory}/{word}"),
+                None => format!("/work/{word}"),
+            };
+            let asked = if word.starts_with('/') { word } else { &below };
+            let Ok(path) = self.hands.path(asked) else {
+                continue;
+            };
+            let is_file = files
+                .stat(&path)
+                .is_ok_and(|stat| stat.kind == EntryKind::File);
+            if !is_file || found.iter().any(|change| change.path() == path.as_str()) {
+                continue;
+            }
+            found.push(match self.summary(&path) {
+                Some((row, seen)) => {
+                    Change::used(path.as_str(), "(run by the command)", &format!(" {row}\n"))
+                        .of(path.as_str(), seen)
+                }
+                None => Change::unseen(path.as_str()),
+            });
+        }
+        found
+    }
+
+    /// A file or directory in a few rows, and by what it is known again.
+    fn summary(&self, path: &SandboxPath) -> Option<(String, Seen)> {
+        let files = self.hands.files().ok()?;
+        let stat = files.stat(path).ok()?;
+        if stat.kind == EntryKind::Directory {
+            let tree = Tree::look(files, path)?;
+            return Some((tree.rows(), Seen::Tree(tree.hash)));
+        }
+        let hash = (stat.size <= MAX_HASHED_BYTES).then(|| files.hash(path).ok())??;
+        let row = format!("({} bytes, SHA-256 {hash})", stat.size);
+        Some((row, Seen::Bytes(hash)))
+    }
+
     /// A text that can be compared whole.
     fn text(&self, path: &SandboxPath) -> Option<(String, ContentHash)> {
         let options = ReadOptions::new().max_chars(MAX_PREVIEW_CHARS).hash(true);
@@ -181,6 +287,24 @@ impl View<'_> {
         match self.hands.files.as_ref() {
             Some(files) => Ok(files.check_file_size(path, bytes)?),
             None => Ok(()),
+        }
+    }
+
+    /// Whether something is at `path`, for [`Tool::check`](crate::Tool::check): nobody is asked
+    /// about what is not there. Where that may not be told, it is asked. Blocks.
+    pub(crate) fn check_there(&self, path: &SandboxPath) -> Result<(), Failure> {
+        match self.hands.files()?.stat(path) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether nothing is at `path` yet. Blocks.
+    pub(crate) fn check_free(&self, path: &SandboxPath) -> Result<(), Failure> {
+        match self.hands.files()?.exists(path) {
+            Ok(true) => Err(there_already(path)),
+            Ok(false) | Err(_) => Ok(()),
         }
     }
 
@@ -230,7 +354,10 @@ impl View<'_> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Hands {
+    /// What the worker may read without being asked about it, and for one call what was judged.
     pub(crate) files: Option<FileSandbox>,
+    /// All of it, to see whether a file is still the one that a person was shown.
+    whole: Option<FileSandbox>,
     #[cfg(feature = "process")]
     pub(crate) processes: Option<Processes>,
     pub(crate) max_write_bytes: Option<u64>,
@@ -261,6 +388,44 @@ impl Hands {
             paths: Arc::default(),
             cancel: file_sandbox::Cancel::new(),
             ..self.clone()
+        }
+    }
+
+    /// Opens the mounts that these intents read, which were agreed to, and no others. This is the
+    /// only thing that opens one: a tool that reads more than it says is refused by the files.
+    pub(crate) fn may_read(&mut self, reach: &Reach, intents: &[Intent]) {
+        self.files = reach.open_for(intents);
+        self.whole = reach.whole().cloned();
+    }
+
+    /// The same for what a person is shown, who may see everything.
+    pub(crate) fn for_person(&self, reach: &Reach) -> Self {
+        Hands {
+            files: reach.whole().cloned(),
+            ..self.clone()
+        }
+    }
+
+    /// Closes mounts, named by their targets, to everything but the look whether a file is the one
+    /// that a person was shown.
+    #[cfg(feature = "node")]
+    pub(crate) fn close(&mut self, targets: &[String]) {
+        self.whole.clone_from(&self.files);
+        let files = self.files.as_mut().filter(|_| !targets.is_empty());
+        if let Some(files) = files {
+            *files = files.without_reading(|mount| {
+                targets
+                    .iter()
+                    .any(|target| target == mount.target().as_str())
+            });
+        }
+    }
+
+    /// The whole of the files, of which nothing may be told.
+    pub(crate) fn whole(&self) -> Result<&FileSandbox, Failure> {
+        match &self.whole {
+            Some(files) => Ok(files),
+            None => self.files(),
         }
     }
 
@@ -307,14 +472,30 @@ impl Hands {
     pub(crate) fn check_seen(&self, path: &SandboxPath) -> Result<(), Failure> {
         let same = match self.seen(path) {
             None => true,
-            Some(Seen::Missing) => !self.files()?.exists(path)?,
-            Some(Seen::Bytes(hash)) => self.files()?.hash(path).is_ok_and(|now| now == hash),
+            Some(Seen::Missing) => !self.whole()?.exists(path)?,
+            Some(Seen::Bytes(hash)) => self.whole()?.hash(path).is_ok_and(|now| now == hash),
+            Some(Seen::Tree(hash)) => {
+                Tree::look(self.whole()?, path).is_some_and(|now| now.hash == hash)
+            }
         };
         if same {
             Ok(())
         } else {
             Err(changed_since_shown(path))
         }
+    }
+
+    /// Whether everything that a person was shown is as it was.
+    ///
+    /// # Errors
+    ///
+    /// Something is not; then nothing may be done.
+    #[cfg(feature = "process")]
+    pub(crate) fn check_all_seen(&self) -> Result<(), Failure> {
+        for (path, _) in &self.seen {
+            self.check_seen(&SandboxPath::parse(path)?)?;
+        }
+        Ok(())
     }
 
     /// Parses a path of the call, as [`View::path`] does. What it means is found out once a call:

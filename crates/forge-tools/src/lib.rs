@@ -84,6 +84,7 @@ mod processes;
 #[cfg(feature = "process")]
 mod programs;
 mod progress;
+mod reach;
 mod redact;
 mod room;
 mod runner;
@@ -102,6 +103,7 @@ mod toolbox;
 pub mod tools;
 #[cfg(feature = "process")]
 mod traces;
+mod tree;
 mod turn;
 mod unified;
 mod writing;
@@ -109,6 +111,7 @@ mod writing;
 pub use approval::{
     Answer, ApprovalRequest, Approver, AssumeYes, HostAnswers, NobodyAnswers, OrElse,
 };
+pub use asking::RunAnswers;
 pub use audit::{
     Asked, AuditLog, DecisionRecord, EventKind, MemoryRecorder, NoRecord, PolicyEvent, Record,
     Recorder,
@@ -118,7 +121,7 @@ pub use call::{Call, CallResult, Caller, Code, ErrorBody, Failure, Ran, Reply};
 pub use change::{Artifact, Change, Effect};
 pub use command_line::{CommandLine, LineError, Segment};
 pub use escape::{escape_controls, escape_exactly};
-pub use gate::{Gate, Intent, Judgement, Reason, Request, SafeDefaults, Verdict};
+pub use gate::{Gate, Intent, Judgement, MountVerdicts, Reason, Request, SafeDefaults, Verdict};
 pub use hands::{Hands, View};
 pub use output::{Field, FieldKind, Output};
 pub use outputs::Cut;

@@ -351,6 +351,12 @@ impl Params {
         Ok(restored)
     }
 
+    /// Whether a parameter is text of a file.
+    pub(crate) fn is_of_a_file(&self, name: &str) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|field| field.of_a_file && field.name == name)
+    }
+
     fn knows(&self, name: &str) -> bool {
         self.fields
             .iter()
@@ -449,6 +455,15 @@ impl Arguments {
     /// The accepted arguments as JSON, advertised names.
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.clone())
+    }
+
+    /// The same with other words for some of them.
+    pub(crate) fn to_json_but(&self, instead: impl Fn(&str) -> Option<String>) -> Value {
+        let field = |(name, value): (&String, &Value)| {
+            let value = instead(name).map_or_else(|| value.clone(), Value::from);
+            (name.clone(), value)
+        };
+        Value::Object(self.0.iter().map(field).collect())
     }
 }
 

@@ -179,23 +179,14 @@ fn depends(wanted: &Wanted, before: &[Arc<[Intent]>]) -> bool {
         return true;
     }
     wanted.intents.iter().any(|intent| {
-        earlier().any(|other| match (place(intent), place(other)) {
-            (Some((_, false)), Some((_, false))) => false,
-            (Some((a, _)), Some((b, _))) => is_at_or_below(a, b) || is_at_or_below(b, a),
-            (None | Some(_), None) | (None, Some(_)) => false,
+        earlier().any(|other| match (intent.path(), other.path()) {
+            (Some(a), Some(b)) if intent.changes() || other.changes() => {
+                let (a, b) = (a.as_str(), b.as_str());
+                is_at_or_below(a, b) || is_at_or_below(b, a)
+            }
+            (Some(_), Some(_)) | (None, _) | (_, None) => false,
         })
     })
-}
-
-/// The path of an intent, and whether something becomes of it.
-fn place(intent: &Intent) -> Option<(&str, bool)> {
-    match intent {
-        Intent::Read(path) => Some((path.as_str(), false)),
-        Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
-            Some((path.as_str(), true))
-        }
-        Intent::Execute(_) | Intent::Delegate(_) => None,
-    }
 }
 
 fn is_at_or_below(path: &str, dir: &str) -> bool {

@@ -59,6 +59,10 @@ impl State {
         self.directory.is_some()
     }
 
+    pub(crate) fn directory(&self) -> Option<&str> {
+        self.directory.as_deref()
+    }
+
     /// For people who are asked about a command; empty if it begins like any other.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();

@@ -3,15 +3,14 @@
 //!
 //! Whatever may wait for a file system is done off the threads that serve other calls.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use file_sandbox::Cancel;
+use file_sandbox::{Cancel, ErrorKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::approval::Approver;
-use crate::asking::Agreed;
+use crate::asking::RunAnswers;
 use crate::audit::{DecisionRecord, Recorder};
 use crate::begin::{Begin, Begun, Wanted, joined};
 use crate::builder::ToolboxBuilder;
@@ -23,6 +22,7 @@ use crate::hands::{Hands, View};
 use crate::open::Open;
 use crate::outcome::{READ_OUTPUT, Trail, blocked, not_in_time, placeholder_unknown};
 use crate::params::{Arguments, Complaint, nearest};
+use crate::reach::Reach;
 use crate::redact::Redactor;
 use crate::runner::{LOCAL, Runner};
 use crate::spec::Spec;
@@ -49,13 +49,14 @@ pub struct Toolbox {
 pub(crate) struct Inner {
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) hands: Hands,
+    pub(crate) reach: Reach,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) recorder: Arc<dyn Recorder>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) runner: Arc<dyn Runner>,
     /// Answers "for this run".
-    pub(crate) allowed_for_run: Mutex<HashSet<Agreed>>,
+    pub(crate) allowed_for_run: Arc<RunAnswers>,
     /// One question at a time.
     pub(crate) asking: tokio::sync::Mutex<()>,
     /// How long looking at files, and a call that is neither a command nor a worker, may take.
@@ -116,8 +117,12 @@ impl Inner {
     fn check_capability(&self, intents: &[Intent]) -> Result<(), Failure> {
         for intent in intents {
             match intent {
-                Intent::Read(path) => {
-                    self.hands.files()?.resolve(path)?;
+                Intent::Read(path) | Intent::ReadBelow(path) => {
+                    match self.hands.files()?.resolve(path) {
+                        // Whether it may be read is not a matter of ability.
+                        Err(error) if error.kind() == ErrorKind::ReadBlocked => {}
+                        found => drop(found?),
+                    }
                 }
                 Intent::Write(path) => self.hands.files()?.check_write(path)?,
                 Intent::Delete(path) => self.hands.files()?.check_delete(path)?,
@@ -355,10 +360,7 @@ impl Toolbox {
     async fn run(&self, wanted: Wanted, mut hands: Hands, call: &Call) -> Result<Reply, Failure> {
         let tool = self.inner.tool(wanted.index);
         // A command has a limit of its own, and a worker those of its run.
-        let limit = match wanted.intents.iter().any(|intent| match intent {
-            Intent::Execute(_) | Intent::Delegate(_) => true,
-            Intent::Read(_) | Intent::Write(_) | Intent::Delete(_) | Intent::CreateDir(_) => false,
-        }) {
+        let limit = match wanted.intents.iter().any(|intent| intent.path().is_none()) {
             true => None,
             false => self.inner.timeout,
         };
@@ -370,6 +372,7 @@ impl Toolbox {
             place.enter().await;
         }
         let work = async {
+            hands.may_read(&self.inner.reach, &wanted.intents);
             hands.session = wanted.session();
             hands.writing = self.inner.writing.hold(&wanted.intents).await;
             let args = Arc::unwrap_or_clone(wanted.args);
@@ -450,9 +453,9 @@ impl Toolbox {
         hands: &Hands,
     ) -> Result<(), Failure> {
         let (intents, args) = (Arc::clone(&wanted.intents), Arc::clone(&wanted.args));
-        let (index, hands) = (wanted.index, hands.clone());
+        let (index, named, hands) = (wanted.index, wanted.named, hands.clone());
         self.look(move |inner| {
-            inner.check_capability(&intents)?;
+            inner.check_capability(&intents[..named])?;
             inner.tool(index).check(&args, &View { hands: &hands })
         })
         .await

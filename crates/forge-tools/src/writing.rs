@@ -72,12 +72,8 @@ impl Writing {
 fn changed(intents: &[Intent]) -> Vec<&str> {
     let mut paths: Vec<&str> = intents
         .iter()
-        .filter_map(|intent| match intent {
-            Intent::Write(path) | Intent::Delete(path) | Intent::CreateDir(path) => {
-                Some(path.as_str())
-            }
-            Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => None,
-        })
+        .filter(|intent| intent.changes())
+        .filter_map(|intent| Some(intent.path()?.as_str()))
         .collect();
     paths.sort_unstable();
     paths.dedup();

@@ -13,8 +13,9 @@ use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls}
 
 use crate::stderr::{self, say};
 
-/// More than this nobody reads, so nobody is asked to agree to it.
-const MAX_SHOWN_BYTES: usize = 1024 * 1024;
+/// More than this nobody reads, so nobody is asked to agree to it: the longest difference, with
+/// what is not seen in it written out, and what is said beside it.
+const MAX_SHOWN_BYTES: usize = 8 * 1024 * 1024;
 
 /// Where values begin; a row that goes on begins behind it, so that no value can look like a
 /// line of ours.
@@ -38,12 +39,9 @@ impl Offered {
     }
 
     /// What else a key does before the end.
-    fn turning(self) -> &'static str {
-        match self {
-            Offered::Call => "Enter shows them, n says no",
-            // It may be long, and a terminal scrolls back.
-            Offered::Push => "Enter shows them, a all at once, n says no",
-        }
+    fn turning() -> &'static str {
+        // It may be long, and a terminal scrolls back.
+        "Enter shows them, a all at once, n says no"
     }
 
     fn help(self) -> &'static str {
@@ -173,10 +171,10 @@ pub(crate) fn ask(
         write(&format!(
             "-- {} more lines: {} --",
             left.len(),
-            offered.turning()
+            Offered::turning()
         ))?;
         match typed(until)? {
-            Line::Text(line) if offered == Offered::Push && line.trim() == "a" => break,
+            Line::Text(line) if line.trim() == "a" => break,
             // Every other key only turns the page.
             Line::Text(line) if line.trim().starts_with(['n', 'N']) => {
                 return Ok(Typed::No {

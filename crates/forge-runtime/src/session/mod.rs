@@ -267,6 +267,7 @@ impl Session {
                 tools: delegates,
                 place,
                 open: self.shared.open.clone(),
+                answers: Arc::clone(&self.shared.answers),
             },
         )?;
         for text in &equipped.warnings {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor};
+use forge_tools::{Approver, Caller, NoRecord, NobodyAnswers, Recorder, Redactor, RunAnswers};
 use sandbox_config::{Open, Worker};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) approver: Arc<dyn Approver>,
     /// One question at a time.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,
+    /// What somebody agreed to until the run ends, whichever worker it was for.
+    pub(super) answers: Arc<RunAnswers>,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) observer: Arc<dyn Observer>,
@@ -48,6 +50,7 @@ impl Shared {
             isolation: Isolation::from(OsSandbox::Off),
             open: None,
             approver: Arc::new(NobodyAnswers::because("this program asks nobody")),
+            answers: Arc::default(),
             asking: Arc::default(),
             recorder: Arc::new(NoRecord),
             redactor: Arc::default(),

@@ -11,6 +11,8 @@ mod hostile;
 mod limits;
 mod listed;
 mod precedence;
+#[cfg(unix)]
+mod rights;
 // Commands are confined on Linux only, so far.
 #[cfg(target_os = "linux")]
 mod rules;

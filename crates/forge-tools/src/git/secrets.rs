@@ -54,7 +54,7 @@ impl AgreedSecrets {
     ) -> Secrets {
         let seen = |path| match hands.seen(path) {
             Some(Seen::Bytes(hash)) => Some(hash),
-            Some(Seen::Missing) | None => None,
+            Some(Seen::Missing | Seen::Tree(_)) | None => None,
         };
         let contents: HashSet<ContentHash> = paths.into_iter().filter_map(seen).collect();
         match contents.is_empty() {

@@ -17,8 +17,8 @@ use crate::hex::hex;
 use crate::node::connection::MAX_WHOLE_BYTES;
 use crate::node::frame::{Frame, Kind, frames};
 use crate::node::message::{
-    FileDone, GetCall, Input, PutCall, RunCall, RunDone, Signal, ToolCall, WindowMore, WireFailure,
-    WireReply,
+    FileDone, GetCall, Input, PutCall, RunCall, RunDone, Signal, TREE, ToolCall, WindowMore,
+    WireFailure, WireReply,
 };
 use crate::node::server::{Shared, absent};
 use crate::node::usage;
@@ -240,10 +240,13 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Fa
         paths.push((text, meant));
     }
     let mut hands = shared.hands.for_call().with_paths(paths);
+    hands.close(&asked.closed);
     hands.cancel = call.cancel.clone();
     for (path, hash) in asked.seen {
-        let seen = match hash.map(|hash| hash.parse()) {
+        let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
+        let seen = match tree.or(hash.as_deref()).map(str::parse) {
             None => Seen::Missing,
+            Some(Ok(hash)) if tree.is_some() => Seen::Tree(hash),
             Some(Ok(hash)) => Seen::Bytes(hash),
             Some(Err(_)) => return Err(Failure::new(Code::Internal, "A hash that is none.")),
         };

@@ -16,9 +16,10 @@ use crate::hands::Hands;
 use crate::node::connection::{Connection, Event, Frames, garbage, more, read, write};
 use crate::node::error::{NodeError, ended};
 use crate::node::frame::{CONNECTION, Decoder, Frame, Kind, frames};
-use crate::node::message::{Hello, PROTOCOL, Ready, Stats, ToolCall, WireReply};
+use crate::node::message::{Hello, PROTOCOL, Ready, Stats, TREE, ToolCall, WireReply};
 use crate::node::setup::Setup;
 use crate::params::Arguments;
+use crate::reach::Reach;
 use crate::tool::Tool;
 
 /// How a connection is made, beside what the node is to have.
@@ -266,6 +267,7 @@ impl Node {
             let hash = match seen {
                 Seen::Missing => None,
                 Seen::Bytes(hash) => Some(hash.to_string()),
+                Seen::Tree(hash) => Some(format!("{TREE}{hash}")),
             };
             (path.clone(), hash)
         });
@@ -277,6 +279,11 @@ impl Node {
             paths: paths
                 .map(|(text, path)| (text, path.as_str().to_owned()))
                 .collect(),
+            closed: hands
+                .files
+                .as_ref()
+                .map(Reach::closed_in)
+                .unwrap_or_default(),
         };
         let connection = &self.inner.connection;
         let mut calling = connection.begin(Kind::Tool, &body).await?;

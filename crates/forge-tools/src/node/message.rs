@@ -39,6 +39,9 @@ pub(crate) struct Ready {
     pub(crate) files: Option<Value>,
 }
 
+/// Before the hash of a directory that a person has seen.
+pub(crate) const TREE: &str = "tree:";
+
 /// A call of a file tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ToolCall {
@@ -48,6 +51,8 @@ pub(crate) struct ToolCall {
     pub(crate) seen: Vec<(String, Option<String>)>,
     /// What the paths of the call were understood to mean when it was judged.
     pub(crate) paths: Vec<(String, String)>,
+    /// The mounts in which nothing may be read, by their targets.
+    pub(crate) closed: Vec<String>,
 }
 
 /// A command.

@@ -40,6 +40,7 @@ impl Tool for CopyFile {
     }
 
     fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        relocate::check(args, view)?;
         let (from, to) = relocate::places(args, view)?;
         view.check_file_size(&to, view.file_size(&from).unwrap_or(0))
     }

@@ -4,7 +4,7 @@ use file_sandbox::{EntryKind, ErrorKind};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
-use crate::change::Artifact;
+use crate::change::{Artifact, Change};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::output::Field;
@@ -48,10 +48,23 @@ impl Tool for DeleteFile {
         Ok(vec![Intent::Delete(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    }
+
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        let path = view.path(args.text("path").unwrap_or_default());
+        path.ok()
+            .and_then(|path| view.removal(&path))
+            .into_iter()
+            .collect()
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
+            hands.check_seen(&path)?;
             if args.flag("recursive").unwrap_or(false) {
                 files.delete_all(&path)?;
             } else {

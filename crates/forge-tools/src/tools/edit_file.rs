@@ -108,11 +108,13 @@ impl Tool for EditFile {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("new_text").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        Ok(vec![Intent::Write(path)])
+        // The answer shows what is around the change.
+        Ok(vec![Intent::Read(path.clone()), Intent::Write(path)])
     }
 
     fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
+        view.check_there(&path)?;
         // The file has at least what comes into it.
         let bytes = args.text("new_text").unwrap_or_default().len();
         view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))

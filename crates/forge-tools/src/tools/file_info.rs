@@ -49,6 +49,10 @@ impl Tool for FileInfo {
         Ok(vec![Intent::Read(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let files = hands.files()?;

@@ -42,6 +42,10 @@ impl Tool for HashFile {
         Ok(vec![Intent::Read(path)])
     }
 
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         blocking(move || {
             let path = hands.path(args.text("path").unwrap_or_default())?;

@@ -54,7 +54,10 @@ impl Tool for ListFiles {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let path = view.path(super::directory(args))?;
-        Ok(vec![Intent::Read(path)])
+        Ok(vec![match args.text("pattern") {
+            Some(_) => Intent::ReadBelow(path),
+            None => Intent::Read(path),
+        }])
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

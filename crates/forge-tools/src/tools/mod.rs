@@ -133,7 +133,7 @@ fn must_match(
             hands.check_seen(path)?;
             Ok(Some(said))
         }
-        (said, Some(Seen::Bytes(_) | Seen::Missing) | None) => Ok(said),
+        (said, Some(Seen::Bytes(_) | Seen::Tree(_) | Seen::Missing) | None) => Ok(said),
     }
 }
 

@@ -36,7 +36,15 @@ impl Tool for MoveFile {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let (from, to) = relocate::places(args, view)?;
-        Ok(vec![Intent::Delete(from), Intent::Write(to)])
+        Ok(vec![
+            Intent::Read(from.clone()),
+            Intent::Delete(from),
+            Intent::Write(to),
+        ])
+    }
+
+    fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+        relocate::check(args, view)
     }
 
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {

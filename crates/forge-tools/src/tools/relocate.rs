@@ -42,13 +42,26 @@ pub(super) fn places(
     Ok((from, to))
 }
 
-/// What becomes of the file that is replaced.
+/// Whether it could be done at all.
+pub(super) fn check(args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
+    let (from, to) = places(args, view)?;
+    view.check_there(&from)?;
+    match args.flag("overwrite") {
+        Some(true) => Ok(()),
+        Some(false) | None => view.check_free(&to),
+    }
+}
+
+/// What is moved or copied, and what becomes of the file that is replaced.
 pub(super) fn preview(args: &Arguments, view: &View<'_>) -> Vec<Change> {
     match places(args, view) {
-        Ok((from, to)) if args.flag("overwrite") == Some(true) => {
-            view.replacement(&from, &to).into_iter().collect()
+        Ok((from, to)) => {
+            let replaces = args.flag("overwrite") == Some(true);
+            let replaced = replaces.then(|| view.replacement(&from, &to)).flatten();
+            let change = replaced.or_else(|| view.relocation(&from, &to));
+            change.into_iter().collect()
         }
-        Ok(_) | Err(_) => Vec::new(),
+        Err(_) => Vec::new(),
     }
 }
 
@@ -72,7 +85,7 @@ pub(super) fn run(
     hands.check_seen(&to)?;
     let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))
         .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
-    let bytes = files.stat(&moved.path).map_or(0, |stat| stat.size);
+    let bytes = hands.whole()?.stat(&moved.path).map_or(0, |stat| stat.size);
     let replaced = if moved.replaced {
         ", in place of the file that was there"
     } else {
@@ -87,7 +100,7 @@ pub(super) fn run(
         .structured(json!({
             "success": true,
             "from": from.as_str(),
-            "to": moved.path.as_str(),
+            "to": shown_place(files, &to, &moved.path).as_str(),
             "replaced": moved.replaced,
         }))
         .artifact(Artifact::written(
@@ -97,4 +110,17 @@ pub(super) fn run(
             None,
         ));
     Ok((reply, from))
+}
+
+/// Where it went, with its links resolved; as it was asked for where names may not be told.
+fn shown_place<'p>(
+    files: &file_sandbox::FileSandbox,
+    asked: &'p SandboxPath,
+    real: &'p SandboxPath,
+) -> &'p SandboxPath {
+    let closed = files.mounts().iter().any(|mount| mount.is_closed());
+    match closed && files.resolve(real).is_err() {
+        true => asked,
+        false => real,
+    }
 }

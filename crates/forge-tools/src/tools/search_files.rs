@@ -148,7 +148,10 @@ impl Tool for SearchFiles {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let path = view.path(super::directory(args))?;
-        Ok(vec![Intent::Read(path)])
+        Ok(vec![match view.file_size(&path) {
+            Some(_) => Intent::Read(path),
+            None => Intent::ReadBelow(path),
+        }])
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

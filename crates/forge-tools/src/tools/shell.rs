@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::audit::{EventKind, PolicyEvent};
 use crate::call::{Code, Failure, Ran, Reply};
+use crate::change::Change;
 use crate::command_line::CommandLine;
 use crate::finished::Finished;
 use crate::gate::Intent;
@@ -108,6 +109,14 @@ impl Tool for Shell {
         Ok(vec![Intent::Execute(line)])
     }
 
+    /// The scripts that it names: a yes is to what is in them.
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        match parse(args).and_then(|line| view.begin(line)) {
+            Ok(line) => view.scripts(&line),
+            Err(_) => Vec::new(),
+        }
+    }
+
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
         Box::pin(async move {
             // Dropped with this future: then the command is ended, or never started.
@@ -145,6 +154,7 @@ fn execute(
     };
     // Once more: files may have changed while a person was asked.
     processes.check_programs(&line)?;
+    hands.check_all_seen()?;
     let shell = |text: &str| vec!["-c".to_owned(), text.to_owned()];
     let (program, rest) = match (line.session(), line.argv()) {
         (Some(state), argv) => {

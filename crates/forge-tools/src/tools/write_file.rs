@@ -59,7 +59,11 @@ impl Tool for WriteFile {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("content").unwrap_or_default().len();
         view.check_write_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
-        Ok(vec![Intent::Write(path)])
+        Ok(match args.text("if_match") {
+            // The answer says whether it is the file that the hash is of.
+            Some(_) => vec![Intent::Read(path.clone()), Intent::Write(path)],
+            None => vec![Intent::Write(path)],
+        })
     }
 
     fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {

@@ -331,12 +331,70 @@ fn what_is_replaced_by_another_file_is_shown_here() {
         );
         // Nothing is replaced here.
         let arguments = json!({"from": "/out/b.md", "to": "/out/c.md", "overwrite": true});
-        assert!(!question(tool, arguments).contains("---"));
+        let shown = question(tool, arguments);
+        assert!(
+            shown.contains("(2 bytes, SHA-256 ") && !shown.contains("@@"),
+            "{shown}"
+        );
     }
     // No text, so there is no difference to show.
     let arguments = json!({"from": "/data/picture.png", "to": "/out/p.md", "overwrite": true});
     let shown = question("copy_file", arguments);
     assert_eq!(shown.matches("(4 bytes, SHA-256 ").count(), 2, "{shown}");
+}
+
+/// What is deleted, moved or copied is what was shown: of a directory everything in it.
+#[test]
+fn what_goes_is_bound_to_what_was_shown() {
+    everywhere(what_goes_is_bound_to_what_was_shown_here);
+}
+
+fn what_goes_is_bound_to_what_was_shown_here() {
+    let tree = "(a directory: 2 files, 1 directories, ";
+    for (tool, arguments, shows) in [
+        ("delete_file", json!({"path": "/out/a.md"}), "+++ (deleted)"),
+        (
+            "delete_file",
+            json!({"path": "/out/tree", "recursive": true}),
+            tree,
+        ),
+        (
+            "move_file",
+            json!({"from": "/out/a.md", "to": "/out/z.md"}),
+            " bytes, SHA-256 ",
+        ),
+        (
+            "move_file",
+            json!({"from": "/out/tree", "to": "/out/other.md"}),
+            tree,
+        ),
+        (
+            "copy_file",
+            json!({"from": "/out/a.md", "to": "/out/z.md"}),
+            " bytes, SHA-256 ",
+        ),
+    ] {
+        let world = fresh();
+        let out = world.host.path().join("out");
+        std::fs::create_dir_all(out.join("tree/sub")).unwrap();
+        std::fs::write(out.join("tree/one.md"), "one").unwrap();
+        std::fs::write(out.join("tree/sub/two.md"), "two").unwrap();
+        let reader = Reader::new(false, move |question| {
+            if question == 1 {
+                std::fs::write(out.join("a.md"), "own\n").unwrap();
+                std::fs::write(out.join("tree/sub/two.md"), "six").unwrap();
+            }
+        });
+        let result = call(&asking(&world, &reader), tool, arguments);
+        assert!(result.ok, "{tool}: {}", result.content);
+        let shown = reader.shown();
+        assert_eq!(shown.len(), 2, "{tool}: {shown:?}");
+        assert!(
+            shown.iter().all(|text| text.contains(shows)),
+            "{tool}: {shown:?}"
+        );
+        assert_ne!(shown[0], shown[1]);
+    }
 }
 
 #[test]

@@ -348,7 +348,9 @@ fn what_cannot_be_shown_whole_is_not_agreed_to() {
     let out = |name: &str| world.host.path().join("out").join(name);
     std::fs::write(out("picture.md"), [0x89, b'P', 0, 1]).unwrap();
     std::fs::write(out("a.md"), "a").unwrap();
-    let long = "x".repeat(300_000);
+    let long = "x".repeat(1_100_000);
+    // As much as a person is shown.
+    let much = "x\n".repeat(340_000);
     // (path, content, with an answer that was given beforehand, code, questions)
     for (path, content, beforehand, code, questions) in [
         ("/out/a.md", "b", false, None, 1),
@@ -360,6 +362,7 @@ fn what_cannot_be_shown_whole_is_not_agreed_to() {
             Some("APPROVAL_REQUIRED"),
             0,
         ),
+        ("/free/a.md", much.as_str(), false, None, 1),
         // Nor would the mount take it, which is said first.
         ("/out/a.md", long.as_str(), false, Some("TOO_LARGE"), 0),
         ("/out/picture.md", "b", true, None, 0),
@@ -485,9 +488,9 @@ fn the_scope_names_tool_paths_and_worker() {
     std::fs::write(world.host.path().join("out/b.md"), "b").unwrap();
     call(&other, "delete_file", json!({"path": "/out/b.md"}));
     insta::assert_snapshot!(shown.0.lock().unwrap().join("\n"), @r"
-    this run  copy_file with exactly these arguments (read /out/a.md, write /out/b.md), for worker one
-    this run  delete_file with exactly these arguments (delete /out/b.md), for worker one
+    this run  copy_file with exactly these arguments and this difference (read /out/a.md, write /out/b.md), for worker one
+    this run  delete_file with exactly these arguments and this difference (delete /out/b.md), for worker one
     this run  create_dir with exactly these arguments (all that is shown here), for worker one
-    this run  delete_file with exactly these arguments (delete /out/b.md), for worker two\x1b[2J
+    this run  delete_file with exactly these arguments and this difference (delete /out/b.md), for worker two\x1b[2J
     ");
 }

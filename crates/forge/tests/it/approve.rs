@@ -73,7 +73,7 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
     let text = request["text"].as_str().unwrap();
     for part in [
         "path = /out/a.md",
-        r"content = hello\n",
+        "content = (shown below)",
         "+hello",
         "this run  write_file with exactly these arguments and this difference (write /out/a.md)",
         "write /out/a.md",
@@ -93,7 +93,7 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
     let answered = world.forge(&["approve", id, "--allow"]);
     answered
         .code(0)
-        .says(&["content = hello", "answered: allow_once"]);
+        .says(&["content = (shown below)", "answered: allow_once"]);
     end(call).code(0);
     assert!(world.written());
     world.forge(&["approve", id, "--allow"]).code(1);

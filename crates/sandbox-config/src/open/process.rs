@@ -8,6 +8,7 @@ use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
+use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::{Guards, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
@@ -84,6 +85,8 @@ impl Grant {
                 return Err(error.shown_by(self.front));
             }
             let access = match mount.mode {
+                // A command that sees a file can say what is in it.
+                _ if mount.approval().verdict(Operation::Read) == Verdict::Block => Access::NONE,
                 Mode::ReadWrite if !own.everything => Access::ALL,
                 Mode::ReadOnly | Mode::ReadWrite => Access::READ | Access::EXECUTE,
             };

@@ -75,10 +75,9 @@ fn the_question_shows_everything_and_its_answer_counts_once() {
         let state = asked["result"]["requestState"].take();
         let message = asked["result"]["inputRequests"]["approval"]["params"]["message"].take();
         insta::assert_snapshot!(message.as_str().unwrap(), @r#"
-        worker    
         tool      write_file
                   path = /out/a.md
-                  content = hello\x1b[2J\n
+                  content = (shown below)
         would     write /out/a.md
         runner    local
         network   off

@@ -29,13 +29,11 @@ fn a_run_at_eighty_columns() {
     worker    main > writer
     tool      write_file
               path = /out/report.md
-              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m
-                \r\u{202e}evil\x08\n
+              content = (shown below)
     would     write /out/report.md
     runner    local
     network   off
     asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
-    asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
               @@ -1,3 +1,3 @@
@@ -79,13 +77,11 @@ fn a_run_at_eighty_columns() {
     worker    main > writer
     tool      write_file
               path = /out/report.md
-              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m
-                \r\u{202e}evil\x08\n
+              content = (shown below)
     would     write /out/report.md
     runner    local
     network   off
     asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
-    asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
               @@ -1,3 +1,3 @@
@@ -133,12 +129,11 @@ fn a_run_at_two_hundred_columns_without_colours() {
     worker    main > writer
     tool      write_file
               path = /out/report.md
-              content = # Report\n\nnew line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08\n
+              content = (shown below)
     would     write /out/report.md
     runner    local
     network   off
     asked     write in /out is `ask` (golem-forge.config.yaml:1:69)
-    asked     the default for risk `writes_workspace` (built in)
               --- /out/report.md
               +++ /out/report.md
               @@ -1,3 +1,3 @@
