@@ -8,8 +8,10 @@
 //! This is against accidents, not against a model that wants a secret it can read: it could ask for
 //! half of it. What a worker must not know belongs outside its mounts, or under `hide`.
 
+mod assigned;
 mod begun;
 mod shapes;
+mod table;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -132,6 +134,15 @@ impl Redactor {
 
     /// `text` with a placeholder for each secret; untouched if there is none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redact_noting(text, |_, _| ())
+    }
+
+    /// The same; `note` hears where each placeholder is, and where what it stands for was.
+    pub(crate) fn redact_noting<'a>(
+        &self,
+        text: &'a str,
+        mut note: impl FnMut(Range<usize>, Range<usize>),
+    ) -> Cow<'a, str> {
         let found = self.find(text);
         if found.is_empty() {
             return Cow::Borrowed(text);
@@ -140,8 +151,10 @@ impl Redactor {
         let mut from = 0;
         for (kind, at) in found {
             shown.push_str(&text[from..at.start]);
+            let start = shown.len();
             shown.push_str(&self.placeholder(&kind, &text[at.clone()]));
             from = at.end;
+            note(start..shown.len(), at);
         }
         shown.push_str(&text[from..]);
         Cow::Owned(shown)
@@ -153,10 +166,10 @@ impl Redactor {
     ///
     /// ```
     /// let redactor = forge_tools::Redactor::new([("DEPLOY_TOKEN", "tr0ub4dor&3")]);
-    /// assert_eq!(redactor.begun("token: tr0ub4"), 6);
-    /// assert_eq!(redactor.begun("token: tr0ub4 "), 0);
-    /// assert_eq!(redactor.begun("token: gh"), 2);
-    /// assert_eq!(redactor.begun("token: ghx"), 0);
+    /// assert_eq!(redactor.begun("it is tr0ub4"), 6);
+    /// assert_eq!(redactor.begun("it is tr0ub4 "), 0);
+    /// assert_eq!(redactor.begun("it is gh"), 2);
+    /// assert_eq!(redactor.begun("it is ghx"), 0);
     /// ```
     pub fn begun(&self, text: &str) -> usize {
         self.value_begun(text).max(self.key_begun(text))
@@ -206,9 +219,14 @@ impl Redactor {
                         .map(|(name, value)| (self.redact(&name).into_owned(), value))
                         .collect();
                 }
-                fields
-                    .values_mut()
-                    .for_each(|field| self.redact_json(field));
+                for (name, field) in fields {
+                    match field {
+                        Value::String(value) if assigned::is_secret_field(name, value) => {
+                            *value = self.placeholder("secret", value);
+                        }
+                        field => self.redact_json(field),
+                    }
+                }
             }
         }
     }
@@ -288,10 +306,8 @@ impl Redactor {
         if text.len() < MIN_BYTES {
             return Vec::new();
         }
-        let mut found: Vec<(Cow<'_, str>, Range<usize>)> = shapes::find(text)
-            .into_iter()
-            .map(|(kind, at)| (Cow::Borrowed(kind), at))
-            .collect();
+        // What has a name goes by it, whatever it looks like.
+        let mut found: Vec<(Cow<'_, str>, Range<usize>)> = Vec::new();
         for (kind, Secret(value)) in &self.named {
             let mut from = 0;
             // Every place, also where a value overlaps with itself.
@@ -301,6 +317,8 @@ impl Redactor {
                 from = start + value.chars().next().map_or(1, char::len_utf8);
             }
         }
+        let shaped = shapes::find(text).into_iter();
+        found.extend(shaped.map(|(kind, at)| (Cow::Borrowed(kind), at)));
         found.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
         let mut apart: Vec<(Cow<'_, str>, Range<usize>)> = Vec::with_capacity(found.len());
         for (kind, at) in found {

@@ -3,10 +3,11 @@
 //! A key that is there already is held as well, as long as it could be longer: the rest of it would
 //! stand at the beginning of the next piece, where nothing shows that it is one.
 
+use super::assigned::{self, WINDOW};
 use super::shapes::{
-    AUTHORIZATION, BEARER, BLOCK, HEADER_BYTES, JWT, MANY, SHAPES, begins, is_base64, is_bearer,
-    is_dashed, run,
+    AUTHORIZATION, BEARER, BLOCK, HEADER_BYTES, JWT, begins, is_base64, is_bearer, is_dashed, run,
 };
+use super::table::{MANY, SHAPES};
 
 /// Most that is held back. Keys of 8 192 bits are shorter.
 const MOST: usize = 16 * 1024;
@@ -24,13 +25,38 @@ pub(super) fn begun(text: &str) -> usize {
         first(BLOCK.len() + MOST, private_key),
         first(LONG, header),
         first(LONG, token),
-        first(MANY + 16, prefixed),
+        first(MANY + 32, prefixed),
+        first(WINDOW, assigned::is_begun),
+        first(WINDOW + 64, assigned::is_url_begun),
         first(HEADER_BYTES, escape),
     ];
-    let start = all.into_iter().flatten().min().unwrap_or(bytes.len());
-    // Each begins with a letter that is a character by itself.
+    let start = all.into_iter().flatten().min();
+    let start = start.map_or(bytes.len(), |start| escape_before(bytes, start));
+    // Each begins with a byte that is a character by itself.
     debug_assert!(text.is_char_boundary(start));
     bytes.len() - start
+}
+
+/// Where the escape begins that a byte is part of, if it is part of one: its last letter may be the
+/// first one of a name, and a key behind it begins nowhere without the rest.
+fn escape_before(bytes: &[u8], at: usize) -> usize {
+    const LONGEST: usize = 6;
+    const LONGEST_COLOUR: usize = 28;
+    let back = |most: usize, mark: &[u8], inside: fn(&u8) -> bool| {
+        let from = at.saturating_sub(most);
+        let found = bytes[from..at]
+            .iter()
+            .rposition(|byte| mark.contains(byte))?;
+        let between = &bytes[from + found + 1..at];
+        between.iter().all(inside).then_some(from + found)
+    };
+    back(LONGEST, b"\\%", u8::is_ascii_alphanumeric)
+        .or_else(|| {
+            back(LONGEST_COLOUR, b"\x1b", |byte| {
+                matches!(byte, b'[' | b'0'..=b'9' | b';' | b':')
+            })
+        })
+        .unwrap_or(at)
 }
 
 /// Whether all that is left from `at` on is the beginning of `word`.
@@ -45,11 +71,15 @@ fn reach(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> bool {
 }
 
 fn prefixed(bytes: &[u8], at: usize) -> bool {
+    let rest = &bytes[at..];
     let goes_on = SHAPES.iter().any(|shape| {
-        let body = at + shape.prefix.len();
-        let whole = bytes[at..].starts_with(shape.prefix.as_bytes());
-        is_cut(bytes, at, shape.prefix)
-            || whole && bytes.len() - body <= shape.max && reach(bytes, body, shape.body)
+        let prefix = shape.prefix.as_bytes();
+        match rest.strip_prefix(prefix) {
+            None => prefix.starts_with(rest),
+            Some(body) => {
+                body.len() <= shape.max && body.iter().all(|byte| shape.alphabet.has(*byte))
+            }
+        }
     });
     goes_on && begins(bytes, at)
 }
@@ -178,6 +208,14 @@ mod tests {
             format!("xoxb-{}", "12345-".repeat(4)),
             format!("AIza{}", "aB3-_".repeat(7)),
             format!("eyJ{}.eyJ{}.{}", a(4), a(5), a(9)),
+            format!("glpat-{}", a(8)),
+            format!("sk_live_{}", a(8)),
+            format!("npm_{}", a(12)),
+            format!("hf_{}", a(12)),
+            "DB_PASSWORD=qX7bL2vN9sK4".to_owned(),
+            "\"client_secret\" : \"qX7bL2vN9sK4mZ\"".to_owned(),
+            "api-key := 'qX7bL2vN9sK4mZ'".to_owned(),
+            "postgres://me:qX7bL2@db.example/x".to_owned(),
             format!("Authorization: Bearer {}", a(9)),
             format!("{{\"authorization\": \"bearer {}\"}}", a(9)),
             format!(
@@ -190,7 +228,17 @@ mod tests {
     fn no_cut_shows_a_key() {
         let redactor = Redactor::default();
         for key in keys() {
-            for before in ["", "the key is ", "A_", "x\\n", "%3D", "\u{1b}[01;31m"] {
+            for before in [
+                "",
+                "the key is ",
+                "A_",
+                "x\\n",
+                "x\\t",
+                "%3D",
+                "%3a",
+                "%ac",
+                "\u{1b}[01;31m",
+            ] {
                 let text = format!("{before}{key} is it");
                 let whole = redactor.redact(&text).into_owned();
                 assert!(whole.contains("[redacted: "), "{text}");
@@ -213,6 +261,10 @@ mod tests {
             ("eyJ", "a"),
             ("Authorization: Bearer ", "a"),
             ("authorization ", " "),
+            ("PASSWORD=", "a1"),
+            ("token=", "token="),
+            ("://", "a"),
+            ("://a:", "://"),
             ("-----BEGIN PRIVATE KEY-----", "A"),
             ("-----BEGIN ", "-----BEGIN "),
             ("\u{1b}[", "1;"),
@@ -224,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_not_held() {
+    fn of_ordinary_text_next_to_nothing_is_held() {
         for text in [
             "",
             "Done.",
@@ -233,12 +285,16 @@ mod tests {
             "task-1",
             "x = 7",
             "eyes",
+            "the token is wrong",
+            "password: ask me. ",
+            "https://example.com/",
             "AKIAB c",
             "Authorization: none of that kind. ",
             "-----BEGIN CERTIFICATE-----\n",
             "100%zz",
         ] {
-            assert_eq!(Redactor::default().begun(text), 0, "{text}");
+            // The first letters of a name may be those of any word.
+            assert!(Redactor::default().begun(text) <= 2, "{text}");
         }
     }
 
@@ -246,7 +302,7 @@ mod tests {
         /// However it is cut, no more is shown than of the whole.
         #[test]
         fn pieces_show_no_key(
-            parts in prop::collection::vec((0_usize..12, "[a-c \n\"é.-]{0,6}"), 1..6),
+            parts in prop::collection::vec((0_usize..20, "[a-c \n\"é.-]{0,6}"), 1..6),
             cuts in prop::collection::vec(0_usize..400, 0..8),
         ) {
             let keys = keys();

@@ -5,23 +5,10 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-/// A key that begins with fixed letters and goes on with letters of one alphabet.
-pub(super) struct Shape {
-    kind: &'static str,
-    pub(super) prefix: &'static str,
-    /// Which bytes may follow.
-    pub(super) body: fn(u8) -> bool,
-    /// How many at least.
-    min: usize,
-    /// How many at most; more is no such key.
-    pub(super) max: usize,
-    /// Whether digits must be among them: words with dashes have none.
-    digits: bool,
-}
-
-pub(super) const MANY: usize = 1024;
+use super::assigned::{URL, assigned, url_password};
+use super::table::{Alphabet, NAMES, SHAPES, SHORTEST};
 
 /// How `{"` begins in base64.
 pub(super) const JWT: &str = "eyJ";
@@ -29,78 +16,12 @@ pub(super) const BLOCK: &str = "-----BEGIN ";
 /// In any case.
 pub(super) const BEARER: &str = "bearer";
 
-/// The longer prefix first.
-pub(super) const SHAPES: &[Shape] = &[
-    shape("anthropic-key", "sk-ant-", is_dashed, 16, MANY),
-    Shape {
-        digits: true,
-        ..shape("api-key", "sk-", is_dashed, 20, MANY)
-    },
-    shape("github-token", "github_pat_", is_word, 22, MANY),
-    shape("github-token", "ghp_", is_alnum, 30, 255),
-    shape("github-token", "gho_", is_alnum, 30, 255),
-    shape("github-token", "ghu_", is_alnum, 30, 255),
-    shape("github-token", "ghs_", is_alnum, 30, 255),
-    shape("github-token", "ghr_", is_alnum, 30, 255),
-    shape("aws-key", "AKIA", is_upper, 16, 16),
-    shape("aws-key", "ASIA", is_upper, 16, 16),
-    shape("slack-token", "xoxb-", is_dashed, 10, MANY),
-    shape("slack-token", "xoxp-", is_dashed, 10, MANY),
-    shape("slack-token", "xoxa-", is_dashed, 10, MANY),
-    shape("slack-token", "xoxr-", is_dashed, 10, MANY),
-    shape("slack-token", "xoxs-", is_dashed, 10, MANY),
-    shape("google-key", "AIza", is_dashed, 35, 35),
-];
-
-/// No key of any shape is shorter. Headers, tokens in three parts and blocks are longer by far.
-const SHORTEST: usize = {
-    let mut shortest = usize::MAX;
-    let mut at = 0;
-    while at < SHAPES.len() {
-        let bytes = SHAPES[at].prefix.len() + SHAPES[at].min;
-        if bytes < shortest {
-            shortest = bytes;
-        }
-        at += 1;
-    }
-    shortest
-};
-
-const fn shape(
-    kind: &'static str,
-    prefix: &'static str,
-    body: fn(u8) -> bool,
-    min: usize,
-    max: usize,
-) -> Shape {
-    Shape {
-        kind,
-        prefix,
-        body,
-        min,
-        max,
-        digits: false,
-    }
-}
-
-fn is_alnum(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-}
-
-fn is_upper(byte: u8) -> bool {
-    byte.is_ascii_uppercase() || byte.is_ascii_digit()
-}
-
-fn is_word(byte: u8) -> bool {
-    is_alnum(byte) || byte == b'_'
-}
-
 pub(super) fn is_dashed(byte: u8) -> bool {
-    is_word(byte) || byte == b'-'
+    Alphabet::Dashed.has(byte)
 }
 
 pub(super) fn is_base64(byte: u8) -> bool {
-    is_alnum(byte) || matches!(byte, b'+' | b'/' | b'=')
+    Alphabet::Base64.has(byte)
 }
 
 pub(super) fn is_bearer(byte: u8) -> bool {
@@ -114,21 +35,56 @@ pub(super) fn run(bytes: &[u8], at: usize, of: fn(u8) -> bool) -> usize {
         .map_or(0, |rest| rest.iter().take_while(|byte| of(**byte)).count())
 }
 
+/// Where the last runs of each alphabet begin and end. Keys are looked for from the left to the
+/// right, so that each byte of a text is looked at once for each alphabet, whatever stands there.
+struct Runs<'t> {
+    bytes: &'t [u8],
+    known: [Range<usize>; Alphabet::COUNT],
+    /// Of tokens in three parts, none begins before this.
+    no_token_before: usize,
+}
+
+impl<'t> Runs<'t> {
+    fn new(text: &'t str) -> Self {
+        Runs {
+            bytes: text.as_bytes(),
+            known: std::array::from_fn(|_| 0..0),
+            no_token_before: 0,
+        }
+    }
+
+    fn length(&mut self, at: usize, of: Alphabet) -> usize {
+        let known = &mut self.known[of as usize];
+        if !known.contains(&at) {
+            let rest = self.bytes.get(at..).unwrap_or_default();
+            let length = rest.iter().take_while(|byte| of.has(**byte)).count();
+            *known = at..at + length;
+        }
+        known.end - at
+    }
+}
+
 /// What the keys that are found begin with, apart from headers, which are written in any case.
 static BEGINNINGS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let beginnings = SHAPES.iter().map(|shape| shape.prefix);
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
+        .kind(Some(AhoCorasickKind::DFA))
         .build(beginnings.chain([JWT, BLOCK]))
         .ok()
 });
 
-static HEADER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+/// Headers, and the names to which secrets are assigned.
+static NAMED: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let names = NAMES.iter().map(|(name, _)| *name);
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
-        .build([BEARER])
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(names.chain([BEARER]))
         .ok()
 });
+
+static URLS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new([URL]).ok());
 
 /// Every key in `text`, in order, none within another.
 pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
@@ -136,14 +92,17 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
     if text.len() < SHORTEST {
         return Vec::new();
     }
-    let mut found = all(text, BEGINNINGS.as_ref(), key);
-    let headers = all(text, HEADER.as_ref(), |text, at| {
-        bearer(text.as_bytes(), at)
-    });
-    if headers.is_empty() {
+    let bytes = text.as_bytes();
+    let mut runs = Runs::new(text);
+    let mut found = all(text, BEGINNINGS.as_ref(), |at| key(text, &mut runs, at));
+    let shaped = found.len();
+    found.extend(all(text, NAMED.as_ref(), |at| {
+        bearer(bytes, at).or_else(|| assigned(bytes, at))
+    }));
+    found.extend(all(text, URLS.as_ref(), |at| url_password(bytes, at)));
+    if found.len() == shaped {
         return found;
     }
-    found.extend(headers);
     found.sort_by_key(|(_, at)| (at.start, Reverse(at.end)));
     let mut end = 0;
     found.retain(|(_, at)| {
@@ -158,7 +117,7 @@ pub(super) fn find(text: &str) -> Vec<(&'static str, Range<usize>)> {
 fn all(
     text: &str,
     beginnings: Option<&AhoCorasick>,
-    key: impl Fn(&str, usize) -> Option<Key>,
+    mut key: impl FnMut(usize) -> Option<Key>,
 ) -> Vec<Key> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -169,7 +128,7 @@ fn all(
                 None => break,
             }
         }
-        at = match key(text, at) {
+        at = match key(at) {
             Some((kind, range)) => {
                 let end = range.end;
                 found.push((kind, range));
@@ -181,13 +140,11 @@ fn all(
     found
 }
 
-fn key(text: &str, at: usize) -> Option<Key> {
-    let bytes = text.as_bytes();
-    match bytes[at] {
-        b's' | b'g' | b'A' | b'x' => prefixed(bytes, at),
-        b'e' => jwt(bytes, at),
+fn key(text: &str, runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+    match text.as_bytes()[at] {
+        b'e' => token(runs, at),
         b'-' => private_key(text, at),
-        _ => None,
+        _ => prefixed(runs, at),
     }
 }
 
@@ -197,7 +154,10 @@ type Key = (&'static str, Range<usize>);
 /// escape. A `_` joins words (`TOKEN_`), of which the key is one.
 pub(super) fn begins(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
-    before.last().is_none_or(|byte| !is_alnum(*byte)) || ends_in_escape(before)
+    before
+        .last()
+        .is_none_or(|byte| !byte.is_ascii_alphanumeric())
+        || ends_in_escape(before)
 }
 
 /// Whether the last letters are no text but an escape of one: `\n` of JSON and of source code, `%0A`
@@ -230,13 +190,17 @@ fn ends_in_colour(before: &[u8]) -> bool {
     rest[..rest.len() - count].ends_with(b"\x1b[")
 }
 
-fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
+fn prefixed(runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+    let bytes = runs.bytes;
+    if !begins(bytes, at) {
+        return None;
+    }
     SHAPES.iter().find_map(|shape| {
-        let body = at + shape.prefix.len();
-        if !bytes[at..].starts_with(shape.prefix.as_bytes()) || !begins(bytes, at) {
+        if !bytes[at..].starts_with(shape.prefix.as_bytes()) {
             return None;
         }
-        let length = run(bytes, body, shape.body);
+        let body = at + shape.prefix.len();
+        let length = runs.length(body, shape.alphabet);
         let end = body + length;
         let fits = (shape.min..=shape.max).contains(&length)
             && (!shape.digits || bytes[body..end].iter().any(u8::is_ascii_digit));
@@ -245,25 +209,26 @@ fn prefixed(bytes: &[u8], at: usize) -> Option<Key> {
 }
 
 /// Three parts of base64url with dots between them, the first two of which begin with `{"`.
-fn jwt(bytes: &[u8], at: usize) -> Option<Key> {
-    if !bytes[at..].starts_with(JWT.as_bytes()) || !begins(bytes, at) {
+fn token(runs: &mut Runs<'_>, at: usize) -> Option<Key> {
+    let bytes = runs.bytes;
+    let begins_part = |at: usize| bytes[at..].starts_with(JWT.as_bytes());
+    if at < runs.no_token_before || !begins_part(at) || !begins(bytes, at) {
         return None;
     }
-    let mut end = at;
-    for part in 0..3 {
-        if part < 2 && !bytes[end..].starts_with(JWT.as_bytes()) {
+    let mut end = at + runs.length(at, Alphabet::Dashed);
+    if end - at < 8 {
+        return None;
+    }
+    // What follows the first part is the same for whatever begins in it.
+    runs.no_token_before = end;
+    for part in 1..3 {
+        if bytes.get(end) != Some(&b'.') {
             return None;
         }
-        let length = run(bytes, end, is_dashed);
-        if length < 8 {
+        let from = end + 1;
+        end = from + run(bytes, from, is_dashed);
+        if end - from < 8 || part < 2 && !begins_part(from) {
             return None;
-        }
-        end += length;
-        if part < 2 {
-            if bytes.get(end) != Some(&b'.') {
-                return None;
-            }
-            end += 1;
         }
     }
     Some(("jwt", at..end))
@@ -307,7 +272,9 @@ fn private_key(text: &str, at: usize) -> Option<Key> {
     while !text.is_char_boundary(limit) {
         limit -= 1;
     }
+    // Of the next one nothing belongs to it.
     let block = &text[body..limit];
+    let block = &block[..block.find(BLOCK).unwrap_or(block.len())];
     // The end of the last run of base64 that is long enough to be of a key, with no words between.
     let mut end = None;
     let mut cursor = 0;
@@ -367,6 +334,13 @@ mod tests {
             "Authorization: Bearer ",
             "authorization=bEaReR  ",
             "bearer ",
+            "glpat-",
+            "sk_live_",
+            "hf_",
+            "PASSWORD=",
+            "api-key: \"",
+            "https://user:",
+            "@host/",
             "\\n",
             "%3D",
             "_",
@@ -398,8 +372,11 @@ mod tests {
                 }
                 covered
             };
-            let mut slowly = all(&text, None, key);
-            slowly.extend(all(&text, None, |text, at| bearer(text.as_bytes(), at)));
+            let bytes = text.as_bytes();
+            let mut runs = Runs::new(&text);
+            let mut slowly = all(&text, None, |at| key(&text, &mut runs, at));
+            slowly.extend(all(&text, None, |at| bearer(bytes, at).or_else(|| assigned(bytes, at))));
+            slowly.extend(all(&text, None, |at| url_password(bytes, at)));
             prop_assert_eq!(covered(&find(&text)), covered(&slowly), "{:?}", text);
         }
     }

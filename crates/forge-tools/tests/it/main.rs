@@ -24,6 +24,7 @@ mod outputs;
 mod place;
 // Its world has pipes, links and commands of Linux.
 #[cfg(all(feature = "process", target_os = "linux"))]
+mod redaction;
 mod refusals;
 mod secrets;
 #[cfg(all(feature = "process", target_os = "linux"))]
