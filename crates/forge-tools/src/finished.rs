@@ -47,8 +47,14 @@ impl Finished {
         let mut text = self.printed(&self.stdout.shown, &self.stderr.shown);
         if let Some(id) = &self.output_id {
             own_line(&mut text);
+            let count = self.whole().chars().count();
+            let dropped = self.stdout.dropped_bytes + self.stderr.dropped_bytes;
+            let how = match dropped {
+                0 => "reads all of it".to_owned(),
+                _ => format!("reads all but {dropped} bytes of it"),
+            };
             text.push_str(&format!(
-                "[read_output with output_id \"{id}\" reads more of it]"
+                "[read_output with output_id \"{id}\" {how}: {count} characters]"
             ));
         }
         text
@@ -61,6 +67,11 @@ impl Finished {
 
     pub(crate) fn truncated(&self) -> bool {
         self.stdout.truncated() || self.stderr.truncated()
+    }
+
+    /// Whether more was kept than is shown.
+    pub(crate) fn has_more(&self) -> bool {
+        self.stdout.has_more() || self.stderr.has_more()
     }
 
     pub(crate) fn events(&self) -> Vec<PolicyEvent> {

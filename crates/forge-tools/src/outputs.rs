@@ -161,7 +161,9 @@ impl Outputs {
             },
         };
         if !text_fits {
-            *text = head_and_tail(text, self.limit, cut.output_id.as_deref());
+            let kept = cut.output_id.as_deref();
+            let kept = kept.and_then(|id| Some((id, self.get(id)?.chars().count())));
+            *text = head_and_tail(text, self.limit, kept);
         }
         if let Some(facts) = too_large {
             shrink(facts, self.limit);
@@ -199,12 +201,15 @@ fn random_id() -> Option<String> {
 }
 
 /// The beginning and the end of `text`, at most `limit` characters with the note between them.
-fn head_and_tail(text: &str, limit: usize, output_id: Option<&str>) -> String {
+/// `kept`: what reads it, and how many characters that has.
+fn head_and_tail(text: &str, limit: usize, kept: Option<(&str, usize)>) -> String {
     let part = limit.saturating_sub(NOTE_CHARS) / 2;
     let (head, tail) = (head(text, part), tail(text, part));
     let missing = text.len() - head.len() - tail.len();
-    let how = match output_id {
-        Some(id) => format!("; read_output with output_id \"{id}\" reads the whole"),
+    let how = match kept {
+        Some((id, count)) => {
+            format!("; read_output with output_id \"{id}\" reads all of it: {count} characters")
+        }
         None => String::new(),
     };
     let start = if head.is_empty() || head.ends_with('\n') {
@@ -380,8 +385,14 @@ mod tests {
                 Some(cut) => {
                     let id = cut.output_id.unwrap();
                     let (head, rest) = shown.split_once("[cut here: ").unwrap();
-                    let tail = &rest[rest.find(&format!("{id}\" reads the whole]\n")).unwrap()..];
-                    let tail = tail.split_once("]\n").unwrap().1;
+                    let tail = &rest[rest.find(&format!("{id}\" reads all of it: ")).unwrap()..];
+                    let (count, tail) = tail.split_once(" characters]\n").unwrap();
+                    let whole = format!(" {}", text.chars().count());
+                    prop_assert!(count.ends_with(&whole), "{}", count);
+                    let missing: usize = rest.split(' ').next().unwrap().parse().unwrap();
+                    let ends = head.len() + tail.len();
+                    // A line that is not whole gets an end before the mark.
+                    prop_assert!((text.len()..=text.len() + 1).contains(&(ends + missing)));
                     prop_assert!(text.starts_with(head.trim_end_matches('\n')));
                     prop_assert!(text.ends_with(tail));
                     prop_assert!(head.len() + tail.len() >= limit / 4);

@@ -1,7 +1,9 @@
 //! What a command printed on one stream, as a model is shown it: within the stream's own limit,
 //! and more of it for `read_output`.
 
-use os_sandbox::Captured;
+use std::ops::Range;
+
+use os_sandbox::{Captured, Gap};
 
 use crate::redact::Redactor;
 
@@ -16,6 +18,8 @@ pub(crate) struct Printed {
     pub(crate) whole: Option<String>,
     /// Bytes that the command printed.
     pub(crate) total_bytes: u64,
+    /// Bytes that were dropped while it ran.
+    pub(crate) dropped_bytes: u64,
 }
 
 impl Printed {
@@ -26,37 +30,46 @@ impl Printed {
 
     /// Secrets go first: a half of one is not known as such.
     pub(crate) fn new(captured: &Captured, limit: usize, redactor: &Redactor) -> Self {
-        let text = captured.text();
-        let whole = redactor.redact(&text);
+        let (text, sources) = Sources::text(captured);
+        let mut placeholders = Vec::new();
+        let whole = redactor.redact_noting(&text, |shown, of| placeholders.push((shown, of)));
+        let sources = sources.replaced(&text, placeholders);
         let total_bytes = captured.total_bytes();
+        let dropped_bytes = captured.pieces().1.map_or(0, |gap| gap.bytes);
         if whole.len() <= limit {
             return Printed {
                 shown: whole.into_owned(),
                 whole: None,
                 total_bytes,
+                dropped_bytes,
             };
         }
         let (head, tail) = both_ends(&whole, limit);
-        let bytes = total_bytes.saturating_sub((head.len() + tail.len()) as u64);
-        let lines = captured
-            .total_line_ends()
-            .saturating_sub(line_ends(head) + line_ends(tail));
-        let newline = if head.is_empty() || head.ends_with('\n') {
-            ""
-        } else {
-            "\n"
+        // What stands for something else is shown whole or not at all.
+        let head = &whole[..sources.start_around(head.len())];
+        let tail_start = sources.end_around(whole.len() - tail.len());
+        let tail = &whole[tail_start..];
+        let [first, last] =
+            [0..head.len(), tail_start..whole.len()].map(|shown| sources.count(&whole, shown));
+        let gap = Gap {
+            bytes: total_bytes.saturating_sub(first.bytes + last.bytes),
+            lines: (captured.total_line_ends()).saturating_sub(first.lines + last.lines),
         };
         Printed {
-            shown: format!(
-                "{head}{newline}[cut here: {bytes} bytes in {lines} lines are not shown]\n{tail}"
-            ),
+            shown: format!("{head}{}{tail}", gap.mark(head.as_bytes())),
             whole: Some(whole.into_owned()),
             total_bytes,
+            dropped_bytes,
         }
     }
 
     /// Whether something is not shown.
     pub(crate) fn truncated(&self) -> bool {
+        self.whole.is_some() || self.dropped_bytes > 0
+    }
+
+    /// Whether there is more than what is shown.
+    pub(crate) fn has_more(&self) -> bool {
         self.whole.is_some()
     }
 
@@ -68,6 +81,100 @@ impl Printed {
 
 fn line_ends(text: &str) -> u64 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u64
+}
+
+/// Parts of a text that stand for other bytes than their own, in order: placeholders, bytes that are
+/// no text, and the line that says what is missing.
+#[derive(Default)]
+struct Sources(Vec<(Range<usize>, Gap)>);
+
+impl Sources {
+    /// What was kept, as text.
+    fn text(captured: &Captured) -> (String, Self) {
+        let (head, gap, tail) = captured.pieces();
+        let mut sources = Sources::default();
+        let mut text = String::with_capacity(head.len() + tail.len());
+        let add = |bytes: &[u8], text: &mut String, sources: &mut Sources| {
+            for chunk in bytes.utf8_chunks() {
+                text.push_str(chunk.valid());
+                if !chunk.invalid().is_empty() {
+                    let start = text.len();
+                    text.push(char::REPLACEMENT_CHARACTER);
+                    let bytes = chunk.invalid().len() as u64;
+                    sources.0.push((start..text.len(), Gap { bytes, lines: 0 }));
+                }
+            }
+        };
+        add(&head, &mut text, &mut sources);
+        if let Some(gap) = gap {
+            let start = text.len();
+            text.push_str(&gap.mark(&head));
+            sources.0.push((start..text.len(), gap));
+        }
+        add(&tail, &mut text, &mut sources);
+        (text, sources)
+    }
+
+    /// The same for `text` with other texts in some places: where each of them is, and what it is in
+    /// the place of.
+    fn replaced(self, text: &str, places: Vec<(Range<usize>, Range<usize>)>) -> Self {
+        let mut replaced = Vec::with_capacity(self.0.len() + places.len());
+        let mut moved = places.iter().peekable();
+        // From places of `text` to those of the new one.
+        let (mut from, mut to) = (0, 0);
+        for (at, gap) in &self.0 {
+            while let Some((new, old)) = moved.next_if(|(_, old)| old.start <= at.start) {
+                replaced.push((new.clone(), self.count(text, old.clone())));
+                (from, to) = (old.end, new.end);
+            }
+            if at.start >= from {
+                let start = to + (at.start - from);
+                replaced.push((start..start + at.len(), *gap));
+            }
+        }
+        for (new, old) in moved {
+            replaced.push((new.clone(), self.count(text, old.clone())));
+        }
+        Sources(replaced)
+    }
+
+    /// What a part of the text stands for.
+    fn count(&self, text: &str, part: Range<usize>) -> Gap {
+        let mut count = Gap { bytes: 0, lines: 0 };
+        let plain = |part: Range<usize>, count: &mut Gap| {
+            let part = text.get(part).unwrap_or_default();
+            count.bytes += part.len() as u64;
+            count.lines += line_ends(part);
+        };
+        let mut from = part.start;
+        let first = self.0.partition_point(|(at, _)| at.start < part.start);
+        for (at, gap) in &self.0[first..] {
+            if at.start >= part.end {
+                break;
+            }
+            plain(from..at.start, &mut count);
+            count.bytes += gap.bytes;
+            count.lines += gap.lines;
+            from = at.end;
+        }
+        plain(from..part.end.max(from), &mut count);
+        count
+    }
+
+    /// The part that this place is within.
+    fn around(&self, place: usize) -> Option<&Range<usize>> {
+        let behind = self.0.partition_point(|(at, _)| at.start < place);
+        let (at, _) = self.0.get(behind.checked_sub(1)?)?;
+        Some(at).filter(|at| place < at.end)
+    }
+
+    fn start_around(&self, place: usize) -> usize {
+        self.around(place).map_or(place, |at| at.start)
+    }
+
+    fn end_around(&self, place: usize) -> usize {
+        self.around(place).map_or(place, |at| at.end)
+    }
 }
 
 /// The first and the last half of `limit` bytes of a text that is longer: whole characters, and
@@ -143,6 +250,57 @@ mod tests {
                 prop_assert!(head.len() + tail.len() <= limit);
                 prop_assert!(text.starts_with(head) && text.ends_with(tail));
                 prop_assert!(printed.shown.starts_with(head) && printed.shown.ends_with(tail));
+            }
+        }
+
+        /// Whatever was cut before: what is shown, in the bytes that were printed, and what the marks
+        /// say is missing are together what was printed.
+        #[test]
+        fn marks_tell_the_truth(
+            pieces in prop::collection::vec((0_usize..7, 0_usize..40), 0..40),
+            captured_limit in 0_usize..400,
+            limit in 0_usize..300,
+        ) {
+            const SECRET: &str = "hunter2-0123456789";
+            let redactor = Redactor::new([("KEY", SECRET)]);
+            let mut bytes = Vec::new();
+            for (kind, count) in pieces {
+                match kind {
+                    0 => bytes.extend(SECRET.as_bytes()),
+                    1 => bytes.extend(b"\xff\xc3".repeat(count)),
+                    2 => bytes.extend("ü\n".repeat(count).as_bytes()),
+                    3 => bytes.push(b'\n'),
+                    _ => bytes.extend(b"word ".repeat(count)),
+                }
+            }
+            let mut captured = Captured::new(captured_limit);
+            bytes.chunks(7).for_each(|part| captured.push(part));
+            let printed = Printed::new(&captured, limit, &redactor);
+            prop_assert_eq!(printed.total_bytes, bytes.len() as u64);
+            // What was printed again, but for U+FFFD, of which the bytes are not known any more.
+            let restored = redactor.restore(&printed.shown).unwrap().into_owned();
+            let (mut shown, mut missing, mut lines, mut is_exact) = (0, 0, 0, true);
+            for line in restored.split_inclusive('\n') {
+                is_exact &= !line.contains(char::REPLACEMENT_CHARACTER);
+                match line.strip_prefix("[cut here: ") {
+                    Some(mark) => {
+                        let mut words = mark.split(' ');
+                        missing += words.next().unwrap().parse::<u64>().unwrap();
+                        lines += words.nth(2).unwrap().parse::<u64>().unwrap();
+                    }
+                    None => {
+                        shown += line.len() as u64;
+                        lines += line_ends(line);
+                    }
+                }
+            }
+            // A line that is not whole gets an end before a mark.
+            let added = restored.match_indices("\n[cut here: ").count() as u64;
+            if is_exact {
+                let most = shown + missing;
+                prop_assert!((most - added..=most).contains(&printed.total_bytes), "{} {most} {added}\n{restored}", printed.total_bytes);
+                let printed_lines = line_ends(&String::from_utf8_lossy(&bytes));
+                prop_assert!((lines - added..=lines).contains(&printed_lines));
             }
         }
     }

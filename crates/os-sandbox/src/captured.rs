@@ -91,21 +91,65 @@ impl Captured {
                 }),
             };
         }
+        let (head, gap, tail) = self.pieces();
+        Cow::Owned(format!(
+            "{}{}{}",
+            String::from_utf8_lossy(&head),
+            gap.map_or_else(String::new, |gap| gap.mark(&head)),
+            String::from_utf8_lossy(&tail),
+        ))
+    }
+
+    /// The beginning and the end as [`Captured::text`] shows them, and what is missing between them.
+    ///
+    /// ```
+    /// let mut captured = os_sandbox::Captured::new(8);
+    /// captured.push(b"first\nsecond\nthird\nlast\n");
+    /// let (head, gap, tail) = captured.pieces();
+    /// let missing = gap.unwrap().bytes;
+    /// assert_eq!(head.len() as u64 + missing + tail.len() as u64, captured.total_bytes());
+    /// ```
+    #[must_use]
+    pub fn pieces(&self) -> (Cow<'_, [u8]>, Option<Gap>, Cow<'_, [u8]>) {
+        if !self.truncated() {
+            return (self.bytes(), None, Cow::Borrowed(&[]));
+        }
         let head = whole_beginning(&self.head);
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         let tail = whole_end(&tail);
-        let bytes = self.total - (head.len() + tail.len()) as u64;
-        let lines = self.line_ends - line_ends(head) - line_ends(tail);
+        let gap = Gap {
+            bytes: self.total - (head.len() + tail.len()) as u64,
+            lines: self.line_ends - line_ends(head) - line_ends(tail),
+        };
+        (Cow::Borrowed(head), Some(gap), Cow::Owned(tail.to_vec()))
+    }
+}
+
+/// What is missing of a text.
+///
+/// ```
+/// let gap = os_sandbox::Gap { bytes: 7, lines: 1 };
+/// assert_eq!(gap.mark(b"to be"), "\n[cut here: 7 bytes in 1 lines are not shown]\n");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its line ends.
+    pub lines: u64,
+}
+
+impl Gap {
+    /// The line that says so behind `head`.
+    #[must_use]
+    pub fn mark(&self, head: &[u8]) -> String {
         let newline = if head.is_empty() || head.ends_with(b"\n") {
             ""
         } else {
             "\n"
         };
-        Cow::Owned(format!(
-            "{}{newline}[cut here: {bytes} bytes in {lines} lines are not shown]\n{}",
-            String::from_utf8_lossy(head),
-            String::from_utf8_lossy(tail),
-        ))
+        let Gap { bytes, lines } = self;
+        format!("{newline}[cut here: {bytes} bytes in {lines} lines are not shown]\n")
     }
 }
 

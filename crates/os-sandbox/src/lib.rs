@@ -111,7 +111,7 @@ mod plain;
 pub use access::Access;
 #[cfg(feature = "tokio")]
 pub use async_child::{AsyncChild, settle};
-pub use captured::Captured;
+pub use captured::{Captured, Gap};
 pub use child::{Child, Killer, Stream};
 pub use command::{Command, Session, Stdio};
 pub use enforcement::{Enforcement, ShownContainer, ShownMount};

@@ -14,13 +14,17 @@ use std::time::Duration;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -312,9 +316,40 @@ impl Server {
                 "The message holds too many values.",
             );
         }
-        let request = Request::from_parts(head, Full::new(body));
-        self.service.handle(request).await
+        let is_message = head.method == Method::POST && is_json(&head.headers);
+        let request = Request::from_parts(head, Full::new(body.clone()));
+        let answer = self.service.handle(request).await;
+        // The type was right, so it is the message that was not.
+        match answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_message {
+            true => not_a_message(&body),
+            false => answer,
+        }
     }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or("");
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// The errors that JSON-RPC has for what is not JSON, and for JSON that is not a request.
+fn not_a_message(body: &[u8]) -> Answer {
+    let (code, text) = match serde_json::from_slice::<IgnoredAny>(body) {
+        Ok(IgnoredAny) => (
+            -32600,
+            "Invalid request: this is not a message of MCP.".to_owned(),
+        ),
+        Err(error) => (-32700, format!("Parse error: {error}.")),
+    };
+    let error = json!({"jsonrpc": "2.0", "error": {"code": code, "message": text}});
+    let mut answer = Response::new(Full::new(Bytes::from(error.to_string())).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
 }
 
 fn refuse(status: StatusCode, text: &'static str) -> Answer {

@@ -185,7 +185,10 @@ fn execute(
         kill();
     }
     let limits = processes.policy().limits();
-    let limits = [limits.stdout_bytes, limits.stderr_bytes];
+    let limits = fitting(
+        [limits.stdout_bytes, limits.stderr_bytes],
+        hands.outputs.page(),
+    );
     let mut captured = limits.map(Printed::capture);
     let Ended {
         exit,
@@ -225,7 +228,7 @@ fn execute(
     if !exit.success() {
         finished.notes = processes.notes_after(finished.stderr.whole());
     }
-    if finished.truncated() && hands.reads_outputs {
+    if finished.has_more() && hands.reads_outputs {
         finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());
     }
     let runner = processes.place();
@@ -264,4 +267,18 @@ fn execute(
         events,
         runner,
     })
+}
+
+/// Limits of the two streams that fit into one result together: it is cut once, and what the marks
+/// say is missing is of what the command printed.
+fn fitting(limits: [usize; 2], page: usize) -> [usize; 2] {
+    // The marks, and what is said of the end.
+    let most = page - page / 8;
+    let [stdout, stderr] = limits;
+    if stdout.saturating_add(stderr) <= most {
+        return limits;
+    }
+    // Whoever needs less than half leaves the rest to the other.
+    let stderr = stderr.min((most / 2).max(most.saturating_sub(stdout)));
+    [stdout.min(most - stderr), stderr]
 }

@@ -95,7 +95,7 @@ fn both_ends_are_shown_and_the_rest_is_read_by_its_handle_here() {
     2999
     3000
     [exit code 3]
-    [read_output with output_id "ID" reads more of it]
+    [read_output with output_id "ID" reads all of it: 8920 characters]
     "#);
     assert_eq!(facts["truncated"], true);
     assert_eq!(facts["stdout_bytes"], 3893);
@@ -136,20 +136,31 @@ fn each_stream_has_its_own_limit_here() {
     }
 }
 
-/// Both streams at their usual limits are more than one result may be: then, too, there is one
-/// handle, and it is the one for more.
+/// Both streams at their usual limits are more than one result may be: each is cut once, so that its
+/// mark is true, and there is one handle.
 #[test]
-fn a_result_that_is_cut_twice_has_one_handle() {
-    everywhere(a_result_that_is_cut_twice_has_one_handle_here);
+fn a_result_with_two_full_streams_is_cut_once() {
+    everywhere(a_result_with_two_full_streams_is_cut_once_here);
 }
 
-fn a_result_that_is_cut_twice_has_one_handle_here() {
+fn a_result_with_two_full_streams_is_cut_once_here() {
     let dir = tempfile::tempdir().unwrap();
     let toolbox = toolbox(dir.path(), 256 << 10, 64 << 10);
     let result = run(&toolbox, "sh -c 'seq 100000; seq 100000 >&2'");
     let facts = result.structured.unwrap();
     let id = facts["output_id"].as_str().unwrap();
-    assert_eq!(result.cut.unwrap().output_id.as_deref(), Some(id));
+    assert_eq!(result.cut, None);
+    let shown = |stream: &str| facts[stream].as_str().unwrap();
+    for stream in ["stdout", "stderr"] {
+        let (head, rest) = shown(stream).split_once("[cut here: ").unwrap();
+        let (mark, tail) = rest.split_once("]\n").unwrap();
+        let missing: usize = mark.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(
+            head.len() + missing + tail.len(),
+            588_895,
+            "{stream}: {mark}"
+        );
+    }
     assert!(result.content.chars().count() <= 256 << 10);
     assert!(result.content.matches("output_id \"").count() >= 1);
     assert_eq!(

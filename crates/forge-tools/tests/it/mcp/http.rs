@@ -244,6 +244,37 @@ fn noise_harms_nobody_else() {
 
 /// However many connections without a token there are, a client is heard, and they do not
 /// stay.
+/// What is no message is a mistake of the client's, in the words of JSON-RPC.
+#[test]
+fn what_is_no_message_is_answered_as_such() {
+    run(async {
+        let server = server(Toolbox::builder().build().unwrap()).await;
+        for (body, code) in [
+            ("{", -32700),
+            ("", -32700),
+            ("not JSON", -32700),
+            (
+                "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"tools/list\"",
+                -32700,
+            ),
+            ("\u{feff}{}", -32700),
+            ("{}", -32600),
+            ("[]", -32600),
+            ("7", -32600),
+            (
+                "{\"jsonrpc\": \"1.0\", \"id\": 1, \"method\": \"ping\"}",
+                -32600,
+            ),
+        ] {
+            let (status, text) = server.post("/mcp", &head(&server), body).await;
+            assert_eq!(status, 400, "{body} {text}");
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(answer["error"]["code"], code, "{body} {text}");
+            assert!(answer.get("id").is_none(), "{text}");
+        }
+    });
+}
+
 #[test]
 fn strangers_take_nobodys_place() {
     run(async {
