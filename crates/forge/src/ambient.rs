@@ -10,6 +10,7 @@ use forge_tools::Redactor;
 use sandbox_config::OutOfReach;
 
 use crate::cli::Colors;
+use crate::exit::{Exit, Failure};
 use crate::queue::Place;
 
 /// Our surroundings.
@@ -165,6 +166,46 @@ impl Ambient {
         own.into_iter()
             .map(|(path, noun, moved_by)| OutOfReach::new(absolute(path), noun, moved_by))
             .collect()
+    }
+
+    /// Refuses surroundings in which forge would keep its files where others can change them: a home
+    /// that is no absolute path, and directories of its own that are links or not the person's alone.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        for name in ["HOME", "FORGE_STATE_DIR"] {
+            let value = self.var(name).map(Path::new);
+            if let Some(path) = value.filter(|path| !path.is_absolute()) {
+                let shown = crate::visible::visible_path(path);
+                let failure = format!("invalid {name} `{shown}`: it must be an absolute path");
+                return Err(Failure::new(Exit::Usage, "state", failure));
+            }
+        }
+        let state = self.state.as_deref();
+        // What lies deeper is looked at where it is used.
+        let below = ["runs", "approvals", "git", "http"];
+        let own = state
+            .into_iter()
+            .flat_map(|state| below.map(|name| state.join(name)));
+        let own = state.map(Path::to_owned).into_iter().chain(own);
+        let own = own.map(|dir| (dir, "FORGE_STATE_DIR"));
+        // The directory of settings may be a link to where a person keeps theirs.
+        let settings = self.user_file.as_deref().and_then(Path::parent);
+        let settings = settings.and_then(|dir| dir.canonicalize().ok());
+        let settings = settings.map(|dir| (dir, "XDG_CONFIG_HOME"));
+        let kept = self.sandbox_keeps.iter().cloned();
+        for (dir, moved_by) in own.chain(settings).chain(kept) {
+            crate::dirs::check_own(&dir).map_err(|error| {
+                Failure::new(
+                    Exit::Usage,
+                    "state",
+                    format!("a directory that forge keeps files in cannot be used: {error}"),
+                )
+                .hint(format!(
+                    "look at what is there; give it to yourself alone (chmod go-w), or move it \
+                     with {moved_by}"
+                ))
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the person said that nothing is to be asked at all.

@@ -67,6 +67,28 @@ fn each(base: &Path, below: &Path, look: impl Fn(&Path) -> Result<()>) -> Result
     Ok(dir)
 }
 
+/// Refuses a directory of forge's own that is a link, somebody else's, or one that others can write
+/// in: what is kept there counts as the person's word. One that is not there yet is fine.
+pub(crate) fn check_own(dir: &Path) -> Result<()> {
+    let meta = match std::fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        meta => meta?,
+    };
+    let why = if meta.file_type().is_symlink() {
+        "is a link"
+    } else if !meta.is_dir() {
+        "is not a directory"
+    } else if meta.uid() != rustix::process::geteuid().as_raw() {
+        "belongs to somebody else"
+    } else if meta.mode() & 0o022 != 0 {
+        "can be written by others"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{} {why}", dir.display());
+    Err(Error::new(ErrorKind::PermissionDenied, message))
+}
+
 /// A directory, no link, our own, and closed to everybody else.
 pub(crate) fn is_private(dir: &Path) -> Result<()> {
     let meta = std::fs::symlink_metadata(dir)?;

@@ -211,9 +211,19 @@ impl Failure {
         self.diagnostics.is_some() || self.code == "worker.exceeds_parent"
     }
 
+    /// Whether a directory that is to be shown cannot be.
+    pub(crate) fn is_mount(&self) -> bool {
+        self.code == "mount.unavailable"
+    }
+
     /// The text for an MCP client, which shows it to a model: what is wrong and where,
     /// without the values, since those name places of the host.
     pub(crate) fn for_client(&self) -> String {
+        if self.is_mount() {
+            return "A directory of this project cannot be opened, so there are no tools until it \
+                    can. A person has to see to it; `forge check` shows which."
+                .to_owned();
+        }
         let mut text = "The configuration of this project is not valid, so there are no \
                         tools. A person has to correct it; `forge check` shows them how."
             .to_owned();

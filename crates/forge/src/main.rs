@@ -46,6 +46,15 @@ fn main() -> std::process::ExitCode {
         return failure.report(true).into();
     }
     let ambient = ambient::Ambient::take(cli.global.color);
+    if cli.command.keeps_files()
+        && let Err(failure) = ambient.check()
+    {
+        let failure = match &cli.command {
+            cli::Command::Exec(_) => failure.exits(exit::Exit::ExecRefused),
+            _ => failure,
+        };
+        return failure.report(cli.wants_json()).into();
+    }
     let outcome = match &cli.command {
         cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),

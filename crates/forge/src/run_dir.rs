@@ -1,4 +1,4 @@
-//! Where a run is kept: `<worker>_<seconds>-<random>/` in the project's `runs_dir`, or
+//! Where a run is kept: `<worker>_<seconds>-<id>/` in the project's `runs_dir`, or
 //! in `runs/` under the state directory, with `audit.jsonl`, `transcript.jsonl` and
 //! `run.json`, and `workspace/` where the project shows its workers that. Only the person who ran
 //! it can read it.
@@ -6,7 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -62,16 +62,26 @@ impl RunDir {
 
     /// The same in a place that no project has a say in.
     pub(crate) fn under(base: &Path, worker: &str) -> Result<Self, Failure> {
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
-        // RandomState is seeded by the system; enough to keep two runs apart.
-        let random = std::hash::RandomState::new().build_hasher().finish();
-        let name = format!("{worker}_{seconds}-{random:016x}");
-        let path = base.join(name);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(|error| not_kept(&path, &error))?;
-        Ok(RunDir { path })
+        check_runs_dir(base).map_err(|error| not_kept(base, &error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(base)
+            .map_err(|error| not_kept(base, &error))?;
+        loop {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now = now.unwrap_or_default();
+            // RandomState is seeded by the system; enough to keep two runs apart.
+            let random = std::hash::RandomState::new().build_hasher().finish();
+            // Of the same length in every run, so that names in one second sort as they began.
+            let id = format!("{:08x}{:08x}", now.subsec_nanos(), random >> 32);
+            let path = base.join(format!("{worker}_{}-{id}", now.as_secs()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(RunDir { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(not_kept(&path, &error)),
+            }
+        }
     }
 
     /// The directory of a run that goes on.
@@ -255,6 +265,23 @@ impl RunDir {
             .open(&path)
             .map_err(|error| not_kept(&path, &error))
     }
+}
+
+/// Refuses a directory of runs that is a link, or that everybody can write in: whoever can put a run
+/// there can have it gone on with.
+fn check_runs_dir(dir: &Path) -> std::io::Result<()> {
+    let found = match std::fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let why = if found.is_symlink() {
+        "it is a link"
+    } else if found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0 {
+        "everybody can write in it"
+    } else {
+        return Ok(());
+    };
+    Err(std::io::Error::other(why))
 }
 
 /// The copy of a file that was attached.

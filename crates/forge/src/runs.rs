@@ -26,7 +26,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     path: PathBuf,
-    /// `<worker>_<seconds>-<random>`.
+    /// `<worker>_<seconds>-<nanoseconds, random>`.
     pub(crate) name: String,
     /// Before the time.
     pub(crate) worker: String,
@@ -81,8 +81,9 @@ impl Runs {
     }
 
     fn sorted(mut self) -> Self {
+        // An id begins with the nanoseconds of its second.
         self.0
-            .sort_by(|a, b| (b.seconds, &b.name).cmp(&(a.seconds, &a.name)));
+            .sort_by(|a, b| (b.seconds, b.id(), &b.name).cmp(&(a.seconds, a.id(), &a.name)));
         self
     }
 

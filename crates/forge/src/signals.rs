@@ -5,22 +5,49 @@
 //! means is the command's to say.
 
 use std::future::Future as _;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::Poll;
 
+use os_sandbox::Killer;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Exit, Failure};
 
-/// Waits until forge is told to stop, and gives the failure to end with. Not by SIGHUP:
-/// taking it would undo `nohup`.
+/// Waits until forge is told to stop, and gives the failure to end with.
 pub(crate) async fn told_to_stop() -> Failure {
     let code = tokio::select! {
         () = arrival(SignalKind::interrupt()) => 130,
-        () = arrival(SignalKind::terminate()) => 143,
+        () = arrival(SignalKind::quit()) => 131,
+        code = told_by_others() => code,
     };
     Failure::new(Exit::Command(code), "interrupted", "interrupted")
+}
+
+/// Waits for the signals that nobody types, and gives the code to end with.
+async fn told_by_others() -> u8 {
+    tokio::select! {
+        () = arrival(SignalKind::terminate()) => 143,
+        () = hangup() => 129,
+    }
+}
+
+/// Ends when the terminal is gone. Never under `nohup`, which taking the signal would undo.
+async fn hangup() {
+    match is_hangup_ignored() {
+        false => arrival(SignalKind::hangup()).await,
+        true => std::future::pending().await,
+    }
+}
+
+/// Whether forge was started with SIGHUP ignored. Where that cannot be found out, it counts as
+/// ignored: then the signal does what it always did.
+fn is_hangup_ignored() -> bool {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & HANGUP != 0)
 }
 
 /// Ends when the signal arrives. Never, if it cannot be waited for: then it does what
@@ -75,6 +102,70 @@ fn end_by_signal(listens: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) {
     // Ends when the other end is dropped.
     let _ = is_over.recv();
     std::process::exit(failure.exit().code().into());
+}
+
+/// Ends a command of `forge exec` when forge is told to stop, so that what it leaves behind is seen
+/// to, and its record has an end.
+pub(crate) struct StopsTheCommand(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    code: Option<u8>,
+    killer: Option<Killer>,
+}
+
+impl StopsTheCommand {
+    /// Begins to listen: to Ctrl-C and Ctrl-\ as well if they are `ours`, and not the command's.
+    pub(crate) fn listen(ours: bool) -> std::io::Result<Self> {
+        let stops = StopsTheCommand(Arc::default());
+        let told = Arc::clone(&stops.0);
+        let (listens, is_listening) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                let code = runtime.block_on(async {
+                    let mut code = std::pin::pin!(async {
+                        match ours {
+                            true => told_to_stop().await.exit().code(),
+                            false => told_by_others().await,
+                        }
+                    });
+                    // Listens before it says so.
+                    let first =
+                        std::future::poll_fn(|context| Poll::Ready(code.as_mut().poll(context)));
+                    let now = first.await;
+                    let _ = listens.send(());
+                    match now {
+                        Poll::Ready(code) => code,
+                        Poll::Pending => code.await,
+                    }
+                });
+                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                told.code = Some(code);
+                if let Some(killer) = &told.killer {
+                    killer.kill();
+                }
+            })?;
+        let _ = is_listening.recv();
+        Ok(stops)
+    }
+
+    /// This is the command that is to end.
+    pub(crate) fn command(&self, killer: Killer) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.code.is_some() {
+            killer.kill();
+        }
+        told.killer = Some(killer);
+    }
+
+    /// The code to end with, if forge was told to stop.
+    pub(crate) fn told(&self) -> Option<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).code
+    }
 }
 
 /// While this is held, Ctrl-C and Ctrl-\ do nothing to forge. A command started

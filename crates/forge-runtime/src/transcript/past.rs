@@ -11,7 +11,7 @@ use super::entry::Entry;
 use super::read::{ENTRY, Transcript};
 use super::write::Writer;
 use crate::model::{Message, ToolCall, ToolResult, Usage};
-use crate::report::{End, Time};
+use crate::report::{End, RunReport, Time};
 use crate::session::{Conversation, Used};
 
 /// The code of a call whose result was not kept.
@@ -112,6 +112,13 @@ impl Past {
             });
         }
         let mut messages = entry.messages;
+        // The program was stopped before it was known whether this is the answer: the model is
+        // asked again, and no call is made twice by that.
+        let is_last_word =
+            |message: &Message| matches!(message, Message::Model { calls, .. } if calls.is_empty());
+        if entry.end.is_none() && messages.last().is_some_and(is_last_word) {
+            messages.pop();
+        }
         messages.extend(results.iter().cloned().map(Message::ToolResult));
         if !same_model {
             messages.iter_mut().for_each(forget_thoughts);
@@ -191,6 +198,29 @@ fn result_of_interrupted(call: &ToolCall, begun: bool) -> ToolResult {
 fn forget_thoughts(message: &mut Message) {
     if let Message::Model { thinking, .. } = message {
         thinking.clear();
+    }
+}
+
+impl Transcript {
+    /// What the run came to, if it ended with an answer. Which calls nobody could approve is not
+    /// known any more.
+    ///
+    /// ```
+    /// fn is_over(transcript: &forge_runtime::transcript::Transcript) -> bool {
+    ///     transcript.answered().is_some()
+    /// }
+    /// ```
+    pub fn answered(&self) -> Option<RunReport> {
+        let end = self.entry()?.end.clone().filter(End::is_answer)?;
+        let used = used(self);
+        Some(RunReport {
+            end,
+            turns: used.turns,
+            calls: used.calls,
+            tokens: used.usage.total(),
+            cost_nano_usd: used.cost_nano_usd,
+            unanswered: Vec::new(),
+        })
     }
 }
 

@@ -245,3 +245,17 @@ pub(crate) enum Command {
     /// List the workers, show one with all that it holds, or begin a new one.
     Worker(Worker),
 }
+
+impl Command {
+    /// Whether it reads or writes files of forge's own.
+    pub(crate) fn keeps_files(&self) -> bool {
+        !matches!(
+            self,
+            Command::Completions(_)
+                | Command::Help(_)
+                | Command::Man(_)
+                | Command::Node(_)
+                | Command::Schema(_)
+        )
+    }
+}

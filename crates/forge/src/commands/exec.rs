@@ -28,7 +28,7 @@ use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::run_dir::RunDir;
-use crate::signals::LeftToTheCommand;
+use crate::signals::{LeftToTheCommand, StopsTheCommand};
 use crate::stderr::say;
 use kept::{Ended, Kept};
 
@@ -257,11 +257,14 @@ fn run_it(
         Some(file) => Some((open_receipt(file)?, file)),
         None => None,
     };
+    let stops = StopsTheCommand::listen(!ambient.any_terminal)
+        .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
     let mut child = command.spawn().map_err(|error| not_started(&error))?;
     if let Some((out, file)) = &receipt {
         // Written as soon as it is true, so that a command that never ends has one.
         write_receipt(out, file, child.enforcement())?;
     }
+    stops.command(child.killer().map_err(|error| not_started(&error))?);
     let exit = child.wait().map_err(|error| not_started(&error))?;
     if let Some(kept) = kept.take() {
         kept.ended(&Ended {
@@ -281,6 +284,7 @@ fn run_it(
         }
     }
     let code = u8::try_from(exit.code()).unwrap_or(255);
+    let code = stops.told().unwrap_or(code);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
         // The exit code alone (137, or the command's own) does not say why.
         say(format!("limit: the command used {exceeded}"));

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,7 +37,9 @@ pub(crate) fn run(global: &Global, args: &Mcp, ambient: &Ambient) -> Result<Exit
         // A mistake in the configuration is told to whoever calls; a server that does
         // not start leaves the person with "connection closed". Everything else is
         // fatal.
-        Err(failure) if failure.is_configuration() => {
+        // So is a directory that is not there now: it may come, and is looked for again.
+        Err(failure) if failure.is_configuration() || failure.is_mount() => {
+            server.waits.store(failure.is_mount(), Ordering::Relaxed);
             failure.report(global.json);
             Service::Broken {
                 message: failure.for_client(),
@@ -107,6 +110,8 @@ struct Server<'a> {
     /// questions are kept.
     kept: OnceLock<Kept>,
     isolation: Isolation,
+    /// Nothing is served yet, since a directory of a mount is not there.
+    waits: AtomicBool,
 }
 
 /// What lasts as long as the server does.
@@ -124,6 +129,7 @@ impl<'a> Server<'a> {
             ambient,
             kept: OnceLock::new(),
             isolation: gather::isolation(false, ambient),
+            waits: AtomicBool::new(false),
         }
     }
 
@@ -207,14 +213,18 @@ impl<'a> Server<'a> {
     /// gone. A mistake in them changes nothing: half a policy is worse than the old one.
     fn follow(&self, live: &Live, mut places: Places, mut seen: Look, until: Receiver<()>) {
         while let Err(RecvTimeoutError::Timeout) = until.recv_timeout(LOOK_EVERY) {
-            if places.look() == seen {
+            let waits = self.waits.load(Ordering::Relaxed);
+            if places.look() == seen && !waits {
                 continue;
             }
             match self.toolbox(&mut places, &mut seen) {
                 Ok(toolbox) => {
+                    self.waits.store(false, Ordering::Relaxed);
                     live.replace(toolbox);
                     say("forge: the configuration changed and is in force");
                 }
+                // Said before.
+                Err(failure) if waits && failure.is_mount() => {}
                 Err(failure) => {
                     failure.report(self.global.json);
                     say(

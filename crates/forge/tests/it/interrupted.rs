@@ -39,7 +39,7 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 
 #[test]
 fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129), ("-QUIT", 131)] {
         let mark = format!("{}{code}", std::process::id());
         let command = format!("sleep 4711.{mark}");
         let front = "sandbox: inherit\nshell: {}\n";
@@ -96,7 +96,7 @@ fn a_run_that_is_told_to_stop_leaves_nothing_behind() {
 fn a_result_that_nobody_reads_does_not_hold_it() {
     let long = "x".repeat(300_000);
     let playbook = format!("version: 1\nworkers: {{ main: [{{ say: {long} }}] }}\n");
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129), ("-QUIT", 131)] {
         for more in [&[][..], &["--json"], &["--output", "stream-json"]] {
             let world = World::new(&[
                 ("golem-forge.config.yaml", PROJECT),
@@ -139,4 +139,61 @@ fn found(below: &std::path::Path, name: &str) -> String {
         }
     }
     String::new()
+}
+
+/// Whatever tells `forge exec` to stop: the command is gone, the record has an end, and nothing of
+/// ours lies in the project.
+#[test]
+fn a_command_of_exec_is_ended_and_recorded() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129), ("-QUIT", 131)] {
+        let command = format!("sleep 4712.{}{code}", std::process::id());
+        let world = World::new(&[("golem-forge.config.yaml", PROJECT)]);
+        let words: Vec<&str> = ["exec", "--no-os-sandbox", "--"]
+            .into_iter()
+            .chain(command.split(' '))
+            .collect();
+        let mut forge = world.command(forge_program(), &words);
+        let running = forge.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = running.spawn().unwrap();
+        eventually("started", || is_there(&command));
+        let id = running.id().to_string();
+        let told = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(told.unwrap().success());
+        let ran = ran(running.wait_with_output().unwrap());
+        ran.code(code);
+        eventually("gone", || !is_there(&command));
+        world.forge(&["log", "verify", "last"]).code(0);
+    }
+}
+
+/// Who starts forge with `nohup` wants it to go on.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let world = World::new(&[("golem-forge.config.yaml", PROJECT)]);
+    let command = format!("sleep 4713.{}", std::process::id());
+    let mut nohup = world.command(std::path::Path::new("nohup"), &[]);
+    let nohup = nohup
+        .arg(forge_program())
+        .args(["exec", "--no-os-sandbox", "--"]);
+    let nohup = nohup.args(command.split(' '));
+    let mut running = nohup
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("started", || is_there(&command));
+    let id = running.id().to_string();
+    let tell = |signal: &str| {
+        let told = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(told.unwrap().success());
+    };
+    tell("-HUP");
+    assert!(running.try_wait().unwrap().is_none());
+    tell("-TERM");
+    // Not by the first of the two signals.
+    assert_eq!(running.wait().unwrap().code(), Some(143));
 }

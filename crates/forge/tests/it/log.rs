@@ -522,3 +522,74 @@ fn a_transcript_that_is_missing_or_damaged_is_said() {
         shown.stdout
     );
 }
+
+/// `last` is the run that began last, whatever the workers are called and however fast it goes.
+#[test]
+fn last_is_the_run_that_began_last() {
+    let world = World::new(&[("golem-forge.config.yaml", "sandbox: { root: . }\n")]);
+    let runs = world.outside().join("state/runs");
+    let mut known = std::collections::BTreeSet::new();
+    for nth in 0..12 {
+        // Runs of two kinds, so that names do not sort by time.
+        let args: &[&str] = match nth % 2 {
+            0 => &["exec", "--no-os-sandbox", "--", "true"],
+            _ => &["tools", "call", "list_files", "{}"],
+        };
+        world.forge(args).code(0);
+        let now: std::collections::BTreeSet<String> = std::fs::read_dir(&runs)
+            .unwrap()
+            .map(|run| run.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let new: Vec<&String> = now.difference(&known).collect();
+        let shown = world.forge(&["--json", "log", "list"]);
+        let rows: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!([rows["runs"][0]["run"].as_str().unwrap()], new[..], "{nth}");
+        known = now;
+    }
+}
+
+/// A run that cannot be read keeps nobody from the others, and is named.
+#[test]
+fn a_run_that_cannot_be_read_does_not_hide_the_others() {
+    let world = World::new(&[("golem-forge.config.yaml", "sandbox: { root: . }\n")]);
+    for _ in 0..3 {
+        world.forge(&["tools", "call", "list_files", "{}"]).code(0);
+    }
+    let runs = world.outside().join("state/runs");
+    let mut all: Vec<_> = std::fs::read_dir(&runs)
+        .unwrap()
+        .map(|run| run.unwrap().path())
+        .collect();
+    all.sort();
+    std::fs::remove_file(all[1].join("audit.jsonl")).unwrap();
+    std::fs::create_dir(all[1].join("audit.jsonl")).unwrap();
+    // What is no directory is no run's either.
+    std::fs::write(runs.join("stray_1-2"), "").unwrap();
+    let name = |nth: usize| all[nth].file_name().unwrap().to_str().unwrap().to_owned();
+    for args in [&["log", "list"][..], &["log", "verify"]] {
+        let ran = world.forge(args);
+        ran.code(1);
+        for nth in [0, 2] {
+            let line = ran
+                .stdout
+                .lines()
+                .find(|line| line.contains(&name(nth)))
+                .unwrap();
+            assert!(!line.contains("read"), "{line}");
+        }
+        for broken in [name(1), "stray_1-2".to_owned()] {
+            let line = ran
+                .stdout
+                .lines()
+                .find(|line| line.contains(&broken))
+                .unwrap();
+            assert!(
+                line.contains("unreadable") || line.contains("cannot be read"),
+                "{line}"
+            );
+        }
+        let json = world.forge(&[&["--json"][..], args].concat());
+        let rows: serde_json::Value = serde_json::from_str(&json.code(1).stdout).unwrap();
+        assert_eq!(rows["runs"].as_array().unwrap().len(), 4, "{rows}");
+    }
+}

@@ -103,3 +103,75 @@ fn a_file_of_another_log_is_a_break() {
         found.stdout
     );
 }
+
+/// Where forge keeps its files, and nobody else may.
+const KEPT: &[(&str, &str)] = &[
+    ("FORGE_STATE_DIR", "state"),
+    ("FORGE_STATE_DIR", "state/runs"),
+    ("FORGE_STATE_DIR", "state/approvals"),
+    ("FORGE_STATE_DIR", "state/git"),
+    ("FORGE_STATE_DIR", "state/http"),
+    ("XDG_CONFIG_HOME", "home/.config/forge"),
+    ("XDG_CACHE_HOME", "home/.cache/os-sandbox"),
+    ("XDG_STATE_HOME", "home/.local/state/os-sandbox"),
+];
+
+const COMMANDS: &[(&[&str], i32)] = &[
+    (&["tools", "list"], 2),
+    (&["run", "hello"], 2),
+    (&["log", "list"], 2),
+    (&["log", "verify"], 2),
+    (&["trust"], 2),
+    (&["approve"], 2),
+    (&["stage", "status"], 2),
+    (&["check"], 2),
+    (&["mcp"], 2),
+    (&["exec", "--no-os-sandbox", "--", "true"], 125),
+];
+
+#[test]
+fn a_directory_of_forges_that_others_can_change_is_refused_by_every_command() {
+    use std::os::unix::fs::PermissionsExt;
+    for (variable, kept) in KEPT {
+        let world = World::new(&[("golem-forge.config.yaml", CONFIG)]);
+        let dir = world.outside().join(kept);
+        std::fs::create_dir_all(&dir).unwrap();
+        world.forge(&["tools", "list"]).code(0);
+        let mode = |mode| std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();
+        for open in [0o775, 0o777, 0o1777] {
+            mode(open);
+            for (args, code) in COMMANDS {
+                let ran = world.forge(args);
+                ran.code(*code)
+                    .says(&["can be written by others", variable]);
+            }
+        }
+        mode(0o755);
+        // The person's settings may lie elsewhere; nothing else is a link.
+        if *variable == "XDG_CONFIG_HOME" {
+            continue;
+        }
+        let elsewhere = world.outside().join("elsewhere");
+        std::fs::rename(&dir, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
+        for (args, code) in COMMANDS {
+            world.forge(args).code(*code).says(&["is a link", variable]);
+        }
+    }
+}
+
+#[test]
+fn a_home_that_is_no_absolute_path_is_refused() {
+    let world = World::new(&[("golem-forge.config.yaml", CONFIG)]);
+    for name in ["HOME", "FORGE_STATE_DIR"] {
+        for (args, code) in COMMANDS {
+            let mut command = world.command(forge_program(), args);
+            command.env_remove("FORGE_STATE_DIR").env(name, "here");
+            let ran = ran(command.output().unwrap());
+            ran.code(*code)
+                .says(&[&format!("invalid {name} `here`"), "absolute"]);
+        }
+    }
+    let left: Vec<_> = world.project().read_dir().unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}

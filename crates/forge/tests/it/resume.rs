@@ -101,10 +101,11 @@ fn a_run_goes_on_in_its_own_directory_and_makes_no_call_again() {
     assert_eq!(gone_on["accepted"][0], "limits.max_turns: 2, now 9");
     // By its beginning, and by its directory; and now there is an answer.
     for word in ["last", "main", name.as_str(), run.to_str().unwrap()] {
-        world
-            .forge(&["run", "--resume", word])
-            .code(2)
-            .says(&["ended with an answer: there is nothing to go on with"]);
+        let again = world.forge(&["run", "--resume", word]);
+        again
+            .code(0)
+            .says(&["ended with this answer before; nothing was done now"]);
+        assert_eq!(again.stdout, ran.stdout);
     }
 }
 
@@ -473,4 +474,50 @@ fn time_goes_on_where_it_was() {
         world.forge(&again).code(5);
         assert_eq!(turns(&world), 1, "{limit}: after a kill");
     }
+}
+
+/// Killed between its answer and the end of forge: the answer is there, and is shown.
+#[test]
+fn a_run_that_was_killed_behind_its_answer_shows_it() {
+    let world = world();
+    let said = world.forge(&["-c", "limits.max_turns=9", "run", "main", "do it"]);
+    said.code(0);
+    let run = world.only_run();
+    let kept_lines = kept(&run);
+    std::fs::remove_file(run.join("run.json")).unwrap();
+    let before = std::fs::read(run.join("transcript.jsonl")).unwrap();
+    let again = world.forge(&["run", "--resume", "last"]);
+    again.code(0);
+    assert_eq!(again.stdout, said.stdout);
+    assert_eq!(std::fs::read(run.join("transcript.jsonl")).unwrap(), before);
+    let json = world.forge(&["--json", "run", "--resume", "last"]);
+    let json: Value = serde_json::from_str(&json.code(0).stdout).unwrap();
+    assert_eq!(json["report"]["end"], "answered", "{json}");
+    let file = world.project().join("answer");
+    world
+        .forge(&["run", "--resume", "last", "-o", file.to_str().unwrap()])
+        .code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), said.stdout);
+
+    // One line earlier nobody knows whether it was the answer: the model says it again.
+    let last_said = kept_lines
+        .iter()
+        .rposition(|line| line["kind"] == "said")
+        .unwrap();
+    cut_behind(&run, |_| Some(last_said));
+    let again = world.goes_on();
+    again.code(0);
+    assert_eq!(again.stdout, said.stdout);
+    assert_eq!(world.appended(), "ab");
+}
+
+#[test]
+fn an_empty_answer_is_told() {
+    let world = world();
+    world.write(
+        "playbook.yaml",
+        "version: 1\nworkers: { main: [{ say: ' ' }] }\n",
+    );
+    let ran = world.forge(&["run", "main", "do it"]);
+    ran.code(0).says(&["the model ended with an empty answer"]);
 }

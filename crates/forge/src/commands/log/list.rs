@@ -12,6 +12,7 @@ use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::runs::{Run, Runs};
 use crate::show;
+use crate::stderr::say;
 
 /// What a run came to.
 struct Came {
@@ -35,9 +36,18 @@ pub(super) fn list(
         .filter(|run| worker.is_none_or(|worker| run.worker == worker))
         .filter(|run| since_ms.is_none_or(|since| run.seconds.saturating_mul(1000) >= since));
     let mut rows = Vec::new();
+    let mut all_read = true;
     for run in wanted {
         let left = Left::briefly(run);
-        let came = came(run)?;
+        let came = match came(run) {
+            Ok(came) => came,
+            // The runs behind it are listed all the same.
+            Err(failure) => {
+                all_read = false;
+                say(format_args!("warning: {}", failure.message()));
+                Came::unreadable()
+            }
+        };
         let at = rfc3339(UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799)));
         if global.json {
             let mut row = json!({
@@ -70,7 +80,19 @@ pub(super) fn list(
     if global.json {
         put(json!({ "runs": rows }))?;
     }
-    Ok(Exit::Done)
+    Ok(if all_read { Exit::Done } else { Exit::Negative })
+}
+
+impl Came {
+    fn unreadable() -> Self {
+        Came {
+            outcome: "unreadable".to_owned(),
+            programs: 0,
+            calls: 0,
+            failed: 0,
+            denied: 0,
+        }
+    }
 }
 
 /// From the end of its log; of one that has no end, or that several programs wrote, by counting.

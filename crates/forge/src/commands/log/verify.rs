@@ -3,7 +3,7 @@
 use forge_tools::audit::{Integrity, Verified};
 use serde_json::{Value, json};
 
-use super::{put, unreadable};
+use super::put;
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::runs::Run;
@@ -21,16 +21,25 @@ pub(super) fn verify(global: &Global, runs: &[&Run]) -> Result<Exit, Failure> {
     for run in runs {
         // Asked first: a run that ends meanwhile is sealed when it is read.
         let locked = run.is_locked();
-        let verified = run.verified().map_err(|error| unreadable(run, &error))?;
-        let finding = finding(run, locked, &verified);
+        // One that cannot be read keeps nobody from the others.
+        let verified = run.verified();
+        let finding = match &verified {
+            Ok(verified) => finding(run, locked, verified),
+            Err(error) => Finding {
+                word: "unreadable",
+                text: format!("cannot be read: {error}"),
+                holds: false,
+            },
+        };
         hold &= finding.holds;
         if global.json {
+            let verified = verified.ok();
             rows.push(json!({
                 "run": run.name,
                 "integrity": finding.word,
                 "detail": finding.text,
-                "lines": verified.lines,
-                "head": verified.head,
+                "lines": verified.as_ref().map(|verified| verified.lines),
+                "head": verified.as_ref().map(|verified| &verified.head),
             }));
         } else {
             put(format_args!("{}: {}", run.shown(), finding.text))?;

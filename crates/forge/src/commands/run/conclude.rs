@@ -38,6 +38,12 @@ pub(crate) fn tell(
         End::Answered { answer } => Some(format!("{}\n", answer.trim_end())),
         _ => None,
     };
+    let is_empty = answer
+        .as_ref()
+        .is_some_and(|answer| answer.trim().is_empty());
+    if is_empty && !global.quiet {
+        say("warning: the model ended with an empty answer");
+    }
     let unwritten = match (output, &answer) {
         (Some(file), Some(answer)) => answer_file::write(file, answer).err(),
         (None, _) | (_, None) => None,

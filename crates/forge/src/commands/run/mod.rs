@@ -31,7 +31,7 @@ use crate::show::{Look, Watcher};
 use crate::signals::AfterTheRun;
 use crate::subject::{Chosen, chosen, with_sentence_as_input};
 use kept::{Asked, Kept};
-use resume::{Earlier, Upon};
+use resume::{Earlier, Found, Upon};
 use told::Told;
 
 use tally::{Tally, counted};
@@ -42,7 +42,10 @@ pub(crate) fn run(global: &Global, args: &Run, ambient: &Ambient) -> Result<Exit
         let Some(name) = &args.resume else {
             return go(global, args, ambient, None, told);
         };
-        let earlier = Earlier::find(global, ambient, name)?;
+        let earlier = match Earlier::find(global, ambient, name)? {
+            Found::Open(earlier) => *earlier,
+            Found::Answered(answered) => return answered.tell(global, args, ambient, told),
+        };
         let (global, args) = earlier.as_then(global, args);
         go(&global, &args, ambient, Some(earlier), told)
     })

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use forge_runtime::transcript::{
     Basis, CannotGoOn, Damage, GoneOn, Past, Problem, Transcript, read,
 };
+use forge_runtime::{Attempts, RunReport};
 use forge_tools::audit::Integrity;
 use forge_tools::{Redactor, escape_controls};
 use sandbox_config::{Grant, WithoutFile};
 use serde_json::Value;
 
-use super::attach;
 use super::kept::{self, Kept};
+use super::told::Told;
+use super::{attach, conclude};
 use crate::ambient::Ambient;
 use crate::cli::{Global, Run as Args};
 use crate::exit::{Exit, Failure};
@@ -34,6 +36,48 @@ pub(super) struct Upon<'a> {
     pub(super) answer_schema: Option<Value>,
 }
 
+/// What became of a run so far.
+pub(super) enum Found {
+    /// It can go on.
+    Open(Box<Earlier>),
+    /// It has its answer, which a program that was killed then may not have shown.
+    Answered(Answered),
+}
+
+/// A run that ended with an answer.
+pub(super) struct Answered {
+    run: Run,
+    report: RunReport,
+}
+
+impl Answered {
+    /// Shows the answer again. Nothing is done.
+    pub(super) fn tell(
+        self,
+        global: &Global,
+        args: &Args,
+        ambient: &Ambient,
+        told: &mut Told,
+    ) -> Result<Exit, Failure> {
+        if !global.quiet {
+            say(format_args!(
+                "{} ended with this answer before; nothing was done now",
+                self.run.shown()
+            ));
+        }
+        conclude::tell(
+            global,
+            &self.report,
+            &Attempts::default(),
+            self.run.path(),
+            args.answer.output_file.as_deref(),
+            ambient.stdout_terminal,
+        )?;
+        told.report = Some(self.report);
+        Ok(Exit::Done)
+    }
+}
+
 /// A run that is to go on, as it lies there.
 pub(super) struct Earlier {
     run: Run,
@@ -42,16 +86,17 @@ pub(super) struct Earlier {
 
 impl Earlier {
     /// Finds the run and reads what it left.
-    pub(super) fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Self, Failure> {
+    pub(super) fn find(global: &Global, ambient: &Ambient, name: &str) -> Result<Found, Failure> {
         let run = find(global, ambient, name)?;
         if run.is_locked() {
             return Err(held(&run));
         }
         let transcript = transcript(&run)?;
         if let Err(CannotGoOn::Answered) = Past::of(&transcript, true) {
-            return Err(answered(&run));
+            let report = transcript.answered().ok_or_else(|| answered(&run))?;
+            return Ok(Found::Answered(Answered { run, report }));
         }
-        Ok(Earlier { run, transcript })
+        Ok(Found::Open(Box::new(Earlier { run, transcript })))
     }
 
     /// The same project and worker as then. Flags that changed what they may do have to be given
