@@ -325,6 +325,8 @@ pub(crate) enum Reason {
         verb: Verb,
         bytes: u64,
         limit: u64,
+        /// The name of what sets the limit; empty where the mount itself does.
+        setting: &'static str,
     },
     NotFound {
         nearest: Vec<String>,
@@ -622,7 +624,10 @@ impl Reason {
             Self::Escape { readable } => Some(readable_paths(readable)),
             Self::ReadOnly { writable, .. } => Some(format!("Writable paths: {}", list(writable))),
             Self::Suffix { allowed } => Some(format!("Allowed suffixes: {}", list(allowed))),
-            Self::TooLarge { limit, .. } => Some(format!("Maximum allowed: {limit} bytes")),
+            Self::TooLarge { limit, setting, .. } => Some(match *setting {
+                "" => format!("Maximum allowed: {limit} bytes"),
+                setting => format!("Maximum allowed: {limit} bytes (`{setting}`)"),
+            }),
             Self::NameTooLong { limit, .. } => Some(format!("Maximum allowed: {limit} bytes")),
             Self::NotFound { nearest } if nearest.is_empty() => None,
             Self::NotFound { nearest } => {

@@ -16,6 +16,7 @@
 pub struct Limits {
     suffixes: Option<Vec<String>>,
     max_file_bytes: Option<u64>,
+    max_write_bytes: Option<(u64, &'static str)>,
     quota_bytes: Option<u64>,
     quota_files: Option<u64>,
     hard_links: HardLinks,
@@ -67,6 +68,14 @@ impl Limits {
         self
     }
 
+    /// Refuses to leave a file above this size, in bytes, by any operation; larger files can be
+    /// read. `setting` is what the refusal names.
+    #[must_use]
+    pub fn max_write_bytes(mut self, max: u64, setting: &'static str) -> Self {
+        self.max_write_bytes = Some((max, setting));
+        self
+    }
+
     /// Refuses writes that would make all files of the mount together larger than this. Counted
     /// at each write that adds something.
     #[must_use]
@@ -107,6 +116,16 @@ impl Limits {
     #[must_use]
     pub fn file_byte_limit(&self) -> Option<u64> {
         self.max_file_bytes
+    }
+
+    /// Returns the largest file that an operation may leave, in bytes; `None` if there is no limit.
+    #[must_use]
+    pub fn write_byte_limit(&self) -> Option<u64> {
+        self.max_write_bytes.map(|(max, _)| max)
+    }
+
+    pub(crate) fn write_limit(&self) -> Option<(u64, &'static str)> {
+        self.max_write_bytes
     }
 
     /// How many bytes the mount may hold; `None` when there is no limit.

@@ -521,10 +521,18 @@ pub(crate) fn check_size(
     verb: Verb,
     bytes: u64,
 ) -> Result<(), Error> {
-    match mount.limits().file_byte_limit() {
-        Some(limit) if bytes > limit => Err(Error::new(
+    let of_file = mount.limits().file_byte_limit().map(|limit| (limit, ""));
+    let of_write = mount.limits().write_limit().filter(|_| verb != Verb::Read);
+    let limits = [of_file, of_write].into_iter().flatten();
+    match limits.min_by_key(|(limit, _)| *limit) {
+        Some((limit, setting)) if bytes > limit => Err(Error::new(
             path.asked(),
-            Reason::TooLarge { verb, bytes, limit },
+            Reason::TooLarge {
+                verb,
+                bytes,
+                limit,
+                setting,
+            },
         )),
         _ => Ok(()),
     }

@@ -278,10 +278,9 @@ impl FileSandbox {
     /// `TOO_LARGE`.
     pub fn check_file_size(&self, path: &SandboxPath, bytes: u64) -> Result<(), Error> {
         let too_small = |mount: &Mount| {
-            mount
-                .limits()
-                .file_byte_limit()
-                .is_some_and(|limit| bytes > limit)
+            let limits = mount.limits();
+            let all = [limits.file_byte_limit(), limits.write_byte_limit()];
+            all.into_iter().flatten().any(|limit| bytes > limit)
         };
         if !self.table.mounts.iter().any(too_small) {
             return Ok(());

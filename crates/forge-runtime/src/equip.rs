@@ -205,7 +205,7 @@ pub(crate) fn equip_beside(
     let mut builder: ToolboxBuilder = Toolbox::builder()
         .caller(caller)
         .gate(GrantGate::new(grant.clone()).knowing(place.found()))
-        .timeout(Duration::from_secs(grant.limits().timeout_s_default()))
+        .timeout(seconds(grant, grant.limits().timeout_s_default()))
         .max_write_bytes(grant.limits().max_file_write_bytes())
         .shared_approver(approver)
         .shared_recorder(recorder)
@@ -240,7 +240,8 @@ pub(crate) fn equip_beside(
                 writable,
                 *grant.network() != sandbox_config::NetworkAccess::Denied,
             )
-            .default_timeout(Duration::from_secs(grant.limits().timeout_s_default()));
+            .default_timeout(seconds(grant, grant.limits().timeout_s_default()))
+            .max_timeout(seconds(grant, grant.limits().timeout_s_max()));
         builder = builder.processes(match grant.environment().session() {
             true => processes.session(),
             false => processes,
@@ -257,6 +258,12 @@ pub(crate) fn equip_beside(
         plan,
         warnings,
     })
+}
+
+/// Returns the time of one call: never longer than the run may take, also where nothing else ends
+/// the run (an MCP client has none).
+fn seconds(grant: &Grant, limit: u64) -> Duration {
+    Duration::from_secs(limit.min(grant.limits().max_wall_s().unwrap_or(u64::MAX)))
 }
 
 /// Where the calls of a worker run that do not run in this process.

@@ -64,6 +64,29 @@ impl GrantGate {
         self
     }
 
+    /// Returns the risk of the call: that of its tool, or `writes_fs` if it changes files outside
+    /// the project's directory.
+    fn risk(&self, request: &Request<'_>) -> Risk {
+        let writes_outside = |intent: &Intent| match intent {
+            Intent::Write(path) | Intent::CreateDir(path) | Intent::Delete(path) => self
+                .mount_of(path.as_str())
+                .is_some_and(sandbox_config::Mount::is_outside_project),
+            Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => false,
+        };
+        let outside = request.intents.iter().any(writes_outside);
+        match request.risk {
+            Risk::ReadOnly | Risk::WritesWorkspace if outside => Risk::WritesFs,
+            risk => risk,
+        }
+    }
+
+    fn mount_of(&self, path: &str) -> Option<&sandbox_config::Mount> {
+        self.grant
+            .mounts()
+            .filter(|mount| mount.usable() && is_under(path, mount.target()))
+            .max_by_key(|mount| mount.target().len())
+    }
+
     fn tool_axis(&self, request: &Request<'_>) -> Judgement {
         let lines = request.intents.iter().filter_map(|intent| match intent {
             Intent::Execute(line) => Some(line),
@@ -199,11 +222,7 @@ impl GrantGate {
             Intent::Execute(_) | Intent::Delegate(_) => return None,
         };
         // Looking at the root shows names of mounts and touches none of them.
-        let mount = self
-            .grant
-            .mounts()
-            .filter(|mount| mount.usable() && is_under(path.as_str(), mount.target()))
-            .max_by_key(|mount| mount.target().len())?;
+        let mount = self.mount_of(path.as_str())?;
         let verdict = mount.approval().verdict(operation);
         let place = self.grant.front().show(mount.target());
         let mut reason = Reason::new(format!("{operation} in {place} is `{verdict}`"));
@@ -261,6 +280,10 @@ impl Gate for GrantGate {
                 Reason::new("network access is disabled for this worker"),
             );
         }
+        let request = &Request {
+            risk: self.risk(request),
+            ..*request
+        };
         let axes = request
             .intents
             .iter()

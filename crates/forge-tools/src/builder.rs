@@ -174,7 +174,11 @@ impl ToolboxBuilder {
         }
         #[cfg(feature = "process")]
         if runs {
-            let shell = tools::shell();
+            let longest = self.hands.processes.as_ref();
+            let longest = longest.map_or(crate::processes::MAX_TIMEOUT, |processes| {
+                processes.longest_timeout()
+            });
+            let shell = tools::shell().limited_to(longest.as_secs());
             let session = self
                 .hands
                 .processes

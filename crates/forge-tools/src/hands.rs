@@ -269,7 +269,7 @@ impl View<'_> {
                     Code::File(file_sandbox::ErrorKind::TooLarge),
                     format!("Cannot write to '{shown}': file too large ({bytes} bytes)."),
                 )
-                .hint(format!("Maximum allowed: {limit} bytes"));
+                .hint(format!("Maximum allowed: {limit} bytes (`{MAX_WRITE}`)"));
                 failure.path = Some(path.asked().to_owned());
                 Err(failure)
             }
@@ -344,6 +344,9 @@ impl View<'_> {
         self.hands.processes()?.check_programs(line)
     }
 }
+
+/// The setting that a refusal of a large write names.
+pub(crate) const MAX_WRITE: &str = "limits.max_file_write_mb";
 
 /// What [`Tool::run`](crate::Tool::run) works with.
 ///

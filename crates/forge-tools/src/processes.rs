@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::starter::{Local, Starter};
 
 /// Longest time one command may take, whatever the call asks for.
-const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Commands of one worker: how they are confined, and what a model is told when
 /// the sandbox stops one.
@@ -33,6 +33,7 @@ pub struct Processes {
     starter: Arc<dyn Starter>,
     policy: Arc<Policy>,
     default_timeout: Duration,
+    max_timeout: Duration,
     writable: Vec<String>,
     network: bool,
     programs: Vec<ProgramList>,
@@ -75,6 +76,7 @@ impl Processes {
             starter: Arc::new(starter),
             policy: Arc::new(policy),
             default_timeout: Duration::from_secs(30),
+            max_timeout: MAX_TIMEOUT,
             writable: Vec::new(),
             network: false,
             programs: Vec::new(),
@@ -94,6 +96,16 @@ impl Processes {
     pub fn default_timeout(mut self, limit: Duration) -> Self {
         self.default_timeout = limit.min(MAX_TIMEOUT);
         self
+    }
+
+    /// Sets how long a call may let a command take, at most. The tool's schema says it.
+    pub fn max_timeout(mut self, limit: Duration) -> Self {
+        self.max_timeout = limit.clamp(Duration::from_secs(1), MAX_TIMEOUT);
+        self
+    }
+
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        self.max_timeout
     }
 
     /// Which programs may be started: every list is asked.
@@ -153,7 +165,7 @@ impl Processes {
         asked
             .and_then(|seconds| u64::try_from(seconds).ok())
             .map_or(self.default_timeout, Duration::from_secs)
-            .min(MAX_TIMEOUT)
+            .min(self.max_timeout)
     }
 
     /// What to tell the model after a command failed, from what it printed

@@ -325,6 +325,7 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
     let limits = grant.limits();
     let always = [
         ("timeout_s_default", limits.timeout_s_default()),
+        ("timeout_s_max", limits.timeout_s_max()),
         ("max_stdout_bytes", limits.max_stdout_bytes()),
         ("max_stderr_bytes", limits.max_stderr_bytes()),
         ("max_file_write_bytes", limits.max_file_write_bytes()),

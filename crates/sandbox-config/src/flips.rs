@@ -483,6 +483,7 @@ fn project_rows() -> Vec<Row> {
             "",
             "limits: { timeout_s_default: 1 }",
         ),
+        (&LIMITS, "timeout_s_max", "", "limits: { timeout_s_max: 1 }"),
         (&LIMITS, "max_stdout_kb", "", "limits: { max_stdout_kb: 1 }"),
         (&LIMITS, "max_stderr_kb", "", "limits: { max_stderr_kb: 1 }"),
         (

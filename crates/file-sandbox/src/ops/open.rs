@@ -101,6 +101,7 @@ impl OpenFile {
             verb: Verb::Read,
             bytes: self.end.saturating_add(1),
             limit: self.end,
+            setting: "",
         };
         Err(self.failed(io::ErrorKind::FileTooLarge, reason))
     }

@@ -356,7 +356,12 @@ impl FileSandbox {
             let limit = max_bytes;
             Err(Error::new(
                 path.asked(),
-                Reason::TooLarge { verb, bytes, limit },
+                Reason::TooLarge {
+                    verb,
+                    bytes,
+                    limit,
+                    setting: "",
+                },
             ))
         };
         if opened.meta.size > max_bytes {

@@ -156,6 +156,9 @@ impl FileSandbox {
             return Ok(Moved { path, replaced });
         }
         let old = self.check_move_target(to, &target, meta, options)?;
+        if meta.kind == Kind::File {
+            check_size(to, target.mount, Verb::Write, meta.size)?;
+        }
         let moved = Moved {
             path: target.path(),
             replaced: old.is_some(),

@@ -233,6 +233,155 @@ fn settings_by_tool_beat_settings_by_risk() {
     }
 }
 
+/// `limits.max_file_write_mb` is what a file may have after a call, whichever call it was.
+#[test]
+fn no_call_leaves_a_file_above_the_limit() {
+    let mib = 1024 * 1024;
+    let limited = format!("{CONFIG}limits: {{max_file_write_mb: 1}}\n");
+    let large = "y".repeat(600_000);
+    for (tool, args) in [
+        (
+            "write_file",
+            format!("{{path: /workspace/new, content: {large}{large}}}"),
+        ),
+        (
+            "append_file",
+            "{path: /workspace/near, content: abcdefghijklmnopqrst}".to_owned(),
+        ),
+        (
+            "edit_file",
+            "{path: /workspace/near, old_text: MARK, new_text: abcdefghijklmnopqrst}".to_owned(),
+        ),
+        (
+            "copy_file",
+            "{from: /workspace/above, to: /workspace/new}".to_owned(),
+        ),
+        (
+            "move_file",
+            "{from: /workspace/above, to: /workspace/new}".to_owned(),
+        ),
+    ] {
+        for (config, code) in [(CONFIG, "ok"), (limited.as_str(), "TOO_LARGE")] {
+            let mut world = World::new(config, &[("main", MAIN)]);
+            world.approver = Arc::new(AssumeYes::confined());
+            let workspace = world.dir.path().join("workspace");
+            std::fs::create_dir(&workspace).unwrap();
+            let near = format!("MARK{}", "x".repeat(mib - 10));
+            std::fs::write(workspace.join("near"), near).unwrap();
+            std::fs::write(workspace.join("above"), "x".repeat(mib + 1)).unwrap();
+            let report = world.run(&format!(
+                "version: 1
+workers:
+  main:
+    - calls: [{{tool: {tool}, args: {args}, as: it}}]
+    - say: \"{{{{ results.it.error.code if results.it.error is defined else 'ok' }}}}\"
+"
+            ));
+            let answer = match report.end {
+                forge_runtime::End::Answered { answer } => answer,
+                end => panic!("{end:?}"),
+            };
+            let results = world.results();
+            assert_eq!(
+                answer,
+                code,
+                "{tool}: {}",
+                &results[..results.len().min(400)]
+            );
+            if code != "ok" {
+                assert!(results.contains("limits.max_file_write_mb"), "{tool}");
+                assert!(!workspace.join("new").exists(), "{tool}");
+            }
+        }
+    }
+}
+
+/// What is written outside the project's directory has a risk of its own.
+#[test]
+fn writes_outside_the_project_are_asked_about() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("kept"), "kept").unwrap();
+    let place = outside.path().canonicalize().unwrap();
+    let zones = format!(
+        "sandbox: {{mode: direct, zones: {{data: {{path: data, mode: ro}}, workspace: {{path: workspace, approval: {{write: preApproved, delete: preApproved}}}}, far: {{path: {}, approval: {{write: preApproved, delete: preApproved}}}}}}}}\n",
+        place.display()
+    );
+    let stated = |risk: &str, asks: bool| {
+        format!("{zones}approval: {{require_user_permission_by_risk: {{{risk}: {asks}}}}}\n")
+    };
+    let main = "sandbox: inherit\n";
+    for (config, tool, args, expected) in [
+        (
+            zones.clone(),
+            "write_file",
+            "{path: /workspace/a, content: x}",
+            "ok",
+        ),
+        (
+            zones.clone(),
+            "write_file",
+            "{path: /far/a, content: x}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            zones.clone(),
+            "append_file",
+            "{path: /far/a, content: x}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            zones.clone(),
+            "create_dir",
+            "{path: /far/d}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            zones.clone(),
+            "copy_file",
+            "{from: /workspace/kept, to: /far/k}",
+            "APPROVAL_REQUIRED",
+        ),
+        (
+            zones.clone(),
+            "delete_file",
+            "{path: /far/kept}",
+            "APPROVAL_REQUIRED",
+        ),
+        (zones.clone(), "read_file", "{path: /far/kept}", "ok"),
+        (
+            stated("writes_fs", false),
+            "write_file",
+            "{path: /far/a, content: x}",
+            "ok",
+        ),
+        (
+            stated("writes_workspace", true),
+            "write_file",
+            "{path: /workspace/a, content: x}",
+            "APPROVAL_REQUIRED",
+        ),
+    ] {
+        let world = World::new(&config, &[("main", main)]);
+        std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
+        std::fs::create_dir(world.dir.path().join("data")).unwrap();
+        std::fs::write(world.dir.path().join("workspace/kept"), "kept").unwrap();
+        let report = world.run(&format!(
+            "version: 1
+workers:
+  main:
+    - calls: [{{tool: {tool}, args: {args}, as: it}}]
+    - say: \"{{{{ results.it.error.code if results.it.error is defined else 'ok' }}}}\"
+"
+        ));
+        match report.end {
+            forge_runtime::End::Answered { answer } => {
+                assert_eq!(answer, expected, "{tool} {args}: {}", world.results());
+            }
+            end => panic!("{end:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_command_that_ran_and_was_stopped_tells_why() {
     let world = World::new(CONFIG, &[("main", MAIN)]);

@@ -107,6 +107,7 @@ struct FileMount {
     writable: bool,
     suffixes: Option<Vec<String>>,
     max_file_bytes: Option<u64>,
+    max_write_bytes: Option<u64>,
     quota_bytes: Option<u64>,
     quota_files: Option<u64>,
     hard_links: Links,
@@ -261,6 +262,7 @@ impl Setup {
                 writable: mount.mode().can_write(),
                 suffixes: limits.allowed_suffixes().map(<[String]>::to_vec),
                 max_file_bytes: limits.file_byte_limit(),
+                max_write_bytes: limits.write_byte_limit(),
                 quota_bytes: limits.quota_bytes(),
                 quota_files: limits.quota_files(),
                 hard_links: match limits.hard_link_policy() {
@@ -469,6 +471,9 @@ impl FileMount {
         }
         if let Some(max) = self.max_file_bytes {
             limits = limits.max_file_bytes(max);
+        }
+        if let Some(max) = self.max_write_bytes {
+            limits = limits.max_write_bytes(max, crate::hands::MAX_WRITE);
         }
         if let Some(max) = self.quota_bytes {
             limits = limits.max_total_bytes(max);

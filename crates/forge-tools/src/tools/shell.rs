@@ -20,6 +20,7 @@ use crate::hands::{Hands, View};
 use crate::output::{Field, Output as Schema};
 use crate::params::{Arguments, Param, Params};
 use crate::printed::Printed;
+use crate::processes::MAX_TIMEOUT;
 use crate::session::{SCRIPT, is_gone, quoted};
 use crate::spec::{Annotations, PreferredRunner, Risk, Spec};
 use crate::starter::{Ended, Start, StartInput};
@@ -49,10 +50,7 @@ pub fn shell() -> Shell {
                       shows the same directories as list_files. Nothing keeps running after \
                       the call."
             .to_owned(),
-        params: Params::new([
-            Param::text("command", "The command line.").required(),
-            Param::integer("timeout_s", "Seconds until it is ended.", 1, 86_400).alias("timeout"),
-        ]),
+        params: params(MAX_TIMEOUT.as_secs()),
         output: Some(Schema::new([
             Field::integer("exit_code").optional(),
             Field::text("stdout"),
@@ -74,6 +72,14 @@ pub fn shell() -> Shell {
     })
 }
 
+fn params(max_seconds: u64) -> Params {
+    let most = i64::try_from(max_seconds).unwrap_or(i64::MAX);
+    Params::new([
+        Param::text("command", "The command line.").required(),
+        Param::integer("timeout_s", "Seconds until it is ended.", 1, most).alias("timeout"),
+    ])
+}
+
 fn parse(args: &Arguments) -> Result<CommandLine, Failure> {
     CommandLine::parse(args.text("command").unwrap_or_default()).map_err(|error| {
         Failure::new(
@@ -84,6 +90,13 @@ fn parse(args: &Arguments) -> Result<CommandLine, Failure> {
 }
 
 impl Shell {
+    /// Sets the most seconds that a call may ask for.
+    #[must_use]
+    pub fn limited_to(mut self, seconds: u64) -> Self {
+        self.0.params = params(seconds);
+        self
+    }
+
     /// With the words for a worker that has a session.
     pub(crate) fn in_session(mut self) -> Self {
         self.0.description = "Run a command and return its output and exit code. It begins where \
@@ -250,7 +263,14 @@ fn execute(
                 "The command was ended after {seconds} seconds. Until then it printed:\n{printed}"
             ),
         )
-        .hint("Pass a larger timeout_s, or do less in one command.")
+        .hint(if timeout < processes.longest_timeout() {
+            format!(
+                "Pass a larger timeout_s (at most {}), or do less in one command.",
+                processes.longest_timeout().as_secs()
+            )
+        } else {
+            "No call may take longer here: do less in one command.".to_owned()
+        })
         .structured(finished.facts())
         .ran(Ran {
             runner,

@@ -93,6 +93,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
             file_rules: FileRules::default(),
             way: Vec::new(),
             own_files: Vec::new(),
+            outside: false,
             origin: span.origin(),
             mode_origin,
         },

@@ -102,6 +102,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
             file_rules,
             way: Vec::new(),
             own_files: Vec::new(),
+            outside: false,
             origin: entry.key_span.origin(),
             mode_origin,
         },

@@ -134,6 +134,7 @@ fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
             usable: true,
             file_rules: FileRules::default(),
             way: Vec::new(),
+            outside: false,
             own_files: Vec::new(),
             origin: one.span.origin(),
             mode_origin: one.span.origin(),

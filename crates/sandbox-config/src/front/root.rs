@@ -108,6 +108,7 @@ fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
         file_rules: FileRules::default(),
         way: Vec::new(),
         own_files: Vec::new(),
+        outside: false,
         origin,
         mode_origin,
     }

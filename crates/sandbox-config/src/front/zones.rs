@@ -165,6 +165,7 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                     usable: true,
                     file_rules: FileRules::default(),
                     way: Vec::new(),
+                    outside: false,
                     own_files: Vec::new(),
                     origin: Origin::built_in(),
                     mode_origin: Origin::built_in(),

@@ -125,6 +125,7 @@ fn of_mount(mount: &Mount) -> String {
     let Mount {
         name,
         target: _,
+        outside: _,
         host,
         part,
         // How much of `host` existed: another answer as soon as it was made.
@@ -229,7 +230,8 @@ fn of_environment(facts: &mut Facts, environment: &Environment) {
 
 fn of_limits(facts: &mut Facts, limits: &Limits) {
     let Limits {
-        timeout_s_default,
+        timeout_s_default: _,
+        timeout_s_max: _,
         max_stdout_kb,
         max_stderr_kb,
         max_file_write_mb,
@@ -244,7 +246,8 @@ fn of_limits(facts: &mut Facts, limits: &Limits) {
         repeat_calls,
     } = *limits;
     for (name, value) in [
-        ("timeout_s_default", Some(timeout_s_default)),
+        ("timeout_s_default", Some(limits.timeout_s_default())),
+        ("timeout_s_max", Some(limits.timeout_s_max())),
         ("max_stdout_kb", Some(max_stdout_kb)),
         ("max_stderr_kb", Some(max_stderr_kb)),
         ("max_file_write_mb", Some(max_file_write_mb)),

@@ -1,6 +1,9 @@
 //! Numbers that end things: each call's time and output, a tree's processes and memory, a worker's
 //! turns, calls, tokens, money and time. The meet of two limits is the smaller one.
 
+/// Seconds that a call may ask for where no file says otherwise.
+const TIMEOUT_S_MAX: u64 = 300;
+
 /// Limits of a grant. Units last in names.
 ///
 /// ```
@@ -12,6 +15,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub(crate) timeout_s_default: u64,
+    /// `None`: [`TIMEOUT_S_MAX`], or the default time where that is longer.
+    pub(crate) timeout_s_max: Option<u64>,
     pub(crate) max_stdout_kb: u64,
     pub(crate) max_stderr_kb: u64,
     pub(crate) max_file_write_mb: u64,
@@ -32,6 +37,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             timeout_s_default: 30,
+            timeout_s_max: None,
             max_stdout_kb: 256,
             max_stderr_kb: 64,
             max_file_write_mb: 10,
@@ -52,7 +58,18 @@ impl Limits {
     /// Seconds that one call may take when it names no time of its own.
     #[must_use]
     pub fn timeout_s_default(&self) -> u64 {
-        self.timeout_s_default
+        self.timeout_s_default.min(self.timeout_s_max())
+    }
+
+    /// Returns the most seconds that a call may ask for.
+    ///
+    /// ```
+    /// assert_eq!(sandbox_config::Limits::default().timeout_s_max(), 300);
+    /// ```
+    #[must_use]
+    pub fn timeout_s_max(&self) -> u64 {
+        self.timeout_s_max
+            .unwrap_or(TIMEOUT_S_MAX.max(self.timeout_s_default))
     }
 
     /// Bytes kept of a command's stdout.
@@ -134,6 +151,7 @@ impl Limits {
     pub fn meet(self, other: Limits) -> Limits {
         Limits {
             timeout_s_default: self.timeout_s_default.min(other.timeout_s_default),
+            timeout_s_max: smaller(self.timeout_s_max, other.timeout_s_max),
             max_stdout_kb: self.max_stdout_kb.min(other.max_stdout_kb),
             max_stderr_kb: self.max_stderr_kb.min(other.max_stderr_kb),
             max_file_write_mb: self.max_file_write_mb.min(other.max_file_write_mb),
@@ -152,6 +170,7 @@ impl Limits {
     /// Every limit at its maximum: the neutral element of `meet`, for declarations that name few.
     pub(crate) const UNLIMITED: Limits = Limits {
         timeout_s_default: u64::MAX,
+        timeout_s_max: None,
         max_stdout_kb: u64::MAX,
         max_stderr_kb: u64::MAX,
         max_file_write_mb: u64::MAX,
@@ -170,6 +189,7 @@ impl Limits {
     pub(crate) fn set(&mut self, key: &str, value: u64) {
         match key {
             "timeout_s_default" => self.timeout_s_default = value,
+            "timeout_s_max" => self.timeout_s_max = Some(value),
             "max_stdout_kb" => self.max_stdout_kb = value,
             "max_stderr_kb" => self.max_stderr_kb = value,
             "max_file_write_mb" => self.max_file_write_mb = value,

@@ -63,6 +63,7 @@ pub struct Mount {
     pub(crate) way: Vec<String>,
     /// Forge's own files below this mount, relative to it.
     pub(crate) own_files: Vec<String>,
+    pub(crate) outside: bool,
     pub(crate) origin: Origin,
     pub(crate) mode_origin: Origin,
 }
@@ -92,6 +93,13 @@ impl Mount {
     #[must_use]
     pub fn awaits_run(&self) -> bool {
         self.host == Path::new(NO_RUN_YET)
+    }
+
+    /// Returns `true` if its directory lies outside the project's: writing there is
+    /// [`Risk::WritesFs`](crate::Risk::WritesFs). The directory of a run is the run's own.
+    #[must_use]
+    pub fn is_outside_project(&self) -> bool {
+        self.outside
     }
 
     /// The same in a run.

@@ -70,23 +70,26 @@ fn suffixes() -> impl Strategy<Value = Option<Vec<String>>> {
 fn limits() -> impl Strategy<Value = Limits> {
     (
         proptest::array::uniform6(1..100u64),
-        proptest::array::uniform7(proptest::option::of(1..100u64)),
+        proptest::array::uniform8(proptest::option::of(1..100u64)),
     )
-        .prop_map(|([a, b, c, d, e, k], [p, m, t, w, x, r, usd])| Limits {
-            timeout_s_default: a,
-            max_stdout_kb: b,
-            max_stderr_kb: c,
-            max_file_write_mb: d,
-            max_turns: e,
-            max_tool_calls: k,
-            max_cost_nano_usd: usd,
-            processes: p,
-            memory_mb: m,
-            max_tokens: t,
-            max_wall_s: w,
-            max_working_s: x,
-            repeat_calls: r,
-        })
+        .prop_map(
+            |([a, b, c, d, e, k], [p, m, t, w, x, r, usd, most])| Limits {
+                timeout_s_default: a,
+                timeout_s_max: most,
+                max_stdout_kb: b,
+                max_stderr_kb: c,
+                max_file_write_mb: d,
+                max_turns: e,
+                max_tool_calls: k,
+                max_cost_nano_usd: usd,
+                processes: p,
+                memory_mb: m,
+                max_tokens: t,
+                max_wall_s: w,
+                max_working_s: x,
+                repeat_calls: r,
+            },
+        )
 }
 
 fn tools() -> impl Strategy<Value = Option<Vec<String>>> {
@@ -151,6 +154,7 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                 file_rules: FileRules::default(),
                 way: Vec::new(),
                 own_files: Vec::new(),
+                outside: false,
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),
             },

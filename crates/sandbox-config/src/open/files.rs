@@ -143,6 +143,7 @@ impl Grant {
         if let Some(max) = mount.max_file_bytes {
             limits = limits.max_file_bytes(max);
         }
+        limits = limits.max_write_bytes(self.limits.max_file_write_bytes(), MAX_FILE_WRITE);
         limits = ruled(limits, &mount.file_rules);
         let kept = Guards::on_whole(mount, self.protect.iter());
         let hidden = Guards::on_whole(mount, self.hide.iter());
@@ -188,6 +189,9 @@ impl Grant {
             .collect()
     }
 }
+
+/// The key that a refusal names.
+const MAX_FILE_WRITE: &str = "limits.max_file_write_mb";
 
 fn ruled(limits: Limits, rules: &FileRules) -> Limits {
     let limits = limits

@@ -89,6 +89,9 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     let worker_dirs = worker_dirs(&mut walk.reports, &top, found);
     let mut ceiling = Grant::empty();
     sandbox(walk, &top, found, &mut ceiling);
+    for mount in Arc::make_mut(&mut ceiling.mounts).iter_mut() {
+        mount.outside = !mount.awaits_run() && !mount.host.starts_with(&found.dir);
+    }
     let kept = places::kept(walk, &top, &ceiling.mounts);
     let own_files = OwnFiles::of(found, &worker_dirs);
     own_files.protect(

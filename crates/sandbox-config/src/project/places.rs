@@ -66,6 +66,7 @@ pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut
         usable: true,
         way: Vec::new(),
         own_files: Vec::new(),
+        outside: false,
         origin: entry.key_span.origin(),
         mode_origin: entry.key_span.origin(),
     });

@@ -336,6 +336,7 @@ shell:
         "\
 limits:
   timeout_s_default: 60
+  timeout_s_max: 600
   max_stdout_kb: 256
   max_stderr_kb: 64
   max_file_write_mb: 10

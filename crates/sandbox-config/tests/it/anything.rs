@@ -137,6 +137,7 @@ const KEYS: &[&str] = &[
     "max_depth",
     "max_children",
     "timeout_s_default",
+    "timeout_s_max",
     "runners",
     "image",
     "description",

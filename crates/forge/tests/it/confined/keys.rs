@@ -239,6 +239,32 @@ fn rows() -> Vec<Flip> {
             ],
             then: [(0, ""), (1, "ended after 1 second")],
         },
+        Flip {
+            key: "limits.timeout_s_max",
+            without: "shell: { default: ask }\nlimits: { timeout_s_max: 3 }",
+            with: "shell: { default: ask }\nlimits: { timeout_s_max: 2 }",
+            args: &[
+                "tools",
+                "call",
+                "--yes",
+                "shell",
+                r#"{"command":"true","timeout_s":3}"#,
+            ],
+            then: [(0, ""), (1, "must be between 1 and 2, not 3")],
+        },
+        Flip {
+            key: "limits.max_wall_s",
+            without: "shell: { default: ask }",
+            with: "shell: { default: ask }\nlimits: { max_wall_s: 2 }",
+            args: &[
+                "tools",
+                "call",
+                "--yes",
+                "shell",
+                r#"{"command":"true","timeout_s":3}"#,
+            ],
+            then: [(0, ""), (1, "must be between 1 and 2, not 3")],
+        },
     ]
 }
 

@@ -309,6 +309,12 @@ pub(crate) static LIMITS: Keys = Keys {
         )
         .default("30"),
         now(
+            "timeout_s_max",
+            Shape::Count,
+            "Seconds that a call may ask for, at most; more where `timeout_s_default` is more.",
+        )
+        .default("300"),
+        now(
             "max_stdout_kb",
             Shape::Count,
             "KiB kept of a command's standard output.",
@@ -323,7 +329,7 @@ pub(crate) static LIMITS: Keys = Keys {
         now(
             "max_file_write_mb",
             Shape::Count,
-            "MiB that one write may leave in a file.",
+            "MiB that a file may have after a call wrote, appended, edited, copied, moved or pulled it.",
         )
         .default("10"),
         now(
@@ -364,7 +370,7 @@ pub(crate) static LIMITS: Keys = Keys {
         now(
             "max_wall_s",
             COUNT_OR_NONE,
-            "Seconds that a run may take; `null`: no limit.",
+            "Seconds that a run may take, and one call of an MCP client; `null`: no limit.",
         )
         .default("1800"),
         now(
@@ -384,6 +390,7 @@ pub(crate) static LIMITS: Keys = Keys {
             "timeout",
             "forge spells it `timeout_s_default:`, in seconds",
         ),
+        ("max_timeout", "forge spells it `timeout_s_max:`, in seconds"),
         ("maxTurns", "forge spells it `max_turns:`"),
         ("max_calls", "forge spells it `max_tool_calls:`"),
         ("max_cost", "forge spells it `max_cost_usd:`"),
