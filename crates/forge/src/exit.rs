@@ -278,7 +278,13 @@ impl Failure {
             (_, true) => say(self.to_json()),
             (Some(diagnostics), false) => say(visible_lines(&diagnostics.to_string())),
             (None, false) => {
-                say(format_args!("error: {}", visible_lines(&self.message)));
+                // A mistake in a file says what it is by itself.
+                let message = visible_lines(&self.message);
+                if message.starts_with("error[") {
+                    say(message);
+                } else {
+                    say(format_args!("error: {message}"));
+                }
                 if let Some(hint) = &self.hint {
                     say(format_args!("\nhint: {}", visible_lines(hint)));
                 }

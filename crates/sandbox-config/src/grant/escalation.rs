@@ -26,6 +26,8 @@ use crate::syntax::text::{Origin, Span};
 #[must_use]
 pub struct Escalation {
     violations: Vec<Violation>,
+    /// It is the entry worker that asks, and the project that holds.
+    of_entry: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +97,27 @@ pub(crate) enum Violation {
 
 impl Escalation {
     pub(crate) fn from_list(violations: Vec<Violation>) -> Option<Escalation> {
-        (!violations.is_empty()).then_some(Escalation { violations })
+        (!violations.is_empty()).then_some(Escalation {
+            violations,
+            of_entry: false,
+        })
+    }
+
+    /// The same of the entry worker: nobody calls it, so what it exceeds is the project.
+    pub(crate) fn of_entry(mut self) -> Escalation {
+        self.of_entry = true;
+        self
+    }
+
+    /// Returns a sentence of the one who asks and the one who holds.
+    fn said(&self, sentence: String) -> String {
+        if !self.of_entry {
+            return sentence;
+        }
+        sentence
+            .replacen("Child requests", "The entry worker requests", 1)
+            .replace("but parent ", "but the project ")
+            .replace("that parent ", "that the project ")
     }
 
     /// With config words, places and what to write instead.
@@ -112,7 +134,11 @@ impl Escalation {
     /// For the model that made the call: no config words, no host paths.
     #[must_use]
     pub fn for_model(&self) -> String {
-        let parts: Vec<String> = self.violations.iter().map(Violation::for_model).collect();
+        let parts: Vec<String> = self
+            .violations
+            .iter()
+            .map(|violation| self.said(violation.for_model()))
+            .collect();
         parts.join("\n")
     }
 
@@ -123,7 +149,8 @@ impl Escalation {
     }
 
     pub(crate) fn diagnostics_list(&self) -> Vec<Diagnostic> {
-        self.violations.iter().map(Violation::diagnostic).collect()
+        let said = |violation: &Violation| violation.diagnostic(self.said(violation.sentence()));
+        self.violations.iter().map(said).collect()
     }
 }
 
@@ -133,7 +160,7 @@ impl fmt::Display for Escalation {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(&violation.sentence())?;
+            f.write_str(&self.said(violation.sentence()))?;
         }
         Ok(())
     }
@@ -226,8 +253,8 @@ impl Violation {
         }
     }
 
-    fn diagnostic(&self) -> Diagnostic {
-        let diagnostic = Diagnostic::error(Code::ExceedsParent, self.sentence());
+    fn diagnostic(&self, sentence: String) -> Diagnostic {
+        let diagnostic = Diagnostic::error(Code::ExceedsParent, sentence);
         match self {
             Violation::Mode {
                 zone,

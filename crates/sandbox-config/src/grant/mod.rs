@@ -193,7 +193,8 @@ impl Grant {
                 Arc::clone(&self.repositories),
             )?
         } else {
-            self.child(declaration)?
+            let held = self.child(declaration);
+            held.map_err(Escalation::of_entry)?
         };
         Ok(Grant {
             drawn_from: DrawnFrom::Project,

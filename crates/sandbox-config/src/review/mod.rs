@@ -3,6 +3,7 @@
 
 mod lints;
 mod models;
+mod needs;
 pub(crate) mod tree;
 
 use std::collections::BTreeSet;
@@ -92,9 +93,16 @@ impl Project {
     fn look_at(&self, workers: &[Worker], findings: &mut Vec<Diagnostic>) -> Vec<Branch> {
         for worker in workers {
             findings.extend_from_slice(worker.warnings());
-            if let Err(escalation) = worker.ceiling(self.ceiling()).child(worker.declaration()) {
+            let ceiling = worker.ceiling(self.ceiling());
+            let held = if worker.name() == self.entry() {
+                ceiling.entry(worker.declaration())
+            } else {
+                ceiling.child(worker.declaration())
+            };
+            if let Err(escalation) = held {
                 findings.extend(escalation.diagnostics_list());
             }
+            needs::worker(self, worker, findings);
             lints::worker_rules(worker, findings);
             models::worker(self, worker, findings);
         }

@@ -333,6 +333,81 @@ fn rules_whose_ways_to_anything_are_stopped() {
     }
 }
 
+/// Keys that give nothing without another, names of tools, and places that are not there.
+#[test]
+fn what_a_worker_asks_for_in_vain() {
+    let shell = format!("{ZONES}shell: {{ default: ask }}\n");
+    for (config, name, keys, says) in [
+        (ZONES, "shell", "", "that is a tool's name"),
+        (ZONES, "read_file", "", "that is a tool's name"),
+        (ZONES, "git_pull", "", "that is a tool's name"),
+        (ZONES, "readfile", "", ""),
+        (
+            ZONES,
+            "a",
+            "sandbox: none\ntools: [read_file]\n",
+            "it is shown no files",
+        ),
+        (ZONES, "a", "sandbox: none\n", ""),
+        (ZONES, "a", "sandbox: inherit\ntools: [read_file]\n", ""),
+        (
+            ZONES,
+            "a",
+            "sandbox: inherit\ntools: [shell]\n",
+            "it has no `shell`",
+        ),
+        (
+            &shell,
+            "a",
+            "sandbox: inherit\nshell: {}\ntools: [shell]\n",
+            "",
+        ),
+        (
+            ZONES,
+            "a",
+            "sandbox: inherit\ntools: [git_pull]\n",
+            "it has no repository",
+        ),
+        (
+            "sandbox: { root: . }\n",
+            "a",
+            "sandbox: { restrict: /file }\n",
+            "is a file",
+        ),
+        (
+            "sandbox: { root: ., readonly: true }\n",
+            "a",
+            "sandbox: { restrict: /nowhere }\n",
+            "is not there",
+        ),
+        (
+            "sandbox: { root: . }\n",
+            "a",
+            "sandbox: { restrict: /workers }\n",
+            "",
+        ),
+    ] {
+        let (file, text) = worker(name, keys);
+        let scratch = scratch(config, &[]).file(&file, text).file("file", "");
+        let findings = match scratch.load() {
+            Ok(project) => project.review().findings().to_vec(),
+            Err(mistakes) => panic!("{mistakes}"),
+        };
+        let errors: Vec<String> = findings
+            .iter()
+            .filter(|one| one.is_error())
+            .map(ToString::to_string)
+            .collect();
+        match says {
+            "" => assert!(errors.is_empty(), "{keys}: {errors:?}"),
+            says => {
+                let all = errors.join("\n");
+                assert!(all.contains(says) && all.contains(&file), "{keys}: {all}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_tree_shows_every_call_and_how_it_narrows() {
     fn lines(branch: &Branch, depth: usize, out: &mut Vec<String>) {
