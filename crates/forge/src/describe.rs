@@ -543,7 +543,9 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
     mirrored(grant, |mount| {
         let protect = grant.protect().iter().chain(mount.own_files());
-        (protect.cloned().collect(), grant.hide().to_vec())
+        let protect = protect.chain(mount.protected_paths());
+        let hide = grant.hide().iter().chain(mount.hidden_paths());
+        (protect.cloned().collect(), hide.cloned().collect())
     })
 }
 

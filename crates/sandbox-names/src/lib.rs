@@ -4,6 +4,7 @@
 
 pub mod git;
 pub mod obeyed;
+pub mod pattern;
 
 /// What no worker writes below any mount. A name or path counts at any depth, one with a leading
 /// `/` at the mount's root only. With a name below `.git` in the list, everything below git

@@ -382,6 +382,46 @@ workers:
     }
 }
 
+/// What is hidden by its path is so for file tools and for commands, in the directory where a
+/// worker sees it.
+#[test]
+fn a_hidden_path_is_hidden_on_every_road() {
+    for (pattern, hidden) in [
+        ("/data/p/private", true),
+        ("p/private", true),
+        ("priv*", true),
+        ("/work/data/p/private", true),
+        ("/workspace/p/private", false),
+    ] {
+        let config = format!(
+            "sandbox: {{mode: direct, hide: [{pattern}], zones: {{data: {{path: data, mode: ro}}, workspace: {{path: workspace}}}}}}
+shell: {{rules: [{{pattern: 'cat *', approval: preApproved}}], default: blocked}}
+"
+        );
+        let world = World::new(&config, &[("main", MAIN)]);
+        let private = world.dir.path().join("data/p/private");
+        std::fs::create_dir_all(&private).unwrap();
+        std::fs::create_dir(world.dir.path().join("workspace")).unwrap();
+        std::fs::write(private.join("key"), "the contents").unwrap();
+        world.run(
+            "version: 1
+workers:
+  main:
+    - calls:
+        - {tool: read_file, args: {path: /data/p/private/key}}
+        - {tool: search_files, args: {path: /data, pattern: contents}}
+        - {tool: shell, args: {command: cat data/p/private/key}}
+    - say: done
+",
+        );
+        let results = world.results();
+        let seen = results.matches("the contents").count();
+        // A command under Landlock alone is not kept from reading: that is told in its receipt.
+        let expected = if hidden { 0 } else { 3 };
+        assert_eq!(seen, expected, "{pattern}: {results}");
+    }
+}
+
 #[test]
 fn a_command_that_ran_and_was_stopped_tells_why() {
     let world = World::new(CONFIG, &[("main", MAIN)]);

@@ -751,7 +751,9 @@ fn guarded(
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
     if hidden(&files) {
-        let name = grant.hide().iter().find(|name| {
+        let own = grant.mount_at(path.as_str()).into_iter();
+        let own = own.flat_map(Mount::hidden_paths);
+        let name = grant.hide().iter().chain(own).find(|name| {
             let only = describe::mirror_with(grant, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
@@ -770,7 +772,7 @@ fn guarded(
         return Some(Why::words(Verdict::Block, &error.to_string()));
     }
     let own = grant.mount_at(path.as_str()).into_iter();
-    let own = own.flat_map(Mount::own_files);
+    let own = own.flat_map(|mount| mount.own_files().iter().chain(mount.protected_paths()));
     let name = grant.protect().iter().chain(own).find(|name| {
         let only = describe::mirror_with(grant, std::slice::from_ref(name), &[]);
         only.ok()

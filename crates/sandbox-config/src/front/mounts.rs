@@ -5,7 +5,7 @@
 use crate::front::place::{Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish};
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -94,6 +94,7 @@ fn row(walk: &mut Walk<'_>, item: &Node, index: usize) -> Option<Row> {
             way: Vec::new(),
             own_files: Vec::new(),
             outside: false,
+            rooted: Rooted::default(),
             origin: span.origin(),
             mode_origin,
         },

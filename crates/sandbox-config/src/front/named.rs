@@ -2,7 +2,7 @@
 
 use crate::front::place::{Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish, name_problem};
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::{MountApproval, Operation, Verdict};
 use crate::project::file_rules;
 use crate::project::walk::Walk;
@@ -103,6 +103,7 @@ fn row(walk: &mut Walk<'_>, entry: &Entry, form: &Form, reach: Reach<'_>) -> Opt
             way: Vec::new(),
             own_files: Vec::new(),
             outside: false,
+            rooted: Rooted::default(),
             origin: entry.key_span.origin(),
             mode_origin,
         },

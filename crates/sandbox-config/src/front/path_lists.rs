@@ -10,7 +10,7 @@ use crate::front::mounts::{is_component, name_of};
 use crate::front::place::{Host, Reach, is_outside, place_mount};
 use crate::front::table::{Row, finish, name_problem};
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -135,6 +135,7 @@ fn row(one: Listed<'_>, target: String, mode: Mode) -> Row {
             file_rules: FileRules::default(),
             way: Vec::new(),
             outside: false,
+            rooted: Rooted::default(),
             own_files: Vec::new(),
             origin: one.span.origin(),
             mode_origin: one.span.origin(),

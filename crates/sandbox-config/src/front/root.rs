@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::front::place::{Below, Bounds, Host, Reach, is_outside, place};
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::syntax::diagnostic::{Code, Diagnostic};
@@ -109,6 +109,7 @@ fn mount(host: Host, mode: Mode, origin: Origin, mode_origin: Origin) -> Mount {
         way: Vec::new(),
         own_files: Vec::new(),
         outside: false,
+        rooted: Rooted::default(),
         origin,
         mode_origin,
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::front::named::{self, Form};
 use crate::front::place::{Below, Bounds, OWN_ROOT, Reach, climbs, is_outside, place};
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::Found;
 use crate::project::walk::Walk;
@@ -166,6 +166,7 @@ pub(crate) fn default_zones(walk: &mut Walk<'_>, placing: &Placing) -> Vec<Mount
                     file_rules: FileRules::default(),
                     way: Vec::new(),
                     outside: false,
+                    rooted: Rooted::default(),
                     own_files: Vec::new(),
                     origin: Origin::built_in(),
                     mode_origin: Origin::built_in(),

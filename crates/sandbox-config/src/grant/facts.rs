@@ -126,6 +126,7 @@ fn of_mount(mount: &Mount) -> String {
         name,
         target: _,
         outside: _,
+        rooted: _,
         host,
         part,
         // How much of `host` existed: another answer as soon as it was made.

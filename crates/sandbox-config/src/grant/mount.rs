@@ -64,11 +64,48 @@ pub struct Mount {
     /// Forge's own files below this mount, relative to it.
     pub(crate) own_files: Vec<String>,
     pub(crate) outside: bool,
+    pub(crate) rooted: Rooted,
     pub(crate) origin: Origin,
     pub(crate) mode_origin: Origin,
 }
 
+/// Protected and hidden paths that a file writes with a leading `/`, as far as they lie in one
+/// mount, from its own top.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rooted {
+    pub(crate) protect: Vec<String>,
+    pub(crate) hide: Vec<String>,
+}
+
 impl Mount {
+    /// Returns the path from the mount's top, if a pattern with a leading `/` lies in the mount as
+    /// workers see it (`/data/x`), as commands do (`/work/data/x`, `/work/x` in a mount at `/`), or
+    /// where it lies on the host. The mount itself is an empty path.
+    pub(crate) fn paths_of<'p>(&self, pattern: &'p str) -> Vec<&'p str> {
+        let target = self.target.trim_end_matches('/');
+        let host = self.host.to_string_lossy();
+        let tops = [
+            target.to_owned(),
+            format!("/work{target}"),
+            host.into_owned(),
+        ];
+        tops.iter()
+            .filter_map(|top| pattern.strip_prefix(top.as_str()))
+            .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+            .collect()
+    }
+
+    /// Returns paths below this mount that are hidden, beside the names that are hidden anywhere.
+    pub fn hidden_paths(&self) -> &[String] {
+        &self.rooted.hide
+    }
+
+    /// Returns paths below this mount that are protected, beside the names that are protected
+    /// anywhere.
+    pub fn protected_paths(&self) -> &[String] {
+        &self.rooted.protect
+    }
+
     /// The name that config files use: `data`; `/` for the whole tree of a root project.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -13,7 +13,7 @@ use crate::grant::file_rules::FileRules;
 use crate::grant::git::Repository;
 use crate::grant::limits::Limits;
 use crate::grant::meet::DrawnFrom;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules};
 use crate::grant::verdict::{MountApproval, Operation, Stated, Verdict};
@@ -155,6 +155,7 @@ fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
                 way: Vec::new(),
                 own_files: Vec::new(),
                 outside: false,
+                rooted: Rooted::default(),
                 origin: Origin::built_in(),
                 mode_origin: Origin::built_in(),
             },

@@ -162,12 +162,19 @@ impl Grant {
         let target = SandboxPath::parse(&mount.target).map_err(told)?;
         let opened = opens(mount, target.clone(), mode)?
             .with_limits(limits)
-            .protect(self.protect.iter().chain(&mount.own_files).chain(&kept))
+            .protect(
+                self.protect
+                    .iter()
+                    .chain(&mount.own_files)
+                    .chain(&mount.rooted.protect)
+                    .chain(&kept),
+            )
             .map_err(told)?
             .hide(
                 self.hide
                     .iter()
                     .chain(&self.held_inside(mount))
+                    .chain(&mount.rooted.hide)
                     .chain(&hidden),
             )
             .map_err(told)?;

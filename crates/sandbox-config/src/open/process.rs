@@ -78,8 +78,9 @@ impl Grant {
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();
         for mount in self.mounts().filter(|mount| mount.usable()) {
-            let own = Guards::on(mount, self.protect.iter().chain(&mount.own_files));
-            let hides = Guards::on(mount, self.hide.iter());
+            let paths = mount.own_files.iter().chain(&mount.rooted.protect);
+            let own = Guards::on(mount, self.protect.iter().chain(paths.clone()));
+            let hides = Guards::on(mount, self.hide.iter().chain(&mount.rooted.hide));
             if hides.everything {
                 let error = GrantError::of(mount, "its directory does not exist");
                 return Err(error.shown_by(self.front));
@@ -103,7 +104,8 @@ impl Grant {
                     count += 1;
                 }
             }
-            protected.extend(mount.own_files.iter().map(|pattern| anywhere(pattern)));
+            protected.extend(paths.map(|pattern| anywhere(pattern)));
+            hidden.extend(mount.rooted.hide.iter().map(|pattern| anywhere(pattern)));
             protected.extend(own.inside);
             hidden.extend(hides.inside);
         }

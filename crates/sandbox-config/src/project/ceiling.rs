@@ -23,7 +23,7 @@ use crate::provider::{Providers, read};
 use crate::syntax::diagnostic::{Code, Diagnostic};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
-use crate::syntax::text::Span;
+use crate::syntax::text::{Layer, Span};
 use crate::syntax::yaml::{Node, Value};
 
 /// What the walk over the merged tree yields.
@@ -119,6 +119,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
     ceiling.environment = environment.into();
     git::keep_from_commands(walk, &git, &ceiling);
     ceiling.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::default());
+    ceiling.limits.timeout_s_max = Some(ceiling.limits.timeout_s_max());
     ceiling.execution = execution::execution(walk, &top).into();
     let delegation = delegation(&mut walk.reports, &top, ceiling.front);
     let providers = read::providers(walk, &top);
@@ -277,10 +278,14 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(walk, &section, ceiling);
-    let protect = patterns(&mut walk.reports, &section, "protect");
-    unite(&mut ceiling.protect, protect);
-    let hide = patterns(&mut walk.reports, &section, "hide");
-    unite(&mut ceiling.hide, hide);
+    for key in ["protect", "hide"] {
+        let read = patterns(&mut walk.reports, &section, key, ceiling);
+        let list = match key {
+            "protect" => &mut ceiling.protect,
+            _ => &mut ceiling.hide,
+        };
+        unite(list, read);
+    }
     if ceiling.protect.len() + ceiling.hide.len() > MAX_PATTERNS {
         let message = format!("more than {MAX_PATTERNS} protected and hidden names");
         walk.reports
@@ -291,20 +296,84 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
 /// The defaults included; os-sandbox takes 256, and some are our own files.
 const MAX_PATTERNS: usize = 200;
 
-/// `protect` and `hide`: names, or paths from the mount's root, with `*` inside a component.
-fn patterns(reports: &mut Reports, section: &Fields<'_>, key: &'static str) -> Vec<String> {
+/// `protect` and `hide`: names that count anywhere, and paths as workers see them. Of a path each
+/// mount that it lies in keeps its own part.
+fn patterns(
+    reports: &mut Reports,
+    section: &Fields<'_>,
+    key: &'static str,
+    ceiling: &mut Grant,
+) -> Vec<String> {
     let mut list = Vec::new();
-    for (pattern, node) in section.strings(reports, key).unwrap_or_default() {
-        let trimmed = pattern.trim_end_matches('/');
-        let bad = trimmed.is_empty()
-            || trimmed.contains('\0')
-            || trimmed.split('/').any(|part| part == ".." || part == ".");
-        if bad {
-            let message = format!("`{pattern}` is not a name or path below a mount");
-            reports.add(Diagnostic::error(Code::BadPattern, message).at(&node.span));
-        } else {
-            list.push(trimmed.to_owned());
+    for (text, node) in section.strings(reports, key).unwrap_or_default() {
+        let pattern = match text.trim_end_matches('/') {
+            "" => text,
+            trimmed => trimmed,
+        };
+        // Workers of projects with `paths` see `./data`.
+        let pattern = match pattern.strip_prefix("./") {
+            Some(path) if ceiling.front == FrontEnd::Paths => format!("/{path}"),
+            Some(_) | None => pattern.to_owned(),
+        };
+        // As `config show` writes them: these count at the top of every mount.
+        if DEFAULT_PROTECT.contains(&pattern.as_str()) {
+            list.push(pattern);
+            continue;
         }
+        if let Some((at, why)) = sandbox_names::pattern::problem(&pattern) {
+            let message = format!("`{text}` cannot be held: {why} (character {})", 1 + at);
+            reports.add(
+                Diagnostic::error(Code::BadPattern, message)
+                    .at(&node.span)
+                    .help("a name counts at any depth, `/` first names a path as workers see it, `*` is any text in one name"),
+            );
+            continue;
+        }
+        if pattern.starts_with('/') {
+            let mut lies_in_one = false;
+            for mount in Arc::make_mut(&mut ceiling.mounts) {
+                for rest in mount
+                    .paths_of(&pattern)
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+                {
+                    lies_in_one = true;
+                    let kept = match key {
+                        "protect" => &mut mount.rooted.protect,
+                        _ => &mut mount.rooted.hide,
+                    };
+                    if rest.is_empty() {
+                        let message = format!("`{text}` names a whole mount");
+                        let help = "leave the mount out, or make it `ro`";
+                        reports.add(
+                            Diagnostic::error(Code::BadPattern, message)
+                                .at(&node.span)
+                                .help(help),
+                        );
+                    } else if !kept.contains(&rest) {
+                        kept.push(rest);
+                    }
+                }
+            }
+            // The person's own file speaks for every project.
+            let everywhere = node.span.origin().layer() == Layer::User;
+            if !lies_in_one && !everywhere {
+                let tops: Vec<String> = ceiling
+                    .mounts
+                    .iter()
+                    .map(|mount| format!("`{}`", mount.target))
+                    .collect();
+                let message = format!("`{text}` lies in no mount, so it would hold nothing");
+                reports.add(
+                    Diagnostic::error(Code::BadPattern, message)
+                        .at(&node.span)
+                        .help(format!("workers see {}", tops.join(", "))),
+                );
+                continue;
+            }
+        }
+        list.push(pattern);
     }
     list
 }
@@ -368,7 +437,7 @@ impl OwnFiles {
                 .iter()
                 .filter_map(|file| file.strip_prefix(&mount.host).ok())
                 .filter_map(Path::to_str)
-                .map(|relative| format!("/{relative}"))
+                .map(|relative| format!("/{}", sandbox_names::pattern::covering(relative)))
                 .collect();
             let among_workers = self
                 .worker_dirs

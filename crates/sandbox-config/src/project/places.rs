@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::front::place::{Host, Reach, is_outside, place};
 use crate::grant::file_rules::FileRules;
-use crate::grant::mount::{Mode, Mount};
+use crate::grant::mount::{Mode, Mount, Rooted};
 use crate::grant::verdict::MountApproval;
 use crate::project::walk::Walk;
 use crate::project::widening::RUNS_DIR;
@@ -67,6 +67,7 @@ pub(crate) fn knowledge_base(walk: &mut Walk<'_>, top: &Fields<'_>, mounts: &mut
         way: Vec::new(),
         own_files: Vec::new(),
         outside: false,
+        rooted: Rooted::default(),
         origin: entry.key_span.origin(),
         mode_origin: entry.key_span.origin(),
     });

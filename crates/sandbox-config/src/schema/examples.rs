@@ -99,7 +99,7 @@ sandbox:
     drafts: { path: ./drafts }
   default: none
   require_os_sandbox: true
-  protect: [Makefile, /settings]
+  protect: [Makefile, /drafts/settings]
   hide: [\"*.key\"]
   hardlinks: deny
   quota: { max_files: 10000 }

@@ -36,6 +36,7 @@ mod directories;
 mod every_front_end;
 #[cfg(all(feature = "files", feature = "process"))]
 mod git;
+mod guard_patterns;
 mod guarded_ways;
 #[cfg(feature = "process")]
 mod parts;

@@ -137,14 +137,14 @@ pub(crate) static SANDBOX: Keys = Keys {
         now(
             "protect",
             TEXTS,
-            "Names and paths that are never written, beside the built-in ones.",
+            "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name.",
         )
         .default("[]")
         .unites(),
         now(
             "hide",
             TEXTS,
-            "Names and paths that are not readable and listed as absent, beside the built-in ones.",
+            "Names and paths, as for `protect`, that are not readable and listed as absent, beside the built-in ones.",
         )
         .default("[]")
         .unites(),

@@ -1,0 +1,96 @@
+//! The language of protected and hidden names. A pattern is a name, or names joined by `/`; in each
+//! `*` stands for any text. It counts at any depth, or, with a leading `/`, from where a worker sees
+//! `/`. Everything that some enforcer reads otherwise is no part of it.
+
+/// Signs that one reader of patterns takes for themselves and another for a form.
+const UNCLEAR: [char; 6] = ['?', '[', ']', '{', '}', '\\'];
+
+/// Returns the byte at which a pattern leaves the language, and why; `None` if it does not.
+///
+/// ```
+/// use sandbox_names::pattern::problem;
+/// assert_eq!(problem("*.pem"), None);
+/// assert_eq!(problem("/data/p/private"), None);
+/// assert_eq!(problem("key?.txt").unwrap().0, 3);
+/// assert!(problem("a/**/b").is_some());
+/// assert!(problem("~/x*").is_some());
+/// ```
+#[must_use]
+pub fn problem(text: &str) -> Option<(usize, &'static str)> {
+    if let Some(at) = text.find('\0') {
+        return Some((at, "a NUL is in no name"));
+    }
+    if let Some(at) = text.find(UNCLEAR) {
+        return Some((
+            at,
+            "commands cannot be held to this sign: write `*` for any text, or one pattern for each name",
+        ));
+    }
+    if text.starts_with('~') {
+        return Some((
+            0,
+            "`~` is not expanded here: write a path as workers see it",
+        ));
+    }
+    let names = text.strip_prefix('/').unwrap_or(text);
+    let mut at = text.len() - names.len();
+    for name in names.split('/') {
+        let why = match name {
+            "" => "a name is missing",
+            "." | ".." => "`.` and `..` are not followed",
+            _ if name.contains("**") => {
+                "`*` counts inside one name, and a name at any depth already"
+            }
+            _ => {
+                at += name.len() + 1;
+                continue;
+            }
+        };
+        return Some((at.min(text.len()), why));
+    }
+    None
+}
+
+/// Returns the literal text as a pattern that matches it: what is no part of the language becomes
+/// `*`.
+///
+/// ```
+/// assert_eq!(sandbox_names::pattern::covering("a/[id].ts"), "a/*id*.ts");
+/// ```
+#[must_use]
+pub fn covering(path: &str) -> String {
+    path.replace(UNCLEAR, "*").replace("**", "*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form() {
+        for good in [
+            "a", ".env*", "*.pem", "a/b", "a/*/b", "/a", "/a/b*", "*", "a b", "é", "a*b*c",
+        ] {
+            assert_eq!(problem(good), None, "{good}");
+        }
+        for (bad, at) in [
+            ("", 0),
+            ("/", 1),
+            ("a//b", 2),
+            ("a/", 2),
+            ("../x", 0),
+            ("a/./b", 2),
+            ("a/..", 2),
+            ("key?.txt", 3),
+            ("[ab]", 0),
+            ("a/{b,c}", 2),
+            ("**", 0),
+            ("a/**/b", 2),
+            ("~/x*", 0),
+            ("C:\\*", 2),
+            ("a\0", 1),
+        ] {
+            assert_eq!(problem(bad).map(|(at, _)| at), Some(at), "{bad:?}");
+        }
+    }
+}
