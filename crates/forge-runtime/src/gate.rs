@@ -71,7 +71,9 @@ impl GrantGate {
             Intent::Write(path) | Intent::CreateDir(path) | Intent::Delete(path) => self
                 .mount_of(path.as_str())
                 .is_some_and(sandbox_config::Mount::is_outside_project),
-            Intent::Read(_) | Intent::Execute(_) | Intent::Delegate(_) => false,
+            Intent::Read(_) | Intent::ReadBelow(_) | Intent::Execute(_) | Intent::Delegate(_) => {
+                false
+            }
         };
         let outside = request.intents.iter().any(writes_outside);
         match request.risk {
