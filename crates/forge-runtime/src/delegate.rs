@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use forge_tools::{
-    Annotations, Arguments, BoxFuture, Caller, Code, Failure, Hands, Intent, Param, Params,
+    Annotations, Arguments, BoxFuture, Caller, Change, Code, Failure, Hands, Intent, Param, Params,
     PreferredRunner, Reply, Risk, Spec, Tool, View,
 };
 use sandbox_config::{Grant, Worker};
@@ -290,6 +290,15 @@ impl Tool for CallWorker {
             intents.push(Intent::Read(view.path(asked)?));
         }
         Ok(intents)
+    }
+
+    /// The size of each file that is attached: a person agrees to what is handed over.
+    fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
+        let attachments = args.text_list("attachments");
+        attachments
+            .into_iter()
+            .filter_map(|asked| view.attachment(asked))
+            .collect()
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {

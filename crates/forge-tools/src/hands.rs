@@ -235,6 +235,21 @@ impl View<'_> {
         found
     }
 
+    /// The size and hash of a file that a call hands to a worker, for
+    /// [`Tool::preview`](crate::Tool::preview). `None` if the text is not a path. Blocks.
+    pub fn attachment(&self, path: &str) -> Option<Change> {
+        let path = self.hands.path(path).ok()?;
+        Some(match self.summary(&path) {
+            Some((row, seen)) => Change::used(
+                path.as_str(),
+                "(copied to the worker)",
+                &format!(" {row}\n"),
+            )
+            .of(path.as_str(), seen),
+            None => Change::unseen(path.as_str()),
+        })
+    }
+
     /// A file or directory in a few rows, and by what it is known again.
     fn summary(&self, path: &SandboxPath) -> Option<(String, Seen)> {
         let files = self.hands.files().ok()?;

@@ -1,6 +1,9 @@
 //! Files handed to a called worker: what its caller may read, what it takes, and as copies.
 
+use std::sync::{Arc, Mutex};
+
 use forge_runtime::{Attachment, Message};
+use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture};
 use serde_json::{Value, json};
 
 use crate::listed::{Listed, call, calls, said};
@@ -23,6 +26,50 @@ fn world(child: &str) -> World {
 
 fn attach(paths: &[&str]) -> Value {
     json!({"input": "look", "attachments": paths})
+}
+
+/// Says yes, and keeps what it was shown of files.
+#[derive(Default)]
+struct Shown(Mutex<Vec<String>>);
+
+impl Approver for Shown {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        let changes = request
+            .changes
+            .iter()
+            .map(|change| change.diff().to_owned());
+        self.0.lock().unwrap().extend(changes);
+        Box::pin(std::future::ready(Answer::AllowOnce {
+            by: "a test".into(),
+        }))
+    }
+}
+
+/// Whoever agrees to an attachment is told how much of what leaves the caller's directory.
+#[test]
+fn a_question_says_how_large_an_attachment_is() {
+    let config = CONFIG.replace("mode: ro }", "mode: ro, approval: { read: ask } }");
+    let mut world = World::new(&config, &[("main", MAIN), ("child", READS)]);
+    let data = world.dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("a.md"), "hello").unwrap();
+    std::fs::write(data.join("b.bin"), [0u8; 3000]).unwrap();
+    let shown = Arc::new(Shown::default());
+    world.approver = shown.clone();
+    let model = Listed::new([
+        calls([call("1", "child", attach(&["/data/a.md", "/data/b.bin"]))]),
+        said("seen"),
+        said("done"),
+    ]);
+    assert!(world.run_with(model).end.is_answer());
+    let shown = shown.0.lock().unwrap();
+    assert_eq!(
+        shown[0],
+        "--- /data/a.md\n+++ (copied to the worker)\n (5 bytes, SHA-256 \
+         2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824)\n"
+    );
+    assert!(shown[1].contains("(3000 bytes, "), "{}", shown[1]);
+    assert_eq!(shown.len(), 2);
 }
 
 #[test]
