@@ -63,6 +63,8 @@ fn a_run_at_eighty_columns() {
     let answer = "All is done.\n\nThe report stands in /out/report.md.\n";
     assert_eq!(ended.stdout.as_deref(), Some(answer));
     insta::assert_snapshot!(ended.scrolled_by(), @r##"
+      │ 二倍です。日本語のテキスト
+      ▸ reader
         ✓ list_files /data: 2 lines
         ✓ read_file /data/notes.md: 2 lines
         ✗ read_file /data/no\x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x
