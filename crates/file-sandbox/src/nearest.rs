@@ -28,9 +28,8 @@ pub(crate) async fn names(
         let Ok(Some((name, kind))) = entries.next().await else {
             break;
         };
-        // No tool reads these; a placeholder of the OS sandbox is a socket.
-        let special = matches!(kind, Some(Kind::Pipe | Kind::Socket | Kind::Device));
-        if !special && visible(&name) {
+        // A placeholder of the OS sandbox, mostly; no tool reads one.
+        if !matches!(kind, Some(Kind::Socket)) && visible(&name) {
             let name = escape::spell(&name).into_owned();
             scored.push((distance(&asked, &fold(&name)), name));
         }

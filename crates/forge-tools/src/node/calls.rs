@@ -271,11 +271,19 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
     let out_of_memory = || group.and_then(usage::out_of_memory);
     let before = out_of_memory();
     let local = Local(plan.clone());
+    let not_there =
+        |failure: Failure| match shared.own_container && failure.code == Code::CommandNotFound {
+            true => failure.hint(
+                "Commands run in a container here, and its image does not have this program. Only \
+                 a person can choose another image.",
+            ),
+            false => failure,
+        };
     let mut stdin = None;
     let started: Box<dyn Started> = match asked.input {
-        Input::Nothing | Input::Said => local.start(start)?,
+        Input::Nothing | Input::Said => local.start(start).map_err(not_there)?,
         Input::Piped => {
-            let mut running = local.spawn(start, Stdio::Piped)?;
+            let mut running = local.spawn(start, Stdio::Piped).map_err(not_there)?;
             stdin = running.child.stdin.take();
             Box::new(running)
         }

@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
     pub(crate) programs: Vec<ProgramList>,
+    /// The programs are those of a container's image.
+    pub(crate) own_container: bool,
     /// Whose memory the commands use up.
     pub(crate) control_group: Option<PathBuf>,
     calls: Mutex<HashMap<u32, Arc<Call>>>,
@@ -232,6 +234,7 @@ impl Shared {
             memory: opened.memory,
             plan: opened.plan,
             programs: opened.programs,
+            own_container: opened.own_container,
             control_group,
             calls: Mutex::default(),
             counts,

@@ -399,6 +399,8 @@ pub(crate) struct Opened {
     pub(crate) memory: Vec<Mount>,
     pub(crate) plan: Option<Plan>,
     pub(crate) programs: Vec<ProgramList>,
+    /// The programs are those of a container's image.
+    pub(crate) own_container: bool,
     pub(crate) max_write_bytes: Option<u64>,
 }
 
@@ -414,6 +416,7 @@ impl Setup {
             memory: Vec::new(),
             plan: None,
             programs: Vec::new(),
+            own_container: false,
             max_write_bytes: self.max_write_bytes,
         };
         if let Some(files) = self.files {
@@ -442,6 +445,7 @@ impl Setup {
                     ..ProgramList::default()
                 })
                 .collect();
+            opened.own_container = commands.own_container;
             opened.plan = Some(commands.plan()?);
         }
         Ok(opened)

@@ -195,12 +195,6 @@ impl Node {
                 let mut failure = failure.made_at(self.inner.place, None);
                 // As with one that was not started here.
                 failure.ran = None;
-                if failure.code == Code::CommandNotFound && failure.hint.is_none() {
-                    failure = failure.hint(
-                        "Commands run in a container here, and its image does not have this \
-                         program. Only a person can choose another image.",
-                    );
-                }
                 Err(failure)
             }
             Event::Lost => Err(self.lost()),
