@@ -103,9 +103,9 @@ fn a_part_keeps_the_rules_of_the_whole() {
         };
         let read_only = Some(Code::File(ErrorKind::ReadOnly));
         assert_eq!(write("/repository/hooks/pre-commit", "x"), read_only);
-        assert_eq!(write("/repository/description", "x"), None);
+        assert_eq!(write("/repository/COMMIT_EDITMSG", "x"), None);
         let long = Some(Code::File(ErrorKind::TooLarge));
-        assert_eq!(write("/repository/description", &"x".repeat(21)), long);
+        assert_eq!(write("/repository/COMMIT_EDITMSG", &"x".repeat(21)), long);
         let hidden = call(
             &toolbox,
             "read_file",
