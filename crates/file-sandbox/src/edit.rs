@@ -86,6 +86,19 @@ impl<'t> View<'t> {
     }
 }
 
+/// A text to come behind `before`, with the line ends that it has there.
+pub(crate) fn with_endings(before: &str, text: &str) -> String {
+    let view = View::of(before);
+    if !view.text.contains('\n') {
+        return text.to_owned();
+    }
+    let plain = View::of(text).text;
+    match view.ending_at(view.text.len()) {
+        "\n" => plain.into_owned(),
+        ending => plain.replace('\n', ending),
+    }
+}
+
 /// One replacement: where, and by what, in the bytes of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {

@@ -82,6 +82,10 @@ pub enum ErrorKind {
     Quota,
     /// A narrower sandbox asked for more than its parent has.
     PermissionEscalation,
+    /// Another program held the file for too long.
+    Busy,
+    /// Nobody waits for the answer any more.
+    Cancelled,
     /// The system failed or refused.
     Io,
 }
@@ -109,6 +113,8 @@ impl ErrorKind {
             Self::NotUnique => "NOT_UNIQUE",
             Self::Quota => "QUOTA",
             Self::PermissionEscalation => "PERMISSION_ESCALATION",
+            Self::Busy => "BUSY",
+            Self::Cancelled => "CANCELLED",
             Self::Io => "IO",
         }
     }
@@ -124,7 +130,7 @@ impl ErrorKind {
     /// ```
     #[must_use]
     pub fn from_code(code: &str) -> Option<Self> {
-        const ALL: [ErrorKind; 19] = [
+        const ALL: [ErrorKind; 21] = [
             ErrorKind::NotFound,
             ErrorKind::InvalidPath,
             ErrorKind::OutsideSandbox,
@@ -143,6 +149,8 @@ impl ErrorKind {
             ErrorKind::NotUnique,
             ErrorKind::Quota,
             ErrorKind::PermissionEscalation,
+            ErrorKind::Busy,
+            ErrorKind::Cancelled,
             ErrorKind::Io,
         ];
         ALL.into_iter().find(|kind| kind.code() == code)
@@ -168,6 +176,11 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.reason.kind()
+    }
+
+    /// Whether the file was exchanged under our hands, so that another try may go through.
+    pub(crate) fn is_change(&self) -> bool {
+        matches!(self.0.reason, Reason::Changed { .. })
     }
 
     /// The path as it was asked for.
@@ -412,6 +425,13 @@ pub(crate) enum Reason {
     Changed {
         verb: Verb,
     },
+    Busy {
+        verb: Verb,
+        waited_s: u64,
+    },
+    Cancelled {
+        verb: Verb,
+    },
     Io {
         verb: Verb,
         source: io::Error,
@@ -457,6 +477,8 @@ impl Reason {
             Self::Encoding { .. } => ErrorKind::NotText,
             Self::NoMatch(_) => ErrorKind::NoMatch,
             Self::NotUnique { .. } => ErrorKind::NotUnique,
+            Self::Busy { .. } => ErrorKind::Busy,
+            Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::OtherVolume | Self::Ownership | Self::Changed { .. } | Self::Io { .. } => {
                 ErrorKind::Io
             }
@@ -612,6 +634,16 @@ impl Reason {
                 "Cannot {} '{path}': it was exchanged while being opened.",
                 verb.words()
             ),
+            Self::Busy { verb, waited_s } => write!(
+                f,
+                "Cannot {} '{path}': another program has locked it, for more than {waited_s} seconds.",
+                verb.words()
+            ),
+            Self::Cancelled { verb } => write!(
+                f,
+                "Cannot {} '{path}': the call was cancelled.",
+                verb.words()
+            ),
             Self::Io { verb, source } => {
                 write!(f, "Cannot {} '{path}': {}.", verb.words(), io_words(source))
             }
@@ -651,6 +683,7 @@ impl Reason {
                 limit,
                 ..
             } => Some(format!("Needed: {needed} {what}, maximum allowed: {limit}")),
+            Self::Busy { .. } => Some("Try again later.".to_owned()),
             Self::NoMatch(no) => Some(no.hint()),
             Self::NotUnique { places, total, .. } => Some(places_hint(places, *total)),
             Self::Protected { .. }
@@ -671,6 +704,7 @@ impl Reason {
             | Self::Edits { .. }
             | Self::Changed { .. }
             | Self::Closed { .. }
+            | Self::Cancelled { .. }
             | Self::Io { .. } => None,
         }
     }

@@ -80,11 +80,12 @@ pub use hash::{ContentHash, ParseHashError};
 pub use limits::{HardLinks, Limits};
 pub use mode::{Mode, ParseModeError};
 pub use mount::Mount;
-pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
 pub use ops::{
-    EditOptions, Edited, Entry, EntryKind, ListOptions, Listing, MoveOptions, Moved, OpenFile,
-    ReadOptions, Replacement, Skipped, Stat, Text, TotalChars, WriteOptions, Written,
+    AppendOptions, Appended, DeleteOptions, EditOptions, Edited, Entry, EntryKind, ListKinds,
+    ListOptions, Listing, MoveOptions, Moved, OpenFile, ReadOptions, Replacement, Skipped, Stat,
+    Text, TotalChars, WriteOptions, Written,
 };
+pub use ops::{Cancel, Cut, Hit, Ignored, Matches, SearchOptions, WalkOptions};
 pub use path::SandboxPath;
 pub use restrict::Restriction;
 pub use rules::{DEFAULT_HIDDEN, DEFAULT_PROTECTED};

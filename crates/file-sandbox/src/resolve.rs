@@ -77,6 +77,17 @@ impl FileSandbox {
         if hidden_by(spot.mount, &spot.real).is_some() {
             return self.hidden_place(path, spot.path());
         }
+        if path.asks_for_directory()
+            && let Found::Entry { meta, .. } = &spot.found
+            && !matches!(meta.kind, Kind::Directory | Kind::Link)
+        {
+            let found = meta.kind.words();
+            let hint = Some("Leave out the slash at its end.");
+            return Err(Error::new(
+                path.asked(),
+                Reason::WrongType { verb, found, hint },
+            ));
+        }
         if self.is_only_shown(&spot) {
             return Ok(Place::Virtual(spot.path()));
         }
@@ -180,8 +191,10 @@ impl FileSandbox {
     fn plain_way<'p>(&self, path: &'p SandboxPath) -> Option<(&Mount, &'p str)> {
         let (index, way) = self.table.mount_and_way(path)?;
         let mount = &self.table.mounts[index];
+        // With a slash at its end a path asks for a directory, which takes a look.
         let plain = !way.is_empty()
             && !mount.closed
+            && !path.asks_for_directory()
             && self.table.nested[index].is_empty()
             && has_plain_names(way);
         if !plain {
@@ -422,6 +435,7 @@ impl FileSandbox {
                 limit: crate::path::PATH_MAX_BYTES,
             },
             Fault::Exists => Reason::Exists,
+            Fault::Cancelled => Reason::Cancelled { verb },
             // Only an exchange since the look can bring these: nothing else is opened here.
             Fault::Link | Fault::NotServed => Reason::Changed { verb },
             Fault::NotDirectory

@@ -136,8 +136,7 @@ impl FileSandbox {
     }
 
     fn with_mounts(&self, mounts: Vec<Mount>) -> Result<Self, Error> {
-        let (style, turn) = (self.table.style, self.table.turn.clone());
-        Table::new(mounts, style, turn).map(Self::from_table)
+        Table::new(mounts, self.table.style).map(Self::from_table)
     }
 
     /// The mounts that make up one place: the one that covers it and those below it.

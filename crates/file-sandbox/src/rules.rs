@@ -26,7 +26,7 @@ struct Rule {
 }
 
 /// What git takes for a repository's directory, or, if it is a file, for where one lies.
-const REPOSITORY: &str = ".git";
+pub(crate) const REPOSITORY: &str = ".git";
 
 /// Names that a program runs or trusts without being asked: hooks, keys, the configuration of
 /// editors and agents. For [`Mount::protect`](crate::Mount::protect).
@@ -167,12 +167,23 @@ impl NameRules {
     }
 }
 
-impl InDir<'_> {
+impl<'r> InDir<'r> {
+    /// The rules in the directory `name`, which falls under none of them.
+    pub(crate) fn step(&self, name: &OsStr) -> Self {
+        let name = fold(&name.to_string_lossy());
+        let step = |(rule, state): &(&'r Rule, State)| (*rule, rule.glob.step(state, &name));
+        Self {
+            rules: self.rules.iter().map(step).collect(),
+        }
+    }
+
     /// Whether a name falls under a rule, or is one of our temporary files.
     pub(crate) fn matches(&self, name: &OsStr) -> bool {
-        if name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
-            return true;
-        }
+        name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) || self.names(name)
+    }
+
+    /// Whether a name falls under a rule.
+    pub(crate) fn names(&self, name: &OsStr) -> bool {
         if self.rules.is_empty() {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cap_std::AmbientAuthority;
 
@@ -10,6 +10,7 @@ use crate::backend::{Id, Kind, now};
 use crate::error::{Error, Reason, Verb};
 use crate::mode::Mode;
 use crate::mount::Mount;
+use crate::ops::Cancel;
 use crate::path::SandboxPath;
 use crate::resolve::{Place, Spot, check_size, names_below, path_in};
 use crate::walk::{Found, Last, Nested};
@@ -42,6 +43,8 @@ use crate::walk::{Found, Last, Nested};
 #[derive(Clone, Debug)]
 pub struct FileSandbox {
     pub(crate) table: Arc<Table>,
+    /// Ends what is done through this value.
+    pub(crate) cancel: Cancel,
 }
 
 /// The mounts, in the order they were given. Nothing in here ever changes.
@@ -52,9 +55,6 @@ pub(crate) struct Table {
     pub(crate) nested: Vec<Vec<Nested>>,
     pub(crate) ids: Vec<Id>,
     pub(crate) style: RootStyle,
-    /// Held by whoever changes something, here and in all narrower sandboxes: what an edit has
-    /// read is still there when it writes.
-    pub(crate) turn: Arc<Mutex<()>>,
 }
 
 /// How messages show the roots of a sandbox.
@@ -121,7 +121,7 @@ impl FileSandboxBuilder {
             // One that was a part already, and whose mount is not here, stays one.
             mount.around = around.unwrap_or_else(|| std::mem::take(&mut mount.around));
         }
-        let table = Table::new(self.mounts, self.style, Arc::default())?;
+        let table = Table::new(self.mounts, self.style)?;
         table.refuse_overlaps()?;
         Ok(FileSandbox::from_table(table))
     }
@@ -206,16 +206,38 @@ impl FileSandbox {
         Self::new(vec![workspace_mount, cache_mount])
     }
 
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.table
-            .turn
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn from_table(table: Table) -> Self {
         Self {
             table: Arc::new(table),
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// The same sandbox, whose operations end when somebody says so: whatever goes over bytes or
+    /// entries looks again and again, and gives up with `CANCELLED`. Walks, lists and searches
+    /// answer with what they have found until then. What was changed is changed; a file is written
+    /// whole or not at all.
+    ///
+    /// ```
+    /// use file_sandbox::{Cancel, ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
+    ///
+    /// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![data])?;
+    /// let path = files.path("/data/a.md")?;
+    /// files.write(&path, "text", Default::default())?;
+    ///
+    /// let cancel = Cancel::new();
+    /// let call = files.with_cancel(&cancel);
+    /// cancel.cancel();
+    /// assert_eq!(call.hash(&path).unwrap_err().kind(), ErrorKind::Cancelled);
+    /// assert!(files.hash(&path).is_ok());
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_cancel(&self, cancel: &Cancel) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            cancel: cancel.clone(),
         }
     }
 
@@ -378,7 +400,7 @@ impl FileSandbox {
         for mount in &mut table.mounts {
             mount.closed |= closed(mount);
         }
-        Self::from_table(table)
+        Self::from_table(table).with_cancel(&self.cancel)
     }
 
     /// The mounts that a path leads through, as the place that it comes to in each: first the one
@@ -495,11 +517,7 @@ impl Resolved {
 }
 
 impl Table {
-    pub(crate) fn new(
-        mounts: Vec<Mount>,
-        style: RootStyle,
-        turn: Arc<Mutex<()>>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(mounts: Vec<Mount>, style: RootStyle) -> Result<Self, Error> {
         let ids = mounts
             .iter()
             .map(Mount::id)
@@ -528,7 +546,6 @@ impl Table {
             nested,
             ids,
             style,
-            turn,
         })
     }
 

@@ -389,6 +389,7 @@ impl From<file_sandbox::Error> for Failure {
         Failure {
             code: match error.kind() {
                 file_sandbox::ErrorKind::ReadBlocked => Code::Blocked,
+                file_sandbox::ErrorKind::Cancelled => Code::Cancelled,
                 kind => Code::File(kind),
             },
             message: message.to_owned(),

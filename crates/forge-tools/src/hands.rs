@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::{
-    ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions, Replacement,
-    SandboxPath,
+    AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions,
+    Replacement, SandboxPath,
 };
 
 use crate::call::{Code, Failure};
@@ -119,6 +119,26 @@ impl View<'_> {
         };
         let after = after(before.as_deref().unwrap_or_default())?;
         Some(Change::new(path.as_str(), before, after).of(path.as_str(), seen))
+    }
+
+    /// What an addition of `content` would make of the file at `path`: with the line ends that it
+    /// would have there. None: it would fail. Blocks.
+    pub(crate) fn addition(&self, path: &str, content: &str) -> Option<Change> {
+        let files = self.hands.files().ok()?;
+        let place = self.hands.path(path).ok()?;
+        let preview = AppendOptions::new().preview(true);
+        let appended = files.append_text(&place, content, preview).ok()?;
+        let change = self.change(path, |before| Some(format!("{before}{}", appended.added)))?;
+        // Of the same file: else its line ends may be others than those that were looked at.
+        let again = match change.seen() {
+            [(_, Seen::Bytes(hash))] => AppendOptions::new().preview(true).if_match(*hash),
+            _ => AppendOptions::new().preview(true).create_new(true),
+        };
+        match files.append_text(&place, content, again) {
+            Ok(same) if same.added == appended.added => Some(change),
+            _ if change.is_whole() => None,
+            _ => Some(change),
+        }
     }
 
     /// What becomes of the file at `to` when that at `from` comes in its place; none where no file
@@ -402,9 +422,16 @@ pub struct Hands {
 impl Hands {
     /// The same for one call.
     pub(crate) fn for_call(&self) -> Self {
+        self.for_call_until(file_sandbox::Cancel::new())
+    }
+
+    /// The same for one call, whose work ends when `cancel` says so, that on files too.
+    pub(crate) fn for_call_until(&self, cancel: file_sandbox::Cancel) -> Self {
+        let files = self.files.as_ref();
         Hands {
             paths: Arc::default(),
-            cancel: file_sandbox::Cancel::new(),
+            files: files.map(|files| files.with_cancel(&cancel)),
+            cancel,
             ..self.clone()
         }
     }

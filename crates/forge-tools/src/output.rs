@@ -176,6 +176,13 @@ impl Output {
         self.check_at(result, "result")
     }
 
+    /// Whether it is a list of things, which the text of the result has line by line. Clients are
+    /// sent such a result once, as text: they pass on either that or the structure, and it is long.
+    pub(crate) fn is_list(&self) -> bool {
+        let is_list = |field: &Field| matches!(field.kind, FieldKind::Objects(_));
+        self.fields.iter().any(is_list)
+    }
+
     fn check_at(&self, result: &Value, at: &str) -> Result<(), String> {
         let Value::Object(given) = result else {
             return Err(format!("`{at}` is not an object"));

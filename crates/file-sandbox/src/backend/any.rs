@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
+use std::time::SystemTime;
 
 use super::memory::{MemoryDir, MemoryFile, MemoryNames};
 use super::{Contents, Directory, Fault, Kind, Meta, Names};
@@ -102,6 +103,18 @@ impl Directory for AnyDir {
         each_into!(self, AnyFile, dir => dir.open_to_write(name).await)
     }
 
+    async fn open_parent(&self) -> Option<Self> {
+        each_into!(self, AnyDir, dir => dir.open_parent().await)
+    }
+
+    async fn is_mount_point(&self, name: &OsStr) -> bool {
+        each!(self, AnyDir, dir => dir.is_mount_point(name).await)
+    }
+
+    async fn created(&self, name: &OsStr) -> Option<SystemTime> {
+        each!(self, AnyDir, dir => dir.created(name).await)
+    }
+
     async fn open_dir_beneath(&self, way: &str) -> Option<Self> {
         each_into!(self, AnyDir, dir => dir.open_dir_beneath(way).await)
     }
@@ -184,6 +197,10 @@ impl Contents for AnyFile {
 
     async fn claim(&self) -> bool {
         each!(self, AnyFile, file => file.claim().await)
+    }
+
+    async fn lock(&self) -> Result<bool, Fault> {
+        each!(self, AnyFile, file => file.lock().await)
     }
 
     async fn sync(&self) -> Result<(), Fault> {

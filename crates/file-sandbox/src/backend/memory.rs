@@ -210,6 +210,18 @@ impl Directory for MemoryDir {
         self.file(name)
     }
 
+    async fn open_parent(&self) -> Option<Self> {
+        None
+    }
+
+    async fn is_mount_point(&self, _name: &OsStr) -> bool {
+        false
+    }
+
+    async fn created(&self, _name: &OsStr) -> Option<SystemTime> {
+        None
+    }
+
     async fn open_dir_beneath(&self, _way: &str) -> Option<Self> {
         None
     }
@@ -364,6 +376,11 @@ impl Contents for MemoryFile {
     /// A process that ends takes the whole tree along, so only who made a file ever claims it.
     async fn claim(&self) -> bool {
         self.made_here
+    }
+
+    /// No other process sees the tree, and within this one there is a lock already.
+    async fn lock(&self) -> Result<bool, Fault> {
+        Ok(true)
     }
 
     async fn sync(&self) -> Result<(), Fault> {

@@ -39,6 +39,14 @@ pub(crate) trait Directory: Sized {
     /// Like `open_file`, for writing in place.
     async fn open_to_write(&self, name: &OsStr) -> Result<Self::File, Fault>;
 
+    /// The directory that this one lies in by now, which may be another one than it was opened
+    /// from; `None` where the backend does not tell.
+    async fn open_parent(&self) -> Option<Self>;
+    /// Whether something else is mounted at the name, as far as the backend tells.
+    async fn is_mount_point(&self, name: &OsStr) -> bool;
+    /// When the object at the name was created, where that is known.
+    async fn created(&self, name: &OsStr) -> Option<SystemTime>;
+
     /// A shortcut for several steps at once, by plain names with single slashes between them.
     /// `None` says nothing: then go step by step.
     async fn open_dir_beneath(&self, way: &str) -> Option<Self>;
@@ -80,6 +88,9 @@ pub(crate) trait Contents {
     async fn set_owner(&self, owner: (u32, u32)) -> Result<(), Fault>;
     /// Whether nobody else has claimed the file. The claim ends with the handle or its process.
     async fn claim(&self) -> bool;
+    /// Takes the file's lock, which ends with the handle or its process; `false` while somebody
+    /// else has it, a fault where there are no locks.
+    async fn lock(&self) -> Result<bool, Fault>;
     async fn sync(&self) -> Result<(), Fault>;
 }
 
@@ -102,7 +113,7 @@ pub(crate) struct Meta {
 }
 
 /// Volume and object: the same thing under whatever name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id(pub(crate) u64, pub(crate) u64);
 
 /// The type of an object.
@@ -149,6 +160,8 @@ pub(crate) enum Fault {
     OtherVolume,
     /// A special file that nobody serves.
     NotServed,
+    /// Nobody waits for the answer any more.
+    Cancelled,
     /// By number, of the host.
     System(i32),
     /// By kind, where there are no numbers.
@@ -168,6 +181,7 @@ impl Fault {
             Self::NotEmpty => io::ErrorKind::DirectoryNotEmpty,
             Self::NameTooLong => io::ErrorKind::InvalidFilename,
             Self::OtherVolume => io::ErrorKind::CrossesDevices,
+            Self::Cancelled => io::ErrorKind::Interrupted,
             Self::Invalid | Self::Link | Self::NotServed => io::ErrorKind::InvalidInput,
         };
         kind.into()

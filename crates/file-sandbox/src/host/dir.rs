@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::time::SystemTime;
 
 use cap_std::fs::Dir;
 use rustix::io::Errno;
@@ -68,6 +69,18 @@ impl Directory for HostDir {
 
     async fn open_to_write(&self, name: &OsStr) -> Result<HostFile, Fault> {
         Ok(HostFile(sys::open_to_write(self, name)?))
+    }
+
+    async fn open_parent(&self) -> Option<Self> {
+        sys::open_parent(self).ok().map(Self)
+    }
+
+    async fn is_mount_point(&self, name: &OsStr) -> bool {
+        sys::is_mount_point(self, name)
+    }
+
+    async fn created(&self, name: &OsStr) -> Option<SystemTime> {
+        sys::created(self, name)
     }
 
     async fn open_dir_beneath(&self, way: &str) -> Option<Self> {
@@ -161,6 +174,14 @@ impl Contents for HostFile {
 
     async fn claim(&self) -> bool {
         sys::lock(&self.0).is_ok()
+    }
+
+    async fn lock(&self) -> Result<bool, Fault> {
+        match sys::lock(&self.0) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     async fn sync(&self) -> Result<(), Fault> {

@@ -39,6 +39,30 @@ pub(crate) fn open_dir(at: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     fs::openat(at, plain(name)?, flags, Mode::empty())
 }
 
+/// Opens the directory that `at` lies in by now. The only way up in this crate: who calls it has
+/// to compare what it opened with what it knows.
+pub(crate) fn open_parent(at: impl AsFd) -> Result<OwnedFd, Errno> {
+    let flags = os::STEP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(at, c"..", flags, Mode::empty())
+}
+
+/// Whether `name` is the top of a mount: on another volume or, where the system tells, on the same.
+pub(crate) fn is_mount_point(at: impl AsFd, name: &OsStr) -> bool {
+    let Ok(name) = plain(name) else { return false };
+    if let Some(known) = os::is_mount_point(at.as_fd(), name) {
+        return known;
+    }
+    let device = |stat: Result<Stat, Errno>| stat.ok().map(|stat| stat.st_dev);
+    let here = device(fs::fstat(&at));
+    let there = device(fs::statat(&at, name, AtFlags::SYMLINK_NOFOLLOW));
+    here.is_some() && there.is_some() && here != there
+}
+
+/// When `name` was created, where the file system keeps it.
+pub(crate) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
+    os::created(at, plain(name).ok()?)
+}
+
 /// Flags that open a file for reading and can neither block nor take a terminal.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
@@ -218,7 +242,7 @@ fn from_stat(stat: &Stat) -> Meta {
 }
 
 #[inline]
-fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
+pub(super) fn time(seconds: i64, nanos: i64) -> Option<SystemTime> {
     let part = u32::try_from(nanos).ok().filter(|n| *n < 1_000_000_000)?;
     let whole = seconds.unsigned_abs();
     if seconds >= 0 {

@@ -4,8 +4,11 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::SystemTime;
 
-use rustix::fs::{self, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{
+    self, AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, StatxAttributes, StatxFlags,
+};
 use rustix::io::Errno;
 
 /// A directory on the way is only passed through: `O_PATH` asks for no read permission.
@@ -34,6 +37,25 @@ pub(crate) fn open_dir_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> 
 pub(crate) fn open_object_beneath(root: impl AsFd, path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat2(root, path, flags, Mode::empty(), STRICT).ok()
+}
+
+/// `STATX_ATTR_MOUNT_ROOT`, which also knows a bind mount of the same volume (Linux 5.8).
+pub(super) fn is_mount_point(at: impl AsFd, name: &OsStr) -> Option<bool> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = fs::statx(at, name, flags, StatxFlags::TYPE).ok()?;
+    let root = StatxAttributes::MOUNT_ROOT;
+    let known = stat.stx_attributes_mask.contains(root);
+    known.then(|| stat.stx_attributes.contains(root))
+}
+
+pub(super) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = fs::statx(at, name, flags, StatxFlags::BTIME).ok()?;
+    let known = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let time = stat.stx_btime;
+    known
+        .then(|| super::time(time.tv_sec, time.tv_nsec.into()))
+        .flatten()
 }
 
 pub(super) fn rename_new(

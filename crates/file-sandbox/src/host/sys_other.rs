@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -20,6 +21,23 @@ pub(crate) fn open_dir_beneath(_root: impl AsFd, _path: &Path) -> Option<OwnedFd
 }
 
 pub(crate) fn open_object_beneath(_root: impl AsFd, _path: &Path) -> Option<OwnedFd> {
+    None
+}
+
+/// Not told; volumes are compared instead.
+pub(super) fn is_mount_point(_at: impl AsFd, _name: &OsStr) -> Option<bool> {
+    None
+}
+
+#[cfg(target_vendor = "apple")]
+pub(super) fn created(at: impl AsFd, name: &OsStr) -> Option<SystemTime> {
+    use rustix::fs::{AtFlags, statat};
+    let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    super::time(stat.st_birthtime, stat.st_birthtime_nsec)
+}
+
+#[cfg(not(target_vendor = "apple"))]
+pub(super) fn created(_at: impl AsFd, _name: &OsStr) -> Option<SystemTime> {
     None
 }
 

@@ -17,6 +17,11 @@ pub(super) struct Collect {
     /// Line ends seen before the first character kept, and lines still wanted.
     line: u64,
     lines_left: Option<u64>,
+    /// Bytes of what has come so far, and up to the last character kept.
+    bytes: u64,
+    end_byte: u64,
+    /// Whether the lines before were not seen.
+    resumed: bool,
 }
 
 /// What is left out at the start.
@@ -41,13 +46,30 @@ impl Collect {
             first_line: 1,
             line: 1,
             lines_left: options.lines.map(|(_, count)| count),
+            bytes: 0,
+            end_byte: 0,
+            resumed: false,
+        }
+    }
+
+    /// For a text that comes from a byte on, where the offset asked for lies.
+    pub(super) fn from_byte(options: &ReadOptions, byte: u64) -> Self {
+        Self {
+            skip: Skip::Done,
+            total: options.offset,
+            bytes: byte,
+            end_byte: byte,
+            resumed: true,
+            ..Self::new(options)
         }
     }
 
     pub(super) fn take(&mut self, text: &str) {
         let chars = text.chars().count() as u64;
         let before = self.total;
+        let start_byte = self.bytes;
         self.total += chars;
+        self.bytes += text.len() as u64;
         let Some(first) = self.skipped(text, chars, before) else {
             return;
         };
@@ -60,6 +82,7 @@ impl Collect {
         if count > 0 {
             let length = byte_of(rest, chars - first, count);
             self.content.push_str(&rest[..length]);
+            self.end_byte = start_byte + (text.len() - rest.len() + length) as u64;
             self.taken += count;
         }
     }
@@ -114,9 +137,11 @@ impl Collect {
         hash: Option<ContentHash>,
         at_end: bool,
     ) -> Text {
+        let truncated = !at_end || self.offset.saturating_add(self.taken) < self.total;
         Text {
             content: self.content,
-            truncated: !at_end || self.offset.saturating_add(self.taken) < self.total,
+            truncated,
+            next_byte: (truncated && self.taken > 0).then_some(self.end_byte),
             total_chars: if at_end {
                 TotalChars::Exact(self.total)
             } else {
@@ -124,7 +149,7 @@ impl Collect {
             },
             offset: self.offset,
             chars: self.taken,
-            first_line: Some(self.first_line),
+            first_line: (!self.resumed).then_some(self.first_line),
             encoding,
             hash,
         }

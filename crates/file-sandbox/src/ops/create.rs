@@ -25,7 +25,6 @@ impl FileSandbox {
     /// # Errors
     /// `EXISTS` for what is no directory, `READ_ONLY`, and those of finding the place.
     pub fn create_dir(&self, path: &SandboxPath) -> Result<bool, Error> {
-        let _turn = self.turn();
         now(self.create_dir_at(path))
     }
 

@@ -5,12 +5,47 @@ use std::ffi::{OsStr, OsString};
 
 use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
 use crate::error::{Error, Reason, Verb};
+use crate::hash::ContentHash;
+use crate::ops::lock::Hold;
 use crate::ops::relocate::Below;
 use crate::ops::tree::{Visitor, visit};
 use crate::path::SandboxPath;
 use crate::resolve::{Spot, holds_root, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
+
+/// How to delete.
+///
+/// ```
+/// let options = file_sandbox::DeleteOptions::new().recursive(true);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    recursive: bool,
+    if_match: Option<ContentHash>,
+}
+
+impl DeleteOptions {
+    /// A file, a link or an empty directory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also a directory with everything in it.
+    #[must_use]
+    pub fn recursive(mut self, yes: bool) -> Self {
+        self.recursive = yes;
+        self
+    }
+
+    /// Only a file that holds exactly this.
+    #[must_use]
+    pub fn if_match(mut self, hash: ContentHash) -> Self {
+        self.if_match = Some(hash);
+        self
+    }
+}
 
 impl FileSandbox {
     /// Deletes a file, a link or an empty directory. Links on the way are followed, the last name
@@ -37,8 +72,7 @@ impl FileSandbox {
     /// `NOT_FOUND`, `READ_ONLY` (also for a root of the sandbox), `NOT_A_FILE` for a directory that
     /// is not empty and for special files, and those of finding the place.
     pub fn delete(&self, path: &SandboxPath) -> Result<(), Error> {
-        let _turn = self.turn();
-        now(self.delete_at(path))
+        self.delete_with(path, DeleteOptions::new())
     }
 
     /// Deletes a directory with everything in it, or what [`delete`](Self::delete) deletes. Links
@@ -62,35 +96,58 @@ impl FileSandbox {
     /// Those of `delete`, `READ_ONLY` if something below is protected or a root, and `TOO_LARGE`
     /// above 200 000 names.
     pub fn delete_all(&self, path: &SandboxPath) -> Result<(), Error> {
-        let _turn = self.turn();
-        now(self.delete_all_at(path))
+        self.delete_with(path, DeleteOptions::new().recursive(true))
     }
 
-    async fn delete_at(&self, path: &SandboxPath) -> Result<(), Error> {
+    /// Deletes what [`delete`](Self::delete) or [`delete_all`](Self::delete_all) deletes, under
+    /// further conditions.
+    ///
+    /// # Errors
+    /// Theirs, and `STALE` with `if_match`.
+    pub fn delete_with(&self, path: &SandboxPath, options: DeleteOptions) -> Result<(), Error> {
+        self.settled(|| now(self.delete_at(path, &options)))
+    }
+
+    async fn delete_at(&self, path: &SandboxPath, options: &DeleteOptions) -> Result<(), Error> {
         let verb = Verb::Delete;
         let spot = self.locate_for_change(path, Last::Keep, verb).await?;
         let (parent, meta) = self.removable(path, &spot, verb).await?;
-        self.remove(path, &spot, parent, meta).await
-    }
-
-    async fn delete_all_at(&self, path: &SandboxPath) -> Result<(), Error> {
-        let verb = Verb::Delete;
-        let spot = self.locate_for_change(path, Last::Keep, verb).await?;
-        let (parent, meta) = self.removable(path, &spot, verb).await?;
-        if meta.kind == Kind::Directory {
+        let file = (meta.kind == Kind::File).then_some(meta);
+        let hold = self.hold_name(path, &spot, verb, file).await?;
+        let old = hold.as_ref().map(|hold| hold.meta);
+        self.check_match(path, &spot, old, options.if_match, verb)
+            .await?;
+        if meta.kind == Kind::Directory && options.recursive {
+            if let Some(name) = spot.real.last()
+                && parent.is_mount_point(name).await
+            {
+                let what = "a mount point";
+                return Err(Error::new(path.asked(), Reason::Holds { verb, what }));
+            }
             let dir = self.open_found_dir(path, &spot, verb).await?;
-            let mut check = Below {
-                files: self,
-                path,
-                verb,
-                mount: spot.mount,
-                places: [&spot.real, &spot.real],
-                seen: 0,
-            };
+            let mut check = Below::new(self, path, verb, &spot, &spot.real);
             visit(&dir, &mut check).await?;
             visit(&dir, &mut Remove { files: self, path }).await?;
         }
         self.remove(path, &spot, parent, meta).await
+    }
+
+    /// The lock of a file that loses its name, however many more it has.
+    pub(crate) async fn hold_name(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        verb: Verb,
+        file: Option<Meta>,
+    ) -> Result<Option<Hold>, Error> {
+        let Found::Entry { parent, .. } = &spot.found else {
+            return Ok(None);
+        };
+        let (Some(file), Some(name)) = (file, spot.real.last()) else {
+            return Ok(None);
+        };
+        let hold = self.hold(path, verb, (&**parent, name.as_os_str()), &file);
+        hold.await.map(Some)
     }
 
     /// What lies at a place that may be taken away: no root, by no spelling.
@@ -184,6 +241,7 @@ impl Visitor for Remove<'_> {
         name: &OsStr,
         meta: &Meta,
     ) -> Result<(), Error> {
+        self.files.look(self.path, Verb::Delete)?;
         // A root may have been mounted or moved here since the look.
         if self.files.table.ids.contains(&meta.id) {
             return Err(holds_root(self.path, Verb::Delete));

@@ -14,7 +14,8 @@ use crate::error::{Error, Verb};
 use crate::escape;
 use crate::glob::{Glob, State};
 use crate::ops::ignored::{self, Level};
-use crate::ops::walk::{Cut, Ignored, Skipped, WalkOptions};
+use crate::ops::list::Window;
+use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions};
 use crate::path::SandboxPath;
 use crate::resolve::{Place, hidden_by, path_in};
 use crate::sandbox::{FileSandbox, wrong_type};
@@ -46,6 +47,8 @@ pub(crate) struct Descent<'s> {
     pending: Vec<Pending>,
     names: usize,
     until: Option<Instant>,
+    /// Where only a part of all names is asked for.
+    pub(crate) window: Option<Window>,
     pub(crate) report: Report,
 }
 
@@ -127,6 +130,7 @@ impl<'s> Descent<'s> {
             until: options
                 .time_limit
                 .and_then(|limit| Instant::now().checked_add(limit)),
+            window: None,
             report: Report::default(),
         }
     }
@@ -139,6 +143,10 @@ impl<'s> Descent<'s> {
         while let Some(dir) = self.pending.pop() {
             if self.is_over() {
                 return Ok(None);
+            }
+            let window = self.window.as_ref();
+            if window.is_some_and(|window| window.leaves_out(&dir.prefix)) {
+                continue;
             }
             let is_top = dir.depth == 0;
             if dir.depth > self.options.max_depth {
@@ -160,12 +168,8 @@ impl<'s> Descent<'s> {
     /// Whether time is up or somebody gave up. Once it is, it stays so.
     pub(crate) fn is_over(&mut self) -> bool {
         if self.report.cut.is_none() {
-            if self
-                .options
-                .cancel
-                .as_ref()
-                .is_some_and(|c| c.is_cancelled())
-            {
+            let told = self.options.cancel.as_ref();
+            if self.files.cancel.is_cancelled() || told.is_some_and(Cancel::is_cancelled) {
                 self.report.cut = Some(Cut::Cancelled);
             } else if self.until.is_some_and(|until| Instant::now() >= until) {
                 self.report.cut = Some(Cut::Time);
@@ -215,7 +219,13 @@ impl<'s> Descent<'s> {
                 Err(fault) => return Err((prefix, fault)),
             };
             if let Err(fault) = self
-                .fill(*mount, names, state.as_ref(), &opened, &mut children)
+                .fill(
+                    *mount,
+                    (names, &prefix),
+                    state.as_ref(),
+                    &opened,
+                    &mut children,
+                )
                 .await
             {
                 return Err((prefix, fault));
@@ -249,7 +259,7 @@ impl<'s> Descent<'s> {
     async fn fill(
         &mut self,
         mount: usize,
-        names: &[OsString],
+        (names, prefix): (&[OsString], &str),
         state: Option<&State>,
         dir: &Handle<'_>,
         children: &mut Vec<Child>,
@@ -257,6 +267,7 @@ impl<'s> Descent<'s> {
         let mount = &self.files.table.mounts[mount];
         let hidden = mount.hidden.in_dir(mount.rule_bases(), names);
         let mut entries = dir.names().await?;
+        let mut directories = 0;
         while let Some((raw, kind)) = entries.next().await? {
             self.names += 1;
             if self.names > self.options.max_names {
@@ -290,6 +301,23 @@ impl<'s> Descent<'s> {
             {
                 continue;
             }
+            if let Some(window) = &self.window {
+                let walks = self.glob.is_some() && kind == Kind::Directory;
+                let left_out = !window.kinds.takes(kind) || {
+                    let shown = Cow::from(&name);
+                    let shown = match prefix {
+                        "" => shown,
+                        prefix => format!("{prefix}{shown}").into(),
+                    };
+                    window.is_before(&shown)
+                };
+                if left_out && !walks {
+                    continue;
+                }
+                if children.len() >= window.room() && children.len() >= 2 * directories {
+                    directories = keep_first(children, window.kept(), self.glob.is_some());
+                }
+            }
             if children.len() == MAX_HELD {
                 self.cut(Cut::Names);
                 return Ok(());
@@ -315,7 +343,13 @@ impl<'s> Descent<'s> {
         let At::In { names, .. } = at else { return };
         let mut way = ignored::way_of(names);
         let report = &mut self.report.ignored;
+        let (files, mut asked) = (self.files, 0_usize);
         children.retain(|child| {
+            asked += 1;
+            // Many rules on many names take their time; what is left then is not asked for.
+            if asked.is_multiple_of(NAMES_PER_LOOK) && files.cancel.is_cancelled() {
+                return true;
+            }
             // A root of the sandbox was named by whoever mounted it.
             if child.elsewhere.is_some() {
                 return true;
@@ -504,6 +538,24 @@ impl FileSandbox {
             }
         }
         ignores
+    }
+}
+
+/// Drops all but the first `kept` by name, and the directories that a walk goes into. How many of
+/// those there are.
+fn keep_first(children: &mut Vec<Child>, kept: usize, walks: bool) -> usize {
+    children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let mut index = 0;
+    children.retain(|child| {
+        let walked = walks && child.kind == Kind::Directory;
+        if !walked {
+            index += 1;
+        }
+        walked || index <= kept
+    });
+    match walks {
+        true => children.len().saturating_sub(kept),
+        false => 0,
     }
 }
 

@@ -173,8 +173,7 @@ impl FileSandbox {
         replacements: &[Replacement],
         options: EditOptions,
     ) -> Result<Edited, Error> {
-        let _turn = self.turn();
-        now(self.edit_at(path, replacements, &options))
+        self.settled(|| now(self.edit_at(path, replacements, &options)))
     }
 
     async fn edit_at(
@@ -190,6 +189,12 @@ impl FileSandbox {
             return Err(self.missing(path, &spot).await);
         }
         let old = self.check_file_target(path, &spot, verb)?;
+        // A look needs no lock.
+        let hold = match options.preview {
+            true => None,
+            false => self.hold_target(path, &spot, verb, old).await?,
+        };
+        let old = hold.as_ref().map(|hold| hold.meta).or(old);
         let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
             return Err(not_found(path, Vec::new()));
         };
@@ -210,11 +215,14 @@ impl FileSandbox {
             let now = Now::Has(hash);
             return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
         }
-        let mut work = Work::new(path, &bytes, hash, replacements, options.fuzzy)?;
+        let look = || self.look(path, verb);
+        let mut work = Work::new(path, &bytes, hash, replacements, options.fuzzy, &look)?;
         let new_bytes = work.finish(&bytes)?;
+        look()?;
         let size = new_bytes.len() as u64;
         check_size(path, spot.mount, verb, size)?;
-        self.check_quota(path, &spot, verb, Some(old.size), size)
+        let _room = self
+            .check_quota(path, &spot, verb, Some(old.size), size)
             .await?;
         let (diff, whole) = edit::diff(&work.decoded.text, &work.changes, MAX_DIFF_BYTES);
         let fuzzy = work.changes.iter().filter(|change| change.fuzzy);
@@ -230,14 +238,15 @@ impl FileSandbox {
         if options.preview || new_bytes == bytes {
             return Ok(edited);
         }
+        let how = How {
+            create_new: false,
+            durable: options.durable,
+            content: Some(hash),
+        };
         if options.in_place {
-            let done = overwrite(parent, &name, &new_bytes, old, options.durable).await;
+            let done = overwrite(parent, &name, &new_bytes, old, how, &self.cancel).await;
             done.map_err(|fault| self.system(path, verb, fault))?;
         } else {
-            let how = How {
-                create_new: false,
-                durable: options.durable,
-            };
             let source = Source::Bytes(&new_bytes);
             self.put_at(path, spot, source, Some(old), how, verb)
                 .await?;
@@ -262,6 +271,7 @@ impl<'p> Work<'p> {
         hash: ContentHash,
         replacements: &[Replacement],
         fuzzy: bool,
+        look: &dyn Fn() -> Result<(), Error>,
     ) -> Result<Self, Error> {
         if replacements.is_empty() || replacements.len() > MAX_REPLACEMENTS {
             let why = if replacements.is_empty() {
@@ -275,13 +285,13 @@ impl<'p> Work<'p> {
         let decoded = Decoded::of(bytes);
         let decoded = decoded.ok_or_else(|| Error::new(path.asked(), Reason::NotText))?;
         let guessed = decoded.encoding.is_guessed();
-        let first = locate(path, &decoded.text, hash, replacements, fuzzy);
+        let first = locate(path, &decoded.text, hash, replacements, fuzzy, look);
         // UTF-8 with a stray byte is guessed to be something else; then its other letters are
         // found only if it is taken for what it is.
         if guessed
             && first.is_err()
             && let Some(decoded) = Decoded::with_strays(bytes)
-            && let Ok(changes) = locate(path, &decoded.text, hash, replacements, fuzzy)
+            && let Ok(changes) = locate(path, &decoded.text, hash, replacements, fuzzy, look)
         {
             let strays = true;
             return Ok(Self {
@@ -343,21 +353,23 @@ fn locate(
     hash: ContentHash,
     replacements: &[Replacement],
     fuzzy: bool,
+    look: &dyn Fn() -> Result<(), Error>,
 ) -> Result<Vec<Change>, Error> {
     let view = View::of(text);
     let mut changes = Vec::new();
     for (i, replacement) in replacements.iter().enumerate() {
+        look()?;
         let which = (replacements.len() > 1).then_some(i + 1);
         if replacement.old.is_empty() {
             let why = "to replace is empty";
             return Err(Error::new(path.asked(), Reason::Edits { which, why }));
         }
-        let look = Look {
+        let how = Look {
             all: replacement.all,
             near_line: replacement.near_line,
             fuzzy,
         };
-        let found = edit::find(&view, &replacement.old, &replacement.new, look);
+        let found = edit::find(&view, &replacement.old, &replacement.new, how);
         changes.extend(found.map_err(|lost| {
             let reason = match lost {
                 Lost::Nowhere(nearest) => Reason::NoMatch(Box::new(NoMatch {

@@ -20,6 +20,34 @@ pub struct ListOptions {
     pattern: Option<String>,
     max_entries: usize,
     max_depth: usize,
+    after: Option<String>,
+    kinds: Option<ListKinds>,
+}
+
+/// Which entries are listed.
+///
+/// ```
+/// use file_sandbox::{ListKinds, ListOptions};
+/// let options = ListOptions::new().pattern("**").kinds(ListKinds::Directories);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKinds {
+    /// Files, links and special files.
+    Files,
+    /// Directories.
+    Directories,
+    /// Both.
+    Any,
+}
+
+impl ListKinds {
+    pub(crate) fn takes(self, kind: Kind) -> bool {
+        match self {
+            Self::Files => kind != Kind::Directory,
+            Self::Directories => kind == Kind::Directory,
+            Self::Any => true,
+        }
+    }
 }
 
 impl ListOptions {
@@ -30,19 +58,34 @@ impl ListOptions {
             pattern: None,
             max_entries: 1_000,
             max_depth: 64,
+            after: None,
+            kinds: None,
         }
     }
 
-    /// Lists files and links at any depth whose path below the directory matches: `*`, `?`,
-    /// `[a-z]` and `{a,b}` within a name, `**` for any directories. Directories themselves are
-    /// not listed then.
+    /// Lists what comes behind this name only, as [`Listing::next`] told.
+    #[must_use]
+    pub fn after(mut self, name: impl Into<String>) -> Self {
+        self.after = Some(name.into());
+        self
+    }
+
+    /// Lists only these; with a pattern files otherwise, without one everything.
+    #[must_use]
+    pub fn kinds(mut self, kinds: ListKinds) -> Self {
+        self.kinds = Some(kinds);
+        self
+    }
+
+    /// Lists what lies at any depth and has a path below the directory that matches: `*`, `?`,
+    /// `[a-z]` and `{a,b}` within a name, `**` for any directories.
     #[must_use]
     pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
         self.pattern = Some(pattern.into());
         self
     }
 
-    /// Stops after this many entries.
+    /// Lists at most this many entries: the first ones by name.
     #[must_use]
     pub fn max_entries(mut self, entries: usize) -> Self {
         self.max_entries = entries;
@@ -92,6 +135,9 @@ pub struct Listing {
     pub more: bool,
     /// Why it ends before its end.
     pub cut: Option<Cut>,
+    /// With [`FileSandbox::list`]: the name to go on [`after`](ListOptions::after), if there is
+    /// more of which the order is known.
+    pub next: Option<String>,
     /// Directories that were not looked into, at most 100 of them.
     pub skipped: Vec<Skipped>,
     /// What ignore rules kept out, where they were asked for.
@@ -167,26 +213,98 @@ impl FileSandbox {
     }
 
     async fn list_at(&self, path: &SandboxPath, options: &ListOptions) -> Result<Listing, Error> {
-        let walk = WalkOptions::new()
-            .max_entries(options.max_entries)
-            .max_depth(options.max_depth);
-        if let Some(pattern) = &options.pattern {
-            let glob = parse_glob(pattern)?;
-            return self.entries_below(path, Some(&glob), &walk).await;
-        }
+        let walk = WalkOptions::new().max_depth(options.max_depth);
+        let glob = options.pattern.as_deref().map(parse_glob).transpose()?;
+        let all = if glob.is_some() {
+            ListKinds::Files
+        } else {
+            ListKinds::Any
+        };
+        let kinds = options.kinds.unwrap_or(all);
         let at = self.directory(path).await?;
-        let mut descent = Descent::new(self, at, None, &walk).await;
-        let page = descent.next().await;
-        let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
-        let mut children = page.map(|page| page.children).unwrap_or_default();
-        if children.len() > options.max_entries {
-            children.truncate(options.max_entries);
-            descent.cut(Cut::Entries);
+        let mut descent = Descent::new(self, at, glob.as_ref(), &walk).await;
+        let window = Window::new(options.after.clone(), options.max_entries, kinds);
+        descent.window = Some(window.clone());
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let page = descent.next().await;
+            let page = page.map_err(|fault| self.system(path, Verb::List, fault))?;
+            let Some(page) = page else { break };
+            for child in page.children {
+                if !child.hit || !kinds.takes(child.kind) {
+                    continue;
+                }
+                let name = format!("{}{}", page.prefix, child.name);
+                if !window.is_before(&name) {
+                    let kind = EntryKind::of(child.kind);
+                    entries.push(Entry { name, kind });
+                }
+            }
+            if entries.len() > window.room() {
+                entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                entries.truncate(options.max_entries.saturating_add(1));
+                if let (Some(window), Some(last)) = (&mut descent.window, entries.last()) {
+                    window.beyond = Some(last.name.clone());
+                }
+            }
+            if glob.is_none() {
+                break;
+            }
         }
-        let entries = children.into_iter().map(|child| Entry {
-            name: child.name,
-            kind: EntryKind::of(child.kind),
-        });
-        Ok(Listing::new(entries.collect(), descent.report))
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let ordered = descent.report.cut.is_none();
+        let mut next = None;
+        if entries.len() > options.max_entries {
+            entries.truncate(options.max_entries);
+            descent.cut(Cut::Entries);
+            next = entries.last().map(|entry| entry.name.clone());
+        }
+        let listing = Listing::new(entries, descent.report);
+        let next = next.filter(|_| ordered);
+        Ok(Listing { next, ..listing })
+    }
+}
+
+/// The part of all names that is listed: so many behind a name. Only so many are kept, however
+/// many there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    after: Option<String>,
+    max: usize,
+    pub(crate) kinds: ListKinds,
+    /// There are enough names before this one.
+    pub(crate) beyond: Option<String>,
+}
+
+impl Window {
+    fn new(after: Option<String>, max: usize, kinds: ListKinds) -> Self {
+        Self {
+            after,
+            max,
+            kinds,
+            beyond: None,
+        }
+    }
+
+    /// How many are kept before the last of them are dropped; one more than are listed at least.
+    pub(crate) fn room(&self) -> usize {
+        self.max.saturating_add(1).saturating_mul(2).max(1024)
+    }
+
+    /// How many are kept then.
+    pub(crate) fn kept(&self) -> usize {
+        self.max.saturating_add(1)
+    }
+
+    /// Whether a name was listed before.
+    pub(crate) fn is_before(&self, name: &str) -> bool {
+        self.after.as_deref().is_some_and(|after| name <= after)
+    }
+
+    /// Whether nothing below a directory can be listed.
+    pub(crate) fn leaves_out(&self, prefix: &str) -> bool {
+        let after = self.after.as_deref();
+        after.is_some_and(|after| prefix < after && !after.starts_with(prefix))
+            || self.beyond.as_deref().is_some_and(|end| prefix > end)
     }
 }

@@ -1,5 +1,8 @@
 //! The operations, one file each.
 
+mod append;
+#[cfg(test)]
+mod cancelled;
 mod clip;
 mod collect;
 mod create;
@@ -9,6 +12,7 @@ mod edit;
 mod ignored;
 mod lines;
 mod list;
+mod lock;
 mod open;
 mod put;
 mod quota;
@@ -21,8 +25,10 @@ mod tree;
 mod walk;
 mod write;
 
+pub use append::{AppendOptions, Appended};
+pub use delete::DeleteOptions;
 pub use edit::{EditOptions, Edited, Replacement};
-pub use list::{Entry, EntryKind, ListOptions, Listing};
+pub use list::{Entry, EntryKind, ListKinds, ListOptions, Listing};
 pub use open::OpenFile;
 pub use read::{ReadOptions, Text, TotalChars};
 pub use relocate::{MoveOptions, Moved};

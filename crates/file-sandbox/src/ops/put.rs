@@ -8,6 +8,9 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 
 use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Handle, Meta};
+use crate::hash::ContentHash;
+use crate::ops::lock::unchanged;
+use crate::ops::walk::Cancel;
 use crate::rules::TEMP_PREFIX;
 
 /// Why a file could not be put in its place.
@@ -36,6 +39,8 @@ pub(crate) enum Source<'a> {
 pub(crate) struct How {
     pub(crate) create_new: bool,
     pub(crate) durable: bool,
+    /// What the file that is replaced must hold until then.
+    pub(crate) content: Option<ContentHash>,
 }
 
 /// Puts a whole file at `name`; afterwards there is the old one or the new one, and nothing else.
@@ -45,6 +50,7 @@ pub(crate) async fn put(
     source: Source<'_>,
     old: Option<Meta>,
     how: How,
+    cancel: &Cancel,
 ) -> Result<(), Failure> {
     if old.is_some()
         && let Some(fault) = at.refuses_write(name).await
@@ -57,9 +63,9 @@ pub(crate) async fn put(
         (None, Source::Bytes(_)) => 0o666,
     };
     let (file, temp) = create_temp(at, mode).await?;
-    let mut placed = fill(&file, source, old, how).await;
+    let mut placed = fill(&file, source, old, how, cancel).await;
     if placed.is_ok() {
-        let moved = at.rename(&temp, at, name, !how.create_new).await;
+        let moved = place(at, &temp, name, old, how, cancel).await;
         placed = moved.map_err(Failure::from);
     }
     if placed.is_err() {
@@ -73,15 +79,49 @@ pub(crate) async fn put(
     Ok(())
 }
 
+/// Gives the file its name, if that still means what it did.
+async fn place(
+    at: &AnyDir,
+    temp: &OsStr,
+    name: &OsStr,
+    old: Option<Meta>,
+    how: How,
+    cancel: &Cancel,
+) -> Result<(), Fault> {
+    let replaces = match &old {
+        Some(old) if !how.create_new => {
+            unchanged(at, name, old, how.content, cancel).await?;
+            true
+        }
+        Some(_) | None => false,
+    };
+    match at.rename(temp, at, name, replaces).await {
+        // Somebody else has created it: begin again, with what is there now.
+        Err(Fault::Exists) if old.is_none() && !how.create_new => Err(Fault::Link),
+        // A file system that can only replace.
+        Err(Fault::System(_) | Fault::Kind(_) | Fault::Invalid)
+            if !replaces && !how.create_new && is_missing(at, name).await =>
+        {
+            at.rename(temp, at, name, true).await
+        }
+        moved => moved,
+    }
+}
+
+async fn is_missing(at: &AnyDir, name: &OsStr) -> bool {
+    matches!(at.meta(name).await, Err(Fault::Missing))
+}
+
 async fn fill(
     file: &AnyFile,
     source: Source<'_>,
     old: Option<Meta>,
     how: How,
+    cancel: &Cancel,
 ) -> Result<(), Failure> {
     match source {
-        Source::Bytes(bytes) => file.write_at(bytes, 0).await?,
-        Source::File(from, meta) => pour(from, meta.size, file).await?,
+        Source::Bytes(bytes) => write_all(file, bytes, 0, cancel).await?,
+        Source::File(from, meta) => pour(from, meta.size, file, cancel).await?,
     }
     if let Some(old) = old {
         if file.meta().await?.owner != old.owner {
@@ -99,7 +139,24 @@ async fn fill(
 /// Bytes at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-async fn pour(from: &AnyFile, size: u64, to: &AnyFile) -> Result<(), Fault> {
+/// Writes all of `bytes`, unless somebody says stop.
+pub(crate) async fn write_all(
+    file: &AnyFile,
+    bytes: &[u8],
+    mut offset: u64,
+    cancel: &Cancel,
+) -> Result<(), Fault> {
+    for part in bytes.chunks(CHUNK_BYTES) {
+        if cancel.is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
+        file.write_at(part, offset).await?;
+        offset += part.len() as u64;
+    }
+    Ok(())
+}
+
+async fn pour(from: &AnyFile, size: u64, to: &AnyFile, cancel: &Cancel) -> Result<(), Fault> {
     let mut buffer = vec![
         0;
         usize::try_from(size)
@@ -108,6 +165,9 @@ async fn pour(from: &AnyFile, size: u64, to: &AnyFile) -> Result<(), Fault> {
     ];
     let mut offset = 0;
     while offset < size {
+        if cancel.is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
         let room = buffer
             .len()
             .min(usize::try_from(size - offset).unwrap_or(buffer.len()));

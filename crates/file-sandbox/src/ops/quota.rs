@@ -3,9 +3,12 @@
 //! Counted anew before each write that would add something, because others may write there too;
 //! a count kept here would be wrong by the time it matters. Only mounts with a quota pay for it.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{AnyDir, Fault, Kind, Meta};
+use crate::backend::{AnyDir, Directory as _, Fault, Id, Kind, Meta};
 use crate::error::{Error, Reason, Verb};
 use crate::ops::tree::{Visitor, visit};
 use crate::path::SandboxPath;
@@ -28,16 +31,32 @@ impl FileSandbox {
         verb: Verb,
         old: Option<u64>,
         new: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Room>, Error> {
         let limits = spot.mount.limits();
         let (max_bytes, max_files) = (limits.quota_bytes(), limits.quota_files());
         let adds_bytes = max_bytes.is_some() && new > old.unwrap_or(0);
         let adds_file = max_files.is_some() && old.is_none();
         if !adds_bytes && !adds_file {
-            return Ok(());
+            return Ok(None);
         }
-        let mut used = Used::default();
-        visit(&spot.mount.whole, &mut used).await?;
+        let whole = spot.mount.whole.own_meta().await;
+        let whole = whole.map_err(|fault| self.system(path, verb, fault))?;
+        let room = Room::take(
+            whole.id,
+            Used {
+                bytes: new.saturating_sub(old.unwrap_or(0)),
+                files: u64::from(old.is_none()),
+            },
+        );
+        let mut count = Count {
+            files: self,
+            path,
+            verb,
+            used: Used::default(),
+        };
+        visit(&spot.mount.whole, &mut count).await?;
+        // What others are about to add counts as if it were there.
+        let used = count.used.and(room.others());
         let refuse = |what, needed, limit| {
             let reason = Reason::Quota {
                 verb,
@@ -60,11 +79,68 @@ impl FileSandbox {
                 return refuse("files", needed, limit);
             }
         }
-        Ok(())
+        Ok(Some(room))
     }
 }
 
-impl Visitor for Used {
+impl Used {
+    fn and(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            files: self.files.saturating_add(more.files),
+        }
+    }
+}
+
+/// What is being added to mounts, by the identity of their directories.
+static COMING: Mutex<BTreeMap<Id, Vec<(u64, Used)>>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Room that is kept for a write until it is done, so that two writes do not take the same.
+pub(crate) struct Room {
+    mount: Id,
+    number: u64,
+}
+
+impl Room {
+    fn take(mount: Id, used: Used) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        coming().entry(mount).or_default().push((number, used));
+        Self { mount, number }
+    }
+
+    fn others(&self) -> Used {
+        let coming = coming();
+        let here = coming.get(&self.mount).into_iter().flatten();
+        here.filter(|(number, _)| *number != self.number)
+            .fold(Used::default(), |sum, (_, used)| sum.and(*used))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut coming = coming();
+        if let Some(here) = coming.get_mut(&self.mount) {
+            here.retain(|(number, _)| *number != self.number);
+            if here.is_empty() {
+                coming.remove(&self.mount);
+            }
+        }
+    }
+}
+
+fn coming() -> MutexGuard<'static, BTreeMap<Id, Vec<(u64, Used)>>> {
+    COMING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Count<'a> {
+    files: &'a FileSandbox,
+    path: &'a SandboxPath,
+    verb: Verb,
+    used: Used,
+}
+
+impl Visitor for Count<'_> {
     async fn meet(
         &mut self,
         _at: &AnyDir,
@@ -72,9 +148,12 @@ impl Visitor for Used {
         _name: &OsStr,
         meta: &Meta,
     ) -> Result<(), Error> {
+        self.files.look(self.path, self.verb)?;
         if meta.kind != Kind::Directory {
-            self.files += 1;
-            self.bytes = self.bytes.saturating_add(meta.size);
+            self.used = self.used.and(Used {
+                bytes: meta.size,
+                files: 1,
+            });
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! else makes the file grow. What is no UTF-8 is read again with the encoding that it seems to be
 //! in.
 
-use crate::backend::{Contents as _, now};
+use crate::backend::{Contents as _, Fault, now};
 use crate::error::{Error, Reason, Verb};
 use crate::hash::{ContentHash, Hasher};
 use crate::ops::collect::Collect;
@@ -25,6 +25,8 @@ pub struct ReadOptions {
     /// The first line, from 1, and how many.
     pub(super) lines: Option<(u64, u64)>,
     tail: Option<usize>,
+    /// Where the offset lies in bytes, if the caller knows.
+    byte: Option<u64>,
     pub(super) hash: bool,
 }
 
@@ -37,8 +39,18 @@ impl ReadOptions {
             offset: 0,
             lines: None,
             tail: None,
+            byte: None,
             hash: false,
         }
+    }
+
+    /// Where the [`offset`](Self::offset) lies in bytes, as [`Text::next_byte`] told: then nothing
+    /// before it is read. Where that can be no place of a character, and in other encodings than
+    /// UTF-8, the offset alone counts.
+    #[must_use]
+    pub fn at_byte(mut self, byte: u64) -> Self {
+        self.byte = Some(byte);
+        self
     }
 
     /// Reads `count` lines from line `first` on, counted from 1, instead of an offset.
@@ -120,6 +132,9 @@ pub struct Text {
     pub first_line: Option<u64>,
     /// How the bytes of the file stand for characters.
     pub encoding: TextEncoding,
+    /// Where the text that follows begins in bytes, if the file is UTF-8, for
+    /// [`ReadOptions::at_byte`].
+    pub next_byte: Option<u64>,
     /// Of the whole file, if it was asked for.
     pub hash: Option<ContentHash>,
 }
@@ -129,7 +144,8 @@ impl Text {
     #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
         let next = self.offset.saturating_add(self.chars);
-        (self.truncated && self.first_line.is_some()).then_some(next)
+        let is_tail = self.first_line.is_none() && self.offset == 0;
+        (self.truncated && !is_tail).then_some(next)
     }
 }
 
@@ -167,8 +183,9 @@ impl TotalChars {
 
 /// Bytes at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Counting goes on up to here after what was asked for has been read.
-const COUNT_BYTES: u64 = 16 * 1024 * 1024;
+/// Counting goes on up to here after what was asked for has been read: the first lines of a large
+/// file cost no more than the last ones.
+const COUNT_BYTES: u64 = 256 * 1024;
 /// Looked at for guessing an encoding.
 const GUESS_BYTES: usize = 1024 * 1024;
 /// What is read of a file that gives no size, as some file systems do.
@@ -192,7 +209,13 @@ impl FileSandbox {
         if let Some(text) = self.read_small(path, &opened, &options).await? {
             return Ok(text);
         }
-        match Box::pin(self.read_utf8(path, &opened, &options)).await? {
+        if let Some(byte) = options.start()
+            && starts_a_character(&opened, byte).await == Ok(true)
+            && let Some(text) = Box::pin(self.read_utf8(path, &opened, &options, byte)).await?
+        {
+            return Ok(text);
+        }
+        match Box::pin(self.read_utf8(path, &opened, &options, 0)).await? {
             Some(text) => Ok(text),
             None => Box::pin(self.read_other(path, &opened, &options)).await,
         }
@@ -235,19 +258,25 @@ impl FileSandbox {
             chars,
             first_line: Some(1),
             encoding: TextEncoding::UTF_8,
+            next_byte: None,
             hash: None,
         }))
     }
 
-    /// `None` if it is no UTF-8.
+    /// `None` if it is no UTF-8, from a byte on.
     async fn read_utf8(
         &self,
         path: &SandboxPath,
         opened: &Opened<'_>,
         options: &ReadOptions,
+        start: u64,
     ) -> Result<Option<Text>, Error> {
         let mut source = Source::new(self, path, opened);
-        let mut collect = Collect::new(options);
+        source.bytes = start;
+        let mut collect = match start {
+            0 => Collect::new(options),
+            start => Collect::from_byte(options, start),
+        };
         let mut hasher = options.hash.then(Hasher::new);
         let mut buffer = source.buffer();
         let mut kept = 0;
@@ -267,7 +296,9 @@ impl FileSandbox {
             collect.take(whole);
             buffer.copy_within(filled - rest..filled, 0);
             kept = rest;
-            if collect.is_full() && source.bytes >= COUNT_BYTES && hasher.is_none() {
+            let read = source.bytes - start;
+            let goes_on = source.bytes < source.end;
+            if collect.is_full() && goes_on && read >= COUNT_BYTES && hasher.is_none() {
                 break false;
             }
         };
@@ -322,12 +353,15 @@ impl FileSandbox {
             if got == 0 {
                 break true;
             }
-            if collect.is_full() && source.bytes >= COUNT_BYTES && hasher.is_none() {
+            let goes_on = source.bytes < source.end;
+            if collect.is_full() && goes_on && source.bytes >= COUNT_BYTES && hasher.is_none() {
                 break false;
             }
         };
         let hash = hasher.map(Hasher::finish);
-        Ok(collect.finish(encoding, hash, at_end))
+        let text = collect.finish(encoding, hash, at_end);
+        let next_byte = None;
+        Ok(Text { next_byte, ..text })
     }
 
     /// Reads a whole file of at most `max_bytes`.
@@ -383,6 +417,26 @@ impl FileSandbox {
     }
 }
 
+impl ReadOptions {
+    /// Where reading may begin, if the caller knows.
+    fn start(&self) -> Option<u64> {
+        let plain = self.lines.is_none() && self.tail.is_none() && !self.hash && self.offset > 0;
+        self.byte.filter(|byte| plain && *byte > 0)
+    }
+}
+
+/// Whether a character of UTF-8 may begin at a byte of a file.
+async fn starts_a_character(opened: &Opened<'_>, byte: u64) -> Result<bool, Fault> {
+    let mut head = [0; 4];
+    let got = opened.file.read_at(&mut head, 0).await?;
+    if TextEncoding::by_bom(&head[..got]).is_some() || byte >= opened.meta.size {
+        return Ok(false);
+    }
+    let mut first = [0];
+    let got = opened.file.read_at(&mut first, byte).await?;
+    Ok(got == 1 && !(0x80..0xc0).contains(&first[0]))
+}
+
 /// An open file with an end that does not move.
 struct Source<'a> {
     files: &'a FileSandbox,
@@ -426,6 +480,7 @@ impl<'a> Source<'a> {
         if room == 0 {
             return Ok(0);
         }
+        self.files.look(self.path, Verb::Read)?;
         let got = self
             .opened
             .file

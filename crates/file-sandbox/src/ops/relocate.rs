@@ -3,13 +3,16 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
-use crate::error::{Error, Reason, Verb};
+use crate::error::{Error, Now, Reason, Verb};
+use crate::hash::ContentHash;
 use crate::mount::Mount;
+use crate::ops::lock::{Hold, unchanged};
 use crate::ops::put::{Created, Failure, How, Source};
 use crate::ops::tree::{Visitor, visit};
-use crate::ops::write::last_name;
+use crate::ops::write::{hash_of, last_name};
 use crate::path::SandboxPath;
-use crate::resolve::{Spot, check_size, holds_root};
+use crate::resolve::{Opened, Spot, check_size, holds_root};
+use crate::rules::{InDir, REPOSITORY, fold};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -22,6 +25,8 @@ use crate::walk::{Found, Last};
 pub struct MoveOptions {
     overwrite: bool,
     durable: bool,
+    if_match: Option<ContentHash>,
+    if_target_match: Option<ContentHash>,
 }
 
 impl MoveOptions {
@@ -35,6 +40,20 @@ impl MoveOptions {
     #[must_use]
     pub fn overwrite(mut self, yes: bool) -> Self {
         self.overwrite = yes;
+        self
+    }
+
+    /// Only if the file that is moved or copied holds exactly this.
+    #[must_use]
+    pub fn if_match(mut self, hash: ContentHash) -> Self {
+        self.if_match = Some(hash);
+        self
+    }
+
+    /// Only if the file that is replaced holds exactly this.
+    #[must_use]
+    pub fn if_target_match(mut self, hash: ContentHash) -> Self {
+        self.if_target_match = Some(hash);
         self
     }
 
@@ -86,8 +105,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<Moved, Error> {
-        let _turn = self.turn();
-        now(self.rename_at(from, to, &options))
+        self.settled(|| now(self.rename_at(from, to, &options)))
     }
 
     /// Copies a file, making the directories on the way. Links are followed at both ends.
@@ -100,8 +118,7 @@ impl FileSandbox {
         to: &SandboxPath,
         options: MoveOptions,
     ) -> Result<Moved, Error> {
-        let _turn = self.turn();
-        now(self.copy_at(from, to, &options))
+        self.settled(|| now(self.copy_at(from, to, &options)))
     }
 
     async fn copy_at(
@@ -111,32 +128,73 @@ impl FileSandbox {
         options: &MoveOptions,
     ) -> Result<Moved, Error> {
         let opened = self.open_file(from).await?;
-        let verb = Verb::Write;
-        let spot = self.locate_for_change(to, Last::Follow, verb).await?;
-        let old = self.check_file_target(to, &spot, verb)?;
-        let moved = Moved {
-            path: spot.path(),
-            replaced: old.is_some(),
-        };
+        let spot = self
+            .locate_for_change(to, Last::Follow, Verb::Write)
+            .await?;
+        let old = self.check_file_target(to, &spot, Verb::Write)?;
         if let Some(old) = old {
             if !options.overwrite {
                 return Err(Error::new(to.asked(), Reason::Exists));
             }
             if old.id == opened.meta.id {
-                return Ok(moved);
+                let (path, replaced) = (spot.path(), true);
+                return Ok(Moved { path, replaced });
             }
         }
+        let hold = self.hold_target(to, &spot, Verb::Write, old).await?;
+        let old = hold.as_ref().map(|hold| hold.meta);
+        self.copy_held(from, opened, to, spot, old, options).await
+    }
+
+    /// Copies an open file to a place whose lock is held.
+    async fn copy_held(
+        &self,
+        from: &SandboxPath,
+        opened: Opened<'_>,
+        to: &SandboxPath,
+        spot: Spot<'_>,
+        old: Option<Meta>,
+        options: &MoveOptions,
+    ) -> Result<Moved, Error> {
+        let verb = Verb::Write;
+        let moved = Moved {
+            path: spot.path(),
+            replaced: old.is_some(),
+        };
         let size = opened.meta.size;
         check_size(to, spot.mount, verb, size)?;
-        self.check_quota(to, &spot, verb, old.map(|old| old.size), size)
+        if let Some(expected) = options.if_match {
+            self.check_hash(from, &opened, expected, Verb::Read).await?;
+        }
+        let target = options.if_target_match;
+        self.check_match(to, &spot, old, target, verb).await?;
+        let _room = self
+            .check_quota(to, &spot, verb, old.map(|old| old.size), size)
             .await?;
         let how = How {
             create_new: !options.overwrite,
             durable: options.durable,
+            content: target,
         };
         let source = Source::File(&opened.file, opened.meta);
         self.put_at(to, spot, source, old, how, verb).await?;
         Ok(moved)
+    }
+
+    async fn check_hash(
+        &self,
+        path: &SandboxPath,
+        opened: &Opened<'_>,
+        expected: ContentHash,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        let hash = hash_of(&opened.file, opened.meta.size, &self.cancel).await;
+        let hash = hash.map_err(|fault| self.system(path, verb, fault))?;
+        if hash == expected {
+            return Ok(());
+        }
+        let now = Now::Has(hash);
+        Err(Error::new(path.asked(), Reason::Stale { verb, now }))
     }
 
     async fn rename_at(
@@ -164,6 +222,12 @@ impl FileSandbox {
             replaced: old.is_some(),
         };
         let (name, new_name) = (last_name(from, &source)?, last_name(to, &target)?);
+        let holds = self.hold_both((from, &source), (to, &target), old).await?;
+        self.check_match(from, &source, holds.from, options.if_match, Verb::Move)
+            .await?;
+        let expected = options.if_target_match;
+        self.check_match(to, &target, holds.to, expected, Verb::Write)
+            .await?;
         if source.index == target.index {
             if meta.kind == Kind::Directory {
                 if target.real.starts_with(&source.real) {
@@ -190,10 +254,77 @@ impl FileSandbox {
             Kind::Directory => return Err(Error::new(from.asked(), Reason::OtherVolume)),
             other => return Err(wrong_type(from, Verb::Move, other)),
         }
-        self.copy_at(from, to, options).await?;
+        // The same file, seen through two mounts: it is there already.
+        if old.is_none() && matches!(target.found, Found::Entry { .. }) {
+            return Ok(moved);
+        }
+        let opened = self.open_file(from).await?;
+        if opened.meta.id != meta.id {
+            return Err(Error::new(
+                from.asked(),
+                Reason::Changed { verb: Verb::Move },
+            ));
+        }
+        let before = opened.meta;
+        self.copy_file_over((from, opened), (to, target), holds.to, options)
+            .await?;
+        // What somebody has written meanwhile is not in the copy.
+        let same = unchanged(parent, &name, &before, options.if_match, &self.cancel).await;
+        same.map_err(|fault| self.system(from, Verb::Move, fault))?;
         let gone = parent.remove_file(&name).await;
         gone.map_err(|fault| self.system(from, Verb::Delete, fault))?;
         Ok(moved)
+    }
+
+    /// A copy to the place of `target`, through a link that lies there.
+    async fn copy_file_over(
+        &self,
+        (from, opened): (&SandboxPath, Opened<'_>),
+        (to, target): (&SandboxPath, Spot<'_>),
+        held: Option<Meta>,
+        options: &MoveOptions,
+    ) -> Result<Moved, Error> {
+        let is_link = matches!(&target.found, Found::Entry { meta, .. } if meta.kind == Kind::Link);
+        if is_link {
+            return self.copy_at(from, to, options).await;
+        }
+        self.copy_held(from, opened, to, target, held, options)
+            .await
+    }
+
+    /// The locks of both files, always in the same order.
+    async fn hold_both(
+        &self,
+        (from, source): (&SandboxPath, &Spot<'_>),
+        (to, target): (&SandboxPath, &Spot<'_>),
+        old: Option<Meta>,
+    ) -> Result<Both, Error> {
+        let file = |spot: &Spot<'_>| match &spot.found {
+            Found::Entry { meta, .. } if meta.kind == Kind::File => Some(*meta),
+            Found::Root | Found::Missing { .. } | Found::Entry { .. } => None,
+        };
+        let first = file(source);
+        let second = file(target)
+            .filter(|meta| old.is_some() && first.is_none_or(|first| first.id != meta.id));
+        let in_order = match (&first, &second) {
+            (Some(first), Some(second)) => first.id < second.id,
+            (Some(_) | None, None) | (None, Some(_)) => true,
+        };
+        let (from, to) = if in_order {
+            let from = self.hold_name(from, source, Verb::Move, first).await?;
+            (
+                from,
+                self.hold_target(to, target, Verb::Write, second).await?,
+            )
+        } else {
+            let to = self.hold_target(to, target, Verb::Write, second).await?;
+            (self.hold_name(from, source, Verb::Move, first).await?, to)
+        };
+        Ok(Both {
+            from: from.as_ref().map(|hold| hold.meta),
+            to: to.as_ref().map(|hold| hold.meta),
+            _holds: (from, to),
+        })
     }
 
     fn check_move_target(
@@ -277,14 +408,7 @@ impl FileSandbox {
     ) -> Result<(), Error> {
         let verb = Verb::Move;
         let dir = self.open_found_dir(path, spot, verb).await?;
-        let mut check = Below {
-            files: self,
-            path,
-            verb,
-            mount: spot.mount,
-            places: [&spot.real, new],
-            seen: 0,
-        };
+        let mut check = Below::new(self, path, verb, spot, new);
         visit(&dir, &mut check).await
     }
 
@@ -302,21 +426,59 @@ impl FileSandbox {
     }
 }
 
+/// Two files that nobody else changes, as they were when the locks were there.
+struct Both {
+    from: Option<Meta>,
+    to: Option<Meta>,
+    _holds: (Option<Hold>, Option<Hold>),
+}
+
+fn is_repository(name: &OsStr) -> bool {
+    fold(&name.to_string_lossy()) == REPOSITORY
+}
+
 /// Names below a directory that may be moved or deleted in one go.
 pub(crate) const MAX_BELOW: usize = 200_000;
 
 /// Looks whether everything below a directory may go.
 pub(crate) struct Below<'a> {
-    pub(crate) files: &'a FileSandbox,
-    pub(crate) path: &'a SandboxPath,
-    pub(crate) verb: Verb,
-    pub(crate) mount: &'a Mount,
-    /// Where the directory lies, and where it will.
-    pub(crate) places: [&'a [OsString]; 2],
-    pub(crate) seen: usize,
+    files: &'a FileSandbox,
+    path: &'a SandboxPath,
+    verb: Verb,
+    mount: &'a Mount,
+    /// Where the directory lies, and where it will, if that is somewhere else.
+    places: Vec<&'a [OsString]>,
+    /// The rules in each directory on the way down, for each place.
+    rules: Vec<Vec<InDir<'a>>>,
+    /// Whether each of them is a repository's directory or lies in one.
+    in_git: Vec<bool>,
+    seen: usize,
 }
 
-impl Below<'_> {
+impl<'a> Below<'a> {
+    pub(crate) fn new(
+        files: &'a FileSandbox,
+        path: &'a SandboxPath,
+        verb: Verb,
+        spot: &'a Spot<'_>,
+        new: &'a [OsString],
+    ) -> Self {
+        let mut places = vec![&spot.real[..]];
+        if new != spot.real {
+            places.push(new);
+        }
+        Self {
+            files,
+            path,
+            verb,
+            mount: spot.mount,
+            places,
+            rules: Vec::new(),
+            in_git: Vec::new(),
+            seen: 0,
+        }
+    }
+
     fn refuse(&self, what: &'static str) -> Error {
         let verb = self.verb;
         Error::new(self.path.asked(), Reason::Holds { verb, what })
@@ -324,13 +486,41 @@ impl Below<'_> {
 }
 
 impl Visitor for Below<'_> {
+    fn enter(&mut self, way: &[OsString]) {
+        self.rules.truncate(way.len());
+        let mount = self.mount;
+        let rules = match (self.rules.last(), way.last()) {
+            (Some(above), Some(name)) => above.iter().map(|rules| rules.step(name)).collect(),
+            (None, _) | (_, None) => {
+                let both = |place: &&'_ [OsString]| {
+                    [&mount.protected, &mount.hidden]
+                        .map(|rules| rules.in_dir(mount.rule_bases(), place))
+                };
+                self.places.iter().flat_map(both).collect()
+            }
+        };
+        self.rules.push(rules);
+        self.in_git.truncate(way.len());
+        let in_git = match (self.in_git.last(), way.last()) {
+            (Some(above), Some(name)) => *above || is_repository(name),
+            (None, _) | (_, None) => {
+                let mut bases = mount.rule_bases();
+                let above = bases.any(|base| base.iter().any(|name| is_repository(name)));
+                let mut places = self.places.iter().flat_map(|place| place.iter());
+                above || places.any(|name| is_repository(name))
+            }
+        };
+        self.in_git.push(in_git);
+    }
+
     async fn meet(
         &mut self,
-        _at: &AnyDir,
+        at: &AnyDir,
         way: &[OsString],
         name: &OsStr,
         meta: &Meta,
     ) -> Result<(), Error> {
+        self.files.look(self.path, self.verb)?;
         self.seen += 1;
         if self.seen > MAX_BELOW {
             let (verb, limit) = (self.verb, MAX_BELOW);
@@ -342,29 +532,30 @@ impl Visitor for Below<'_> {
         if self.files.table.ids.contains(&meta.id) {
             return Err(holds_root(self.path, self.verb));
         }
+        // The system keeps it from going, after everything before it has gone.
+        if self.verb == Verb::Delete && at.is_mount_point(name).await {
+            return Err(self.refuse("a mount point"));
+        }
         let limits = self.mount.limits();
         if meta.kind != Kind::Directory && !limits.allows_name(&name.to_string_lossy()) {
             return Err(self.refuse("files with a suffix that is not allowed"));
         }
-        if self.mount.protected.is_empty() && self.mount.hidden.is_empty() {
-            return Ok(());
+        let mut rules = self.rules.get(way.len()).into_iter().flatten();
+        if rules.any(|rules| rules.names(name)) {
+            return Err(self.refuse("a protected name"));
         }
-        for place in self.places {
-            let names: Vec<OsString> = place
-                .iter()
-                .chain(way)
-                .cloned()
-                .chain([name.to_owned()])
-                .collect();
-            if self.mount.protected_by(&names).is_some()
-                || self.mount.falls_under(&self.mount.hidden, &names).is_some()
-            {
-                return Err(self.refuse("a protected name"));
-            }
+        let is_git = is_repository(name);
+        // Git's own files are told by their whole way, so only they cost it.
+        if is_git || self.in_git.get(way.len()) == Some(&true) {
             // A file says where the repository is by a way from where it lies itself.
-            let moves = matches!(self.verb, Verb::Move) && meta.kind != Kind::Directory;
-            if moves && self.mount.is_repository(&names) {
-                return Err(self.refuse("a protected name"));
+            let moves = self.verb == Verb::Move && meta.kind != Kind::Directory;
+            for place in &self.places {
+                let names = place.iter().chain(way).cloned().chain([name.to_owned()]);
+                let names: Vec<OsString> = names.collect();
+                let repository = moves && is_git && self.mount.is_repository(&names);
+                if repository || self.mount.protected_by(&names).is_some() {
+                    return Err(self.refuse("a protected name"));
+                }
             }
         }
         Ok(())

@@ -94,6 +94,28 @@ impl FileSandbox {
         }
     }
 
+    /// When what is at a place was created; of a link, its target. `None` where the file system
+    /// does not keep it. Apart from [`stat`](Self::stat), which is asked far more often and for
+    /// less.
+    ///
+    /// # Errors
+    /// Those of `stat`.
+    pub fn created(&self, path: &SandboxPath) -> Result<Option<SystemTime>, Error> {
+        now(self.created_at(path))
+    }
+
+    async fn created_at(&self, path: &SandboxPath) -> Result<Option<SystemTime>, Error> {
+        let spot = match self.locate(path, Last::Follow, Verb::Access).await? {
+            Place::Virtual(_) => return Ok(None),
+            Place::In(spot) => spot,
+        };
+        match (&spot.found, spot.real.last()) {
+            (Found::Missing { .. }, _) => Err(self.missing(path, &spot).await),
+            (Found::Entry { parent, .. }, Some(name)) => Ok(parent.created(name).await),
+            (Found::Root, _) | (Found::Entry { .. }, None) => Ok(None),
+        }
+    }
+
     /// Whether something is there. A link that leads nowhere is nothing; a directory is something.
     ///
     /// # Errors

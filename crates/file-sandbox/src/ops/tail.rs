@@ -35,6 +35,7 @@ impl FileSandbox {
         let floor = size.saturating_sub(TAIL_BYTES).next_multiple_of(2);
         let floor = if size <= TAIL_BYTES { 0 } else { floor };
         while start > floor && newlines(&bytes, unit) <= lines {
+            self.look(path, Verb::Read)?;
             let from = start.saturating_sub(CHUNK_BYTES).max(floor) & !1;
             let room = usize::try_from(start - from).unwrap_or(0);
             let mut part = vec![0; room];
@@ -74,7 +75,11 @@ impl FileSandbox {
         let chars = content.chars().count() as u64;
         let whole = text.chars().count() as u64;
         let hash = match options.hash {
-            true => Some(hash_of(&opened.file, size).await.map_err(failed)?),
+            true => Some(
+                hash_of(&opened.file, size, &self.cancel)
+                    .await
+                    .map_err(failed)?,
+            ),
             false => None,
         };
         Ok(Text {
@@ -89,6 +94,7 @@ impl FileSandbox {
             chars,
             first_line: (!more).then_some(1),
             encoding,
+            next_byte: None,
             hash,
         })
     }

@@ -1,13 +1,14 @@
 //! A walk over everything below a directory that neither recurses nor runs out of descriptors.
 //!
 //! `remove_dir_all` of others keeps one open directory for each level and gives up half-way down
-//! a deep tree. Here the last [`KEPT`] are kept, and the way back up opens the rest again, from
-//! the top and without following a link (CVE-2022-21658).
+//! a deep tree. Here the last [`KEPT`] are kept, and the way back up opens the rest again, one by
+//! one: by `..` where that is the directory it was on the way down, and otherwise from the top
+//! without following a link (CVE-2022-21658).
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 
-use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, Names as _};
+use crate::backend::{AnyDir, Directory as _, Fault, Id, Kind, Meta, Names as _};
 use crate::error::Error;
 
 /// Open directories kept on the way.
@@ -15,6 +16,11 @@ const KEPT: usize = 24;
 
 /// What is done on the way. `way` are the names from the top to the directory `at`.
 pub(crate) trait Visitor {
+    /// The directory at `way` is about to be looked into.
+    fn enter(&mut self, way: &[OsString]) {
+        let _ = way;
+    }
+
     /// Something is in `at`. Directories come here before what is in them.
     async fn meet(
         &mut self,
@@ -35,16 +41,21 @@ pub(crate) trait Visitor {
 pub(crate) async fn visit(top: &AnyDir, visitor: &mut impl Visitor) -> Result<(), Error> {
     let mut open = Open {
         top,
+        ids: Vec::new(),
         kept: VecDeque::new(),
         first: 1,
     };
     let mut way: Vec<OsString> = Vec::new();
+    visitor.enter(&way);
     let mut levels = vec![scan(top, &way, visitor).await?];
     while let Some(level) = levels.last_mut() {
         if let Some(name) = level.pop() {
             way.push(name);
             let below = match open.at(&way).await {
-                Ok(dir) => scan(dir, &way, visitor).await?,
+                Ok(dir) => {
+                    visitor.enter(&way);
+                    scan(dir, &way, visitor).await?
+                }
                 Err(fault) => {
                     visitor.closed(fault)?;
                     Vec::new()
@@ -105,6 +116,8 @@ async fn scan(
 /// The directories from the top down, the deepest of them open.
 struct Open<'t> {
     top: &'t AnyDir,
+    /// Of each directory on the way, whether it is open or not.
+    ids: Vec<Id>,
     kept: VecDeque<AnyDir>,
     /// The depth of the first one kept; the top has 0.
     first: usize,
@@ -113,8 +126,12 @@ struct Open<'t> {
 impl Open<'_> {
     async fn at(&mut self, way: &[OsString]) -> Result<&AnyDir, Fault> {
         let depth = way.len();
+        if depth > 0 && depth < self.first {
+            self.climb(depth).await;
+        }
         // Handles deeper than asked for belong to another branch by now.
         self.kept.truncate((depth + 1).saturating_sub(self.first));
+        self.ids.truncate(depth);
         if depth < self.first {
             self.kept.clear();
             self.first = 1;
@@ -122,6 +139,10 @@ impl Open<'_> {
         let known = self.first + self.kept.len() - 1;
         for name in &way[known.min(depth)..] {
             let dir = self.kept.back().unwrap_or(self.top).open_dir(name).await?;
+            let level = self.first + self.kept.len();
+            if self.ids.len() < level {
+                self.ids.push(dir.own_meta().await?.id);
+            }
             self.kept.push_back(dir);
             if self.kept.len() > KEPT {
                 self.kept.pop_front();
@@ -132,5 +153,29 @@ impl Open<'_> {
             0 => self.top,
             _ => self.kept.back().unwrap_or(self.top),
         })
+    }
+
+    /// One step up from the first directory kept, by `..`: opening all of the way again from the
+    /// top for each step would make a deep tree cost the square of its depth. What lies there must
+    /// be the directory that the way down led through; if it is not, nothing is kept, and the way
+    /// from the top decides.
+    async fn climb(&mut self, depth: usize) {
+        if depth + 1 != self.first {
+            return;
+        }
+        let Some(lowest) = self.kept.front() else {
+            return;
+        };
+        let Some(above) = lowest.open_parent().await else {
+            return;
+        };
+        let same = match above.own_meta().await {
+            Ok(meta) => self.ids.get(depth - 1) == Some(&meta.id),
+            Err(_) => false,
+        };
+        if same {
+            self.kept.push_front(above);
+            self.first = depth;
+        }
     }
 }

@@ -112,7 +112,11 @@ impl Default for WalkOptions {
 /// # Ok::<(), file_sandbox::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    said: Arc<AtomicBool>,
+    #[cfg(test)]
+    looks: Arc<tests::Looks>,
+}
 
 impl Cancel {
     /// Nobody has said so yet.
@@ -123,13 +127,17 @@ impl Cancel {
 
     /// Stops every operation that was given this value or a clone of it.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.said.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody has said so.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        #[cfg(test)]
+        if self.looks.are_enough() {
+            self.cancel();
+        }
+        self.said.load(Ordering::Relaxed)
     }
 }
 
@@ -295,8 +303,51 @@ impl Listing {
             entries,
             more: report.cut.is_some() || report.more_skipped,
             cut: report.cut,
+            next: None,
             skipped: report.skipped,
             ignored: report.ignored,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Counts how often somebody looks, and says stop at one of the looks.
+    #[derive(Debug)]
+    pub(crate) struct Looks {
+        count: AtomicU64,
+        stop_at: AtomicU64,
+    }
+
+    impl Default for Looks {
+        fn default() -> Self {
+            Self {
+                count: AtomicU64::new(0),
+                stop_at: AtomicU64::new(u64::MAX),
+            }
+        }
+    }
+
+    impl Looks {
+        pub(crate) fn are_enough(&self) -> bool {
+            self.count.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop_at.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Cancel {
+        /// One that says stop at the look of this number, from 1.
+        pub(crate) fn at_look(number: u64) -> Self {
+            let cancel = Self::new();
+            cancel.looks.stop_at.store(number, Ordering::Relaxed);
+            cancel
+        }
+
+        pub(crate) fn looks(&self) -> u64 {
+            self.looks.count.load(Ordering::Relaxed)
         }
     }
 }

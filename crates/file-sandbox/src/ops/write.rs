@@ -9,7 +9,9 @@ use std::ffi::{OsStr, OsString};
 use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind, Meta, now};
 use crate::error::{Error, Now, Reason, Verb};
 use crate::hash::{ContentHash, Hasher};
+use crate::ops::lock::{Hold, unchanged};
 use crate::ops::put::{Created, Failure, How, Source, put};
+use crate::ops::walk::Cancel;
 use crate::path::SandboxPath;
 use crate::resolve::{Spot, check_size, not_found};
 use crate::sandbox::{FileSandbox, wrong_type};
@@ -119,30 +121,7 @@ impl FileSandbox {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, Error> {
-        let _turn = self.turn();
-        now(self.write_at(path, bytes, &options))
-    }
-
-    /// Appends to a file, or creates it. A failure takes back what was appended; only a crash in
-    /// the middle may leave a part.
-    ///
-    /// ```
-    /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
-    /// let log = Mount::memory(SandboxPath::parse("/log")?, Mode::ReadWrite);
-    /// let files = FileSandbox::new(vec![log])?;
-    /// let path = files.path("/log/today.txt")?;
-    /// files.append(&path, b"one\n")?;
-    /// let written = files.append(&path, b"two\n")?;
-    /// assert_eq!(written.bytes, 8);
-    /// assert_eq!(files.read(&path, Default::default())?.content, "one\ntwo\n");
-    /// # Ok::<(), file_sandbox::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`write`](Self::write).
-    pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
-        let _turn = self.turn();
-        now(self.append_at(path, bytes))
+        self.settled(|| now(self.write_at(path, bytes, &options)))
     }
 
     /// The hash of a file's bytes, for [`WriteOptions::if_match`].
@@ -151,7 +130,7 @@ impl FileSandbox {
     /// Those of [`read_bytes`](Self::read_bytes).
     pub fn hash(&self, path: &SandboxPath) -> Result<ContentHash, Error> {
         let opened = now(self.open_file(path))?;
-        let hash = now(hash_of(&opened.file, opened.meta.size));
+        let hash = now(hash_of(&opened.file, opened.meta.size, &self.cancel));
         hash.map_err(|fault| self.system(path, Verb::Read, fault))
     }
 
@@ -168,9 +147,13 @@ impl FileSandbox {
             return Err(Error::new(path.asked(), Reason::Exists));
         }
         check_size(path, spot.mount, verb, bytes.len() as u64)?;
-        self.check_match(path, &spot, options.if_match).await?;
+        let hold = self.hold_target(path, &spot, verb, old).await?;
+        let old = hold.as_ref().map(|hold| hold.meta);
+        self.check_match(path, &spot, old, options.if_match, verb)
+            .await?;
         let size = bytes.len() as u64;
-        self.check_quota(path, &spot, verb, old.map(|old| old.size), size)
+        let _room = self
+            .check_quota(path, &spot, verb, old.map(|old| old.size), size)
             .await?;
         let written = Written {
             path: spot.path(),
@@ -181,45 +164,17 @@ impl FileSandbox {
         let how = How {
             create_new: options.create_new,
             durable: options.durable,
+            content: options.if_match,
         };
         match (&spot.found, old) {
             (Found::Entry { parent, .. }, Some(old)) if options.in_place => {
                 let name = last_name(path, &spot)?;
-                let done = overwrite(parent, &name, bytes, old, options.durable).await;
+                let done = overwrite(parent, &name, bytes, old, how, &self.cancel).await;
                 done.map_err(|fault| self.system(path, verb, fault))?;
             }
             _ => {
                 self.put_at(path, spot, Source::Bytes(bytes), old, how, verb)
                     .await?
-            }
-        }
-        Ok(written)
-    }
-
-    async fn append_at(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
-        let verb = Verb::Append;
-        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
-        let old = self.check_file_target(path, &spot, verb)?;
-        let before = old.map_or(0, |old| old.size);
-        let after = before.saturating_add(bytes.len() as u64);
-        check_size(path, spot.mount, verb, after)?;
-        self.check_quota(path, &spot, verb, old.map(|old| old.size), after)
-            .await?;
-        let written = Written {
-            path: spot.path(),
-            chars: bytes.len() as u64,
-            bytes: after,
-            created: old.is_none(),
-        };
-        match (&spot.found, old) {
-            (Found::Entry { parent, .. }, Some(old)) => {
-                let name = last_name(path, &spot)?;
-                let done = extend(parent, &name, bytes, old).await;
-                done.map_err(|fault| self.system(path, verb, fault))?;
-            }
-            _ => {
-                self.put_at(path, spot, Source::Bytes(bytes), old, How::default(), verb)
-                    .await?;
             }
         }
         Ok(written)
@@ -250,27 +205,45 @@ impl FileSandbox {
         Ok(old)
     }
 
-    async fn check_match(
+    /// The lock of the file that is to be changed or replaced, if there is one.
+    pub(crate) async fn hold_target(
         &self,
         path: &SandboxPath,
         spot: &Spot<'_>,
+        verb: Verb,
+        old: Option<Meta>,
+    ) -> Result<Option<Hold>, Error> {
+        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+            return Ok(None);
+        };
+        let name = last_name(path, spot)?;
+        let hold = self.hold(path, verb, (&**parent, name.as_os_str()), &old);
+        let hold = hold.await?;
+        self.check_links_for_write(path, spot, &hold.meta)?;
+        Ok(Some(hold))
+    }
+
+    /// Whether the file holds what it is expected to.
+    pub(crate) async fn check_match(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        old: Option<Meta>,
         expected: Option<ContentHash>,
+        verb: Verb,
     ) -> Result<(), Error> {
         let Some(expected) = expected else {
             return Ok(());
         };
-        let verb = Verb::Write;
-        let Found::Entry { parent, meta } = &spot.found else {
-            return Err(Error::new(
-                path.asked(),
-                Reason::Stale {
-                    verb,
-                    now: Now::Gone,
-                },
-            ));
+        let (Found::Entry { parent, .. }, Some(old)) = (&spot.found, old) else {
+            let now = Now::Gone;
+            return Err(Error::new(path.asked(), Reason::Stale { verb, now }));
         };
         let name = last_name(path, spot)?;
-        let hash = async { hash_of(&parent.open_file(&name).await?, meta.size).await };
+        let hash = async {
+            let file = parent.open_file(&name).await?;
+            hash_of(&file, old.size, &self.cancel).await
+        };
         let hash = hash.await.map_err(|fault| self.system(path, verb, fault))?;
         if hash == expected {
             return Ok(());
@@ -303,7 +276,7 @@ impl FileSandbox {
             Found::Root => return Err(wrong_type(path, verb, Kind::Directory)),
         };
         let dirs = Created::make(parent, &rest).await.map_err(failed)?;
-        match put(dirs.innermost(), &name, source, old, how).await {
+        match put(dirs.innermost(), &name, source, old, how, &self.cancel).await {
             Ok(()) => Ok(()),
             Err(failure) => {
                 dirs.undo().await;
@@ -319,45 +292,40 @@ pub(crate) async fn overwrite(
     name: &OsStr,
     bytes: &[u8],
     old: Meta,
-    durable: bool,
+    how: How,
+    cancel: &Cancel,
 ) -> Result<(), Fault> {
     let file = at.open_to_write(name).await?;
     if file.meta().await?.id != old.id {
         return Err(Fault::Link);
     }
+    unchanged(at, name, &old, how.content, cancel).await?;
+    // From here on it is done to its end: half of it would be neither the old nor the new file.
     file.write_at(bytes, 0).await?;
     file.set_size(bytes.len() as u64).await?;
-    if durable {
+    if how.durable {
         file.sync().await?;
     }
     Ok(())
-}
-
-/// Adds to the end, or leaves it as it was.
-async fn extend(at: &AnyDir, name: &OsStr, bytes: &[u8], old: Meta) -> Result<(), Fault> {
-    let file = at.open_to_write(name).await?;
-    let meta = file.meta().await?;
-    if meta.id != old.id || meta.size != old.size {
-        return Err(Fault::Link);
-    }
-    let done = file.write_at(bytes, old.size).await;
-    if done.is_err() {
-        // The first failure is the one to tell.
-        let _ = file.set_size(old.size).await;
-    }
-    done
 }
 
 /// Bytes at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Of as many bytes as the file had when it was opened.
-pub(crate) async fn hash_of(file: &AnyFile, size: u64) -> Result<ContentHash, Fault> {
+pub(crate) async fn hash_of(
+    file: &AnyFile,
+    size: u64,
+    cancel: &Cancel,
+) -> Result<ContentHash, Fault> {
     let mut hasher = Hasher::new();
     let room = usize::try_from(size).unwrap_or(CHUNK_BYTES);
     let mut buffer = vec![0; room.clamp(1, CHUNK_BYTES)];
     let mut offset = 0;
     while offset < size {
+        if cancel.is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
         let got = file.read_at(&mut buffer, offset).await?;
         if got == 0 {
             break;

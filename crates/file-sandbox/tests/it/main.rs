@@ -29,3 +29,4 @@ mod scene;
 mod search;
 mod texts;
 mod ui;
+mod whole;

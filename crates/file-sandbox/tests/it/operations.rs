@@ -57,7 +57,9 @@ fn a_read_counts_characters() {
         (read.truncated, read.chars, read.offset),
         (true, 200_000, 0)
     );
-    assert_eq!(read.total_chars, TotalChars::Exact(250_000));
+    // What comes after the part is not read just to be counted.
+    let at_least = matches!(read.total_chars, TotalChars::AtLeast(200_000..250_000));
+    assert!(at_least, "{:?}", read.total_chars);
 
     // Parts of any size put the text together again.
     for size in [1_000, 65_537, 199_999] {

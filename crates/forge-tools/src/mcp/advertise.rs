@@ -37,7 +37,7 @@ fn advertise(spec: &Spec) -> Tool {
             .open_world(hints.open_world),
     )
     .with_meta(MetaObject(meta));
-    match &spec.output {
+    match spec.output.as_ref().filter(|output| !output.is_list()) {
         Some(output) => tool.with_raw_output_schema(Arc::new(result_schema(output))),
         None => tool,
     }

@@ -26,7 +26,9 @@ use super::questions::{Fingerprint, Questions, fingerprint};
 use super::report::report;
 use super::{ServerInfo, Service, advertise};
 use crate::call::{Call, CallResult, Code};
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::spec::Spec;
 use crate::stand_in::StandIn;
 use crate::toolbox::Toolbox;
 
@@ -138,6 +140,9 @@ impl Handler {
         ));
         let progress = Progress::default();
         let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let is_list = |spec: &Spec| spec.output.as_ref().is_some_and(Output::is_list);
+        let mut specs = toolbox.specs();
+        let is_list = specs.any(|spec| spec.answers_to(&request.name) && is_list(spec));
         let call = Call::new(request.name, arguments)
             .asking(Arc::clone(&channel) as _)
             .reporting(progress.clone());
@@ -165,7 +170,7 @@ impl Handler {
                 match outcome {
                 Some(result) => match channel.take_question() {
                     Some(question) => Ok(question.into()),
-                    None => answer(result),
+                    None => answer(result, is_list),
                 },
                 None => Err(ErrorData::internal_error(
                     "The tool stopped unexpectedly; nothing else was affected.",
@@ -354,7 +359,7 @@ fn identity(request: &CallToolRequestParams, policy: u64, toolbox: &Toolbox) -> 
 
 /// A failure that the model can act on is a result; a call of something that does not
 /// exist is an error of the protocol.
-fn answer(result: CallResult) -> Result<CallToolResponse, ErrorData> {
+fn answer(result: CallResult, is_list: bool) -> Result<CallToolResponse, ErrorData> {
     if result.code == Some(Code::UnknownTool) {
         return Err(ErrorData::invalid_params(result.content, None));
     }
@@ -368,6 +373,7 @@ fn answer(result: CallResult) -> Result<CallToolResponse, ErrorData> {
     // by the versions before 2026-07-28.
     response.structured_content = match result.error {
         Some(error) => Some(json!(error)),
+        None if is_list => None,
         None => result.structured.filter(Value::is_object),
     };
     Ok(response.into())

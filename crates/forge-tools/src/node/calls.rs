@@ -239,9 +239,9 @@ async fn tool(shared: &Shared, call: &Call, frame: &Frame) -> Result<Vec<u8>, Fa
         };
         paths.push((text, meant));
     }
-    let mut hands = shared.hands.for_call().with_paths(paths);
+    let hands = shared.hands.for_call_until(call.cancel.clone());
+    let mut hands = hands.with_paths(paths);
     hands.close(&asked.closed);
-    hands.cancel = call.cancel.clone();
     for (path, hash) in asked.seen {
         let tree = hash.as_deref().and_then(|hash| hash.strip_prefix(TREE));
         let seen = match tree.or(hash.as_deref()).map(str::parse) {

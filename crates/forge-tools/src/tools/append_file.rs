@@ -1,11 +1,12 @@
 //! `append_file`: adds text at the end of a file.
 
+use file_sandbox::{AppendOptions, ErrorKind};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::change::{Artifact, Change, Seen};
 use crate::gate::Intent;
-use crate::hands::{Hands, View};
+use crate::hands::{Hands, View, changed_since_shown};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
 use crate::spec::Spec;
@@ -25,8 +26,7 @@ pub fn append_file() -> AppendFile {
     AppendFile(
         Spec::changes(
             "append_file",
-            "Add text at the end of a file, or create it. For a text that is too long for one \
-             call.",
+            "Add text at the end of a file, in its encoding and with its line ends, or create it.",
         )
         .aliases(&["appendFile"])
         .adds_only()
@@ -35,7 +35,7 @@ pub fn append_file() -> AppendFile {
             Param::text("path", super::PATH).required(),
             Param::text(
                 "content",
-                "The text to add, as it is: no line break is put before it.",
+                "The text to add; no line break is put before it.",
             )
             .of_a_file()
             .required(),
@@ -72,9 +72,7 @@ impl Tool for AppendFile {
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
         let content = args.text("content").unwrap_or_default();
         let path = args.text("path").unwrap_or_default();
-        view.change(path, |before| Some(format!("{before}{content}")))
-            .into_iter()
-            .collect()
+        view.addition(path, content).into_iter().collect()
     }
 
     fn run<'a>(&'a self, args: Arguments, hands: Hands) -> BoxFuture<'a, Result<Reply, Failure>> {
@@ -82,8 +80,17 @@ impl Tool for AppendFile {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
-            hands.check_seen(&path)?;
-            let written = files.append(&path, content.as_bytes())?;
+            let mut options = AppendOptions::new();
+            if let Some(hash) = super::must_match(&args, &hands, &path)? {
+                options = options.if_match(hash);
+            }
+            let is_new = hands.seen(&path) == Some(Seen::Missing);
+            let written = files.append_text(&path, content, options.create_new(is_new));
+            let written = written.map_err(|error| match error.kind() {
+                ErrorKind::Exists if is_new => changed_since_shown(&path),
+                ErrorKind::Stale => super::stale(error, &hands, &path),
+                _ => Failure::from(error),
+            })?;
             let chars = content.chars().count();
             let shown = crate::escape_controls(path.asked());
             let text = format!(

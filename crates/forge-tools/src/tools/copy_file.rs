@@ -20,13 +20,7 @@ pub struct CopyFile(Spec);
 
 /// The `copy_file` tool.
 pub fn copy_file() -> CopyFile {
-    CopyFile(
-        relocate::spec(
-            "copy_file",
-            "Copy a file. Nothing is replaced unless overwrite says so.",
-        )
-        .aliases(&["copyFile"]),
-    )
+    CopyFile(relocate::spec("copy_file", "Copy a file.").aliases(&["copyFile"]))
 }
 
 impl Tool for CopyFile {

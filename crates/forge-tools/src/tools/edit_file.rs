@@ -27,8 +27,7 @@ pub fn edit_file() -> EditFile {
         Spec::changes(
             "edit_file",
             "Replace a text in a file. The old text must be there exactly once, unless \
-             replace_all or near_line says otherwise; line endings do not matter for finding it. \
-             The reply shows the change as a diff.",
+             replace_all or near_line says otherwise; line endings do not matter for finding it.",
         )
         .aliases(&["editFile"])
         .not_idempotent()

@@ -22,20 +22,18 @@ pub struct FileInfo(Spec);
 /// The `file_info` tool.
 pub fn file_info() -> FileInfo {
     FileInfo(
-        Spec::looks(
-            "file_info",
-            "Kind, size and time of the last change of a file or directory.",
-        )
-        .aliases(&["fileInfo"])
-        .params([Param::text("path", super::PATH).required()])
-        .output([
-            Field::text("path"),
-            Field::text("kind"),
-            Field::integer("size"),
-            Field::text("modified").optional(),
-            Field::flag("is_link"),
-            Field::flag("writable"),
-        ]),
+        Spec::looks("file_info", "Kind, size and times of a file or directory.")
+            .aliases(&["fileInfo"])
+            .params([Param::text("path", super::PATH).required()])
+            .output([
+                Field::text("path"),
+                Field::text("kind"),
+                Field::integer("size"),
+                Field::text("modified").optional(),
+                Field::text("created").optional(),
+                Field::flag("is_link"),
+                Field::flag("writable"),
+            ]),
     )
 }
 
@@ -60,10 +58,15 @@ impl Tool for FileInfo {
             let stat = files.stat(&path)?;
             let writable = files.can_write(&path);
             let modified = stat.modified.map(crate::time::rfc3339);
+            let created = files.created(&path).unwrap_or_default();
+            let created = created.map(crate::time::rfc3339);
             let shown = crate::escape_controls(path.asked());
             let mut text = format!("{shown}: {}, {} bytes", stat.kind.as_str(), stat.size);
             if let Some(modified) = &modified {
                 text.push_str(&format!(", changed {modified}"));
+            }
+            if let Some(created) = &created {
+                text.push_str(&format!(", created {created}"));
             }
             if stat.is_link {
                 text.push_str(", through a link");
@@ -78,6 +81,7 @@ impl Tool for FileInfo {
                 "kind": stat.kind.as_str(),
                 "size": stat.size,
                 "modified": modified,
+                "created": created,
                 "is_link": stat.is_link,
                 "writable": writable,
             })))

@@ -1,10 +1,10 @@
 //! `list_files`: names in one directory, or everything below it that fits a
 //! pattern.
 
-use file_sandbox::{EntryKind, ListOptions};
+use file_sandbox::{EntryKind, ListKinds, ListOptions};
 use serde_json::Value;
 
-use crate::call::{Failure, Reply};
+use crate::call::{Code, Failure, Reply};
 use crate::gate::Intent;
 use crate::hands::{Hands, View};
 use crate::output::{Field, Output};
@@ -27,13 +27,14 @@ pub fn list_files() -> ListFiles {
         Spec::looks(
             "list_files",
             "List a directory, one name a line, directories with a trailing slash. With a pattern \
-             such as **/*.md, list everything below that fits. Path \"/\" shows which \
-             directories there are.",
+             such as **/*.md, list the files below that fit.",
         )
         .aliases(&["listFiles"])
         .params([
             Param::text("path", "Directory to list.").default("/"),
             Param::text("pattern", "Glob over the paths below the directory."),
+            Param::text("type", "file, directory or any."),
+            Param::text("after", "Go on behind this name."),
         ])
         .output([
             Field::text("path"),
@@ -42,6 +43,7 @@ pub fn list_files() -> ListFiles {
                 Output::new([Field::text("name"), Field::text("kind")]),
             ),
             Field::flag("more"),
+            Field::text("next").optional(),
             Field::text_list("skipped"),
         ]),
     )
@@ -54,6 +56,7 @@ impl Tool for ListFiles {
 
     fn decide(&self, args: &Arguments, view: &View<'_>) -> Result<Vec<Intent>, Failure> {
         let path = view.path(super::directory(args))?;
+        kinds(args)?;
         Ok(vec![match args.text("pattern") {
             Some(_) => Intent::ReadBelow(path),
             None => Intent::Read(path),
@@ -67,6 +70,12 @@ impl Tool for ListFiles {
             let mut options = ListOptions::default();
             if let Some(pattern) = args.text("pattern") {
                 options = options.pattern(pattern);
+            }
+            if let Some(after) = args.text("after") {
+                options = options.after(after);
+            }
+            if let Some(kinds) = kinds(&args)? {
+                options = options.kinds(kinds);
             }
             let listing = files
                 .list(&path, options)
@@ -86,10 +95,12 @@ impl Tool for ListFiles {
                 text.push_str("[empty]");
             }
             if listing.more {
-                own_line(
-                    &mut text,
-                    "[more entries are not shown; list a subdirectory or use a pattern]",
-                );
+                let how = match &listing.next {
+                    // As it has to come back; what a terminal obeys is escaped in it already.
+                    Some(next) => format!("go on with after: {next}"),
+                    None => "list a subdirectory or use a pattern".to_owned(),
+                };
+                own_line(&mut text, &format!("[more entries are not shown; {how}]"));
             }
             let skipped: Vec<String> = listing
                 .skipped
@@ -109,9 +120,24 @@ impl Tool for ListFiles {
                 ("path", path.as_str().into()),
                 ("entries", Value::Array(entries)),
                 ("more", listing.more.into()),
+                ("next", listing.next.into()),
                 ("skipped", skipped.into()),
             ])))
         })
+    }
+}
+
+/// What is to be listed, if the call says so.
+fn kinds(args: &Arguments) -> Result<Option<ListKinds>, Failure> {
+    match args.text("type") {
+        None => Ok(None),
+        Some("file") => Ok(Some(ListKinds::Files)),
+        Some("directory") => Ok(Some(ListKinds::Directories)),
+        Some("any") => Ok(Some(ListKinds::Any)),
+        Some(_) => Err(Failure::new(
+            Code::InvalidArguments,
+            "Cannot call list_files: `type` must be `file`, `directory` or `any`.",
+        )),
     }
 }
 

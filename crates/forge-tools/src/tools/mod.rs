@@ -41,7 +41,7 @@ use serde_json::{Map, Value};
 
 use crate::call::{Code, Failure};
 use crate::change::Seen;
-use crate::hands::Hands;
+use crate::hands::{Hands, changed_since_shown};
 use crate::params::Arguments;
 use crate::tool::Tool;
 
@@ -119,7 +119,14 @@ fn about_patterns(error: file_sandbox::Error, patterns: &[Option<&str>]) -> Fail
     failure
 }
 
-/// The hash that a file must have for the call to go ahead.
+/// What a stale file means for the call: where a person saw it, that it changed since.
+fn stale(error: file_sandbox::Error, hands: &Hands, path: &SandboxPath) -> Failure {
+    match hands.seen(path) {
+        Some(_) => changed_since_shown(path),
+        None => Failure::from(error),
+    }
+}
+
 /// The hash that a file must have for the call to go ahead: what the call says, and what the
 /// person saw who agreed to it.
 fn must_match(

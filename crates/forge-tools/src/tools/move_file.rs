@@ -21,11 +21,11 @@ pub struct MoveFile(Spec);
 /// The `move_file` tool.
 pub fn move_file() -> MoveFile {
     MoveFile(
-        relocate::spec(
-            "move_file",
-            "Move or rename a file or directory. Nothing is replaced unless overwrite says so.",
-        )
-        .aliases(&["moveFile", "rename_file", "renameFile"]),
+        relocate::spec("move_file", "Move or rename a file or directory.").aliases(&[
+            "moveFile",
+            "rename_file",
+            "renameFile",
+        ]),
     )
 }
 

@@ -12,6 +12,9 @@ use crate::tool::{BoxFuture, Tool, blocking};
 /// Characters given back unless the call says otherwise (F004-07).
 const DEFAULT_MAX_CHARS: i64 = 200_000;
 
+/// From here on it is worth telling where a part ended in bytes, so that the next one begins there.
+const FAR_BYTES: u64 = 64 * 1024;
+
 /// Most lines that a call can ask for.
 const MAX_LINES: i64 = 1_000_000;
 
@@ -45,6 +48,7 @@ pub fn read_file() -> ReadFile {
             .default(DEFAULT_MAX_CHARS)
             .alias("maxChars"),
             Param::integer("offset", "Characters to skip first.", 0, i64::MAX).default(0),
+            Param::integer("byte", "That offset in bytes, if told.", 0, i64::MAX),
             Param::integer("line", "Instead: begin at this line, from 1.", 1, i64::MAX),
             Param::integer("lines", "Most lines, with `line`.", 1, MAX_LINES),
             Param::integer("tail", "Instead: the last lines, this many.", 1, MAX_LINES),
@@ -109,11 +113,17 @@ impl Tool for ReadFile {
             let options = ReadOptions::default().max_chars(max_chars);
             let part = part(&args)?;
             let options = match part {
-                Part::From { offset } => options.offset(offset),
+                Part::From { offset } => match args.integer("byte") {
+                    Some(byte) => options.offset(offset).at_byte(to_count(Some(byte), 0)),
+                    None => options.offset(offset),
+                },
                 Part::Lines { first, count } => options.lines(first, count),
                 Part::Tail { lines } => options.tail(lines),
             };
             let text = hands.files()?.read(&path, options)?;
+            if text.content.is_empty() && text.total_chars == TotalChars::Exact(0) {
+                return Ok(Reply::text("[empty file]"));
+            }
             let note = note(&text, &part);
             Ok(Reply::text(match note {
                 Some(note) => format!("{}\n[{note}]", text.content),
@@ -131,6 +141,8 @@ fn note(text: &Text, part: &Part) -> Option<String> {
         TotalChars::Exact(count) => count.to_string(),
         TotalChars::AtLeast(count) => format!("at least {count}"),
     };
+    let byte = text.next_byte.filter(|byte| *byte >= FAR_BYTES);
+    let byte = byte.map_or_else(String::new, |byte| format!(", byte {byte}"));
     let cut = match part {
         Part::From { .. } | Part::Lines { .. } if !text.truncated => None,
         Part::Tail { .. } if !text.truncated => None,
@@ -139,13 +151,13 @@ fn note(text: &Text, part: &Part) -> Option<String> {
             let next = text.offset + text.chars;
             let from = text.offset;
             Some(format!(
-                "cut here: characters {from} to {next} of {total}; continue with offset {next}"
+                "cut here: characters {from} to {next} of {total}; continue with offset {next}{byte}"
             ))
         }
         Part::Lines { .. } => {
             let next = text.offset + text.chars;
             Some(format!(
-                "the file goes on, {total} characters in all; continue with offset {next}"
+                "the file goes on, {total} characters in all; continue with offset {next}{byte}"
             ))
         }
     };

@@ -4,7 +4,7 @@ use file_sandbox::{ErrorKind, MoveOptions, Moved, SandboxPath};
 use serde_json::json;
 
 use crate::call::{Failure, Reply};
-use crate::change::{Artifact, Change};
+use crate::change::{Artifact, Change, Seen};
 use crate::hands::{Hands, View};
 use crate::output::Field;
 use crate::params::{Arguments, Param};
@@ -83,7 +83,15 @@ pub(super) fn run(
     let overwrite = args.flag("overwrite").unwrap_or(false);
     hands.check_seen(&from)?;
     hands.check_seen(&to)?;
-    let moved = work(files, &from, &to, MoveOptions::new().overwrite(overwrite))
+    let mut options = MoveOptions::new().overwrite(overwrite);
+    // Once more when nobody else can change them.
+    if let Some(Seen::Bytes(hash)) = hands.seen(&from) {
+        options = options.if_match(hash);
+    }
+    if let Some(Seen::Bytes(hash)) = hands.seen(&to) {
+        options = options.if_target_match(hash);
+    }
+    let moved = work(files, &from, &to, options)
         .map_err(|error| super::with_hint(error, ErrorKind::Exists, THERE))?;
     let bytes = hands.whole()?.stat(&moved.path).map_or(0, |stat| stat.size);
     let replaced = if moved.replaced {

@@ -46,6 +46,7 @@ mod stage;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod two_servers;
 mod vendor;
 mod visible;
 mod wire;

@@ -26,7 +26,8 @@ fn the_list_states_every_hint_and_is_the_same_in_both_eras() {
         for (tool, spec) in tools.iter().zip(toolbox.specs()) {
             assert_eq!(tool["inputSchema"], spec.params.to_json_schema());
             assert_eq!(tool["description"], spec.description.as_str());
-            assert_eq!(tool.get("outputSchema").is_some(), spec.output.is_some());
+            let has_schema = spec.output.is_some() && !LISTS.contains(&spec.name.as_str());
+            assert_eq!(tool.get("outputSchema").is_some(), has_schema);
         }
         let rows: Vec<String> = tools
             .iter()
@@ -50,6 +51,9 @@ fn the_list_states_every_hint_and_is_the_same_in_both_eras() {
         "#);
     });
 }
+
+/// Tools whose results are long lists: those are sent once, as text.
+const LISTS: [&str; 2] = ["list_files", "search_files"];
 
 /// The list is in the model's context from its first word on.
 #[test]
@@ -154,10 +158,11 @@ fn whatever_comes_of_a_call_is_what_the_schema_says() {
             let answer = client.ask(request).await;
             let result = &answer["result"];
             let name = request["params"]["name"].as_str().unwrap();
-            assert!(
-                schemas[name].is_valid(&result["structuredContent"]),
-                "{request} {answer}"
-            );
+            let structure = &result["structuredContent"];
+            match schemas.get(name) {
+                Some(schema) => assert!(schema.is_valid(structure), "{request} {answer}"),
+                None => assert!(structure.is_null(), "{request} {answer}"),
+            }
             if index < succeeding {
                 assert_eq!(result["isError"], false, "{request} {answer}");
             }

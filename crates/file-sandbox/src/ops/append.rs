@@ -1,0 +1,416 @@
+//! Appending: bytes as they are, or text in the encoding and with the line ends of the file.
+
+use std::ffi::OsStr;
+
+use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Meta, now};
+use crate::edit;
+use crate::error::{Error, Reason, Verb};
+use crate::hash::ContentHash;
+use crate::ops::lock::unchanged;
+use crate::ops::put::{How, Source, write_all};
+use crate::ops::walk::Cancel;
+use crate::ops::write::{Written, last_name};
+use crate::path::SandboxPath;
+use crate::resolve::{check_size, not_found};
+use crate::sandbox::FileSandbox;
+use crate::text::{self, Decoded, TextEncoding};
+use crate::walk::{Found, Last};
+
+/// How to append.
+///
+/// ```
+/// let options = file_sandbox::AppendOptions::new().durable(true);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppendOptions {
+    preview: bool,
+    create_new: bool,
+    durable: bool,
+    if_match: Option<ContentHash>,
+}
+
+impl AppendOptions {
+    /// Appends to what is there, or creates it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says what would be added and changes nothing.
+    #[must_use]
+    pub fn preview(mut self, yes: bool) -> Self {
+        self.preview = yes;
+        self
+    }
+
+    /// Refuses to append to what is there.
+    #[must_use]
+    pub fn create_new(mut self, yes: bool) -> Self {
+        self.create_new = yes;
+        self
+    }
+
+    /// Waits until the bytes are on the disk.
+    #[must_use]
+    pub fn durable(mut self, yes: bool) -> Self {
+        self.durable = yes;
+        self
+    }
+
+    /// Appends only if the file holds exactly this.
+    #[must_use]
+    pub fn if_match(mut self, hash: ContentHash) -> Self {
+        self.if_match = Some(hash);
+        self
+    }
+}
+
+/// What [`FileSandbox::append_text`] added.
+///
+/// ```
+/// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+/// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
+/// let files = FileSandbox::new(vec![data])?;
+/// let path = files.path("/data/a.txt")?;
+/// files.write_bytes(&path, b"\xff\xfea\0\r\0\n\0", Default::default())?;
+///
+/// let appended = files.append_text(&path, "b\n", Default::default())?;
+/// assert_eq!((appended.added.as_str(), appended.bytes), ("b\r\n", 14));
+/// assert_eq!(files.read(&path, Default::default())?.content, "a\r\nb\r\n");
+/// # Ok::<(), file_sandbox::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The file, with all links resolved.
+    pub path: SandboxPath,
+    /// The text, with the line ends that it has in the file.
+    pub added: String,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// Whether there was no file before.
+    pub created: bool,
+    /// The encoding that the file had and has.
+    pub encoding: TextEncoding,
+}
+
+/// Larger files are not read to find out what encoding they are in, as far as that can be avoided.
+const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+/// Of a large file, how much is looked at on either end.
+const END_BYTES: u64 = 64 * 1024;
+/// Bytes at a time.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+#[derive(Clone, Copy)]
+enum Addition<'a> {
+    Bytes(&'a [u8]),
+    Text(&'a str),
+}
+
+/// What is to stand in the file.
+struct Fitted {
+    bytes: Vec<u8>,
+    added: String,
+    encoding: TextEncoding,
+}
+
+impl FileSandbox {
+    /// Appends to a file, or creates it. A failure takes back what was appended; only a crash in
+    /// the middle may leave a part.
+    ///
+    /// ```
+    /// # use file_sandbox::{FileSandbox, Mode, Mount, SandboxPath};
+    /// let log = Mount::memory(SandboxPath::parse("/log")?, Mode::ReadWrite);
+    /// let files = FileSandbox::new(vec![log])?;
+    /// let path = files.path("/log/today.txt")?;
+    /// files.append(&path, b"one\n")?;
+    /// let written = files.append(&path, b"two\n")?;
+    /// assert_eq!(written.bytes, 8);
+    /// assert_eq!(files.read(&path, Default::default())?.content, "one\ntwo\n");
+    /// # Ok::<(), file_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn append(&self, path: &SandboxPath, bytes: &[u8]) -> Result<Written, Error> {
+        let options = AppendOptions::new();
+        let addition = Addition::Bytes(bytes);
+        let appended = self.settled(|| now(self.append_at(path, addition, &options)))?;
+        Ok(Written {
+            path: appended.path,
+            chars: bytes.len() as u64,
+            bytes: appended.bytes,
+            created: appended.created,
+        })
+    }
+
+    /// Appends text to a text file, or creates one: in the file's encoding, and with its line ends
+    /// if it has any. The text before stays as it is.
+    ///
+    /// # Errors
+    /// `NOT_TEXT` for a file that holds no text, or not only text of its encoding, and for text
+    /// that has no bytes in it; `STALE` with `if_match`, `EXISTS` with `create_new`, and those of
+    /// reading and of [`write`](Self::write).
+    pub fn append_text(
+        &self,
+        path: &SandboxPath,
+        text: &str,
+        options: AppendOptions,
+    ) -> Result<Appended, Error> {
+        self.settled(|| now(self.append_at(path, Addition::Text(text), &options)))
+    }
+
+    async fn append_at(
+        &self,
+        path: &SandboxPath,
+        addition: Addition<'_>,
+        options: &AppendOptions,
+    ) -> Result<Appended, Error> {
+        let verb = Verb::Append;
+        let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+        let old = self.check_file_target(path, &spot, verb)?;
+        if old.is_some() && options.create_new {
+            return Err(Error::new(path.asked(), Reason::Exists));
+        }
+        let hold = match options.preview {
+            true => None,
+            false => self.hold_target(path, &spot, verb, old).await?,
+        };
+        let old = hold.as_ref().map(|hold| hold.meta).or(old);
+        self.check_match(path, &spot, old, options.if_match, verb)
+            .await?;
+        let fitted = match (&spot.found, old, addition) {
+            (_, _, Addition::Bytes(bytes)) => Fitted {
+                bytes: bytes.to_vec(),
+                added: String::new(),
+                encoding: TextEncoding::UTF_8,
+            },
+            // What the file holds would show in what is added, so it is not looked at there.
+            (_, _, Addition::Text(text)) if spot.mount.closed => Fitted::as_it_is(text),
+            (Found::Entry { parent, .. }, Some(old), Addition::Text(text)) if old.size > 0 => {
+                let name = last_name(path, &spot)?;
+                let file = parent.open_file(&name).await;
+                let file = file.map_err(|fault| self.system(path, verb, fault))?;
+                self.fit(path, &file, old.size, text).await?
+            }
+            (_, _, Addition::Text(text)) => Fitted::as_it_is(text),
+        };
+        let added = fitted.bytes.len() as u64;
+        let after = old.map_or(0, |old| old.size).saturating_add(added);
+        check_size(path, spot.mount, verb, after)?;
+        let appended = Appended {
+            path: spot.path(),
+            added: fitted.added,
+            bytes: after,
+            created: old.is_none(),
+            encoding: fitted.encoding,
+        };
+        if options.preview {
+            return Ok(appended);
+        }
+        let _room = self
+            .check_quota(path, &spot, verb, old.map(|old| old.size), after)
+            .await?;
+        let how = How {
+            create_new: options.create_new,
+            durable: options.durable,
+            content: options.if_match,
+        };
+        match (&spot.found, old) {
+            (Found::Entry { parent, .. }, Some(old)) => {
+                let name = last_name(path, &spot)?;
+                let done = extend(parent, &name, &fitted.bytes, old, how, &self.cancel).await;
+                done.map_err(|fault| self.system(path, verb, fault))?;
+            }
+            (Found::Root | Found::Missing { .. }, None) => {
+                let source = Source::Bytes(&fitted.bytes);
+                self.put_at(path, spot, source, None, how, verb).await?;
+            }
+            (Found::Entry { .. }, None) | (Found::Root | Found::Missing { .. }, Some(_)) => {
+                return Err(not_found(path, Vec::new()));
+            }
+        }
+        Ok(appended)
+    }
+
+    /// The bytes of a text behind those of a file.
+    async fn fit(
+        &self,
+        path: &SandboxPath,
+        file: &AnyFile,
+        size: u64,
+        text: &str,
+    ) -> Result<Fitted, Error> {
+        let verb = Verb::Append;
+        let failed = |fault| self.system(path, verb, fault);
+        let refuse = |encoding: TextEncoding, lost| {
+            let encoding = encoding.name();
+            let reason = Reason::Encoding {
+                verb,
+                encoding,
+                lost,
+            };
+            Error::new(path.asked(), reason)
+        };
+        let not_text = || Error::new(path.asked(), Reason::NotText);
+        if size > WHOLE_BYTES {
+            return self.fit_large(path, file, size, text).await;
+        }
+        let bytes = read_range(file, 0, size, &self.cancel).await;
+        let bytes = bytes.map_err(failed)?;
+        let decoded = Decoded::of(&bytes).ok_or_else(not_text)?;
+        let encoding = decoded.encoding;
+        if encoding.is_guessed() && is_mostly_utf8(&bytes) {
+            let text = edit::with_endings(&String::from_utf8_lossy(&bytes), text);
+            return Ok(Fitted::as_it_is(&text));
+        }
+        let added = edit::with_endings(&decoded.text, text);
+        if encoding.is_utf8() {
+            return Ok(Fitted::as_it_is(&added));
+        }
+        // Only behind what comes back the same is there a place for more of it.
+        let body = &bytes[decoded.bom..];
+        if encoding.encode(&decoded.text).ok().as_deref() != Some(body) {
+            return Err(refuse(encoding, None));
+        }
+        let new = encoding.encode(&added);
+        Ok(Fitted {
+            bytes: new.map_err(|lost| refuse(encoding, Some(lost)))?,
+            added,
+            encoding,
+        })
+    }
+
+    /// The same for a file of which not all is kept: both ends tell the line ends, the start the
+    /// mark. Plain ASCII is the same in every encoding without one; for anything else the file has
+    /// to be UTF-8, all of it.
+    async fn fit_large(
+        &self,
+        path: &SandboxPath,
+        file: &AnyFile,
+        size: u64,
+        text: &str,
+    ) -> Result<Fitted, Error> {
+        let verb = Verb::Append;
+        let failed = |fault| self.system(path, verb, fault);
+        let too_large = || {
+            let reason = Reason::TooLarge {
+                verb,
+                bytes: size,
+                limit: WHOLE_BYTES,
+            };
+            Error::new(path.asked(), reason)
+        };
+        let head = read_range(file, 0, END_BYTES, &self.cancel).await;
+        let head = head.map_err(failed)?;
+        // A UTF-16 file of this size keeps its place among those that other tools are for.
+        if TextEncoding::by_bom(&head).is_some() {
+            return Err(too_large());
+        }
+        let tail = read_range(file, size - END_BYTES, size, &self.cancel).await;
+        let tail = tail.map_err(failed)?;
+        if head.contains(&0) || tail.contains(&0) {
+            return Err(Error::new(path.asked(), Reason::NotText));
+        }
+        if !text.is_ascii() && !is_utf8(file, size, &self.cancel).await.map_err(failed)? {
+            return Err(too_large());
+        }
+        let near = match tail.contains(&b'\n') {
+            true => tail,
+            false => head,
+        };
+        let added = edit::with_endings(&String::from_utf8_lossy(&near), text);
+        Ok(Fitted::as_it_is(&added))
+    }
+}
+
+impl Fitted {
+    fn as_it_is(text: &str) -> Self {
+        Self {
+            bytes: text.as_bytes().to_vec(),
+            added: text.to_owned(),
+            encoding: TextEncoding::UTF_8,
+        }
+    }
+}
+
+/// Whether more of what is not ASCII is UTF-8 than is not.
+fn is_mostly_utf8(bytes: &[u8]) -> bool {
+    let Some(decoded) = Decoded::with_strays(bytes) else {
+        return false;
+    };
+    let beyond = decoded.text.chars().filter(|c| !c.is_ascii());
+    let (strays, letters): (Vec<char>, Vec<char>) = beyond.partition(|c| text::is_stray(*c));
+    letters.len() > strays.len()
+}
+
+async fn read_range(file: &AnyFile, from: u64, to: u64, cancel: &Cancel) -> Result<Vec<u8>, Fault> {
+    let size = usize::try_from(to - from).map_err(|_| Fault::Invalid)?;
+    let mut bytes = vec![0; size];
+    let mut got = 0;
+    while got < size {
+        if cancel.is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
+        let end = size.min(got + CHUNK_BYTES);
+        match file
+            .read_at(&mut bytes[got..end], from + got as u64)
+            .await?
+        {
+            // It got shorter meanwhile, or is of a kind that has no size.
+            0 => break,
+            more => got += more,
+        }
+    }
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+async fn is_utf8(file: &AnyFile, size: u64, cancel: &Cancel) -> Result<bool, Fault> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let (mut offset, mut kept) = (0, 0);
+    while offset < size {
+        if cancel.is_cancelled() {
+            return Err(Fault::Cancelled);
+        }
+        let got = file.read_at(&mut buffer[kept..], offset).await?;
+        if got == 0 {
+            break;
+        }
+        offset += got as u64;
+        let filled = kept + got;
+        let whole = match std::str::from_utf8(&buffer[..filled]) {
+            Ok(_) => filled,
+            Err(error) if error.error_len().is_some() => return Ok(false),
+            Err(error) => error.valid_up_to(),
+        };
+        buffer.copy_within(whole..filled, 0);
+        kept = filled - whole;
+    }
+    Ok(kept == 0)
+}
+
+/// Adds to the end, or leaves it as it was.
+async fn extend(
+    at: &AnyDir,
+    name: &OsStr,
+    bytes: &[u8],
+    old: Meta,
+    how: How,
+    cancel: &Cancel,
+) -> Result<(), Fault> {
+    let file = at.open_to_write(name).await?;
+    if file.meta().await?.id != old.id {
+        return Err(Fault::Link);
+    }
+    unchanged(at, name, &old, how.content, cancel).await?;
+    let mut done = write_all(&file, bytes, old.size, cancel).await;
+    if done.is_ok() && how.durable {
+        done = file.sync().await;
+    }
+    if done.is_err() {
+        // The first failure is the one to tell.
+        let _ = file.set_size(old.size).await;
+    }
+    done
+}

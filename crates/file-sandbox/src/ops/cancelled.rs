@@ -1,0 +1,306 @@
+//! Every operation that goes over bytes or entries, stopped while it is under way.
+//!
+//! Time is not measured: the word to stop comes at a look of a given number, and how often an
+//! operation looks is held against how much there was to go over.
+
+use std::fs;
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+use crate::hash::ContentHash;
+use crate::limits::Limits;
+use crate::mode::Mode;
+use crate::mount::Mount;
+use crate::sandbox::FileSandbox;
+
+/// What a row is about, made anew for each try.
+const BYTES: usize = 1_536 * 1024;
+const ENTRIES: usize = 520;
+
+/// How the word to stop is answered.
+#[derive(Clone, Copy, PartialEq)]
+enum Answer {
+    /// With an error, and nothing is changed.
+    Refused,
+    /// With an error, and what is gone is gone.
+    Partly,
+    /// With what was found until then.
+    Cut,
+}
+
+/// A name, how often it has to look at least, how it answers, and the operation. True: it was cut.
+type Row = (
+    &'static str,
+    u64,
+    Answer,
+    fn(&FileSandbox) -> Result<bool, Error>,
+);
+
+fn at(files: &FileSandbox, path: &str) -> crate::path::SandboxPath {
+    files.path(path).expect("path")
+}
+
+fn is_cut(cut: Option<Cut>) -> bool {
+    cut == Some(Cut::Cancelled)
+}
+
+/// Nothing is read or written for longer than this without a look.
+const STEPS: u64 = (BYTES / (256 * 1024)) as u64;
+const PAGES: u64 = (ENTRIES / 256) as u64;
+
+const ROWS: &[Row] = &[
+    ("read", STEPS, Answer::Refused, |files| {
+        let options = ReadOptions::new().max_chars(u64::MAX);
+        files.read(&at(files, "/a/big.txt"), options).map(|_| false)
+    }),
+    ("read, another encoding", STEPS, Answer::Refused, |files| {
+        let options = ReadOptions::new().max_chars(u64::MAX);
+        files
+            .read(&at(files, "/a/wide.txt"), options)
+            .map(|_| false)
+    }),
+    ("read, from a line on", STEPS, Answer::Refused, |files| {
+        let options = ReadOptions::new().lines(200_000, 1);
+        files.read(&at(files, "/a/big.txt"), options).map(|_| false)
+    }),
+    ("read bytes", STEPS, Answer::Refused, |files| {
+        let read = files.read_bytes(&at(files, "/a/big.txt"), u64::MAX);
+        read.map(|_| false)
+    }),
+    (
+        "tail, with the hash of all",
+        STEPS,
+        Answer::Refused,
+        |files| {
+            let options = ReadOptions::new().tail(5).hash(true);
+            files.read(&at(files, "/a/big.txt"), options).map(|_| false)
+        },
+    ),
+    ("tail of long lines", 8, Answer::Refused, |files| {
+        let options = ReadOptions::new().tail(500_000);
+        files.read(&at(files, "/a/big.txt"), options).map(|_| false)
+    }),
+    ("hash", STEPS, Answer::Refused, |files| {
+        files.hash(&at(files, "/a/big.txt")).map(|_| false)
+    }),
+    ("write", STEPS, Answer::Refused, |files| {
+        let bytes = vec![b'x'; BYTES];
+        let path = at(files, "/a/new.txt");
+        files
+            .write_bytes(&path, &bytes, WriteOptions::new())
+            .map(|_| false)
+    }),
+    ("write, guarded", 2 * STEPS, Answer::Refused, |files| {
+        let bytes = vec![b'y'; BYTES];
+        let options = WriteOptions::new().if_match(ContentHash::of(big().as_bytes()));
+        let path = at(files, "/a/big.txt");
+        files.write_bytes(&path, &bytes, options).map(|_| false)
+    }),
+    ("append", STEPS, Answer::Refused, |files| {
+        let bytes = vec![b'y'; BYTES];
+        files
+            .append(&at(files, "/a/big.txt"), &bytes)
+            .map(|_| false)
+    }),
+    ("append text", STEPS, Answer::Refused, |files| {
+        let path = at(files, "/a/big.txt");
+        files
+            .append_text(&path, "y", AppendOptions::new())
+            .map(|_| false)
+    }),
+    (
+        "append to a very large file",
+        2 * STEPS,
+        Answer::Refused,
+        |files| {
+            let path = at(files, "/a/huge.txt");
+            files
+                .append_text(&path, "é", AppendOptions::new())
+                .map(|_| false)
+        },
+    ),
+    ("edit", STEPS, Answer::Refused, |files| {
+        let edits = [
+            Replacement::new("first", "1st"),
+            Replacement::new("last", "end"),
+        ];
+        files
+            .edit(&at(files, "/a/big.txt"), &edits, EditOptions::new())
+            .map(|_| false)
+    }),
+    ("copy", STEPS, Answer::Refused, |files| {
+        let (from, to) = (at(files, "/a/big.txt"), at(files, "/a/copy.txt"));
+        files.copy(&from, &to, MoveOptions::new()).map(|_| false)
+    }),
+    ("copy over a file", STEPS, Answer::Refused, |files| {
+        let (from, to) = (at(files, "/a/big.txt"), at(files, "/a/huge.txt"));
+        files
+            .copy(&from, &to, MoveOptions::new().overwrite(true))
+            .map(|_| false)
+    }),
+    ("move to another mount", STEPS, Answer::Refused, |files| {
+        let (from, to) = (at(files, "/a/big.txt"), at(files, "/b/moved.txt"));
+        files.rename(&from, &to, MoveOptions::new()).map(|_| false)
+    }),
+    (
+        "move a directory",
+        ENTRIES as u64,
+        Answer::Refused,
+        |files| {
+            let (from, to) = (at(files, "/a/many"), at(files, "/a/other"));
+            files.rename(&from, &to, MoveOptions::new()).map(|_| false)
+        },
+    ),
+    ("delete, guarded", STEPS, Answer::Refused, |files| {
+        let options = DeleteOptions::new().if_match(ContentHash::of(big().as_bytes()));
+        files
+            .delete_with(&at(files, "/a/big.txt"), options)
+            .map(|_| false)
+    }),
+    (
+        "delete a tree",
+        2 * ENTRIES as u64,
+        Answer::Partly,
+        |files| files.delete_all(&at(files, "/a/many")).map(|()| false),
+    ),
+    (
+        "count for a quota",
+        ENTRIES as u64,
+        Answer::Refused,
+        |files| {
+            files
+                .write(&at(files, "/q/new.txt"), "x", WriteOptions::new())
+                .map(|_| false)
+        },
+    ),
+    ("list", PAGES, Answer::Cut, |files| {
+        let listed = files.list(&at(files, "/a/many"), ListOptions::new())?;
+        Ok(is_cut(listed.cut))
+    }),
+    ("list with a pattern", PAGES, Answer::Cut, |files| {
+        let options = ListOptions::new().pattern("**/*.txt");
+        Ok(is_cut(files.list(&at(files, "/a"), options)?.cut))
+    }),
+    ("glob", PAGES, Answer::Cut, |files| {
+        Ok(is_cut(
+            files.glob(&at(files, "/a"), "**", WalkOptions::new())?.cut,
+        ))
+    }),
+    ("walk, by ignore rules", 2 * PAGES, Answer::Cut, |files| {
+        let options = WalkOptions::new().gitignore(true);
+        Ok(is_cut(files.walk(&at(files, "/a"), options)?.cut))
+    }),
+    ("search in a tree", PAGES, Answer::Cut, |files| {
+        let found = files.search(&at(files, "/a"), "nowhere", SearchOptions::new())?;
+        Ok(is_cut(found.cut))
+    }),
+    ("search in a file", 8, Answer::Cut, |files| {
+        let found = files.search(&at(files, "/a/huge.txt"), "nowhere", SearchOptions::new())?;
+        Ok(is_cut(found.cut))
+    }),
+];
+
+fn big() -> String {
+    let mut text = "first\n".to_owned();
+    while text.len() < BYTES - 5 {
+        text.push_str("a line\n");
+    }
+    text.push_str("last\n");
+    text
+}
+
+struct Scene {
+    _host: tempfile::TempDir,
+    root: std::path::PathBuf,
+    files: FileSandbox,
+}
+
+fn scene() -> Scene {
+    let host = tempfile::tempdir().expect("directory");
+    let root = host.path().to_owned();
+    for name in ["a/many", "b", "q"] {
+        fs::create_dir_all(root.join(name)).expect("directory");
+    }
+    let big = big();
+    fs::write(root.join("a/big.txt"), &big).expect("file");
+    fs::write(root.join("a/huge.txt"), [big.as_bytes(); 6].concat()).expect("file");
+    let wide: Vec<u8> = [0xfeff]
+        .into_iter()
+        .chain(big.encode_utf16())
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    fs::write(root.join("a/wide.txt"), wide).expect("file");
+    fs::write(root.join("a/many/.gitignore"), "*.log\n").expect("file");
+    for name in 0..ENTRIES {
+        fs::write(root.join(format!("a/many/{name:05}.txt")), "").expect("file");
+        fs::write(root.join(format!("q/{name:05}.txt")), "").expect("file");
+    }
+    let mount = |name: &str| {
+        let target = crate::path::SandboxPath::parse(name).expect("path");
+        let authority = cap_std::ambient_authority();
+        Mount::open_ambient(target, &root.join(&name[1..]), Mode::ReadWrite, authority)
+            .expect("mount")
+    };
+    let quota = mount("/q").with_limits(Limits::new().max_files(1_000_000));
+    let files = FileSandbox::new(vec![mount("/a"), mount("/b"), quota]).expect("sandbox");
+    Scene {
+        _host: host,
+        root,
+        files,
+    }
+}
+
+/// All names with their sizes.
+fn state(root: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).expect("directory") {
+            let entry = entry.expect("entry");
+            let meta = entry.metadata().expect("meta");
+            if meta.is_dir() {
+                pending.push(entry.path());
+            } else {
+                found.push((entry.path(), meta.len()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn what_takes_long_can_be_stopped() {
+    let shared = scene();
+    let before = state(&shared.root);
+    for (name, least, answer, operation) in ROWS {
+        // How often it looks when nobody says anything.
+        let own = scene();
+        let never = Cancel::new();
+        let whole = operation(&own.files.with_cancel(&never));
+        assert!(matches!(whole, Ok(false)), "{name}: {whole:?}");
+        let looks = never.looks();
+        assert!(looks >= *least, "{name}: {looks} looks, expected {least}");
+        // At the first and at one in the middle.
+        for number in [1, looks / 2] {
+            let cancel = Cancel::at_look(number);
+            let own = (*answer == Answer::Partly).then(scene);
+            let scene = own.as_ref().unwrap_or(&shared);
+            let stopped = operation(&scene.files.with_cancel(&cancel));
+            let after = cancel.looks() - number;
+            assert!(
+                after <= 8,
+                "{name}: {after} more looks after look {number} of {looks}"
+            );
+            match (answer, stopped) {
+                (Answer::Cut, Ok(cut)) => assert!(cut, "{name} at {number} of {looks}"),
+                (Answer::Refused | Answer::Partly, Err(error)) => {
+                    assert_eq!(error.kind(), ErrorKind::Cancelled, "{name}: {error}");
+                }
+                (_, other) => panic!("{name} at {number} of {looks}: {other:?}"),
+            }
+            let kept = state(&shared.root) == before;
+            assert!(kept, "{name} at {number} of {looks}: something is changed");
+        }
+    }
+}
