@@ -200,7 +200,8 @@ fn an_addition_that_does_not_fit_is_refused() {
     let mostly = "ééééé and one \u{fffd} more".replace('\u{fffd}', "");
     let stray = [mostly.as_bytes(), b"\xff"].concat();
     let large = |text: &str| [text.as_bytes(), b"line\r\n"].concat().repeat(1_000_000);
-    let rows: [(&str, Vec<u8>, &str, Result<&[u8], ErrorKind>); 10] = [
+    type Outcome<'a> = Result<&'a [u8], ErrorKind>;
+    let rows: [(&str, Vec<u8>, &str, Outcome<'_>); 10] = [
         ("no file", Vec::new(), "é\n", Ok("é\n".as_bytes())),
         ("one line", b"x".to_vec(), "a\r\nb", Ok(b"a\r\nb")),
         (
