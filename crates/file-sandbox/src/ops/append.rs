@@ -298,6 +298,7 @@ impl FileSandbox {
                 verb,
                 bytes: size,
                 limit: WHOLE_BYTES,
+                setting: "",
             };
             Error::new(path.asked(), reason)
         };
