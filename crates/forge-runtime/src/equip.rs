@@ -423,7 +423,10 @@ fn confine(grant: &Grant, os: &OsSandbox, warnings: &mut Vec<String>) -> Result<
         }
     };
     let missing = match planned {
-        Ok(plan) => return Ok(plan),
+        Ok(plan) => {
+            warnings.extend(plan.fallback());
+            return Ok(plan);
+        }
         Err(error) => error,
     };
     // Without confinement a list of hosts would turn into every host.

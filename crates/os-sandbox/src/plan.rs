@@ -202,6 +202,39 @@ impl Plan {
         self.entries.iter().filter(|entry| entry.is_gap())
     }
 
+    /// One line about a plan under a weaker mechanism than this system has, and what it leaves
+    /// open; `None` under the best one, and where a policy promises nothing that is left open.
+    ///
+    /// ```
+    /// use os_sandbox::{Assumed, Plan, Policy, Requirement, Support};
+    ///
+    /// let policy = Policy::builder().protect(".envrc").build()?;
+    /// let host = Support::assume(Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() });
+    /// let told = Plan::new(&policy, &host, Requirement::Enforce)?.fallback().unwrap();
+    /// assert!(told.starts_with("bubblewrap is not used") && told.contains("protected names"));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fallback(&self) -> Option<String> {
+        if self.backend != Backend::Landlock {
+            return None;
+        }
+        let open: Vec<&str> = self.open().map(|entry| entry.promise.name()).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let missing = self.support.missing();
+        let why = missing.iter().find(|(what, ..)| *what == "bubblewrap");
+        let why = why.map_or(
+            "another mechanism keeps more of this policy",
+            |(_, why, _)| why,
+        );
+        Some(format!(
+            "bubblewrap is not used ({why}), and Landlock alone does not keep: {}",
+            open.join(", ")
+        ))
+    }
+
     fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Plan {
         Plan {
             entries: evaluate(policy, support, backend).into(),

@@ -3,9 +3,9 @@
 
 mod container;
 mod kept;
+mod receipt;
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{Containers, hosts_not_kept};
 use os_sandbox::{
-    Assumed, Backend, Command, Enforcement, Error, Exceeded, Plan, PlanError, Policy, Requirement,
-    Session, Stdio, Support,
+    Assumed, Backend, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, Plan, PlanError,
+    Policy, Rank, Requirement, Session, Stdio, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -31,6 +31,7 @@ use crate::run_dir::RunDir;
 use crate::signals::{LeftToTheCommand, StopsTheCommand};
 use crate::stderr::say;
 use kept::{Ended, Kept};
+use receipt::Receipt;
 
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
@@ -48,7 +49,13 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
     };
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
     match place {
-        Place::Here(plan) => execute(global, args, &plan, ambient, kept),
+        Place::Here(plan) => {
+            let chosen = args.mechanism.is_none() && !global.quiet;
+            if let Some(told) = plan.fallback().filter(|_| chosen) {
+                say(format!("warning: {told}"));
+            }
+            execute(global, args, &plan, ambient, kept)
+        }
         Place::Container(containers, grant) => {
             container::execute(global, args, &containers, &grant, kept)
         }
@@ -252,37 +259,49 @@ fn run_it(
         .then(LeftToTheCommand::take)
         .transpose()
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
-    // Before anything runs: what cannot be written to is a refusal, not a failure.
-    let receipt = match &args.receipt {
-        Some(file) => Some((open_receipt(file)?, file)),
-        None => None,
-    };
+    let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let stops = StopsTheCommand::listen(!ambient.any_terminal)
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
     let mut child = command.spawn().map_err(|error| not_started(&error))?;
-    if let Some((out, file)) = &receipt {
+    let quiet = global.quiet || global.json;
+    if !quiet {
+        notes(plan.entries(), child.enforcement());
+    }
+    if let Some(receipt) = &mut receipt {
         // Written as soon as it is true, so that a command that never ends has one.
-        write_receipt(out, file, child.enforcement())?;
+        receipt.write(as_text(child.enforcement()))?;
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
-    let exit = child.wait().map_err(|error| not_started(&error))?;
-    if let Some(kept) = kept.take() {
-        kept.ended(&Ended {
-            exit: &exit,
-            exceeded: child.exceeded(),
-            enforcement: child.enforcement(),
-        })?;
-    }
-    if let Some((out, file)) = &receipt
-        && !child.quarantined().is_empty()
-    {
-        rewrite_receipt(out, file, child.enforcement())?;
+    let started = child.enforcement().promises.clone();
+    let ended = child.wait().map_err(|error| not_started(&error));
+    if let Some(receipt) = &mut receipt {
+        receipt.write(as_text(child.enforcement()))?;
+        receipt.check()?;
     }
     if !global.json {
         for found in child.quarantined() {
             say(format!("quarantined: {found}"));
         }
     }
+    if !quiet {
+        notes(&started, child.enforcement());
+    }
+    let exit = match (ended, kept.take()) {
+        (Ok(exit), None) => exit,
+        (Err(failure), None) => return Err(failure),
+        (Ok(exit), Some(kept)) => {
+            kept.ended(&Ended {
+                exit: &exit,
+                exceeded: child.exceeded(),
+                enforcement: child.enforcement(),
+            })?;
+            exit
+        }
+        (Err(failure), Some(kept)) => {
+            kept.failed(&failure, child.enforcement())?;
+            return Err(failure);
+        }
+    };
     let code = u8::try_from(exit.code()).unwrap_or(255);
     let code = stops.told().unwrap_or(code);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
@@ -293,6 +312,28 @@ fn run_it(
         report(&exit, child.exceeded(), child.enforcement());
     }
     Ok(Exit::Command(code))
+}
+
+/// What became of guards, where it is not what was planned a moment ago.
+fn notes(before: &[Entry], now: &Enforcement) {
+    for (before, now) in before.iter().zip(&now.promises) {
+        let said = before.reason.as_deref().unwrap_or_default();
+        let Some(reason) = now.reason.as_deref().filter(|reason| *reason != said) else {
+            continue;
+        };
+        let new = reason.strip_prefix(said).unwrap_or(reason);
+        let new = new.strip_prefix("; ").unwrap_or(new);
+        if before.state != now.state {
+            say(format!("warning: {}: {}: {new}", now.promise, now.state));
+        } else if now.promise.rank() == Rank::Guard {
+            say(format!("note: {}: {new}", now.promise));
+        }
+    }
+}
+
+fn as_text(enforcement: &Enforcement) -> String {
+    // It has no maps, whose keys could be no strings, and no numbers that JSON has not.
+    serde_json::to_string_pretty(enforcement).unwrap_or_default()
 }
 
 /// The same facts as the exit code, so that nobody must guess whose 125 it was. On
@@ -309,19 +350,6 @@ fn report(exit: &os_sandbox::Exit, exceeded: Option<Exceeded>, enforcement: &Enf
         "exceeded": exceeded.map(|limit| limit.to_string()),
         "enforcement": enforcement,
     }));
-}
-
-/// Opens the receipt's file for writing. An earlier command may have prepared the
-/// place, and we are not confined: no link leads us out of the directory that we were
-/// started in, and nothing but a file is written to.
-fn open_receipt(file: &Path) -> Result<File, Failure> {
-    let opened = if file.starts_with("/dev") || file.starts_with("/proc") {
-        // The person's own streams, which are links.
-        OpenOptions::new().write(true).open(file)
-    } else {
-        open_plain(file)
-    };
-    opened.map_err(|error| not_written(file, &error))
 }
 
 /// Opens a file that we write in a person's name, without following a link out of here.
@@ -356,36 +384,12 @@ pub(crate) fn open_plain(file: &Path) -> std::io::Result<File> {
     Ok(opened)
 }
 
-fn write_receipt(mut out: &File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(enforcement)
-        .map_err(|error| not_written(file, &std::io::Error::other(error)))?;
-    writeln!(out, "{text}").map_err(|error| not_written(file, &error))
-}
-
-/// What was found after the end belongs into it too. A stream has been read by now and gets a second
-/// one.
-fn rewrite_receipt(mut out: &File, file: &Path, enforcement: &Enforcement) -> Result<(), Failure> {
-    let again = out.metadata().and_then(|meta| {
-        if !meta.is_file() {
-            return Ok(());
-        }
-        out.rewind()?;
-        out.set_len(0)
-    });
-    again.map_err(|error| not_written(file, &error))?;
-    write_receipt(out, file, enforcement)
-}
-
-fn not_written(file: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Exit::ExecRefused,
-        "receipt",
-        format!("cannot write the receipt to {}: {error}", file.display()),
-    )
-}
-
 fn not_started(error: &Error) -> Failure {
-    let failure = Failure::new(Exit::Command(error.exit_code()), "exec", error.to_string());
+    let code = match error.kind() {
+        ErrorKind::Unguarded => "guards.incomplete",
+        _ => "exec",
+    };
+    let failure = Failure::new(Exit::Command(error.exit_code()), code, error.to_string());
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -1,9 +1,7 @@
 //! `forge exec` in a container: the same command, its streams and its exit code, through the node that
 //! runs there. There is no terminal inside: the command sees pipes.
 
-use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use forge_runtime::Containers;
@@ -15,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 use super::kept::Kept;
-use super::{not_written, open_receipt};
+use super::receipt::Receipt;
 use crate::cli::{Exec, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
@@ -32,11 +30,7 @@ pub(super) fn execute(
     kept: Kept,
 ) -> Result<Exit, Failure> {
     let start = start(args)?;
-    // Before anything runs: what cannot be written to is a refusal, not a failure.
-    let receipt = match &args.receipt {
-        Some(file) => Some((open_receipt(file)?, file)),
-        None => None,
-    };
+    let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let ran = gather::until_stopped(run(containers, grant, start));
     let ended = match ran.and_then(|ran| ran) {
         Ok(ended) => ended,
@@ -46,8 +40,9 @@ pub(super) fn execute(
         }
     };
     kept.ended_there(&ended)?;
-    if let Some((out, file)) = receipt {
-        write_receipt(out, file, &ended)?;
+    if let Some(mut receipt) = receipt {
+        receipt.write(serde_json::to_string_pretty(&ended.enforcement).unwrap_or_default())?;
+        receipt.check()?;
     }
     if global.json {
         report(&ended);
@@ -195,9 +190,4 @@ fn report(ended: &Ended) {
         "exceeded": ended.exceeded,
         "enforcement": ended.enforcement,
     }));
-}
-
-fn write_receipt(mut out: File, file: &Path, ended: &Ended) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(&ended.enforcement).unwrap_or_default();
-    writeln!(out, "{text}").map_err(|error| not_written(file, &error))
 }

@@ -118,24 +118,40 @@ impl Kept {
         self.close("not started", Some(why.code()))
     }
 
-    pub(super) fn ended(mut self, ended: &Ended<'_>) -> Result<(), Failure> {
-        self.record.runner = match ended.enforcement.backend {
+    /// It ran, and what came of it is not vouched for.
+    pub(super) fn failed(
+        mut self,
+        why: &Failure,
+        enforcement: &Enforcement,
+    ) -> Result<(), Failure> {
+        self.enforced(enforcement);
+        let event = PolicyEvent::new(EventKind::Refused, why.message());
+        self.record.events.push(event);
+        self.close(why.code(), Some(why.code()))
+    }
+
+    fn enforced(&mut self, enforcement: &Enforcement) {
+        self.record.runner = match enforcement.backend {
             Backend::None => "local",
             Backend::Docker => "docker",
             Backend::Bubblewrap | Backend::Landlock | Backend::Birdcage | Backend::Seatbelt => "os",
         };
-        self.record.enforcement = serde_json::to_value(ended.enforcement).ok();
-        let events = &mut self.record.events;
-        events.extend(
+        self.record.enforcement = serde_json::to_value(enforcement).ok();
+        let found = enforcement.quarantined.iter();
+        self.record.events.extend(
+            found.map(|found| {
+                PolicyEvent::new(EventKind::Quarantined, found.path.to_string_lossy())
+            }),
+        );
+    }
+
+    pub(super) fn ended(mut self, ended: &Ended<'_>) -> Result<(), Failure> {
+        self.record.events.extend(
             ended
                 .exceeded
                 .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string())),
         );
-        events.extend(
-            ended.enforcement.quarantined.iter().map(|found| {
-                PolicyEvent::new(EventKind::Quarantined, found.path.to_string_lossy())
-            }),
-        );
+        self.enforced(ended.enforcement);
         let code = match ended.exit {
             os_sandbox::Exit::TimedOut => Some("TIME_LIMIT"),
             os_sandbox::Exit::Code(_) | os_sandbox::Exit::Signal(_) => None,
