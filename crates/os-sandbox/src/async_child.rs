@@ -12,6 +12,7 @@ use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{Bounds, Exceeded, Seen};
 use crate::output::{Exit, Output};
+use crate::plan::Plan;
 use crate::quarantine::Quarantined;
 use crate::running::Running;
 use std::future::poll_fn;
@@ -77,6 +78,7 @@ pub struct AsyncChild {
     enforcement: Enforcement,
     keep: [usize; 2],
     bounds: Bounds,
+    plan: Plan,
     exceeded: Option<Exceeded>,
 }
 
@@ -146,6 +148,7 @@ impl AsyncChild {
             enforcement: parts.enforcement,
             keep: parts.keep,
             bounds: parts.bounds,
+            plan: parts.plan,
             exceeded: None,
         })
     }
@@ -347,7 +350,7 @@ impl AsyncChild {
             State::Ended(exit) => return Ok(*exit),
             State::Running(_) | State::Lost => return Err(lost()),
             State::Ending(end) => joined(end.await).and_then(|(exit, findings)| {
-                let failure = findings.failure();
+                let failure = findings.failure(&self.plan);
                 self.enforcement.found(findings);
                 exit.and_then(|exit| failure.map_or(Ok(exit), Err))
             }),
@@ -427,6 +430,7 @@ struct Parts {
     enforcement: Enforcement,
     keep: [usize; 2],
     bounds: Bounds,
+    plan: Plan,
 }
 
 impl From<Child> for Begun {
@@ -440,6 +444,7 @@ impl From<Child> for Begun {
                 enforcement: child.enforcement,
                 keep: child.keep,
                 bounds: child.bounds,
+                plan: child.plan,
             },
         }
     }

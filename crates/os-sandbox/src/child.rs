@@ -6,6 +6,7 @@ use crate::enforcement::Enforcement;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::{Bounds, Exceeded};
 use crate::output::{Exit, Output};
+use crate::plan::Plan;
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 use crate::running::{self, Running, Started};
@@ -40,6 +41,7 @@ pub struct Child {
     pub(crate) keep: [usize; 2],
     pub(crate) bounds: Bounds,
     pub(crate) exceeded: Option<Exceeded>,
+    pub(crate) plan: Plan,
 }
 
 /// Ends a command from another thread.
@@ -125,8 +127,10 @@ impl Findings {
     }
 
     /// The error that takes the place of the command's result.
-    pub(crate) fn failure(&self) -> Option<Error> {
-        let reason = self.failed.as_ref()?;
+    pub(crate) fn failure(&self, plan: &Plan) -> Option<Error> {
+        let Some(reason) = self.failed.as_ref() else {
+            return plan.insists(&self.notes.0, true);
+        };
         let text = format!(
             "the command ended, and protected names that it made could not be looked for: {reason}"
         );
@@ -151,7 +155,8 @@ impl Child {
     pub(crate) fn start(command: Command) -> Result<Child, Error> {
         let limits = command.plan.policy().limits();
         let keep = [limits.stdout_bytes, limits.stderr_bytes];
-        let mut enforcement = Enforcement::new(&command.plan);
+        let plan = command.plan.clone();
+        let mut enforcement = Enforcement::new(&plan);
         let bounds = Bounds {
             wall: command.wall(),
             ..command.plan.bounds()
@@ -174,6 +179,7 @@ impl Child {
             keep,
             bounds,
             exceeded: None,
+            plan,
         })
     }
 
@@ -303,7 +309,7 @@ impl Child {
     fn ended(&mut self) -> Result<Exit, Error> {
         let exit = self.running.wait();
         let findings = self.running.findings();
-        let failure = findings.failure();
+        let failure = findings.failure(&self.plan);
         self.enforcement.found(findings);
         let exit = exit?;
         if let Some(failure) = failure {

@@ -95,6 +95,7 @@ mod seatbelt;
 mod seccomp;
 mod streams;
 mod support;
+mod survey;
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -128,3 +129,4 @@ pub use proof::{Check, Expected, Proof, Seen};
 pub use quarantine::Quarantined;
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use support::{Assumed, Bubblewrap, Support};
+pub use survey::Survey;

@@ -5,7 +5,7 @@ use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::Bounds;
 use crate::policy::{Policy, UnixSockets};
-use crate::promise::{Entry, Promise, Rank, State};
+use crate::promise::{Entry, Promise, Rank};
 use crate::support::{Support, UNTRIED};
 use std::fmt;
 use std::path::PathBuf;
@@ -37,7 +37,9 @@ pub enum Requirement {
     /// Every boundary is kept, or there is no plan.
     #[default]
     Enforce,
-    /// Guards count as boundaries.
+    /// Guards count as boundaries: each is kept, or what breaks it is found and undone before
+    /// anybody gets the result. One that a start or the look after the end finds to be kept in
+    /// part only fails the command.
     EnforceGuards,
     /// What can be kept is kept; everything else is listed. With no mechanism at all the command
     /// runs unconfined.
@@ -90,6 +92,7 @@ pub struct Plan {
     policy: Arc<Policy>,
     support: Arc<Support>,
     backend: Backend,
+    requirement: Requirement,
     entries: Arc<[Entry]>,
     places: Arc<Places>,
 }
@@ -241,6 +244,7 @@ impl Plan {
             policy: Arc::new(policy.clone()),
             support: Arc::new(support.clone()),
             backend,
+            requirement: Requirement::BestEffort,
             places: Arc::default(),
         }
     }
@@ -266,6 +270,24 @@ impl Plan {
         }
     }
 
+    /// The error of a command that turns out to keep guards in part only, where that is too little.
+    pub(crate) fn insists(&self, notes: &[(Promise, String)], ended: bool) -> Option<Error> {
+        if self.requirement != Requirement::EnforceGuards {
+            return None;
+        }
+        let (promise, reason) = notes
+            .iter()
+            .find(|(promise, _)| promise.rank() == Rank::Guard)?;
+        let text = match ended {
+            true => format!("the command ended, and {promise} were kept in part only: {reason}"),
+            false => format!("{promise} cannot be kept as required: {reason}"),
+        };
+        Some(
+            Error::new(ErrorKind::Unguarded, text)
+                .with_hint("without `require: guards` this is listed and does not refuse"),
+        )
+    }
+
     pub(crate) fn places(&self) -> &Arc<Places> {
         &self.places
     }
@@ -274,15 +296,13 @@ impl Plan {
         let gaps = match requirement {
             Requirement::BestEffort => Vec::new(),
             Requirement::Enforce => self.boundary_gaps(),
-            Requirement::EnforceGuards => {
-                let detected =
-                    |e: &&Entry| e.state == State::Detected && e.promise.rank() == Rank::Guard;
-                let detected = self.entries.iter().filter(detected);
-                self.open().chain(detected).cloned().collect()
-            }
+            Requirement::EnforceGuards => self.open().cloned().collect(),
         };
         if gaps.is_empty() {
-            return Ok(self);
+            return Ok(Plan {
+                requirement,
+                ..self
+            });
         }
         Err(PlanError {
             backend: self.backend,

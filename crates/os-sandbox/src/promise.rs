@@ -211,7 +211,7 @@ pub struct Entry {
 
 impl Entry {
     /// Whether the promise is kept in part or not at all. One that is [`State::Detected`] is no
-    /// gap, except where guards are required.
+    /// gap.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         match self.state {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
 pub(crate) use crate::plain::{After, Sources, layout};
-pub(crate) use crate::plain::{Killer, Whose, remove};
+pub(crate) use crate::plain::{Killer, Whose, remove, survey};
 
 /// What is left by a killed process cannot be told from what another needs.
 #[cfg(feature = "docker")]

@@ -18,6 +18,7 @@ mod containers;
 #[path = "../../../crates/os-sandbox/tests/docker/daemon.rs"]
 mod daemon;
 mod files;
+mod guards;
 mod inside;
 mod mcp;
 mod spawn;
@@ -67,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
-        ("os", &[spawn::measures, inside::measures]),
+        ("os", &[spawn::measures, inside::measures, guards::measures]),
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
         ("loop", &[agents::measures]),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use os_sandbox::Survey;
 use sandbox_config::{Diagnostic, Diagnostics, Project, Review, WithoutFile};
 use serde_json::{Value, json};
 
@@ -48,6 +49,11 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
         return Ok(Exit::Usage);
     }
     print(&text)?;
+    if matches!(format, CheckFormat::Text) && !global.quiet {
+        for told in ahead(&project) {
+            say(format!("warning: {told}"));
+        }
+    }
     let bad = shown.iter().any(Diagnostic::is_error);
     match format {
         CheckFormat::Text => {
@@ -67,6 +73,39 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
         (true, true) => Exit::Negative,
         (_, false) => Exit::Done,
     })
+}
+
+/// What commands will meet in the mounts: where not everything can be looked at, each is refused.
+fn ahead(project: &Project) -> Vec<String> {
+    // What cannot be opened has a finding of its own.
+    let policy = project.ceiling().policy().ok();
+    let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
+    surveys
+        .into_iter()
+        .flatten()
+        .flat_map(|one| told(&one))
+        .collect()
+}
+
+/// What is to be known of a mount before a command runs in it.
+pub(super) fn told(survey: &Survey) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(reason) = &survey.incomplete {
+        out.push(format!(
+            "every command is refused, because protected and hidden names cannot be looked for: \
+             {reason}"
+        ));
+    }
+    if let Some(first) = survey.unlisted.first() {
+        let more = match survey.unlisted.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        out.push(format!(
+            "commands reach nothing in {first}{more}, which cannot be listed"
+        ));
+    }
+    out
 }
 
 fn format(global: &Global, args: &Check) -> Result<CheckFormat, Failure> {

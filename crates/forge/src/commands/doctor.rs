@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use os_sandbox::{Backend, Plan, Policy, Proof, Requirement, Support};
+use os_sandbox::{Backend, Plan, Policy, Proof, Requirement, Support, Survey};
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
 
@@ -12,6 +12,9 @@ use crate::ambient::Ambient;
 use crate::cli::{Doctor, Global};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+
+/// Bound on the links, and on the files of git, that are shown for a mount.
+const MAX_SHOWN: usize = 20;
 
 pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<Exit, Failure> {
     if args.mcp {
@@ -30,29 +33,70 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
     Support::forget();
     let support = Support::detect();
     let plan = Plan::new(&default_policy()?, &support, Requirement::Enforce);
-    let proofs = match args.prove {
+    let here = match args.prove {
         false => None,
-        true => Some(prove(&policy_here(global, ambient)?, &support)),
+        true => Some(policy_here(global, ambient)?),
+    };
+    let proofs = here.as_ref().map(|policy| prove(policy, &support));
+    let surveys = match &here {
+        None => Vec::new(),
+        Some(policy) => Survey::of(policy).map_err(|error| {
+            Failure::new(Exit::Negative, "mount.unavailable", error.to_string())
+        })?,
     };
     let text = if global.json {
         let mut facts = facts(&support, &plan);
         if let Some(proofs) = &proofs {
             facts["proofs"] = proofs.iter().map(Attempt::to_json).collect();
+            facts["mounts"] = json!(surveys);
         }
         json!({"sandbox": facts}).to_string()
     } else {
         match &proofs {
             None => format!("{support}\n{}", verdict(&plan)),
-            Some(proofs) => format!("{support}\n{}", table(proofs)),
+            Some(proofs) => format!("{support}\n{}\n{}", table(proofs), mounts(&surveys)),
         }
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
     Ok(match (&proofs, &plan) {
-        (Some(proofs), _) if all_hold(proofs) => Exit::Done,
+        (Some(proofs), _) if all_hold(proofs) && looked(&surveys) => Exit::Done,
         (Some(_), _) => Exit::Isolation,
         (None, Ok(_)) => Exit::Done,
         (None, Err(_)) => Exit::Negative,
     })
+}
+
+/// Whether commands can run in all of them.
+fn looked(surveys: &[Survey]) -> bool {
+    surveys.iter().all(|one| one.incomplete.is_none())
+}
+
+/// What is in the project's own mounts, and what of it nothing can be mounted over.
+fn mounts(surveys: &[Survey]) -> String {
+    let mut out = String::new();
+    for survey in surveys {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "mount {}: {} files and directories, {} protected or hidden names",
+            survey.mount, survey.entries, survey.names
+        );
+        for told in super::check::told(survey) {
+            let _ = writeln!(out, "  {told}");
+        }
+        for (what, list) in [
+            ("a link, which nothing can be mounted over", &survey.links),
+            ("git configuration", &survey.git),
+        ] {
+            for one in list.iter().take(MAX_SHOWN) {
+                let _ = writeln!(out, "  {what}: {one}");
+            }
+            if let Some(more @ 1..) = list.len().checked_sub(MAX_SHOWN) {
+                let _ = writeln!(out, "  {what}: {more} more");
+            }
+        }
+    }
+    out
 }
 
 fn default_policy() -> Result<Policy, Failure> {

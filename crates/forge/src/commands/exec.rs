@@ -49,12 +49,9 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
     };
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
     match place {
-        Place::Here(plan) => {
-            let chosen = args.mechanism.is_none() && !global.quiet;
-            if let Some(told) = plan.fallback().filter(|_| chosen) {
-                say(format!("warning: {told}"));
-            }
-            execute(global, args, &plan, ambient, kept)
+        Place::Here(first, of) => {
+            let again = || plan(args, &of.0, &of.1);
+            execute(global, args, first, &again, ambient, kept)
         }
         Place::Container(containers, grant) => {
             container::execute(global, args, &containers, &grant, kept)
@@ -64,8 +61,8 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
 
 /// Where the command runs.
 enum Place {
-    /// Here, under this plan.
-    Here(Plan),
+    /// Here, under this plan, with what another one would be made from.
+    Here(Plan, Box<(Grant, Policy)>),
     /// In a container, with what is held.
     Container(Containers, Box<Grant>),
 }
@@ -145,7 +142,7 @@ fn prepare(
         },
         RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {
             let plan = here.unwrap_or_else(|| plan(args, &grant, &policy))?;
-            Ok((Place::Here(plan), why))
+            Ok((Place::Here(plan, Box::new((grant, policy))), why))
         }
         RunnerChoice::Confirm(Runner::Docker) => Err(nowhere()),
         // That there is no sandbox here is the reason, in its own words.
@@ -221,12 +218,13 @@ fn isolation(error: &PlanError, hint: String) -> Failure {
 fn execute(
     global: &Global,
     args: &Exec,
-    plan: &Plan,
+    plan: Plan,
+    again: &dyn Fn() -> Result<Plan, Failure>,
     ambient: &Ambient,
     kept: Kept,
 ) -> Result<Exit, Failure> {
     let mut kept = Some(kept);
-    let outcome = run_it(global, args, plan, ambient, &mut kept);
+    let outcome = run_it(global, args, plan, again, ambient, &mut kept);
     // It did not get so far as to have ended.
     if let (Err(failure), Some(kept)) = (&outcome, kept) {
         kept.not_started(failure)?;
@@ -237,22 +235,32 @@ fn execute(
 fn run_it(
     global: &Global,
     args: &Exec,
-    plan: &Plan,
+    mut plan: Plan,
+    again: &dyn Fn() -> Result<Plan, Failure>,
     ambient: &Ambient,
     kept: &mut Option<Kept>,
 ) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
-    let mut command = Command::new(plan, program)
-        .args(rest)
-        .stdin(Stdio::Inherit)
-        .stdout(Stdio::Inherit)
-        .stderr(Stdio::Inherit)
-        .session(Session::Inherit);
-    if let Some(seconds) = args.timeout {
-        command = command.timeout(Duration::from_secs(seconds));
-    }
+    let command = |plan: &Plan| {
+        if let Some(told) = plan.fallback()
+            && args.mechanism.is_none()
+            && !global.quiet
+        {
+            say(format!("warning: {told}"));
+        }
+        let command = Command::new(plan, program)
+            .args(rest)
+            .stdin(Stdio::Inherit)
+            .stdout(Stdio::Inherit)
+            .stderr(Stdio::Inherit)
+            .session(Session::Inherit);
+        match args.timeout {
+            Some(seconds) => command.timeout(Duration::from_secs(seconds)),
+            None => command,
+        }
+    };
     // Without a terminal nobody types Ctrl-C, and being told to stop means both of us.
     let _left = ambient
         .any_terminal
@@ -262,7 +270,15 @@ fn run_it(
     let mut receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let stops = StopsTheCommand::listen(!ambient.any_terminal)
         .map_err(|error| Failure::new(Exit::ExecRefused, "signals", error.to_string()))?;
-    let mut child = command.spawn().map_err(|error| not_started(&error))?;
+    let mut child = match command(&plan).spawn() {
+        // What was remembered of this machine has been forgotten, so it is looked at once more.
+        Err(error) if error.kind() == ErrorKind::Enforcement && !args.no_os_sandbox => {
+            plan = again()?;
+            command(&plan).spawn()
+        }
+        started => started,
+    }
+    .map_err(|error| not_started(&error))?;
     let quiet = global.quiet || global.json;
     if !quiet {
         notes(plan.entries(), child.enforcement());

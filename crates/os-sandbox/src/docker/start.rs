@@ -42,6 +42,9 @@ pub(crate) fn start(command: Command) -> Result<Started, Error> {
     let engine = containers.engine().ok_or_else(gone)?.clone();
     let policy = command.plan.policy();
     let layout = backend::layout(policy, command.state_dir.as_deref())?;
+    if let Some(refused) = command.plan.insists(&layout.notes.0, false) {
+        return Err(refused);
+    }
     let private = Private::new(policy, &layout)?;
     let caller = User {
         uid: geteuid().as_raw(),

@@ -18,10 +18,10 @@
 //!
 //! What it cannot help against is a kernel that accepts rules and does not keep them: the probe,
 //! and not a start, finds that out. Such a kernel does not come up between two commands of one
-//! boot: the key holds the boot, this build, the caller, its namespaces, filters, capabilities
-//! and label, bubblewrap's file, and the settings that decide about namespaces.
+//! boot: the key holds the boot, this build, the caller, its namespaces, capabilities and label,
+//! what the kernel says that it may do, bubblewrap's file, and the settings that decide about namespaces.
 
-use super::detect::BWRAP;
+use super::detect::{BWRAP, Report};
 use super::launch::LAUNCHER;
 use crate::scratch::{make, random};
 use crate::support::{Connector, Support};
@@ -51,14 +51,7 @@ const MAX_SWEPT: usize = 256;
 const SWEEP_AGE: Duration = Duration::from_secs(60);
 
 /// Parts of `/proc/thread-self/status` that decide what can be set up.
-const STATUS: [&str; 6] = [
-    "NoNewPrivs:",
-    "Seccomp:",
-    "Seccomp_filters:",
-    "CapPrm:",
-    "CapEff:",
-    "CapBnd:",
-];
+const STATUS: [&str; 5] = ["NoNewPrivs:", "Seccomp:", "CapPrm:", "CapEff:", "CapBnd:"];
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "cgroup", "ipc", "uts"];
 const SETTINGS: [&str; 6] = [
     "/proc/thread-self/attr/current",
@@ -182,9 +175,9 @@ pub(super) struct Cache {
 impl Cache {
     /// `None` where nothing can be kept: no home, a directory that is not the caller's alone, no
     /// `/proc`.
-    pub(super) fn open() -> Option<Cache> {
+    pub(super) fn open(report: &Report) -> Option<Cache> {
         let directory = directory(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))?;
-        let key = key()?;
+        let key = key(report)?;
         Some(Cache { directory, key })
     }
 
@@ -359,7 +352,7 @@ fn is_ours(directory: &Path) -> bool {
 }
 
 /// Everything that a probe's result could depend on; `None` without a boot to tell apart.
-fn key() -> Option<String> {
+fn key(report: &Report) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let status = read("/proc/thread-self/status")?;
     let mut text = format!(
@@ -381,6 +374,8 @@ fn key() -> Option<String> {
     for path in SETTINGS {
         let _ = writeln!(text, "{:?}", read(path));
     }
+    // What this process may do: an outer filter shows here, and not by its number.
+    let _ = writeln!(text, "{report:?}");
     for path in BWRAP {
         let meta = fs::metadata(path).map(|meta| {
             let inode = (meta.dev(), meta.ino(), meta.size(), meta.mode(), meta.uid());

@@ -44,28 +44,32 @@ const MAX_VERSION_BYTES: usize = 256;
 
 /// Believes what an earlier process of this boot has seen pass, and keeps what passes now.
 pub(crate) fn detect() -> Support {
-    let Some(cache) = Cache::open() else {
-        return detect_fresh();
+    let report = match report() {
+        Ok(report) => report,
+        Err(error) => return nothing(&error),
     };
-    let support = look(&cache.read());
+    let Some(cache) = Cache::open(&report) else {
+        return look(&Known::default(), report);
+    };
+    let support = look(&cache.read(), report);
     cache.write(&Known::of(&support));
     support
 }
 
 /// Tries everything.
 pub(crate) fn detect_fresh() -> Support {
-    look(&Known::default())
+    match report() {
+        Ok(report) => look(&Known::default(), report),
+        Err(error) => nothing(&error),
+    }
 }
 
-fn look(known: &Known) -> Support {
+fn look(known: &Known, report: Report) -> Support {
     let Report {
         landlock,
         errata,
         filters,
-    } = match report() {
-        Ok(report) => report,
-        Err(error) => return nothing(&error),
-    };
+    } = report;
     let abi = landlock.unwrap_or(0);
     let mut support = Support {
         launcher: Finding::Works(()),
@@ -203,7 +207,8 @@ fn missing<T>(reason: &str, how: &str) -> Finding<T> {
 }
 
 /// The kernel as the launcher sees it.
-struct Report {
+#[derive(Debug)]
+pub(super) struct Report {
     /// The version, or the errno of asking.
     landlock: Result<u32, i32>,
     errata: u32,

@@ -18,35 +18,31 @@ pub(super) struct Guarded {
     pub(super) remarks: Vec<(Promise, String)>,
 }
 
+/// What is there, where nothing can be mounted over it: all that can be done is to look again
+/// after the end.
+pub(super) fn look(policy: &Policy, mounts: &[HostMount]) -> Result<Guarded, Error> {
+    let names = everywhere(policy, mounts)?;
+    let unlisted = unlisted(mounts, &names);
+    let notes = (!unlisted.is_empty()).then(|| {
+        let what = few(&unlisted);
+        let note = format!("{what} cannot be listed, and is not looked at after the end");
+        (Promise::ProtectedNames, note)
+    });
+    Ok(Guarded {
+        names,
+        held: None,
+        notes: notes.into_iter().collect(),
+        remarks: Vec::new(),
+    })
+}
+
 pub(super) fn guard(
     policy: &Policy,
     mounts: &[HostMount],
     state_dir: Option<&Path>,
 ) -> Result<Guarded, Error> {
-    let mut names: Vec<Names> = mounts
-        .iter()
-        .map(|mount| names::find(policy, mount))
-        .collect();
-    if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
-        return Err(unguarded(format!(
-            "protected and hidden names cannot be looked for: {reason}"
-        )));
-    }
-    if names.iter().any(|names| names.unsettled) {
-        return Err(Error::new(
-            ErrorKind::Unguarded,
-            "directories in a mount are moved about, so that protected names could be missed",
-        )
-        .with_hint("try again when what moves them is done"));
-    }
-    let unlisted: Vec<String> = mounts
-        .iter()
-        .zip(&names)
-        .flat_map(|(mount, names)| {
-            let closed = names.found.iter().filter(|found| found.unlisted);
-            closed.map(|found| mount.shown(&found.below))
-        })
-        .collect();
+    let mut names = everywhere(policy, mounts)?;
+    let unlisted = unlisted(mounts, &names);
     let remarks = (!unlisted.is_empty()).then(|| {
         let what = few(&unlisted);
         let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
@@ -63,6 +59,35 @@ pub(super) fn guard(
         notes,
         remarks: remarks.into_iter().collect(),
     })
+}
+
+/// Directories that a command could get at and that cannot be listed, as it sees them.
+fn unlisted(mounts: &[HostMount], names: &[Names]) -> Vec<String> {
+    let closed = |(mount, names): (&HostMount, &Names)| -> Vec<String> {
+        let closed = names.found.iter().filter(|found| found.unlisted);
+        closed.map(|found| mount.shown(&found.below)).collect()
+    };
+    mounts.iter().zip(names).flat_map(closed).collect()
+}
+
+fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<Names>, Error> {
+    let names: Vec<Names> = mounts
+        .iter()
+        .map(|mount| names::find(policy, mount))
+        .collect();
+    if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
+        return Err(unguarded(format!(
+            "protected and hidden names cannot be looked for: {reason}"
+        )));
+    }
+    if names.iter().any(|names| names.unsettled) {
+        return Err(Error::new(
+            ErrorKind::Unguarded,
+            "directories in a mount are moved about, so that protected names could be missed",
+        )
+        .with_hint("try again when what moves them is done"));
+    }
+    Ok(names)
 }
 
 /// The error of a walk that did not get everywhere, before a start or after an end.

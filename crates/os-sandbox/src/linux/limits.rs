@@ -24,9 +24,12 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
         let seconds = cpu.as_secs().max(1);
         out.push((CPU, seconds, seconds.saturating_add(1)));
     }
+    // It counts what is reserved, and sanitizers reserve terabytes: only where no group counts
+    // what is used.
+    let group = plan.support().memory_group.found().is_some();
     for (resource, limit) in [
         (FILE_SIZE, limits.file_bytes),
-        (DATA, limits.memory_bytes),
+        (DATA, limits.memory_bytes.filter(|_| !group)),
         (OPEN_FILES, limits.open_files),
     ] {
         out.extend(limit.map(|limit| (resource, limit, limit)));

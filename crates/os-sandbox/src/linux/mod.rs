@@ -35,6 +35,7 @@ mod running;
 mod sockets;
 mod start;
 mod state;
+mod survey;
 mod sweep;
 mod users;
 mod view;
@@ -58,6 +59,7 @@ pub(crate) use prove::{Whose, prove};
 pub(crate) use remove::remove;
 pub(crate) use running::{Killer, Running};
 pub(crate) use start::start;
+pub(crate) use survey::survey;
 
 /// A small program of this system that needs nothing and does nothing, if nobody tells it to.
 #[cfg(feature = "docker")]

@@ -3,7 +3,7 @@
 use super::after::After;
 use super::cgroup::Group;
 use super::failed::failure;
-use super::guards::{Guarded, guard};
+use super::guards::{Guarded, guard, look};
 use super::launch::{By, Launched, Starting, data, image, launch};
 use super::limits::{limit_tree, limits};
 use super::message::{self, Message, Run};
@@ -69,6 +69,9 @@ pub(crate) fn begin(
         refuse_streams(&command.plan, &streams)?;
     }
     let mut prepared = Prepared::new(&command)?;
+    if let Some(refused) = command.plan.insists(&prepared.notes.0, false) {
+        return Err(refused);
+    }
     if let Some(probe) = probe {
         prepared.probe(probe);
     }
@@ -306,6 +309,13 @@ impl Prepared {
         };
         if backend.has_mount_layer() {
             prepared.compose(plan, mounts, command.state_dir.as_deref())?;
+        } else if backend == Backend::Landlock
+            && !policy.leaves()
+            && Sweep::is_needed(policy, &mounts)
+        {
+            let Guarded { names, notes, .. } = look(policy, &mounts)?;
+            prepared.notes.0.extend(notes);
+            prepared.sweep = Sweep::new(policy, mounts, names).map(Sweep::of_loose_names);
         }
         Ok(prepared)
     }

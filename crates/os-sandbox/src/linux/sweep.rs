@@ -16,15 +16,18 @@ use crate::escape::visible;
 use crate::policy::{Git, OBEYED, Policy};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
+use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
 use nix::sys::stat::{Mode, SFlag, mkdirat};
 use nix::unistd::symlinkat;
+use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +41,8 @@ pub(crate) struct Sweep {
     mounts: Vec<HostMount>,
     before: Vec<Before>,
     started: SystemTime,
+    /// For each mount, what the names were that a command can change; empty if it cannot.
+    loose: Vec<HashMap<PathBuf, Print>>,
 }
 
 /// Device, inode, and time of birth, where the file system has one: the number of a file that is
@@ -45,8 +50,8 @@ pub(crate) struct Sweep {
 type Identity = (u64, u64, Option<SystemTime>);
 
 struct Before {
-    /// Which file each name was.
-    names: HashMap<PathBuf, Option<Identity>>,
+    /// Which file each name was, and whether it is hidden.
+    names: HashMap<PathBuf, (Option<Identity>, bool)>,
     links: HashMap<PathBuf, OsString>,
     bare: HashSet<PathBuf>,
     unlisted: Vec<PathBuf>,
@@ -58,8 +63,7 @@ impl Sweep {
     /// `names` as they were found, with what is held in addition. `None` if there is nothing that
     /// could appear.
     pub(crate) fn new(policy: &Policy, mounts: Vec<HostMount>, names: Vec<Names>) -> Option<Sweep> {
-        let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
-        if policy.protect_patterns().is_empty() || !mounts.iter().any(open) {
+        if !Sweep::is_needed(policy, &mounts) {
             return None;
         }
         let before = mounts
@@ -71,7 +75,34 @@ impl Sweep {
             before: before.collect(),
             started: SystemTime::now(),
             mounts,
+            loose: Vec::new(),
         })
+    }
+
+    /// Whether there is anything that could appear.
+    pub(crate) fn is_needed(policy: &Policy, mounts: &[HostMount]) -> bool {
+        let open = |mount: &HostMount| mount.is_dir && mount.access.contains(Access::WRITE);
+        !policy.protect_patterns().is_empty() && mounts.iter().any(open)
+    }
+
+    /// Nothing is mounted over the names that are there, so what they are is looked at now and
+    /// again after the end.
+    pub(crate) fn of_loose_names(mut self) -> Sweep {
+        let each = self.mounts.iter().zip(&self.before);
+        self.loose = each
+            .map(|(mount, before)| {
+                let protects = |below: &Path| {
+                    let named = mount.named(below);
+                    let mut patterns = self.policy.protect_patterns().iter();
+                    patterns.any(|pattern| pattern.ends(&named))
+                };
+                let names = before.names.iter();
+                let names = names.filter(|(below, (_, hide))| !hide || protects(below));
+                let names = names.map(|(below, _)| (below.clone(), print(mount, below)));
+                names.collect()
+            })
+            .collect();
+        self
     }
 
     /// Looks, and moves.
@@ -79,12 +110,15 @@ impl Sweep {
         let mut findings = Findings::default();
         let id = id();
         let mut befores = std::mem::take(&mut self.before);
-        for (mount, before) in self.mounts.iter().zip(&mut befores) {
+        for (index, (mount, before)) in self.mounts.iter().zip(&mut befores).enumerate() {
             if !mount.is_dir || !mount.access.contains(Access::WRITE) {
                 continue;
             }
             let mut memory = std::mem::take(&mut before.memory);
-            before.replaced(mount, &mut findings);
+            match self.loose.get(index) {
+                Some(loose) => changed(mount, loose, &mut findings),
+                None => before.replaced(mount, &mut findings),
+            }
             if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
                 findings.fail(&reason);
             }
@@ -261,7 +295,7 @@ impl Before {
                 .into_iter()
                 .map(|found| {
                     let identity = identity(mount, &found.below);
-                    (found.below, identity)
+                    (found.below, (identity, found.hide))
                 })
                 .collect(),
             unlisted: names.unlisted,
@@ -273,7 +307,7 @@ impl Before {
     /// of what was mounted over it, and the command's from then on. Whose the file is that is there
     /// now, nobody can tell.
     fn replaced(&self, mount: &HostMount, findings: &mut Findings) {
-        for (below, was) in &self.names {
+        for (below, (was, hide)) in &self.names {
             let now = identity(mount, below);
             if now.is_some() && now != *was {
                 let path = shown(mount, below);
@@ -281,7 +315,11 @@ impl Before {
                     "{} was replaced by somebody else while the command ran, and not kept from then on",
                     path.display()
                 );
-                findings.note(Promise::ProtectedNames, &reason);
+                let promise = match hide {
+                    true => Promise::HiddenNames,
+                    false => Promise::ProtectedNames,
+                };
+                findings.note(promise, &reason);
             }
         }
     }
@@ -417,6 +455,88 @@ fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
     {
         let _ = symlinkat(text, &parent, name);
     }
+}
+
+/// Names that are not as they were. Which of them the command changed nobody can tell, nor undo.
+fn changed(mount: &HostMount, loose: &HashMap<PathBuf, Print>, findings: &mut Findings) {
+    for (below, was) in loose {
+        let path = shown(mount, below);
+        let reason = match (was, print(mount, below)) {
+            (Some(was), Some(now)) if *was == now => continue,
+            (Some(_), _) => format!("{} was changed while the command ran", path.display()),
+            (None, _) => format!("{} cannot be compared with what it was", path.display()),
+        };
+        findings.note(Promise::ProtectedNames, &reason);
+    }
+}
+
+/// What there is to know of a name: a hash of times, sizes and modes, contents of small files, and
+/// the same of everything below it. `None` if it cannot be looked at, or is too much to look at.
+type Print = Option<[u8; 32]>;
+
+/// Bound on the files of one name, and on the bytes read of each.
+const MAX_PRINTED: usize = 10_000;
+const MAX_CONTENT_BYTES: u64 = 1 << 20;
+
+fn print(mount: &HostMount, below: &Path) -> Print {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let mut hash = Sha256::new();
+    let mut room = MAX_PRINTED;
+    print_into(&mut hash, parent.as_fd(), below.file_name()?, &mut room)?;
+    Some(hash.finalize().into())
+}
+
+fn print_into(
+    hash: &mut Sha256,
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    room: &mut usize,
+) -> Option<()> {
+    *room = room.checked_sub(1)?;
+    let stat = below::look(parent, name).ok()?;
+    // The change time of a file is nobody's to set.
+    let facts = (
+        stat.st_dev,
+        stat.st_ino,
+        stat.st_mode,
+        stat.st_uid,
+        stat.st_size,
+    );
+    let times = (
+        stat.st_mtime,
+        stat.st_mtime_nsec,
+        stat.st_ctime,
+        stat.st_ctime_nsec,
+    );
+    hash.update(format!("{name:?} {facts:?} {times:?}\n"));
+    match below::kind(&stat) {
+        SFlag::S_IFREG => {
+            let file = below::file(parent, name).ok()?;
+            let mut content = Vec::new();
+            file.take(MAX_CONTENT_BYTES)
+                .read_to_end(&mut content)
+                .ok()?;
+            hash.update(content);
+        }
+        SFlag::S_IFDIR => {
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let mut directory = Dir::openat(parent, name, flags, Mode::empty()).ok()?;
+            let mut names: Vec<OsString> = Vec::new();
+            for entry in directory.iter() {
+                let entry = entry.ok()?;
+                let name = entry.file_name().to_bytes();
+                if !matches!(name, b"." | b"..") && names.len() < MAX_PRINTED {
+                    names.push(OsStr::from_bytes(name).to_owned());
+                }
+            }
+            names.sort();
+            for name in names {
+                print_into(hash, directory.as_fd(), &name, room)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
 }
 
 fn identity(mount: &HostMount, below: &Path) -> Option<Identity> {

@@ -37,7 +37,7 @@ pub(crate) use process::small_program;
 pub(crate) use crate::plain::birdcage;
 #[cfg(feature = "docker")]
 pub(crate) use crate::plain::{After, Sources, layout};
-pub(crate) use crate::plain::{Killer, Whose, remove};
+pub(crate) use crate::plain::{Killer, Whose, remove, survey};
 
 /// A running command, and the directories that it works in.
 pub(crate) type Running = plain::Running<Scratch>;

@@ -122,9 +122,10 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
     if policy.hidden().next().is_some() {
         out.push(
             Promise::HiddenNames,
-            State::Degraded,
+            State::Detected,
             &[Docker],
-            "names that appear while it runs are the command's own",
+            "those that are there at the start cannot be read; what appears while it runs is the \
+             command's own, and what somebody else replaces meanwhile is told",
         );
     }
     for promise in [Promise::Metadata, Promise::ProcessList, Promise::Devices] {

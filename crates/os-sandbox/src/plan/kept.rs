@@ -224,7 +224,13 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         } else {
             (State::Enforced, "")
         };
-        out.names(Promise::ProtectedNames, held, state, remark);
+        if backend == Backend::Landlock && writable && !policy.leaves() {
+            let reason = "only after the end: new ones are moved to a quarantine, changed ones \
+                          are told; needs a mount layer, such as bubblewrap, to be prevented";
+            out.push(Promise::ProtectedNames, State::Degraded, &[], reason);
+        } else {
+            out.names(Promise::ProtectedNames, held, state, remark);
+        }
     }
     if policy.hidden().next().is_some() && birdcage {
         let reason = "birdcage covers nothing: what lies in a mount that is read can be read";
@@ -233,8 +239,9 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         out.names(
             Promise::HiddenNames,
             held,
-            State::Degraded,
-            "names that appear while it runs are the command's own",
+            State::Detected,
+            "those that are there at the start cannot be read; what appears while it runs is the \
+             command's own, and what somebody else replaces meanwhile is told",
         );
     }
     out.any(Promise::Metadata, &[&layer]);
@@ -251,7 +258,8 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
 /// Those of the whole tree. Without a control group the supervisor looks at it now and then.
 fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     use Mechanism::{Cgroup, Launcher, Rlimits};
-    const LOOKS: &str = "looked at ten times a second; needs a writable control group";
+    const LOOKS: &str =
+        "looked at ten times a second, and ended; a writable control group keeps it exactly";
     let confined = backend != Backend::None;
     // Who is not confined could move itself out.
     let state = if confined {
@@ -264,6 +272,11 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     } else {
         "it could leave its group"
     };
+    let looks = if confined {
+        State::Detected
+    } else {
+        State::Degraded
+    };
     // Survivors that are left have no supervisor who could look.
     let watched = backend.has_mount_layer() || !policy.leaves();
     let bounds = Bounds::new(policy.limits(), support);
@@ -272,9 +285,9 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
         if !support.launcher() {
             out.push(promise, State::Absent, &[], "no mechanism");
         } else if support.memory_cgroup() {
-            out.push(promise, state, &[Cgroup, Rlimits], reason);
+            out.push(promise, state, &[Cgroup], reason);
         } else if watched {
-            out.push(promise, State::Degraded, &[Launcher, Rlimits], LOOKS);
+            out.push(promise, looks, &[Launcher, Rlimits], LOOKS);
         } else {
             let each = "for each process; what may be left is not watched";
             out.push(promise, State::Degraded, &[Rlimits], each);
@@ -296,7 +309,7 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
         } else if counted {
             out.push(promise, State::Enforced, &[Rlimits], "");
         } else if watched {
-            out.push(promise, State::Degraded, &[Launcher], LOOKS);
+            out.push(promise, looks, &[Launcher], LOOKS);
         } else {
             out.push(
                 promise,

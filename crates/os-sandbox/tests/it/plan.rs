@@ -98,16 +98,7 @@ fn guards_are_listed_or_required() {
         .unwrap();
     let plan = Plan::new(&policy, &host(7, false), Requirement::Enforce).unwrap();
     let names: Vec<&str> = plan.gaps().map(|gap| gap.promise.name()).collect();
-    assert_eq!(
-        names,
-        [
-            "protected names",
-            "metadata",
-            "process list",
-            "memory limit",
-            "process limit"
-        ]
-    );
+    assert_eq!(names, ["protected names", "metadata", "process list"]);
     assert!(Plan::new(&policy, &host(7, false), Requirement::EnforceGuards).is_err());
 }
 
@@ -231,11 +222,11 @@ fn a_plan_reads_like_a_table() {
     kernel surface   enforced  seccomp
     survivors        enforced  bubblewrap + launcher
     protected names  detected  bubblewrap + launcher (those that are there, or absent and held, cannot be changed; new ones by a pattern or in a new directory are moved to a quarantine after the end)
-    hidden names     degraded  bubblewrap + launcher (names that appear while it runs are the command's own)
+    hidden names     detected  bubblewrap + launcher (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
     devices          enforced  bubblewrap
-    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
     process limit    enforced  rlimits
     ");
     let plan = Plan::new(&policy, &host(6, false), Requirement::Enforce).unwrap();
@@ -255,13 +246,13 @@ fn a_plan_reads_like_a_table() {
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  landlock + launcher
-    protected names  absent    (needs a mount layer, such as bubblewrap)
+    protected names  degraded  (only after the end: new ones are moved to a quarantine, changed ones are told; needs a mount layer, such as bubblewrap, to be prevented)
     hidden names     absent    (needs a mount layer, such as bubblewrap)
     metadata         absent    (needs a mount layer, such as bubblewrap)
     process list     absent    (needs a mount layer, such as bubblewrap)
     devices          enforced  landlock
-    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
-    process limit    degraded  launcher (looked at ten times a second; needs a writable control group)
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
     ");
 }
 
@@ -434,14 +425,14 @@ fn limits_of_a_whole_tree() {
         ),
     ];
     insta::assert_snapshot!(got.join("\n"), @r"
-    memory limit     enforced  cgroup + rlimits
-    memory limit     enforced  cgroup + rlimits (less than was asked for, because the host has no more)
-    memory limit     degraded  cgroup + rlimits (it could leave its group)
+    memory limit     enforced  cgroup
+    memory limit     enforced  cgroup (less than was asked for, because the host has no more)
+    memory limit     degraded  cgroup (it could leave its group)
     process limit    enforced  cgroup
     process limit    enforced  cgroup + rlimits
     process limit    enforced  cgroup
-    process limit    degraded  launcher (looked at ten times a second; needs a writable control group)
-    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group; less than was asked for, because the host has no more)
+    process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly; less than was asked for, because the host has no more)
     ");
 }
 
@@ -522,7 +513,7 @@ fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     metadata         enforced  birdcage
     process list     enforced  birdcage
     devices          enforced  birdcage
-    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
     process limit    enforced  rlimits
     ");
     // Where nobody has named its program, it says how.

@@ -5,7 +5,8 @@ use crate::fixture::{Mechanism, World, set_mode};
 use crate::outcome::{ensure, say};
 use crate::report::Report;
 use os_sandbox::{
-    Access, Child, Command, Error, ErrorKind, Exit, Plan, Policy, Promise, State, Stdio,
+    Access, Backend, Child, Command, Error, ErrorKind, Exit, Git, Plan, Policy, Promise,
+    Requirement, State, Stdio, Support,
 };
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +26,100 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     ] {
         report.case(&format!("guards: {name}"), outcome);
     }
+    for (name, before, parts) in SHAPES {
+        let outcome = required(mechanism, before, parts);
+        report.case(&format!("guards: required in {name}"), outcome);
+    }
+}
+
+/// Projects as they are, made by a person, with the parts that are mounts of their own: each with
+/// whether it can be written.
+const SHAPES: [(&str, &str, &[(&str, bool)]); 8] = [
+    ("an empty directory", "", &[]),
+    (
+        "a git repository",
+        "git init -q; touch a; git add .; git commit -qm a",
+        &[],
+    ),
+    (
+        "a repository with a submodule",
+        "git init -q ../other; git -C ../other commit -qm a --allow-empty; git init -q
+         git -c protocol.file.allow=always submodule -q add ../other third_party/foo
+         git commit -qam b",
+        &[],
+    ),
+    (
+        "a linked worktree",
+        "git init -q ../main; git -C ../main commit -qm a --allow-empty
+         git -C ../main worktree add -q ../made; mv ../made/.git .
+         echo \"$PWD/.git\" > ../main/.git/worktrees/made/gitdir",
+        &[],
+    ),
+    (
+        "a project with node_modules",
+        "for i in $(seq 100); do mkdir -p node_modules/$i/lib; touch node_modules/$i/lib/x.js; done
+         touch node_modules/7/.env.example node_modules/8/cert.pem",
+        &[],
+    ),
+    (
+        "a project with links",
+        "ln -s /etc out; ln -s . loop; mkdir d; ln -s ../d d/up; ln -s nowhere dangling; ln -s d .idea",
+        &[],
+    ),
+    ("zones", "mkdir data out", &[("data", false), ("out", true)]),
+    (
+        "several mounts, one with a repository",
+        "mkdir -p a/b c; git -C a init -q; touch c/.envrc",
+        &[("a", true), ("a/b", false), ("c", true)],
+    ),
+];
+
+/// Guards can be required, and an ordinary command then works and leaves nothing.
+fn required(mechanism: Mechanism, before: &str, parts: &[(&str, bool)]) -> Result<(), String> {
+    if mechanism != Mechanism::Bubblewrap {
+        return Ok(());
+    }
+    let world = World::new(mechanism);
+    let git = "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b
+               export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; set -e";
+    person(&world, &format!("{git}\n{before}"))?;
+    let top = world.host("rw");
+    let mut policy = Policy::builder().git(Git::Commit);
+    for name in [".vscode", ".idea", ".envrc", ".env*", "*.pem", ".git/hooks"] {
+        policy = policy.protect(name);
+    }
+    policy = policy.hide(".env*").hide("*.pem");
+    policy = match parts {
+        [] => policy.mount(&top, "/", Access::ALL),
+        parts => parts.iter().fold(policy, |policy, (part, writable)| {
+            let access = match writable {
+                true => Access::ALL,
+                false => Access::READ | Access::EXECUTE,
+            };
+            policy.mount(top.join(part), format!("/{part}"), access)
+        }),
+    };
+    let policy = policy.build().map_err(say)?;
+    let plan = Plan::with_mechanism(
+        &policy,
+        &Support::detect(),
+        Requirement::EnforceGuards,
+        Backend::Bubblewrap,
+    )
+    .map_err(say)?;
+    let at = parts.iter().find(|(_, writable)| *writable);
+    let at = at.map_or("/work".to_owned(), |(part, _)| format!("/{part}"));
+    let script =
+        format!("cd {at} && echo made > made && cat made && mkdir -p sub && rm -r made sub");
+    let (child, said, exit) = run(&world, &plan, &script)?;
+    ensure(exit.success() && said == "made\n", || {
+        format!("{exit} {said} {}", child.enforcement())
+    })?;
+    ensure(child.quarantined().is_empty(), || {
+        format!("{:?}", child.quarantined())
+    })?;
+    let gap = child.enforcement().promises.iter().find(|one| one.is_gap());
+    ensure(gap.is_none(), || format!("{gap:?}"))
 }
 
 /// A project, what one command does in it, and what a second one reads.

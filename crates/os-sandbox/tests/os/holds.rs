@@ -160,12 +160,35 @@ fn without(mechanism: Mechanism) -> Result<(), String> {
         .entries()
         .iter()
         .find(|e| e.promise == Promise::ProtectedNames);
-    ensure(entry.is_some_and(|e| e.state == State::Absent), || {
+    ensure(entry.is_some_and(|e| e.state == State::Degraded), || {
         format!("{entry:?}")
     })?;
+    let kept = world.host("rw").join(".git/hooks");
+    std::fs::create_dir(&kept).map_err(say)?;
+    std::fs::write(kept.join("pre-commit"), "true\n").map_err(say)?;
+    std::fs::write(world.host("rw").join(".envrc"), "true\n").map_err(say)?;
     let before = listing(&world.host("rw"));
     run(&world, &plan, "true")?;
     same(&before, &listing(&world.host("rw")))?;
+    // What appears is moved away, and what is changed is told, whatever its times are set to.
+    let script = "mkdir -p new/.vscode; echo x > new/.vscode/tasks.json; echo x > .mcp.json
+                  touch -r .git/hooks/pre-commit stamp; echo evil > .git/hooks/pre-commit
+                  touch -r stamp .git/hooks/pre-commit; rm .envrc";
+    let mut child = Command::new(&plan, "sh")
+        .args(["-c", script])
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    child.wait().map_err(say)?;
+    let found: Vec<_> = child.quarantined().iter().map(|one| &one.pattern).collect();
+    ensure(found.len() == 2, || format!("{found:?}"))?;
+    for name in ["new/.vscode", ".mcp.json"] {
+        ensure(!world.host("rw").join(name).exists(), || name.to_owned())?;
+    }
+    let receipt = child.enforcement().to_string();
+    for name in [".git/hooks was changed", ".envrc was changed"] {
+        ensure(receipt.contains(name), || receipt.clone())?;
+    }
     ensure(!world.host("state").exists(), || {
         "a state directory".to_owned()
     })

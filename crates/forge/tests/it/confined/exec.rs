@@ -211,6 +211,123 @@ fn what_was_taken_away_is_said() {
     assert_eq!(receipt["quarantined"][0]["path"], "/work/new/.vscode");
 }
 
+/// The receipt is true at the end, whatever the command did to it, and the same as with `--json`.
+#[test]
+fn the_receipt_is_the_one_of_the_end() {
+    let world = World::new(&[]);
+    let victim = world.outside().join("victim");
+    std::fs::write(&victim, "untouched").unwrap();
+    let link = format!("rm r.json; ln -s {} r.json", victim.display());
+    let cases = [
+        ("true", false),
+        ("cat r.json > /dev/null; touch other", false),
+        ("echo '{}' > r.json", true),
+        ("rm r.json; echo '{}' > r.json", true),
+        ("rm r.json; mkdir r.json", true),
+        (link.as_str(), true),
+    ];
+    for mechanism in mechanisms(&world) {
+        for (script, forged) in cases {
+            let _fresh = std::fs::remove_file(world.project().join("r.json"));
+            let run = |more: &[&str]| {
+                let args = [
+                    more,
+                    &[
+                        "exec",
+                        "--mechanism",
+                        mechanism,
+                        "--receipt",
+                        "r.json",
+                        "--",
+                    ],
+                ];
+                let args = [args.concat(), vec!["sh", "-c", script]].concat();
+                world.forge(&args)
+            };
+            let ran = run(&[]);
+            if script.contains("mkdir") {
+                // Nothing can be renamed over a directory.
+                ran.code(125);
+                std::fs::remove_dir(world.project().join("r.json")).unwrap();
+                continue;
+            }
+            ran.code(0);
+            let told = ran
+                .stderr
+                .contains("r.json was changed while the command ran");
+            assert_eq!(told, forged, "{mechanism}: {script}: {}", ran.stderr);
+            let ran = run(&["--json"]);
+            let said: serde_json::Value = ran
+                .stderr
+                .lines()
+                .find_map(|line| serde_json::from_str(line).ok())
+                .unwrap();
+            let text = std::fs::read_to_string(world.project().join("r.json")).unwrap();
+            let receipt: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(said["enforcement"], receipt, "{mechanism}: {script}");
+            assert_eq!(receipt["backend"], mechanism);
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+    let left = std::fs::read_dir(world.project()).unwrap().flatten();
+    let left = left.filter(|one| one.file_name().to_string_lossy().contains("forge-tmp"));
+    assert_eq!(left.count(), 0);
+}
+
+/// Where not everything can be looked at, the call fails with the reason: to the person, in the
+/// receipt, and in what `check` says beforehand.
+#[test]
+fn what_cannot_be_looked_at_fails_the_command() {
+    let world = World::new(&[]);
+    if !mechanisms(&world).contains(&"bubblewrap") {
+        eprintln!("skipped: no mount layer here");
+        return;
+    }
+    let deep = "n=$(printf 'a%.0s' $(seq 200)); for i in $(seq 30); do mkdir $n; cd -P $n; done";
+    let exec = |script| {
+        let receipt = [
+            "exec",
+            "--receipt",
+            "../receipt.json",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        world.forge(&receipt)
+    };
+    let ran = exec(deep);
+    ran.code(125);
+    assert!(ran.stderr.contains("cannot be listed"), "{}", ran.stderr);
+    let text = std::fs::read_to_string(world.outside().join("receipt.json")).unwrap();
+    assert!(
+        text.contains("not looked for everywhere after the end"),
+        "{text}"
+    );
+    let ran = exec("touch ran");
+    ran.code(125);
+    assert!(ran.stderr.contains("cannot be listed"), "{}", ran.stderr);
+    assert!(!world.project().join("ran").exists());
+    std::fs::write(world.project().join("forge.yaml"), "root: .\n").unwrap();
+    let checked = world.forge(&["check"]);
+    assert!(
+        checked.stderr.contains("every command is refused"),
+        "{}",
+        checked.stderr
+    );
+    let quiet = world.forge(&["-q", "check"]);
+    assert!(
+        !quiet.stderr.contains("every command is refused"),
+        "{}",
+        quiet.stderr
+    );
+    let removed = std::process::Command::new("sh")
+        .args(["-c", "rm -rf a*"])
+        .current_dir(world.project())
+        .status();
+    assert!(removed.unwrap().success());
+}
+
 #[test]
 fn the_working_directory_is_what_the_project_shows() {
     let world = World::new(&[(FILE, PROJECT), ("data/a.md", "A"), ("workspace/b.md", "B")]);

@@ -786,8 +786,8 @@ fn without_control_groups() {
 
     Commands are confined by bubblewrap.
 
-    memory limit     degraded  launcher + rlimits (looked at ten times a second; needs a writable control group)
-    process limit    degraded  launcher (looked at ten times a second; needs a writable control group)
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
