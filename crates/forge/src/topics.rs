@@ -87,6 +87,10 @@ const CODES: [(&str, &str); 74] = [
         "git.unreachable",
         "the server of a repository does not answer",
     ),
+    (
+        "guards.incomplete",
+        "not everywhere could be looked for protected or hidden names, or required guards were kept in part",
+    ),
     ("image", "the image could not be built"),
     ("image.base", "an image that forge cannot be put upon"),
     ("image.output", "the image's file cannot be written"),
