@@ -36,6 +36,129 @@ pub(crate) fn config(bytes: &[u8]) -> Option<String> {
     None
 }
 
+/// One value of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// In lower case, as the key.
+    pub(crate) section: String,
+    pub(crate) sub: Option<String>,
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl Entry {
+    /// `section.sub.key`.
+    pub(crate) fn name(&self) -> String {
+        match &self.sub {
+            Some(sub) => format!("{}.{sub}.{}", self.section, self.key),
+            None => format!("{}.{}", self.section, self.key),
+        }
+    }
+}
+
+/// Every value of a configuration, as git reads it. What git would not read is left out.
+pub(crate) fn entries(text: &str) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut section: Option<(String, Option<String>)> = None;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut line = line.trim().to_owned();
+        while line.ends_with('\\') {
+            line.pop();
+            line.push_str(lines.next().unwrap_or_default());
+        }
+        let mut rest = line.as_str();
+        if let Some(header) = rest.strip_prefix('[') {
+            let quoted = header.find('"').and_then(|start| {
+                let end = header[start + 1..].find("\"]")?;
+                Some((
+                    &header[..start],
+                    &header[start + 1..start + 1 + end],
+                    start + end + 3,
+                ))
+            });
+            let (name, sub, end) = match (quoted, header.find(']')) {
+                (Some((name, sub, end)), _) => (name, Some(sub), end),
+                (None, Some(end)) => match header[..end].split_once('.') {
+                    Some((name, sub)) => (name, Some(sub), end + 1),
+                    None => (&header[..end], None, end + 1),
+                },
+                (None, None) => continue,
+            };
+            section = Some((
+                name.trim().to_ascii_lowercase(),
+                sub.map(|sub| sub.replace("\\\"", "\"").replace("\\\\", "\\")),
+            ));
+            rest = header[end..].trim();
+        }
+        let Some((section, sub)) = &section else {
+            continue;
+        };
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
+        out.push(Entry {
+            section: section.clone(),
+            sub: sub.clone(),
+            key: key.trim().to_ascii_lowercase(),
+            value: value_of(value.trim()),
+        });
+    }
+    out
+}
+
+/// A value without its quotes, escapes and comment.
+fn value_of(text: &str) -> String {
+    let (mut out, mut quoted) = (String::new(), false);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => quoted = !quoted,
+            '\\' => out.push(match chars.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some(other) => other,
+                None => break,
+            }),
+            '#' | ';' if !quoted => break,
+            c => out.push(c),
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+/// What is harmful in a `.gitmodules`.
+pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
+    let text = match plain(bytes) {
+        Ok(text) => text,
+        Err(reason) => return Some(reason),
+    };
+    entries(text).into_iter().find_map(|entry| {
+        let value = entry.value.as_str();
+        let path = |text: &str| {
+            !text.starts_with(['-', '/'])
+                && !text.split('/').any(|name| matches!(name, ".." | ".git"))
+        };
+        let relative =
+            || (value.starts_with("./") || value.starts_with("../")) && !value.contains("::");
+        let fine = entry.section == "submodule"
+            && entry.sub.as_deref().is_some_and(path)
+            && match entry.key.as_str() {
+                "path" => path(value),
+                "url" => url(value) || relative(),
+                "branch" => value == "." || reference(value),
+                "shallow" | "fetchrecursesubmodules" => {
+                    matches!(value, "true" | "false" | "on-demand")
+                }
+                "ignore" => matches!(value, "all" | "dirty" | "untracked" | "none"),
+                "update" => matches!(value, "checkout" | "rebase" | "merge" | "none"),
+                _ => false,
+            };
+        (!fine).then(|| format!("it sets {} to {value}", entry.name()))
+    })
+}
+
 /// What is harmful in an `info/attributes`.
 pub(crate) fn attributes(bytes: &[u8]) -> Option<String> {
     const PLAIN: [&str; 15] = [
@@ -289,6 +412,30 @@ mod tests {
     }
 
     #[test]
+    fn modules_say_where_they_are() {
+        for (text, harmless) in [
+            (
+                "[submodule \"a/b\"]\n\tpath = a/b\n\turl = ../b.git\n\tbranch = main\n",
+                true,
+            ),
+            (
+                "[submodule \"a\"]\n\turl = https://example.org/a.git\n\tshallow = true\n",
+                true,
+            ),
+            ("[submodule \"a\"]\n\tupdate = !evil\n", false),
+            ("[submodule \"a\"]\n\turl = ext::evil\n", false),
+            ("[submodule \"a\"]\n\turl = ./ext::evil\n", false),
+            ("[submodule \"a\"]\n\turl = -u./evil\n", false),
+            ("[submodule \"../../x\"]\n\tpath = x\n", false),
+            ("[submodule \"a\"]\n\tpath = -x\n", false),
+            ("[submodule \"a\"]\n\tpath = .git/hooks\n", false),
+            ("[core]\n\tfsmonitor = x\n", false),
+        ] {
+            assert_eq!(modules(text.as_bytes()).is_none(), harmless, "{text}");
+        }
+    }
+
+    #[test]
     fn attribute_lines() {
         for (text, harmless) in [
             ("", true),
@@ -304,10 +451,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn values_are_read_as_git_reads_them() {
+        let text = "[core]\n\thooksPath = \"my hooks\" ; where\n[filter \"a b\"] clean = ./x \\\n  -y\n\
+                    [include]\npath=../inc # x\n[Alias]\nst = !sh \\\"a\\\"\nflag\n[a.B]\nc=d\n";
+        let read: Vec<(String, String)> = entries(text)
+            .into_iter()
+            .map(|entry| (entry.name(), entry.value))
+            .collect();
+        let want = [
+            ("core.hookspath", "my hooks"),
+            ("filter.a b.clean", "./x   -y"),
+            ("include.path", "../inc"),
+            ("alias.st", "!sh \"a\""),
+            ("alias.flag", "true"),
+            ("a.B.c", "d"),
+        ];
+        assert_eq!(
+            read,
+            want.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+    }
+
     proptest! {
         #[test]
-        fn never_panics(bytes: Vec<u8>) {
-            let _ = (config(&bytes), attributes(&bytes));
+        fn never_panics(bytes: Vec<u8>, text: String) {
+            let _ = (config(&bytes), attributes(&bytes), entries(&text));
+        }
+
+        #[test]
+        fn headers_never_panic(text in "[\\[\\]\"\\\\a. =\n]{0,40}") {
+            let _ = entries(&text);
         }
 
         /// A line of anything, put anywhere into a harmless file, is harmless only if its key is

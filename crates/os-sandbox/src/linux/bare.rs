@@ -4,7 +4,8 @@
 //!
 //! <https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository>
 
-use crate::policy::{Git, OBEYED, Pattern, Policy};
+use super::repository;
+use crate::policy::{Git, Pattern, Policy};
 use rustix::fs::FileType;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -32,8 +33,10 @@ pub(super) fn is_part(directory: &Path, bare: &[PathBuf]) -> bool {
 }
 
 /// What of a repository one directory's listing has.
-#[derive(Default)]
-pub(super) struct Listed {
+pub(super) struct Listed<'p> {
+    policy: &'p Policy,
+    /// In a `.git`, where everything is git's.
+    whole: bool,
     head: bool,
     objects: bool,
     refs: bool,
@@ -41,19 +44,31 @@ pub(super) struct Listed {
     parts: Vec<(OsString, FileType)>,
 }
 
-impl Listed {
+impl<'p> Listed<'p> {
+    pub(super) fn of(policy: &'p Policy, whole: bool) -> Listed<'p> {
+        Listed {
+            policy,
+            whole,
+            head: false,
+            objects: false,
+            refs: false,
+            elsewhere: false,
+            parts: Vec::new(),
+        }
+    }
+
     pub(super) fn see(&mut self, name: &OsStr, kind: FileType) {
-        let Some(text) = name.to_str() else { return };
-        match text {
+        match name.to_str().unwrap_or_default() {
             "HEAD" => self.head = true,
             "objects" => self.objects = true,
             "refs" => self.refs = true,
             "commondir" => self.elsewhere = true,
             _ => {}
         }
-        let obeyed = OBEYED.contains(&text);
+        let kept =
+            repository::keeps_at_top(self.policy, name, self.whole) || repository::is_state(name);
         let link = kind.is_symlink() && self.parts.len() < 1000;
-        if obeyed || link {
+        if kept || link {
             self.parts.push((name.to_owned(), kind));
         }
     }

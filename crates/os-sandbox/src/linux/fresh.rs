@@ -8,6 +8,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag};
+use sandbox_names::git::{Part, part as table};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,24 +16,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Bound on the entries of one directory.
 const MAX_LISTED: usize = 1000;
-
-/// What a fresh repository has at its top, besides what is judged: data, which git only reads.
-const DATA: [&str; 14] = [
-    "HEAD",
-    "description",
-    "objects",
-    "refs",
-    "branches",
-    "packed-refs",
-    "index",
-    "logs",
-    "COMMIT_EDITMSG",
-    "ORIG_HEAD",
-    "FETCH_HEAD",
-    "shallow",
-    "gc.log",
-    "reftable",
-];
 
 /// Why `name` in `parent`, a part of a repository or a repository as a whole, is harmful.
 pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
@@ -48,6 +31,17 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
             let sample = hook.as_bytes().ends_with(b".sample") && what == SFlag::S_IFREG;
             (!sample).then(|| format!("it has the hook {}", hook.display()))
         }),
+        (Some(".gitmodules"), SFlag::S_IFREG) => content(parent, name, git_config::modules),
+        (Some("alternates" | "http-alternates"), SFlag::S_IFREG) => {
+            let elsewhere = |bytes: &[u8]| {
+                (!bytes.is_empty()).then(|| "it takes objects from elsewhere".to_owned())
+            };
+            content(parent, name, elsewhere)
+        }
+        // What they held redirected git, when there was no configuration.
+        (Some("remotes" | "branches"), SFlag::S_IFDIR) => each(parent, name, |_, file, _| {
+            Some(format!("it has {}", file.display()))
+        }),
         (Some("info"), SFlag::S_IFDIR) => each(parent, name, |info, file, what| {
             match (file.to_str(), what) {
                 (Some("exclude" | "refs" | "sparse-checkout"), SFlag::S_IFREG) => None,
@@ -59,7 +53,11 @@ pub(crate) fn harm(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
             let part_name = part.to_str().unwrap_or_default();
             if OBEYED.contains(&part_name) {
                 harm(git, part).map(|why| format!("{}: {why}", part.display()))
-            } else if DATA.contains(&part_name) && what != SFlag::S_IFLNK {
+            } else if matches!(part_name, "remotes" | "branches") {
+                harm(git, part)
+            } else if matches!(table(&[part_name]), Part::Data | Part::Kept)
+                && what != SFlag::S_IFLNK
+            {
                 (part_name == "objects")
                     .then(|| alternates(git, part))
                     .flatten()
@@ -86,11 +84,18 @@ pub(crate) fn is_plain_worktree(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     }
 }
 
+/// What is harmful in a file of attributes.
+pub(crate) fn harm_of_attributes(parent: BorrowedFd<'_>, name: &OsStr) -> Option<String> {
+    content(parent, name, git_config::attributes)
+}
+
 /// Objects that lie elsewhere.
 fn alternates(git: BorrowedFd<'_>, objects: &OsStr) -> Option<String> {
     let info = below::directory(git, &std::path::Path::new(objects).join("info")).ok()?;
-    let there = below::look(info.as_fd(), OsStr::new("alternates")).is_ok();
-    there.then(|| "it takes objects from elsewhere".to_owned())
+    ["alternates", "http-alternates"]
+        .iter()
+        .filter(|name| below::look(info.as_fd(), OsStr::new(name)).is_ok())
+        .find_map(|name| harm(info.as_fd(), OsStr::new(name)))
 }
 
 fn content(

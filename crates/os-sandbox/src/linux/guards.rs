@@ -49,8 +49,10 @@ pub(super) fn guard(
         (Promise::ProtectedNames, remark)
     });
     let (held, reasons) = hold::hold(state_dir, policy, mounts, &mut names);
+    let unheld = names.iter().flat_map(|names| names.unheld.iter().cloned());
     let notes = reasons
         .into_iter()
+        .chain(unheld)
         .map(|reason| (Promise::ProtectedNames, reason))
         .collect();
     Ok(Guarded {

@@ -9,6 +9,7 @@
 use super::below;
 use super::names::{Found, Names};
 use super::record::{Form, MAX_HELD, Placeholder};
+use super::repository;
 use super::state::{Held, Live, State};
 use super::view::HostMount;
 use crate::access::Access;
@@ -157,9 +158,12 @@ fn wanted(policy: &Policy, mount: &HostMount, names: &Names) -> Vec<PathBuf> {
     for exact in policy
         .protect_patterns()
         .iter()
+        .filter(|pattern| policy.holds(pattern))
         .filter_map(|pattern| pattern.exact())
     {
-        if exact.file_name() == Some(OsStr::new(".git")) {
+        let last = exact.file_name().unwrap_or_default();
+        // A state of ours would be a rebase that is not done; and clones copy what is with objects.
+        if last == ".git" || repository::is_state(last) || exact.starts_with(".git/objects") {
             continue;
         }
         if mount.linked.is_some() {

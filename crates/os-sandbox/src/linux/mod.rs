@@ -30,6 +30,7 @@ pub(crate) mod process;
 mod prove;
 mod record;
 mod remove;
+mod repository;
 mod ruleset;
 mod running;
 mod sockets;

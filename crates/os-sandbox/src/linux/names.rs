@@ -7,6 +7,7 @@
 use super::bare;
 use super::below;
 use super::listings::{Lister, Memory};
+use super::repository::{self, Led};
 use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
@@ -54,6 +55,12 @@ pub(crate) struct Names {
     pub(crate) bare: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
+    /// Rebases and the like that are not done, where commands may have such.
+    pub(crate) states: Vec<PathBuf>,
+    /// What is protected because a link or a repository's configuration leads there.
+    pub(crate) led: Vec<Led>,
+    /// What of that cannot be kept, in words.
+    pub(crate) unheld: Vec<String>,
     /// Directories that the caller may not list.
     pub(crate) unlisted: Vec<PathBuf>,
     /// Why not everything was looked at.
@@ -110,6 +117,8 @@ pub(crate) fn find_but(
     let mut lister = Lister::new(mount, earlier);
     let mut queue = VecDeque::from([PathBuf::new()]);
     let mut again = 0usize;
+    let mut guarded_links: Vec<PathBuf> = Vec::new();
+    let mut attributes: Vec<PathBuf> = Vec::new();
     while let Some(below) = queue.pop_front() {
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
@@ -172,13 +181,16 @@ pub(crate) fn find_but(
         let top = below.as_os_str().is_empty();
         // Names of branches, which can be anything.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
-        let mut listed = bare::Listed::default();
+        let place = git_matters.then(|| repository::Place::of(mount, &below, &names.bare));
+        let place = place.flatten();
+        let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
+        let mut listed = bare::Listed::of(policy, among_modules);
         for (name, kind) in &listing.entries {
             let kind = *kind;
             if !mount.covered.is_empty() && mount.is_covered(&below.join(name)) {
                 continue;
             }
-            if git_matters && !in_git {
+            if git_matters && (!in_git || among_modules) {
                 listed.see(name, kind);
             }
             let own = top && name == QUARANTINE;
@@ -189,7 +201,24 @@ pub(crate) fn find_but(
             let hidden = own || matches(hide, &named, name);
             let pointer = pointers && name == ".git" && !kind.is_dir();
             let link = part && kind.is_symlink();
-            let held = hidden || pointer || foreign || matches(protect, &named, name);
+            let kept = place
+                .as_ref()
+                .is_some_and(|place| place.keeps(policy, name));
+            let protected = pointer || foreign || kept || matches(protect, &named, name);
+            let held = hidden || protected;
+            // Another repository is looked for, and looked at, by what is in it.
+            if protected && !data && kind.is_symlink() && name != ".git" {
+                guarded_links.push(below.join(name));
+            }
+            if name == ".gitattributes" && kind.is_file() {
+                attributes.push(below.join(name));
+            }
+            if place
+                .as_ref()
+                .is_some_and(|place| place.is_state(policy, name))
+            {
+                names.states.push(below.join(name));
+            }
             if link || held && !data {
                 let path = below.join(name);
                 if !known(&path, kind.is_symlink()) {
@@ -209,8 +238,10 @@ pub(crate) fn find_but(
         }
         if let Some(parts) = listed.parts() {
             for (name, kind) in parts {
-                let path = below.join(name);
-                if !known(&path, kind.is_symlink()) {
+                let path = below.join(&name);
+                if repository::is_state(&name) && policy.git() == Git::Commit {
+                    names.states.push(path);
+                } else if !known(&path, kind.is_symlink()) {
                     names.add(mount, path, kind, false);
                 }
             }
@@ -221,6 +252,9 @@ pub(crate) fn find_but(
         }
     }
     names.memory = lister.memory;
+    if !protect.is_empty() && names.incomplete.is_none() {
+        names.follow(mount, &guarded_links, &attributes, known);
+    }
     if again > 0 || !names.bare.is_empty() {
         let mut once = HashSet::new();
         names.found.retain(|found| once.insert(found.below.clone()));
@@ -308,6 +342,44 @@ fn opens(mount: &HostMount, below: &Path) -> bool {
 }
 
 impl Names {
+    /// Adds what links and the configuration of repositories lead to.
+    fn follow(
+        &mut self,
+        mount: &HostMount,
+        links: &[PathBuf],
+        attributes: &[PathBuf],
+        known: &dyn Fn(&Path, bool) -> bool,
+    ) {
+        let git: Vec<PathBuf> = self
+            .repositories
+            .iter()
+            .chain(&self.bare)
+            .cloned()
+            .collect();
+        let git = match mount.linked {
+            Some(_) => vec![PathBuf::new()],
+            None => git,
+        };
+        let (led, unheld) = repository::led(mount, links, &git, attributes);
+        self.unheld = unheld;
+        for one in led {
+            let covered = self
+                .found
+                .iter()
+                .any(|found| one.below.starts_with(&found.below));
+            if !covered
+                && !known(&one.below, false)
+                && let (Some(parent), Some(name)) = (one.below.parent(), one.below.file_name())
+                && let Ok(stat) = below::directory(mount.handle.as_fd(), parent)
+                    .and_then(|parent| below::look(parent.as_fd(), name))
+            {
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                self.add(mount, one.below.clone(), kind, false);
+            }
+            self.led.push(one);
+        }
+    }
+
     fn add(&mut self, mount: &HostMount, below: PathBuf, kind: FileType, hide: bool) {
         let (list, bound) = match kind.is_symlink() {
             true => (self.links.len(), MAX_LINKS),

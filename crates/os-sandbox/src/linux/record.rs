@@ -60,7 +60,7 @@ impl Form {
     pub(crate) fn of(path: &Path) -> Form {
         let in_git = path.parent().and_then(Path::file_name) == Some(OsStr::new(".git"));
         match path.file_name().and_then(OsStr::to_str) {
-            Some("hooks" | "info") if in_git => Form::Directory,
+            Some("hooks" | "info" | "remotes" | "branches") if in_git => Form::Directory,
             Some("config" | "config.worktree") if in_git => Form::Empty,
             Some("commondir") if in_git => Form::Here,
             _ => Form::Socket,

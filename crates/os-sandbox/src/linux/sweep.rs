@@ -9,11 +9,12 @@ use super::fresh;
 use super::hold::writable;
 use super::listings::Memory;
 use super::names::{Names, Opened, QUARANTINE, find_but};
+use super::repository::{self, Led, Place};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
 use crate::escape::visible;
-use crate::policy::{Git, OBEYED, Policy};
+use crate::policy::{Git, Policy};
 use crate::promise::Promise;
 use crate::quarantine::Quarantined;
 use nix::dir::Dir;
@@ -54,6 +55,8 @@ struct Before {
     names: HashMap<PathBuf, (Option<Identity>, bool)>,
     links: HashMap<PathBuf, OsString>,
     bare: HashSet<PathBuf>,
+    /// What was to be done in rebases and the like that are not done.
+    todo: HashMap<PathBuf, HashSet<String>>,
     unlisted: Vec<PathBuf>,
     /// Spares the walk what has not changed.
     memory: Memory,
@@ -155,13 +158,34 @@ impl Sweep {
             let mut moved = false;
             let links = after.links.iter().map(|link| (link, true));
             let names = after.found.iter().map(|found| (&found.below, false));
+            for state in &after.states {
+                let none = HashSet::new();
+                let todo = before.todo.get(state).unwrap_or(&none);
+                if left.contains(state) || !writable(&self.mounts, &mount.host.join(state)) {
+                    continue;
+                }
+                if let Some(why) = repository::harm_of_state(mount, state, todo) {
+                    moved = true;
+                    left.insert(state.clone());
+                    take(
+                        &mut quarantine,
+                        state,
+                        ".git".to_owned(),
+                        visible(&why),
+                        findings,
+                    );
+                }
+            }
             for (below, link) in names.chain(links) {
                 left.insert(below.clone());
                 let same = link && !before.changed_link(mount, below);
                 if same || !writable(&self.mounts, &mount.host.join(below)) {
                     continue;
                 }
-                let Some((pattern, why)) = self.offence(mount, below, link, &after.bare) else {
+                let led = after.led.iter().find(|led| led.below == *below);
+                let offence = self.offence(mount, below, link, &after.bare);
+                let offence = offence.or_else(|| led.and_then(|led| led_offence(mount, led)));
+                let Some((pattern, why)) = offence else {
                     continue;
                 };
                 moved = true;
@@ -186,20 +210,10 @@ impl Sweep {
                     }
                     _ => (below, why),
                 };
-                let now = quarantine.take(below);
-                if let Err(errno) = &now {
-                    let path = shown(mount, below);
-                    let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
-                    findings.note(Promise::ProtectedNames, &reason);
-                } else if let Some(text) = before.links.get(below) {
+                let taken = take(&mut quarantine, below, pattern, why, findings);
+                if let (true, Some(text)) = (taken, before.links.get(below)) {
                     restore(mount, below, text);
                 }
-                findings.quarantined.push(Quarantined {
-                    path: shown(mount, below),
-                    pattern,
-                    why,
-                    now: now.ok(),
-                });
             }
             if incomplete.is_none() && !after.unsettled {
                 return Ok(());
@@ -239,11 +253,7 @@ impl Sweep {
             None if mount.linked.is_some() => ".git",
             // Git would follow it, or obey it.
             None if link && bare::is_part(around, bare) => ".git",
-            None if bare.iter().any(|git| git == around)
-                && OBEYED.iter().any(|part| name == *part) =>
-            {
-                ".git"
-            }
+            None if self.is_gits(mount, below, bare) => ".git",
             // Hidden only: what the command itself makes is its own.
             None => return None,
         };
@@ -251,15 +261,16 @@ impl Sweep {
         if what == SFlag::S_IFSOCK {
             return None;
         }
-        // Where git is none of the policy's business, worktrees may be made, as clones may.
-        let unaware = self.policy.git() == Git::Unaware;
-        if unaware
-            && text.starts_with(".git/worktrees/*/")
-            && fresh::is_plain_worktree(parent.as_fd(), name)
+        // Worktrees and modules may be made, as clones may.
+        let of = |kind: &str| around.iter().any(|name| name == kind);
+        if of("worktrees") && fresh::is_plain_worktree(parent.as_fd(), name)
+            || name == ".git" && repository::is_mutual(mount, below)
         {
             return None;
         }
-        let why = if text.split('/').next() == Some(".git") {
+        let why = if of("modules") && name == "config" && what == SFlag::S_IFREG {
+            repository::harm_of_module(mount, below)?
+        } else if text.split('/').next() == Some(".git") || text == ".gitmodules" {
             fresh::harm(parent.as_fd(), name)?
         } else if what == SFlag::S_IFLNK {
             "a new link".to_owned()
@@ -270,7 +281,57 @@ impl Sweep {
     }
 }
 
+/// Moves it, and says so; whether it is gone from there.
+fn take(
+    quarantine: &mut Quarantine<'_>,
+    below: &Path,
+    pattern: String,
+    why: String,
+    findings: &mut Findings,
+) -> bool {
+    let path = shown(quarantine.mount, below);
+    let now = quarantine.take(below);
+    let taken = now.is_ok();
+    if let Err(errno) = &now {
+        let reason = format!("{} could not be moved: {}", path.display(), errno.desc());
+        findings.note(Promise::ProtectedNames, &reason);
+    }
+    findings.quarantined.push(Quarantined {
+        path,
+        pattern,
+        why,
+        now: now.ok(),
+    });
+    taken
+}
+
+/// A new file where git, or a link with a protected name, leads; attributes are judged by what
+/// they say.
+fn led_offence(mount: &HostMount, led: &Led) -> Option<(String, String)> {
+    let name = led.below.file_name()?;
+    let parent = below::directory(mount.handle.as_fd(), led.below.parent()?).ok()?;
+    below::look(parent.as_fd(), name).ok()?;
+    if name == ".gitattributes" {
+        let why = fresh::harm_of_attributes(parent.as_fd(), name)?;
+        return Some((".gitattributes".to_owned(), visible(&why)));
+    }
+    let why = format!("{} leads to it", led.by);
+    Some((".git".to_owned(), visible(&why)))
+}
+
 impl Sweep {
+    /// Whether git's table keeps it.
+    fn is_gits(&self, mount: &HostMount, below: &Path, bare: &[PathBuf]) -> bool {
+        let place = below
+            .parent()
+            .and_then(|around| Place::of(mount, around, bare));
+        let place = place.filter(|_| bare::matters(&self.policy, self.policy.protect_patterns()));
+        match (place, below.file_name()) {
+            (Some(place), Some(name)) => place.keeps(&self.policy, name),
+            _ => false,
+        }
+    }
+
     /// Whether a directory was made after the start; where the file system does not know, no.
     fn is_new(&self, directory: &OwnedFd) -> bool {
         let file = directory.try_clone().map(File::from);
@@ -290,6 +351,14 @@ impl Before {
                 .filter_map(|link| Some((link.clone(), text(link)?)))
                 .collect(),
             bare: names.bare.into_iter().collect(),
+            todo: names
+                .states
+                .into_iter()
+                .map(|state| {
+                    let todo = repository::todo(mount, &state);
+                    (state, todo)
+                })
+                .collect(),
             names: names
                 .found
                 .into_iter()

@@ -4,6 +4,8 @@
 //!
 //! <https://git-scm.com/docs/gitrepository-layout>
 
+use sandbox_names::git::STATE;
+
 /// What a command may do to repositories below writable mounts.
 ///
 /// ```
@@ -36,8 +38,26 @@ pub enum Git {
 /// that a module's branch cannot be called `config` or `hooks`.
 const MODULE_DEPTH: usize = 4;
 
-/// What git executes or obeys, below a repository's directory.
+/// What git executes or obeys at the top of a repository's directory, and is judged by what is in
+/// it where a command made it.
 pub(crate) const OBEYED: [&str; 5] = ["hooks", "config", "config.worktree", "info", "commondir"];
+
+/// Whether patterns are about what is in repositories.
+pub(crate) fn is_about_git(patterns: &[String]) -> bool {
+    let of_git = |pattern: &String| pattern.starts_with(".git/");
+    patterns.iter().any(of_git)
+}
+
+/// What is protected in every repository where anything is, beside what [`Git::patterns`] says:
+/// `unaware` is as strict as `commit` in what git obeys, and leaves no rebase that is not done.
+pub(crate) fn obeyed_patterns(git: Git) -> impl Iterator<Item = String> {
+    let state: &[&str] = match git {
+        Git::Unaware => &STATE,
+        Git::ReadOnly | Git::Commit => &[],
+    };
+    let all = sandbox_names::git::OBEYED.iter().chain(state);
+    all.map(|name| format!(".git/{name}"))
+}
 
 impl Git {
     /// The mode in patterns.

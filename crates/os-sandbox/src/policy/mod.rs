@@ -62,6 +62,8 @@ pub struct Policy {
     limits: Limits,
     git: Git,
     protect: Vec<Pattern>,
+    /// Those of `protect` that nobody gave: looked for, and not held where they are absent.
+    derived: Vec<Pattern>,
     hide: Vec<Pattern>,
 }
 
@@ -147,7 +149,8 @@ impl Policy {
     /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
     /// mount decides; what the system profile gives comes on top. Private places of the sandbox
     /// (its HOME and TMPDIR) are not host paths and not asked about here; nor is the repository of
-    /// a linked worktree ([`Git::Commit`]), which is found at the start.
+    /// a linked worktree ([`Git::Commit`]), which is found at the start, nor what git's own table
+    /// keeps below repositories beside the patterns (`sandbox-names`).
     #[must_use]
     pub fn allows(&self, path: &Path, access: Access) -> bool {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
@@ -229,6 +232,11 @@ impl Policy {
 
     pub(crate) fn protect_patterns(&self) -> &[Pattern] {
         &self.protect
+    }
+
+    /// Whether a placeholder stands where the name is absent.
+    pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
+        !self.derived.contains(pattern)
     }
 
     pub(crate) fn hide_patterns(&self) -> &[Pattern] {
@@ -470,6 +478,13 @@ impl PolicyBuilder {
         };
         let mut protect = self.protect;
         protect.extend(self.git.patterns());
+        let derived: Vec<String> = match git::is_about_git(&protect) {
+            true => git::obeyed_patterns(self.git)
+                .filter(|pattern| !protect.contains(pattern))
+                .collect(),
+            false => Vec::new(),
+        };
+        protect.extend(derived.iter().cloned());
         let policy = Policy {
             mounts: mounts::resolve(&self.mounts)?,
             system: self.system,
@@ -479,6 +494,7 @@ impl PolicyBuilder {
             environment: self.environment,
             git: self.git,
             protect: parse(&protect)?,
+            derived: parse(&derived)?,
             hide: parse(&self.hide)?,
             limits: self.limits,
         };

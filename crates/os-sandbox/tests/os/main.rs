@@ -27,6 +27,8 @@ mod fixture;
 #[cfg(target_os = "linux")]
 mod git;
 #[cfg(target_os = "linux")]
+mod git_files;
+#[cfg(target_os = "linux")]
 mod guards;
 #[cfg(target_os = "linux")]
 mod holds;
@@ -227,6 +229,7 @@ fn tests() -> Vec<Test> {
             ("guards", guards::all),
             ("limits", limits::all),
             ("git", git::all),
+            ("git_files", git_files::all),
         ];
         let by_path = mechanism == fixture::Mechanism::BubblewrapByPath;
         #[cfg(feature = "birdcage")]
