@@ -93,7 +93,10 @@ fn a_place_that_others_can_reach_is_not_used() {
     }
     let state = world.outside().join("state");
     mode(&state, 0o777);
-    world.forge(&["stage"]).code(1).says(&["others can write"]);
+    world
+        .forge(&["stage"])
+        .code(2)
+        .says(&["can be written by others"]);
     mode(&state, 0o755);
     let elsewhere = world.outside().join("elsewhere");
     std::fs::rename(key, &elsewhere).unwrap();
