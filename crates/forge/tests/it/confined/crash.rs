@@ -41,7 +41,7 @@ fn playbook(marker: &str) -> String {
     };
     let sleep = |seconds: &str| {
         format!(
-            "        - {{ tool: shell, args: {{ command: 'sleep {seconds}', timeout_s: 600 }} }}\n"
+            "        - {{ tool: shell, args: {{ command: 'sleep {seconds}', timeout_s: 300 }} }}\n"
         )
     };
     let turns = [

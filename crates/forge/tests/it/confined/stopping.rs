@@ -31,7 +31,7 @@ fn slow_project() -> World {
 
 #[test]
 fn a_signal_ends_it_with_its_code_and_a_record() {
-    let call = format!(r#"{{"command":"{COMMAND}","timeout_s":600}}"#);
+    let call = format!(r#"{{"command":"{COMMAND}","timeout_s":300}}"#);
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         for args in [
             &["--trust", "run"][..],
