@@ -164,7 +164,7 @@ pub(crate) fn find_but(
                 continue;
             }
             Err(errno) => {
-                let place = mount.shown(&below);
+                let place = short(&mount.shown(&below));
                 names.incomplete = Some(format!("{place} cannot be listed: {}", errno.desc()));
                 break;
             }
@@ -264,6 +264,18 @@ pub(crate) fn find_but(
         names.bare.retain(|git| once.insert(git.clone()));
     }
     names
+}
+
+/// A path that people can read: of a very long one its beginning and its end.
+fn short(path: &str) -> String {
+    const EACH: usize = 80;
+    let count = path.chars().count();
+    if count <= 2 * EACH {
+        return path.to_owned();
+    }
+    let first: String = path.chars().take(EACH).collect();
+    let last: String = path.chars().skip(count - EACH).collect();
+    format!("{first}…{last}")
 }
 
 /// Tells names that cannot matter from the rest by their first and last bytes; asked for every

@@ -85,11 +85,11 @@ impl<'a> Receipt<'a> {
         let Place::File { written, .. } = &self.place else {
             return Ok(());
         };
-        let there = in_directory(self.path).and_then(|place| match place {
+        let there = in_directory(self.path).map(|place| match place {
             Place::File {
                 directory, name, ..
-            } => Ok(identity(&directory, &name)),
-            Place::Stream(_) => Ok(None),
+            } => identity(&directory, &name),
+            Place::Stream(_) => None,
         });
         match there {
             Ok(there) if there == *written => Ok(()),

@@ -310,14 +310,14 @@ fn what_cannot_be_looked_at_fails_the_command() {
     ran.code(125);
     assert!(ran.stderr.contains("cannot be listed"), "{}", ran.stderr);
     assert!(!world.project().join("ran").exists());
-    std::fs::write(world.project().join("forge.yaml"), "root: .\n").unwrap();
-    let checked = world.forge(&["check"]);
+    std::fs::write(world.project().join(FILE), "root: .\n").unwrap();
+    let checked = world.forge(&["--trust", "check"]);
     assert!(
         checked.stderr.contains("every command is refused"),
         "{}",
         checked.stderr
     );
-    let quiet = world.forge(&["-q", "check"]);
+    let quiet = world.forge(&["--trust", "-q", "check"]);
     assert!(
         !quiet.stderr.contains("every command is refused"),
         "{}",
