@@ -32,9 +32,11 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     }
 }
 
+type Shape = (&'static str, &'static str, &'static [(&'static str, bool)]);
+
 /// Projects as they are, made by a person, with the parts that are mounts of their own: each with
 /// whether it can be written.
-const SHAPES: [(&str, &str, &[(&str, bool)]); 8] = [
+const SHAPES: [Shape; 8] = [
     ("an empty directory", "", &[]),
     (
         "a git repository",

@@ -310,7 +310,7 @@ fn what_cannot_be_looked_at_fails_the_command() {
     ran.code(125);
     assert!(ran.stderr.contains("cannot be listed"), "{}", ran.stderr);
     assert!(!world.project().join("ran").exists());
-    std::fs::write(world.project().join(FILE), "root: .\n").unwrap();
+    std::fs::write(world.project().join(FILE), "sandbox:\n  root: .\n").unwrap();
     let checked = world.forge(&["--trust", "check"]);
     assert!(
         checked.stderr.contains("every command is refused"),
