@@ -10,7 +10,7 @@ use crate::support::{World, forge_program};
 const SLOW: &str = "\
 sandbox: { mode: direct, zones: { workspace: { path: ./workspace } } }
 model: scripted:playbook.yaml
-shell: { rules: [{ pattern: 'sh *', approval: preApproved }] }
+shell: { rules: [{ pattern: 'sh *', approval: preApproved }, { pattern: 'echo *', approval: preApproved }, { pattern: 'sleep *', approval: preApproved }] }
 ";
 
 const COMMAND: &str = "sh -c 'echo x > workspace/started; sleep 600'";
