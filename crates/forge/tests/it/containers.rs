@@ -217,7 +217,7 @@ version: 1
 workers:
   main:
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: one }]
-    - calls: [{ tool: shell, args: { command: "sh -c 'touch workspace/began; sleep 600'", timeout_s: 600 }, as: killed }]
+    - calls: [{ tool: shell, args: { command: "sh -c 'touch workspace/began; sleep 300'", timeout_s: 300 }, as: killed }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: two }]
     - calls: [{ tool: shell, args: { command: "cut -d ' ' -f 22 /proc/1/stat" }, as: three }]
     - say: "{{ results.one.content | trim }}|{{ results.killed.content | trim }}|{{ results.two.content | trim }}|{{ results.three.content | trim }}"
