@@ -77,8 +77,8 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
 
 /// What commands will meet in the mounts: where not everything can be looked at, each is refused.
 fn ahead(project: &Project) -> Vec<String> {
-    // What cannot be opened has a finding of its own.
-    let policy = project.ceiling().policy().ok();
+    // What cannot be opened has a finding of its own; a check makes no directory.
+    let policy = project.ceiling().policy_as_written().ok();
     let surveys = policy.and_then(|policy| Survey::of(&policy).ok());
     surveys
         .into_iter()

@@ -138,7 +138,7 @@ fn nobody_has_agreed_to_a_repository_elsewhere() {
     world
         .forge(&["tools", "list"])
         .code(2)
-        .says(&["The entry worker requests repository '../one.git' but the project doesn't have it"]);
+        .says(&["The worker requests repository '../one.git' but the project doesn't have it"]);
     world
         .forge(&["check"])
         .says(&["`git.repositories[../one.git]` lets workers pull from a repository elsewhere"]);

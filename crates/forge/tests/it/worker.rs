@@ -43,9 +43,9 @@ fn list_shows_what_each_holds() {
     let ran = world.forge(&["worker", "list"]);
     ran.code(0);
     insta::assert_snapshot!(ran.stdout, @r#"
-    fmt           ws ro                                                            formats
-    greedy        refused: Child requests 'rw' on 'data' but parent only has 'ro'
-    main (entry)  data ro, ws rw                                                   leads
+    fmt           ws ro                                                                      formats
+    greedy        refused: The worker requests 'rw' on 'data' but the project only has 'ro'
+    main (entry)  data ro, ws rw                                                             leads
     "#);
     let object = json(&world, &["worker", "list", "--json"]);
     assert_eq!(object["workers"][0]["grant"]["mounts"][0]["mode"], "ro");

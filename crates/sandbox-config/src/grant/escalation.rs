@@ -103,7 +103,7 @@ impl Escalation {
         })
     }
 
-    /// The same of the entry worker: nobody calls it, so what it exceeds is the project.
+    /// The same of a worker that nobody calls: what it exceeds is the project.
     pub(crate) fn of_entry(mut self) -> Escalation {
         self.of_entry = true;
         self
@@ -115,7 +115,7 @@ impl Escalation {
             return sentence;
         }
         sentence
-            .replacen("Child requests", "The entry worker requests", 1)
+            .replacen("Child requests", "The worker requests", 1)
             .replace("but parent ", "but the project ")
             .replace("that parent ", "that the project ")
     }

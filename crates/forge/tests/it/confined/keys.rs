@@ -250,7 +250,7 @@ fn rows() -> Vec<Flip> {
                 "shell",
                 r#"{"command":"true","timeout_s":3}"#,
             ],
-            then: [(0, ""), (1, "must be between 1 and 2, not 3")],
+            then: [(0, ""), (2, "must be between 1 and 2, not 3")],
         },
         Flip {
             key: "limits.max_wall_s",
@@ -263,7 +263,7 @@ fn rows() -> Vec<Flip> {
                 "shell",
                 r#"{"command":"true","timeout_s":3}"#,
             ],
-            then: [(0, ""), (1, "must be between 1 and 2, not 3")],
+            then: [(0, ""), (2, "must be between 1 and 2, not 3")],
         },
     ]
 }
