@@ -257,7 +257,7 @@ fn calls_that_hang_hold_up_nobody() {
             1 => "sleep 1000",
             _ => "sh -c 'trap : TERM INT; while :; do sleep 1; done'",
         };
-        server.call(id, "shell", &json!({"command": command, "timeout_s": 600}));
+        server.call(id, "shell", &json!({"command": command, "timeout_s": 300}));
     }
     let beside = slowest(&mut server, &ear, 2000, &cheap());
     // By now they are all under way.
@@ -396,7 +396,7 @@ fn a_dead_client_is_the_end_of_everything_it_had_started() {
             .unwrap();
         let marker = format!("86{}", server.child.id());
         let command = format!("sleep {marker}");
-        server.call(1, "shell", &json!({"command": command, "timeout_s": 600}));
+        server.call(1, "shell", &json!({"command": command, "timeout_s": 300}));
         until("the command starts", || at_work(&marker));
         let since = Instant::now();
         drop(server.output.take());
