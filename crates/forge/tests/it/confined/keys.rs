@@ -334,7 +334,10 @@ fn a_list_of_hosts_never_turns_into_every_host() {
     ] {
         let ran = world.forge(&[&["--trust"], args].concat());
         assert_ne!(ran.code, 0);
-        ran.says(&["a list of hosts is not enforceable yet", "-c network=false"]);
+        ran.says(&[
+            "no mechanism can enforce a list of hosts yet",
+            "-c network=false",
+        ]);
         assert!(!ran.stderr.contains("--no-os-sandbox"), "{}", ran.stderr);
         // What the text says helps.
         let off = [&["--trust", "-c", "network=false"], args].concat();
