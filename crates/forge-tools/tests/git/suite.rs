@@ -66,7 +66,8 @@ fn what_is_pushed_is_what_was_staged() {
     for world in worlds() {
         world.write("/workspace/analyses/topic.md", "staged\n");
         world.write("/workspace/new/deep.bin", "\0\u{1}\n");
-        let odd = "new/we\"ird M 100644 日本.md";
+        // A quote would need a name that Windows cannot check out, which is refused.
+        let odd = "new/we'ird M 100644 日本.md";
         world.write(&format!("/workspace/{odd}"), "odd\n");
         let commit = world
             .stage(&[
