@@ -15,7 +15,7 @@ use crate::stderr::{self, say};
 
 /// More than this nobody reads, so nobody is asked to agree to it: the longest difference, with
 /// what is not seen in it written out, and what is said beside it.
-const MAX_SHOWN_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_SHOWN_BYTES: usize = 8 * 1024 * 1024;
 
 /// Where values begin; a row that goes on begins behind it, so that no value can look like a
 /// line of ours.

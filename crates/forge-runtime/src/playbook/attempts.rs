@@ -2,7 +2,7 @@
 //! the real results.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -36,23 +36,25 @@ pub struct Attempt {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Attempts {
-    list: Arc<Mutex<Vec<Attempt>>>,
+    /// Each with the line of its turn in the playbook.
+    list: Arc<Mutex<Vec<(u64, Attempt)>>>,
 }
 
 impl Attempts {
-    /// What was attempted so far, in order.
+    /// Returns the attempts so far, in the order of the playbook: workers that run side by side
+    /// reach theirs in any order.
     pub fn list(&self) -> Vec<Attempt> {
-        self.list
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let mut list = self.lock().clone();
+        list.sort_by_key(|(line, _)| *line);
+        list.into_iter().map(|(_, attempt)| attempt).collect()
     }
 
-    pub(crate) fn push(&self, attempt: Attempt) {
-        self.list
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(attempt);
+    pub(crate) fn push(&self, line: u64, attempt: Attempt) {
+        self.lock().push((line, attempt));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Attempt)>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -118,6 +118,9 @@ pub(crate) struct TurnScript {
     pub(crate) fail: Option<FailScript>,
     /// What goes wrong while the answer is sent.
     pub(crate) stream: StreamScript,
+    /// Line of the turn in the file.
+    #[serde(skip)]
+    pub(crate) line: u64,
 }
 
 /// Blocks of thinking: a text, or a list.
@@ -325,7 +328,11 @@ impl Playbook {
         if !complaints.is_empty() {
             return Err(PlaybookError(complaints.join("\n")));
         }
-        let plain = |turns: Vec<Spanned<TurnScript>>| turns.into_iter().map(|t| t.value).collect();
+        let with_line = |turn: Spanned<TurnScript>| TurnScript {
+            line: turn.referenced.line(),
+            ..turn.value
+        };
+        let plain = |turns: Vec<Spanned<TurnScript>>| turns.into_iter().map(with_line).collect();
         Ok(Playbook {
             wire: file.wire,
             workers: file

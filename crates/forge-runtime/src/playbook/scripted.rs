@@ -173,7 +173,7 @@ impl Scripted {
                     attempt.what, request.worker, result.content
                 ))
             });
-            self.attempts.push(attempt);
+            self.attempts.push(before.line, attempt);
             if let Some(failure) = failure {
                 return Err(failure);
             }

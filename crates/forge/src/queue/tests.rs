@@ -408,7 +408,7 @@ async fn what_cannot_be_shown_whole_is_not_asked() {
     let world = World::new();
     let queue = world.queue(Absent::Keep);
     let mut huge = request("/a");
-    huge.arguments = json!({"content": "x".repeat(2 * 1024 * 1024)});
+    huge.arguments = json!({"content": "x".repeat(prompt::MAX_SHOWN_BYTES)});
     match queue.ask(&huge).await {
         Answer::Unanswered { reason } => assert!(reason.contains("whole"), "{reason}"),
         other => panic!("{other:?}"),
