@@ -34,7 +34,7 @@ pub fn read_file() -> ReadFile {
         Spec::looks(
             "read_file",
             "Read a text file. A long file comes in parts: the reply says when there is more and \
-             how to go on. Binary files are refused.",
+             how to go on.",
         )
         .aliases(&["readFile"])
         .params([

@@ -26,7 +26,7 @@ pub fn read_output() -> ReadOutput {
     ReadOutput(
         Spec::looks(
             "read_output",
-            "Read more of a result that was cut, by the output_id it names. Kept for an hour.",
+            "Read more of a cut result, by its output_id. Kept for an hour.",
         )
         .aliases(&["readOutput"])
         .params([

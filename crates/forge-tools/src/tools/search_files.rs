@@ -28,8 +28,8 @@ pub fn search_files() -> SearchFiles {
     SearchFiles(
         Spec::looks(
             "search_files",
-            "Find lines that match a regular expression in the files below a directory. Files \
-             that .gitignore names are left out, and counted.",
+            "Find lines that match a regular expression in the files below a directory. \
+             Ignored files are left out, and counted.",
         )
         .aliases(&["searchFiles", "grep"])
         .params([
@@ -38,7 +38,7 @@ pub fn search_files() -> SearchFiles {
             Param::text("glob", "Only files that fit, such as **/*.rs."),
             Param::flag("literal", "Take the pattern as plain text."),
             Param::flag("ignore_case", "Match in any case.").alias("ignoreCase"),
-            Param::flag("include_ignored", "Search ignored files as well.").alias("includeIgnored"),
+            Param::flag("include_ignored", "Search ignored files too.").alias("includeIgnored"),
             Param::integer("max_results", "Most lines to return.", 1, 1_000)
                 .alias("maxResults")
                 .default(DEFAULT_MAX_RESULTS),

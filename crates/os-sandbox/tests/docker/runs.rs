@@ -354,7 +354,7 @@ pub(crate) fn names(engine: &Daemon) {
         .entries()
         .iter()
         .find(|one| one.promise == os_sandbox::Promise::HiddenNames);
-    assert_eq!(hidden.map(|one| one.state), Some(State::Degraded));
+    assert_eq!(hidden.map(|one| one.state), Some(State::Detected));
 }
 
 /// Paths of the host in which something could mean something.

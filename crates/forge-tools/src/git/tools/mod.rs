@@ -28,9 +28,9 @@ use stage::git_stage;
 use staged::{git_diff, git_discard, git_list_staged};
 use status::git_status;
 
-const REPO: &str = "owner/name, a URL or a path.";
+const REPO: &str = "owner/name, URL or path.";
 const BRANCH: &str = "Branch; main by default.";
-const TOP: &str = "Directory that is its top; the root of your files by default.";
+const TOP: &str = "Top directory; / by default.";
 const COMMIT_ID: &str = "Given by git_stage.";
 
 /// Most paths in one call.

@@ -44,12 +44,9 @@ pub(super) fn git_list_staged(kit: Kit) -> GitListStaged {
 
 /// The `git_discard` tool.
 pub(super) fn git_discard(kit: Kit) -> GitDiscard {
-    let mut spec = Spec::changes(
-        "git_discard",
-        "Throw a staged commit away; files stay as they are.",
-    )
-    .aliases(&["gitDiscard"])
-    .params([commit_id()]);
+    let mut spec = Spec::changes("git_discard", "Discard a staged commit; files stay.")
+        .aliases(&["gitDiscard"])
+        .params([commit_id()]);
     spec.annotations = Annotations {
         idempotent: false,
         ..Annotations::OVERWRITE
