@@ -13,7 +13,7 @@ use crate::policy::Policy;
 /// # let dir = std::env::temp_dir().join(format!("survey-{}", std::process::id()));
 /// # std::fs::create_dir_all(dir.join("src")).unwrap();
 /// # let dir = dir.canonicalize().unwrap();
-/// let policy = Policy::builder().mount(&dir, "/work", Access::ALL).protect(".envrc").build()?;
+/// let policy = Policy::builder().mount(&dir, "/project", Access::ALL).protect(".envrc").build()?;
 /// let surveys = Survey::of(&policy)?;
 /// # if cfg!(target_os = "linux") {
 /// assert_eq!((surveys[0].entries, surveys[0].names), (1, 0));

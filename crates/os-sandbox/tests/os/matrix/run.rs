@@ -393,7 +393,8 @@ impl Run<'_> {
                 ));
             }
         }
-        if outcome == Outcome::Listed && through == 0 {
+        // A sweep after the end can close a part of a listed gap: seen by who looks then.
+        if outcome == Outcome::Listed && through == 0 && case.after.is_empty() {
             return Err(format!("listed as open, and nothing got through: {said:?}"));
         }
         Ok(())
