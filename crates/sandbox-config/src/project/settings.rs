@@ -307,13 +307,14 @@ fn fill(node: &mut Node, table: &'static Keys, ceiling: &Grant, path: &str) {
             }
             (None, Shape::Map(..)) if !front => {}
             (None, _) => {
-                let default = if path == "sandbox.root" {
-                    ".sandbox"
-                } else {
-                    key.default
+                let default = match path.as_str() {
+                    "sandbox.root" => ".sandbox".to_owned(),
+                    // Follows `timeout_s_default` where that is more.
+                    "limits.timeout_s_max" => ceiling.limits().timeout_s_max().to_string(),
+                    _ => key.default.to_owned(),
                 };
                 if !default.is_empty() {
-                    entries.push(entry(key.name, built_in(default)));
+                    entries.push(entry(key.name, built_in(&default)));
                 }
             }
         }
