@@ -464,7 +464,7 @@ const EVERYDAY: &[(&str, Compared)] = &[
     ),
     ("nproc; umask; tty", Same),
     (
-        "ulimit -c; ulimit -d; ulimit -f; ulimit -n; ulimit -t",
+        "ulimit -c; ulimit -f; ulimit -n; ulimit -t",
         Same,
     ),
     (
