@@ -463,10 +463,7 @@ const EVERYDAY: &[(&str, Compared)] = &[
         Differs("the name of what confines the command itself"),
     ),
     ("nproc; umask; tty", Same),
-    (
-        "ulimit -c; ulimit -f; ulimit -n; ulimit -t",
-        Same,
-    ),
+    ("ulimit -c; ulimit -f; ulimit -n; ulimit -t", Same),
     (
         "grep processes /proc/self/limits",
         Differs("processes are counted by the container's own limit, `docker.pids_limit`"),

@@ -42,7 +42,9 @@ impl World {
         symlink("loop.md", at("out/loop.md")).unwrap();
         fs::hard_link(at("outside/secret.txt"), at("out/hard.md")).unwrap();
         for pipe in ["data/pipe.md", "out/pipe.md"] {
-            rustix::fs::mkfifoat(rustix::fs::CWD, at(pipe), rustix::fs::Mode::RUSR).unwrap();
+            // By the program: rustix has no call for it on macOS.
+            let made = std::process::Command::new("mkfifo").arg(at(pipe)).status();
+            assert!(made.unwrap().success());
         }
         World { host }
     }

@@ -10,8 +10,9 @@ use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::path::{Component, Path};
 use std::time::SystemTime;
 
+use file_sandbox::cap_std::fs::MetadataExt as _;
 use file_sandbox::cap_std::{ambient_authority, fs as cap};
-use rustix::fs::{AtFlags, OFlags, statat};
+use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 use crate::stderr::say;
@@ -148,9 +149,9 @@ fn replace(directory: &cap::Dir, name: &OsStr, text: &str) -> std::io::Result<(u
     options.write(true).create_new(true);
     let mut file = directory.open_with(&beside, &options)?;
     let written = writeln!(file, "{text}").and_then(|()| {
-        let stat = rustix::fs::fstat(&file)?;
+        let found = file.metadata()?;
         directory.rename(&beside, directory, name)?;
-        Ok((stat.st_dev, stat.st_ino))
+        Ok((found.dev(), found.ino()))
     });
     if written.is_err() {
         // Perhaps it is not even there.
@@ -174,8 +175,8 @@ fn holds(directory: &cap::Dir, name: &OsStr, text: &str) -> bool {
 
 /// The file at a name, if it is one.
 fn identity(directory: &cap::Dir, name: &OsStr) -> Option<(u64, u64)> {
-    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some((stat.st_dev, stat.st_ino))
+    let found = directory.symlink_metadata(name).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 fn not_written(file: &Path, error: &Error) -> Failure {
