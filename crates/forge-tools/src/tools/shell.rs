@@ -198,10 +198,7 @@ fn execute(
         kill();
     }
     let limits = processes.policy().limits();
-    let limits = fitting(
-        [limits.stdout_bytes, limits.stderr_bytes],
-        hands.outputs.page(),
-    );
+    let limits = [limits.stdout_bytes, limits.stderr_bytes];
     let mut captured = limits.map(Printed::capture);
     let Ended {
         exit,
@@ -215,6 +212,8 @@ fn execute(
         }
         captured[stream as usize].push(bytes);
     })?;
+    let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
+    let limits = fitting(limits, printed, hands.outputs.page());
     let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
     let mut finished = Finished {
         exit,
@@ -289,14 +288,14 @@ fn execute(
     })
 }
 
-/// Limits of the two streams that fit into one result together: it is cut once, and what the marks
-/// say is missing is of what the command printed.
-fn fitting(limits: [usize; 2], page: usize) -> [usize; 2] {
+/// Limits of the two streams with which what they `printed` fits into one result: it is cut once,
+/// and what the marks say is missing is of what the command printed.
+fn fitting(limits: [usize; 2], printed: [usize; 2], page: usize) -> [usize; 2] {
     // The marks, and what is said of the end.
     let most = page - page / 8;
-    let [stdout, stderr] = limits;
+    let [stdout, stderr] = [0, 1].map(|n| limits[n].min(printed[n]));
     if stdout.saturating_add(stderr) <= most {
-        return limits;
+        return limits.map(|limit| limit.min(most));
     }
     // Whoever needs less than half leaves the rest to the other.
     let stderr = stderr.min((most / 2).max(most.saturating_sub(stdout)));
