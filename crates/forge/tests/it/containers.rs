@@ -465,6 +465,10 @@ const EVERYDAY: &[(&str, Compared)] = &[
     ("nproc; umask; tty", Same),
     ("ulimit -c; ulimit -f; ulimit -n; ulimit -t", Same),
     (
+        "ulimit -d",
+        Differs("data is limited for each process only where no control group counts memory"),
+    ),
+    (
         "grep processes /proc/self/limits",
         Differs("processes are counted by the container's own limit, `docker.pids_limit`"),
     ),

@@ -21,9 +21,13 @@ const PLACES: [&str; 7] = [
 ];
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
+    if !mechanism.has_mount_layer() {
+        report.not_posed("git files", "no mount layer to keep what is not content");
+        return;
+    }
     let git = std::process::Command::new("git").arg("--version").output();
-    if git.is_err() || !mechanism.has_mount_layer() {
-        report.skip("git files", "needs git and a mount layer");
+    if git.is_err() {
+        report.skip("git files", "needs git");
         return;
     }
     for git in [Git::Unaware, Git::Commit] {
