@@ -64,6 +64,7 @@ impl<R: Repositories> Git<R> {
             .flatten()
             .map(|entry| entry.id.clone())
             .collect();
+        check_new_names(&read, &entries)?;
         let before = self
             .repositories
             .contents(&request.repo, &known, self.rules.limits.total_bytes)
@@ -166,9 +167,6 @@ impl Rules {
                     continue;
                 }
             };
-            if let Some(why) = path.unfit_for_windows() {
-                complaints.push(format!("'{path}' is not staged: {why}."));
-            }
             if let (false, Some(why)) = (self.allow_executable_config, path.runs()) {
                 complaints.push(format!("'{path}' is not staged: {why}."));
             }
@@ -227,6 +225,20 @@ impl Rules {
         }
         Ok(read)
     }
+}
+
+/// New files have names that every system can check out. What the branch has already may be changed,
+/// and taken away all the more.
+fn check_new_names(read: &[Read], entries: &[Option<TreeEntry>]) -> Result<(), GitError> {
+    let new = read.iter().zip(entries).filter_map(|(file, entry)| {
+        let added = entry.is_none() && file.content.is_some();
+        added.then_some(&file.path)
+    });
+    let unfit = new.filter_map(|path| {
+        let why = path.unfit_for_windows()?;
+        Some(format!("'{path}' is not staged: {why}."))
+    });
+    refused(GitErrorKind::Refused, unfit.collect())
 }
 
 /// Whether a file is executable in the branch, if a file it is.

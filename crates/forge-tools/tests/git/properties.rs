@@ -66,22 +66,29 @@ proptest! {
         before in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
         staged in prop::collection::vec(any::<u8>(), 0..200),
         later in prop::collection::vec(any::<u8>(), 0..200),
-        // Names that Windows can check out: no quote, no space at the end, not `aux`.
+        // Names that Windows can check out: no space at the end, not `aux`.
         name in "[a-z]{1,7}q(/[A-Z][A-Z \u{e9}\u{65e5}]{0,6}X){0,2}",
+        // Others may have made one that it cannot.
+        quote in any::<bool>(),
         moved in any::<bool>(),
     ) {
         let (world, repositories) = with_repositories();
         let main = Branch::default();
+        let name = if quote { format!("{name}\"") } else { name };
         repositories.commit(&world.repo, &main, [("0", Some("0"))]);
+        if quote {
+            repositories.commit(&world.repo, &main, [(name.as_str(), Some("theirs"))]);
+        }
         let at = world.files.path(&format!("/workspace/{name}")).unwrap();
-        if let Some(before) = &before {
+        if let Some(before) = before.as_ref().filter(|before| !quote || *before != b"theirs") {
             world.files.write_bytes(&at, before, Default::default()).unwrap();
             let first = world.stage(&[at.as_str()]).unwrap();
             wait(world.git.push(world.approve(&first), IfMoved::Refuse)).unwrap();
         }
         world.files.write_bytes(&at, &staged, Default::default()).unwrap();
         let commit = world.stage(&[at.as_str()]);
-        if before.as_ref() == Some(&staged) {
+        let was = before.as_deref().or(quote.then_some(&b"theirs"[..]));
+        if was == Some(&staged[..]) {
             prop_assert!(commit.is_err());
             return Ok(());
         }

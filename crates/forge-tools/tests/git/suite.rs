@@ -66,8 +66,11 @@ fn what_is_pushed_is_what_was_staged() {
     for world in worlds() {
         world.write("/workspace/analyses/topic.md", "staged\n");
         world.write("/workspace/new/deep.bin", "\0\u{1}\n");
-        // A quote would need a name that Windows cannot check out, which is refused.
-        let odd = "new/we'ird M 100644 日本.md";
+        // Names with quotes are only of files that others have made.
+        let odd = "new/we\"ird M 100644 日本.md";
+        let gone = "new/\"go\"ne";
+        let others = [(odd, Some("even\n")), (gone, Some("there\n"))];
+        world.others.commit(&Branch::default(), &others);
         world.write(&format!("/workspace/{odd}"), "odd\n");
         let commit = world
             .stage(&[
@@ -75,6 +78,7 @@ fn what_is_pushed_is_what_was_staged() {
                 "/workspace/analyses/other.md",
                 "/workspace/new/deep.bin",
                 &format!("/workspace/{odd}"),
+                &format!("/workspace/{gone}"),
             ])
             .unwrap();
         assert!(
@@ -96,6 +100,7 @@ fn what_is_pushed_is_what_was_staged() {
         assert_eq!(world.there("analyses/other.md"), None);
         assert_eq!(world.there("new/deep.bin").as_deref(), Some("\0\u{1}\n"));
         assert_eq!(world.there(odd).as_deref(), Some("odd\n"));
+        assert_eq!(world.there(gone), None);
         assert_eq!(world.there("README.md").as_deref(), Some("hello\n"));
         assert_eq!(staged_ids(&world), []);
     }
