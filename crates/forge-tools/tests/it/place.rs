@@ -44,10 +44,6 @@ pub(crate) fn with_files(builder: ToolboxBuilder, files: FileSandbox) -> Toolbox
 
 /// Commands under this plan, where it is now.
 #[cfg(feature = "process")]
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "commands are tested on Linux")
-)]
 pub(crate) fn processes(plan: os_sandbox::Plan) -> forge_tools::Processes {
     #[cfg(feature = "node")]
     if is_elsewhere() {
