@@ -74,15 +74,15 @@ fn bits(access: u8) -> Access {
 fn policy_of(case: &Case, canonical: bool) -> Result<Policy, Error> {
     let mut policy = Policy::builder().system(System::None);
     // Names of mounts so far, to show one as a part of another.
-    let mut shown: Vec<(PathBuf, String)> = Vec::new();
+    let mut shown: Vec<(PathBuf, String, bool)> = Vec::new();
     for (index, (root, names, access, logical, own_name)) in case.mounts.iter().enumerate() {
         let kernel = join(ROOTS[*root].0, names);
         let around = shown
             .iter()
-            .filter(|(host, _)| kernel.starts_with(host) && *host != kernel)
-            .max_by_key(|(host, _)| host.as_os_str().len());
+            .filter(|(host, ..)| kernel.starts_with(host) && *host != kernel)
+            .max_by_key(|(host, ..)| host.as_os_str().len());
         let name = match around {
-            Some((host, name)) if !own_name => {
+            Some((host, name, _)) if !own_name => {
                 let rest = kernel.strip_prefix(host).expect("below");
                 format!("{}/{}", name.trim_end_matches('/'), rest.display())
             }
@@ -90,12 +90,12 @@ fn policy_of(case: &Case, canonical: bool) -> Result<Policy, Error> {
             _ => format!("/m{index}"),
         };
         // A part must be named in the same way as what it is a part of.
-        let logical = *logical && around.is_none();
-        let host = match (canonical || !logical, around) {
-            (true, _) => kernel.clone(),
-            (false, _) => join(ROOTS[*root].1, names),
+        let logical = around.map_or(*logical, |(.., logical)| *logical);
+        let host = match canonical || !logical {
+            true => kernel.clone(),
+            false => join(ROOTS[*root].1, names),
         };
-        shown.push((kernel, name.clone()));
+        shown.push((kernel, name.clone(), logical));
         policy = policy.mount(host, name, bits(*access));
     }
     for index in &case.protect {
