@@ -228,6 +228,14 @@ impl Protocol {
     /// Takes note of what the client said. A test may say what it likes; what comes of it is
     /// judged by the answer.
     pub(crate) fn sent(&mut self, message: &Value) {
+        // Many libraries write an absent member as null, and servers take it as that.
+        let mut message = message.clone();
+        if let Some(members) = message.as_object_mut()
+            && members.get("params").is_some_and(Value::is_null)
+        {
+            members.remove("params");
+        }
+        let message = &message;
         let version = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
         let revision = match version.as_str() {
             Some(version) => Revision::of(version),
