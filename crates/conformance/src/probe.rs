@@ -96,10 +96,13 @@ fn attempt(verb: Verb, words: &[String]) -> io::Result<String> {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         Verb::Tcp => TcpStream::connect(("127.0.0.1", number(first)?)).map(|_| String::new()),
+        // UDP tells nobody whether something arrived, but the same host says when a port is closed.
         Verb::Udp => {
             let socket = UdpSocket::bind(("127.0.0.1", 0))?;
-            socket.send_to(b"x", ("127.0.0.1", number(first)?))?;
-            Ok(String::new())
+            socket.connect(("127.0.0.1", number(first)?))?;
+            socket.send(b"x")?;
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            socket.send(b"x").map(|_| String::new())
         }
         Verb::Listen => TcpListener::bind(("127.0.0.1", 0)).map(|_| String::new()),
         Verb::OwnLoopback => {

@@ -195,8 +195,18 @@ impl Processes {
             "Name or service not known",
             "getaddrinfo",
         ];
-        if !self.network && unreachable.iter().any(|words| stderr.contains(words)) {
-            notes.push("Note: Network access is disabled for this worker.".to_owned());
+        // By a loopback on which only the command itself may listen.
+        let nobody = ["Connection refused", "ECONNREFUSED"];
+        let no_network = "Note: Network access is disabled for this worker.";
+        let met =
+            |words: &[&str]| !self.network && words.iter().any(|words| stderr.contains(words));
+        if met(&unreachable) {
+            notes.push(no_network.to_owned());
+        } else if met(&nobody) {
+            notes.push(format!(
+                "{no_network} On 127.0.0.1 and ::1 a command reaches only what it has started \
+                 itself."
+            ));
         }
         notes
     }

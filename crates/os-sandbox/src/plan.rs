@@ -331,6 +331,12 @@ impl Plan {
         let boundary = self.boundary_gaps().len();
         (boundary, all - boundary)
     }
+
+    /// Whether a command without a network has a loopback interface of its own, or that of a
+    /// container that is its own.
+    pub(crate) fn has_loopback(&self) -> bool {
+        self.backend.has_loopback() || self.support.own_network
+    }
 }
 
 impl fmt::Display for Plan {
@@ -349,6 +355,15 @@ impl Backend {
         match self {
             Backend::Bubblewrap | Backend::Birdcage | Backend::Docker => true,
             Backend::Landlock | Backend::Seatbelt | Backend::None => false,
+        }
+    }
+
+    /// Whether a command without a network gets a loopback interface of its own.
+    fn has_loopback(self) -> bool {
+        match self {
+            Backend::Bubblewrap | Backend::Docker => true,
+            // Birdcage leaves that of its namespace down.
+            Backend::Birdcage | Backend::Landlock | Backend::Seatbelt | Backend::None => false,
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Support {
     pub(crate) uid_zero: bool,
     /// See [`Support::in_own_container`].
     pub(crate) own_container: bool,
+    /// See [`Support::in_own_container`].
+    pub(crate) own_network: bool,
 }
 
 /// Whether a process of ours can connect sockets for the command, under each mechanism.
@@ -267,27 +269,30 @@ impl Support {
             machine_bytes: host.memory_bytes,
             uid_zero: host.uid_zero,
             own_container: false,
+            own_network: false,
         }
     }
 
     /// This host, which is a container that was started for the caller's commands under
     /// [`Backend::Docker`]. Commands find there what they find under bubblewrap: mounts at their
     /// sandbox paths, `/work` as working directory, `/tmp`, `/dev/shm` and HOME to write to. The
-    /// image can be read. Nothing else changes: what keeps them from each other and from the caller
-    /// stays.
+    /// image can be read; and where its network (`own_network`) is no more than a loopback interface,
+    /// a command without a network has that. Nothing else changes: what keeps them from each other
+    /// and from the caller stays.
     ///
     /// ```
     /// use os_sandbox::{Access, Assumed, Backend, Plan, Policy, Requirement, Support};
     /// let inside = Assumed { landlock_abi: 7, seccomp: true, ..Assumed::default() };
-    /// let inside = Support::assume(inside).in_own_container();
+    /// let inside = Support::assume(inside).in_own_container(true);
     /// let policy = Policy::builder().mount("/work", "/", Access::ALL).build()?;
     /// let plan = Plan::new(&policy, &inside, Requirement::Enforce)?;
     /// assert_eq!(plan.backend(), Backend::Landlock);
     /// # Ok::<(), os_sandbox::Error>(())
     /// ```
     #[must_use]
-    pub fn in_own_container(mut self) -> Support {
+    pub fn in_own_container(mut self, own_network: bool) -> Support {
         self.own_container = true;
+        self.own_network = own_network;
         self
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn detect() -> Support {
         machine_bytes: None,
         uid_zero: nix::unistd::geteuid().is_root(),
         own_container: false,
+        own_network: false,
     }
 }
 

@@ -562,11 +562,24 @@ impl Commands {
         };
         let support = match self.own_container {
             // The commands would find in their HOME what is kept.
-            true => Support::detect_fresh().in_own_container(),
+            true => Support::detect_fresh().in_own_container(is_alone()),
             false => Support::detect(),
         };
         Plan::new(&policy, &support, requirement).map_err(|error| error.to_string())
     }
+}
+
+/// Whether the network of this process is a loopback interface and no other (`proc_pid_net(5)`:
+/// two lines of headings, then one for each device).
+fn is_alone() -> bool {
+    let devices = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let mut names = devices
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split(':').next())
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    names.next() == Some("lo") && names.next().is_none()
 }
 
 /// Takes over what lies in a mount in memory.

@@ -196,6 +196,8 @@ fn notes_follow_what_failed_here() {
     let permission = "Note: This worker's writable paths are: portfolio";
     let nothing = "Note: This worker's writable paths are: none";
     let network = "Note: Network access is disabled for this worker.";
+    let nobody = "Note: Network access is disabled for this worker. On 127.0.0.1 and ::1 a command \
+                  reaches only what it has started itself.";
     for (said, code, open, writable, notes) in [
         ("x: Permission denied", 1, false, true, &[permission][..]),
         ("x: Permission denied", 1, false, false, &[nothing]),
@@ -211,6 +213,9 @@ fn notes_follow_what_failed_here() {
             &[network],
         ),
         ("Network is unreachable", 1, true, true, &[]),
+        ("connect: Connection refused", 1, false, true, &[nobody]),
+        ("connect ECONNREFUSED ::1:9", 1, false, true, &[nobody]),
+        ("connect: Connection refused", 1, true, true, &[]),
         (
             "Permission denied, Network is unreachable",
             1,

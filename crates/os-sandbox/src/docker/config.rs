@@ -271,8 +271,9 @@ fn security(wanted: &Wanted<'_>) -> Vec<String> {
 
 fn filter(wanted: &Wanted<'_>, arch: Arch) -> String {
     let internet = match wanted.policy.network() {
-        Network::Denied | Network::Hosts(_) => false,
-        Network::Loopback | Network::Unrestricted => true,
+        Network::Hosts(_) => false,
+        // A container without a network has a loopback all the same.
+        Network::Denied | Network::Loopback | Network::Unrestricted => true,
     };
     let unix = match wanted.policy.unix_sockets() {
         UnixSockets::Closed | UnixSockets::Named(_) => Local::Closed,

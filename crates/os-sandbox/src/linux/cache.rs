@@ -90,6 +90,7 @@ impl Known {
             uid_zero: _,
             // Said by the caller.
             own_container: _,
+            own_network: _,
             landlock,
             bubblewrap,
             pins,

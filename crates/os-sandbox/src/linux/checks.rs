@@ -103,8 +103,8 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
         Try::WriteMount | Try::WriteTmp | Try::StartProgram => Some(Expected::Allowed),
         // A socket that talks to nobody, because it is alone in its namespace, is one all the same.
         Try::Inet => match policy.network() {
-            Network::Denied => promised(one, plan),
-            Network::Loopback => Some(match promised(one, plan)? {
+            Network::Denied if !plan.has_loopback() => promised(one, plan),
+            Network::Denied | Network::Loopback => Some(match promised(one, plan)? {
                 Expected::Refused | Expected::Allowed => Expected::Allowed,
                 Expected::Listed => Expected::Listed,
             }),
@@ -112,9 +112,9 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
             Network::Hosts(_) => None,
         },
         Try::Inet6 => match policy.network() {
-            Network::Denied => promised(one, plan),
+            Network::Denied if !plan.has_loopback() => promised(one, plan),
             // A kernel may have none.
-            Network::Loopback | Network::Hosts(_) | Network::Unrestricted => None,
+            Network::Denied | Network::Loopback | Network::Hosts(_) | Network::Unrestricted => None,
         },
         Try::Unix => match policy.unix_sockets() {
             UnixSockets::Closed => promised(one, plan),

@@ -86,6 +86,7 @@ fn look(known: &Known, report: Report) -> Support {
         machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
         own_container: false,
+        own_network: false,
     };
     [support.memory_group, support.process_group] = cgroup::find();
     // Where a confined process has passed before, a start will tell.
@@ -196,6 +197,7 @@ fn nothing(error: &Error) -> Support {
         machine_bytes: machine_bytes(),
         uid_zero: geteuid().is_root(),
         own_container: false,
+        own_network: false,
     }
 }
 

@@ -196,6 +196,7 @@ mod tests {
                 listed: &[],
                 host_etc: true,
                 host_proc: true,
+                own_loopback: false,
                 image: None,
             };
             private.rules(&wanted).expect("rules");

@@ -33,6 +33,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) host_etc: bool,
     /// The same of `/proc`.
     pub(crate) host_proc: bool,
+    /// The network is a namespace of the command's own.
+    pub(crate) own_loopback: bool,
     /// In a container of our own, what its root has of the image, from [`image`].
     pub(crate) image: Option<&'a [String]>,
 }
@@ -296,7 +298,8 @@ impl Building {
             .handle_access(handled)
             .map_err(refused)?;
         // A second lock on TCP; the first is the filter, which also sees everything else.
-        if wanted.policy.network() == &Network::Denied && abi >= ABI::V4 {
+        let closed = wanted.policy.network() == &Network::Denied && !wanted.own_loopback;
+        if closed && abi >= ABI::V4 {
             ruleset = ruleset
                 .handle_access(AccessNet::from_all(ABI::V4))
                 .map_err(refused)?;

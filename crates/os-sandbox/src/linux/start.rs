@@ -489,6 +489,7 @@ fn rules(
         listed: &listed,
         host_etc: private.is_some(),
         host_proc: !plan.backend().has_mount_layer(),
+        own_loopback: plan.has_loopback(),
         image: image.as_deref(),
     };
     match private {
@@ -524,9 +525,8 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
 /// Whether internet sockets can be made.
 fn internet(plan: &Plan) -> bool {
     match plan.policy().network() {
-        Network::Denied => false,
         // Inside its own namespace only; without one, closed.
-        Network::Loopback => plan.backend() == Backend::Bubblewrap,
+        Network::Denied | Network::Loopback => plan.has_loopback(),
         Network::Hosts(_) => false,
         Network::Unrestricted => true,
     }

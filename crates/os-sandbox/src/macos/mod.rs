@@ -171,6 +171,7 @@ fn nothing() -> Support {
         machine_bytes: None,
         uid_zero: geteuid().is_root(),
         own_container: false,
+        own_network: false,
     }
 }
 

@@ -136,7 +136,12 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     match policy.network() {
         // VSOCK is not part of a network namespace, so the filter is needed in any case.
         Network::Denied if mount_layer && filter => out.all(Promise::Network, &[&layer, &filtered]),
-        Network::Denied => out.any(Promise::Network, &[&filtered]),
+        Network::Denied => {
+            out.any(Promise::Network, &[&filtered]);
+            if filter && !support.own_network {
+                out.remark("its own loopback is closed too, since it has no network of its own");
+            }
+        }
         Network::Loopback if birdcage && filter => out.push(
             Promise::Network,
             State::Degraded,

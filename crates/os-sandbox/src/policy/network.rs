@@ -10,10 +10,12 @@
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// Nobody: connects fail with "Network is unreachable".
+    /// Nobody else. With a network namespace (bubblewrap, Docker) a command and what it starts have
+    /// a loopback interface of their own; without one no internet socket can be made, and connects
+    /// fail with "Network is unreachable".
     #[default]
     Denied,
-    /// Only itself, on a loopback interface of its own. Needs a network namespace.
+    /// The same, and a host without network namespaces is refused.
     Loopback,
     /// Only these hosts. No mechanism of this version keeps that promise: a gap.
     Hosts(Vec<String>),

@@ -237,7 +237,7 @@ fn a_plan_reads_like_a_table() {
     execute outside  enforced  landlock
     kernel settings  enforced  landlock
     set-id bits      enforced  seccomp
-    network          enforced  seccomp
+    network          enforced  seccomp (its own loopback is closed too, since it has no network of its own)
     unix sockets     enforced  seccomp
     descriptors      enforced  launcher
     environment      enforced  launcher

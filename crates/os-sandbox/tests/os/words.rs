@@ -121,6 +121,7 @@ const CONSTANTS: &[(&str, i64)] = constants![
     CLONE_NEWUTS,
     EACCES,
     EAFNOSUPPORT,
+    ECONNREFUSED,
     EEXIST,
     EINVAL,
     EISDIR,

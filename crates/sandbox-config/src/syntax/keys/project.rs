@@ -56,7 +56,7 @@ pub(crate) const NETWORK_SHAPE: Shape = Shape::OneOf(&[Shape::Bool, Shape::Secti
 const NETWORK_KEY: Key = now(
     "network",
     NETWORK_SHAPE,
-    "Whether commands may use the network, and which hosts of it.",
+    "Whether commands may reach other hosts, and which. Where they have a network namespace they always reach what they started themselves, on 127.0.0.1 and ::1.",
 )
 .default("false")
 .trust("when it is not `false`");

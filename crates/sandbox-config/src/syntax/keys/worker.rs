@@ -49,7 +49,7 @@ pub(crate) static WORKER: Keys = Keys {
         now(
             "network",
             NETWORK_SHAPE,
-            "Whether its commands may use the network; at most what its caller has.",
+            "Whether its commands may reach other hosts; at most what its caller may.",
         )
         .default("false"),
         now(
