@@ -85,6 +85,8 @@ pub struct Start {
     pub input: StartInput,
     /// How long it may take; none: as long as the policy lets it.
     pub timeout: Option<Duration>,
+    /// The directory that it starts in, by its sandbox path; none: `/work`.
+    pub directory: Option<String>,
     /// The line that it comes from and the state that it begins in, for whoever has to look at its
     /// programs again where it runs.
     pub(crate) line: Option<(String, Vec<String>)>,
@@ -101,6 +103,7 @@ impl Start {
             args: args.into_iter().map(Into::into).collect(),
             input: StartInput::Nothing,
             timeout: None,
+            directory: None,
             line: None,
         }
     }
@@ -191,6 +194,9 @@ impl Local {
             .stdin(stdin)
             .stdout(Stdio::Piped)
             .stderr(Stdio::Piped);
+        if let Some(directory) = start.directory {
+            command = command.cwd(directory);
+        }
         if let Some(timeout) = start.timeout {
             command = command.timeout(timeout);
         }

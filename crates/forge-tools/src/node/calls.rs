@@ -265,6 +265,7 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
             Input::Said => StartInput::Said,
         },
         timeout: asked.timeout_ms.map(std::time::Duration::from_millis),
+        directory: asked.directory,
         ..Start::new(asked.program, asked.args)
     };
     let group = shared.control_group.as_deref();

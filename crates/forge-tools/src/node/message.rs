@@ -62,6 +62,7 @@ pub(crate) struct RunCall {
     pub(crate) args: Vec<String>,
     pub(crate) input: Input,
     pub(crate) timeout_ms: Option<u64>,
+    pub(crate) directory: Option<String>,
     /// The line that it comes from, and the state that it begins in.
     pub(crate) line: Option<(String, Vec<String>)>,
 }

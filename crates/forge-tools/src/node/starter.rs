@@ -181,6 +181,7 @@ impl Node {
             timeout_ms: start
                 .timeout
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            directory: start.directory,
             line: start.line,
         };
         let connection = &self.inner.connection;

@@ -7,7 +7,7 @@ mod receipt;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use file_sandbox::cap_std;
@@ -40,7 +40,9 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
         gather::project(global, ambient, None, WithoutFile::RootAtStart).map_err(refused)?;
     // Before anything runs: what cannot be recorded is not done.
     let mut kept = Kept::open(&project, args, ambient).map_err(refused)?;
-    let (place, runner) = match prepare(args, &project, kept.dir(), ambient) {
+    let prepared = caller_directory(global)
+        .and_then(|here| prepare(args, &project, kept.dir(), ambient, &here));
+    let (place, runner) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
             kept.refused(&failure).map_err(refused)?;
@@ -50,11 +52,16 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
     kept.allowed(runner, args.no_os_sandbox).map_err(refused)?;
     match place {
         Place::Here(first, of) => {
-            let again = || plan(args, &of.0, &of.1);
-            execute(global, args, first, &again, ambient, kept)
+            let again = || plan(args, &of.grant, &of.policy);
+            let start = Start {
+                plan: first,
+                again: &again,
+                directory: of.directory.clone(),
+            };
+            execute(global, args, start, ambient, kept)
         }
-        Place::Container(containers, grant) => {
-            container::execute(global, args, &containers, &grant, kept)
+        Place::Container(containers, grant, directory) => {
+            container::execute(global, args, &containers, &grant, &directory, kept)
         }
     }
 }
@@ -62,9 +69,61 @@ pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exi
 /// Where the command runs.
 enum Place {
     /// Here, under this plan, with what another one would be made from.
-    Here(Plan, Box<(Grant, Policy)>),
-    /// In a container, with what is held.
-    Container(Containers, Box<Grant>),
+    Here(Plan, Box<Held>),
+    /// In a container, with what is held, in this directory of it.
+    Container(Containers, Box<Grant>, String),
+}
+
+/// What a command may do, and the directory that it starts in.
+struct Held {
+    grant: Grant,
+    policy: Policy,
+    directory: String,
+}
+
+/// A command that is about to start, and how to plan it once more.
+struct Start<'a> {
+    plan: Plan,
+    again: &'a dyn Fn() -> Result<Plan, Failure>,
+    directory: String,
+}
+
+/// Where the person stands, as the kernel names it.
+fn caller_directory(global: &Global) -> Result<PathBuf, Failure> {
+    let start = global.directory.as_deref().unwrap_or(Path::new("."));
+    start.canonicalize().map_err(|error| {
+        let text = format!("{}: {error}", start.display());
+        Failure::new(Exit::ExecRefused, "exec", text)
+    })
+}
+
+/// What commands see the directory as in which the person stands.
+fn directory_inside(policy: &Policy, here: &Path) -> Result<String, Failure> {
+    policy.directory_inside(here).ok_or_else(|| {
+        let shown: Vec<String> = policy
+            .mounts()
+            .iter()
+            .filter(|mount| !mount.access().is_none())
+            .map(|mount| mount.host().display().to_string())
+            .collect();
+        let shown = match shown.as_slice() {
+            [] => "the project shows commands no directory".to_owned(),
+            [one] => format!("the project shows {one}: go there, or name it with -C"),
+            several => format!(
+                "the project shows {}: go to one of them, or name it with -C",
+                several.join(", ")
+            ),
+        };
+        Failure::new(
+            Exit::ExecRefused,
+            "mount.unavailable",
+            format!(
+                "the command cannot start here: {} is in no directory that the project shows",
+                here.display()
+            ),
+        )
+        .hint(shown)
+    })
 }
 
 /// How the command would be confined, and where it runs.
@@ -73,6 +132,7 @@ fn prepare(
     project: &Project,
     dir: &RunDir,
     ambient: &Ambient,
+    here: &Path,
 ) -> Result<(Place, String), Failure> {
     let mut grant: Grant = match &args.worker {
         // A person typed the command: without a worker it is the project's ceiling.
@@ -83,16 +143,22 @@ fn prepare(
         grant = grant.read_only();
     }
     let grant = dir.holds(grant)?;
-    let policy = grant
+    let unavailable = |error: String| Failure::new(Exit::ExecRefused, "mount.unavailable", error);
+    let by_name = grant
         .policy()
-        .map_err(|error| Failure::new(Exit::ExecRefused, "mount.unavailable", error.to_string()))?;
+        .map_err(|error| unavailable(error.to_string()))?;
+    let policy = by_name
+        .clone()
+        .at_host_paths()
+        .map_err(|error| unavailable(error.to_string()))?;
+    let directory = directory_inside(&policy, here)?;
     let execution = grant.execution();
-    let here = match execution.mode() {
+    let planned = match execution.mode() {
         ExecutionMode::LocalOnly | ExecutionMode::PreferLocal => Some(plan(args, &grant, &policy)),
         ExecutionMode::PreferDocker | ExecutionMode::DockerRequired => None,
     };
     // Who names a mechanism of this host means this host.
-    let enough = here.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
+    let enough = planned.as_ref().is_some_and(Result::is_ok) || args.mechanism.is_some();
     let unused = |why: &str| Err((why.to_owned(), None));
     let containers = match execution.without_docker() {
         Some(why) => unused(why),
@@ -102,7 +168,7 @@ fn prepare(
             .try_out(execution.docker())
             .map_err(|error| (error.to_string(), error.what_to_do().map(str::to_owned))),
     };
-    let os = match &here {
+    let os = match &planned {
         Some(plan) => plan.is_ok() && !args.no_os_sandbox,
         None => !args.no_os_sandbox,
     };
@@ -137,16 +203,25 @@ fn prepare(
     };
     match choice {
         RunnerChoice::Run(Runner::Docker) => match &containers {
-            Ok(containers) => Ok((Place::Container(containers.clone(), Box::new(grant)), why)),
+            Ok(containers) => {
+                let directory = directory_inside(&by_name, here)?;
+                let place = Place::Container(containers.clone(), Box::new(grant), directory);
+                Ok((place, why))
+            }
             Err(_) => Err(nowhere()),
         },
         RunnerChoice::Run(Runner::Local) | RunnerChoice::Confirm(Runner::Local) => {
-            let plan = here.unwrap_or_else(|| plan(args, &grant, &policy))?;
-            Ok((Place::Here(plan, Box::new((grant, policy))), why))
+            let plan = planned.unwrap_or_else(|| plan(args, &grant, &policy))?;
+            let held = Held {
+                grant,
+                policy,
+                directory,
+            };
+            Ok((Place::Here(plan, Box::new(held)), why))
         }
         RunnerChoice::Confirm(Runner::Docker) => Err(nowhere()),
         // That there is no sandbox here is the reason, in its own words.
-        RunnerChoice::Refuse => match here {
+        RunnerChoice::Refuse => match planned {
             Some(Err(refused)) if execution.without_docker().is_some() => Err(refused),
             Some(_) | None => Err(nowhere()),
         },
@@ -218,13 +293,12 @@ fn isolation(error: &PlanError, hint: String) -> Failure {
 fn execute(
     global: &Global,
     args: &Exec,
-    plan: Plan,
-    again: &dyn Fn() -> Result<Plan, Failure>,
+    start: Start<'_>,
     ambient: &Ambient,
     kept: Kept,
 ) -> Result<Exit, Failure> {
     let mut kept = Some(kept);
-    let outcome = run_it(global, args, plan, again, ambient, &mut kept);
+    let outcome = run_it(global, args, start, ambient, &mut kept);
     // It did not get so far as to have ended.
     if let (Err(failure), Some(kept)) = (&outcome, kept) {
         kept.not_started(failure)?;
@@ -235,11 +309,15 @@ fn execute(
 fn run_it(
     global: &Global,
     args: &Exec,
-    mut plan: Plan,
-    again: &dyn Fn() -> Result<Plan, Failure>,
+    start: Start<'_>,
     ambient: &Ambient,
     kept: &mut Option<Kept>,
 ) -> Result<Exit, Failure> {
+    let Start {
+        mut plan,
+        again,
+        directory,
+    } = start;
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
@@ -252,6 +330,7 @@ fn run_it(
         }
         let command = Command::new(plan, program)
             .args(rest)
+            .cwd(directory.clone())
             .stdin(Stdio::Inherit)
             .stdout(Stdio::Inherit)
             .stderr(Stdio::Inherit)

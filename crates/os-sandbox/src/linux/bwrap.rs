@@ -15,7 +15,7 @@ use super::view::HostMount;
 use super::wire;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{BROAD, ETC, Network, PROGRAMS, Place, Policy, System};
+use crate::policy::{BROAD, ETC, Mount, Network, PROGRAMS, Place, Policy, System};
 use nix::unistd::geteuid;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,6 +144,8 @@ pub(crate) fn compose(
         "--perms", "1777", "--tmpfs", TMP, "--perms", "0700", "--tmpfs", HOME,
     ]);
 
+    ways(&mut args, mounts);
+
     let ops = ops(mounts, names)?;
     let mut pins = Vec::with_capacity(ops.len());
     for ((_, dest), op) in ops {
@@ -158,18 +160,7 @@ pub(crate) fn compose(
             Inner::ByPath => by_path(&mut args, dest, &op),
         });
     }
-    if !mounts.iter().any(|mount| mount.place == Place::Root) {
-        args.all(&["--dir", "/work"]);
-        // Of a deeper name the first directory, which all that lie in it share.
-        let names: BTreeSet<&str> = mounts
-            .iter()
-            .filter(|mount| mount.place == Place::Named)
-            .filter_map(|mount| mount.inside.trim_start_matches('/').split('/').next())
-            .collect();
-        for name in names {
-            args.all(&["--symlink", &format!("/{name}"), &format!("/work/{name}")]);
-        }
-    }
+    working_directory(&mut args, policy, mounts);
     args.all(&["--remount-ro", "/"]);
     if geteuid().is_root() && pins.iter().any(|pin| pin.how != wire::PIN_LOOK) {
         // The kernel lets nobody map uid 0 into a namespace within who could not also give files
@@ -193,6 +184,71 @@ pub(crate) fn compose(
         pins,
         files,
     })
+}
+
+/// The directories on the way to mounts in places that the command can write: it writes nothing
+/// there, where a person would look for it in vain.
+fn ways(args: &mut Args, mounts: &[HostMount]) {
+    let mut ways: BTreeSet<&Path> = BTreeSet::new();
+    for mount in mounts {
+        for own in [TMP, HOME].map(Path::new) {
+            let above = Path::new(&mount.inside).ancestors().skip(1);
+            ways.extend(above.take_while(|way| *way != own && way.starts_with(own)));
+        }
+    }
+    let shown = |way: &&Path| mounts.iter().any(|mount| way.starts_with(&mount.inside));
+    for way in ways.into_iter().filter(|way| !shown(way)) {
+        args.all(&["--perms", "0555"]);
+        args.path("--dir", way.as_os_str().as_bytes());
+    }
+}
+
+/// `/work`: the root mount itself, or a directory of links to the others. Where mounts are at their
+/// paths of the host, their names are links too.
+fn working_directory(args: &mut Args, policy: &Policy, mounts: &[HostMount]) {
+    let at_host_paths = policy.mounts().iter().any(Mount::is_at_host_path);
+    let root = mounts.iter().find(|mount| mount.place == Place::Root);
+    let mut links: BTreeMap<String, String> = BTreeMap::new();
+    match root {
+        Some(root) if at_host_paths => {
+            links.insert("/work".to_owned(), root.inside.clone());
+        }
+        Some(_) => {}
+        None => {
+            args.all(&["--dir", "/work"]);
+            for mount in policy.mounts() {
+                let Some(name) = mount.in_work() else {
+                    continue;
+                };
+                if at_host_paths {
+                    links.insert(format!("/work/{name}"), mount.inside().to_owned());
+                } else if mount.place() == Place::Named
+                    // Of a deeper name the first directory, which all that lie in it share.
+                    && let Some(name) = name.split('/').next()
+                {
+                    links.insert(format!("/work/{name}"), format!("/{name}"));
+                }
+            }
+        }
+    }
+    if at_host_paths {
+        for mount in policy
+            .mounts()
+            .iter()
+            .filter(|one| one.place() == Place::Named)
+        {
+            links.insert(mount.shown_at().to_owned(), mount.inside().to_owned());
+        }
+    }
+    for (at, to) in links {
+        // A project of that path is there itself.
+        if !mounts.iter().any(|mount| {
+            let inside = Path::new(&mount.inside);
+            at_host_paths && (inside.starts_with(&at) || Path::new(&at).starts_with(inside))
+        }) {
+            args.all(&["--symlink", &to, &at]);
+        }
+    }
 }
 
 /// bubblewrap mounts a directory that covers another one where nothing is covered, and the first

@@ -246,7 +246,12 @@ impl View<'_> {
     /// The working directory, `/work`, as the target must name it.
     pub(crate) fn work(&self) -> PathBuf {
         let Some(private) = self.private else {
-            return PathBuf::from("/work");
+            let root = self
+                .policy
+                .mounts()
+                .iter()
+                .find(|one| one.place() == Place::Root);
+            return PathBuf::from(root.map_or("/work", Mount::inside));
         };
         match self.mounts.iter().find(|mount| mount.place == Place::Root) {
             Some(root) => root.host.clone(),
@@ -292,6 +297,10 @@ impl View<'_> {
     /// An absolute sandbox path, if a mount or `/work` has it.
     fn place(&self, path: &str) -> Option<PathBuf> {
         let path = Path::new(path);
+        let mut mounts = self.policy.mounts().iter();
+        if mounts.any(|mount| mount.is_at_host_path() && path.starts_with(mount.inside())) {
+            return Some(path.to_owned());
+        }
         if let Ok(rest) = path.strip_prefix("/work") {
             return Some(join(self.work(), rest));
         }

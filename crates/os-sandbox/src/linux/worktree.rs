@@ -105,7 +105,7 @@ pub(crate) fn linked(
             Err("needs a mount layer, such as bubblewrap".to_owned())
         };
         match followed {
-            Ok([repository, pointer]) => {
+            Ok((repository, pointer)) => {
                 remarks.push(format!(
                     "but for the repository of the linked worktree {}, {}",
                     mount.inside, repository.inside
@@ -121,7 +121,8 @@ pub(crate) fn linked(
                     ));
                     continue;
                 }
-                out.extend([repository, pointer]);
+                out.push(repository);
+                out.extend(pointer);
             }
             Err(reason) => remarks.push(format!(
                 "the repository of the linked worktree {} is not shown: {}",
@@ -134,12 +135,12 @@ pub(crate) fn linked(
 }
 
 /// The repository, and the pointer at its path on the host: without it `git gc` takes the worktree
-/// for a deleted one.
+/// for a deleted one. None if it is there anyway.
 fn follow(
     policy: &Policy,
     mounts: &[HostMount],
     mount: &HostMount,
-) -> Result<[HostMount; 2], String> {
+) -> Result<(HostMount, Option<HostMount>), String> {
     let pointer = mount.host.join(".git");
     let text = read(&mount.handle, ".git")?;
     let own = PathBuf::from(
@@ -167,8 +168,10 @@ fn follow(
         }
     }
     check_not_kernel(common).map_err(|error| error.to_string())?;
-    for path in [common, &pointer] {
-        placeable(policy, mounts, path)?;
+    let is_there = Path::new(&mount.inside) == mount.host;
+    placeable(policy, mounts, common)?;
+    if !is_there {
+        placeable(policy, mounts, &pointer)?;
     }
     let opened = |errno: nix::Error| format!("{}: {}", common.display(), errno.desc());
     let repository = below::absolute(common).map_err(opened)?;
@@ -227,10 +230,14 @@ fn follow(
             .take(MAX_OTHERS)
             .collect(),
     };
-    Ok([
+    let pointer = match is_there {
+        true => None,
+        false => Some(show(&pointer, Access::READ, file, None)?),
+    };
+    Ok((
         show(common, mount.access, repository, Some(linked))?,
-        show(&pointer, Access::READ, file, None)?,
-    ])
+        pointer,
+    ))
 }
 
 /// Whether a path of the host can be made inside, where other things have their places.

@@ -144,6 +144,58 @@ impl Policy {
         self.hide.iter().map(Pattern::text)
     }
 
+    /// The same, but each mount appears at its own path of the host, as it does without a mount
+    /// layer, and `/work` is a link to the root mount: for people, whose files name each other by
+    /// these paths (virtual environments, build directories, worktrees). Where that cannot be (a
+    /// path that is no text, a mount at or around `/tmp` or `/home/sandbox`) nothing changes.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL).build()?;
+    /// let policy = policy.at_host_paths()?;
+    /// assert_eq!(policy.mounts()[0].inside(), "/home/me/project");
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The mounts make no sense there.
+    pub fn at_host_paths(mut self) -> Result<Policy, Error> {
+        let wanted: Vec<_> = self.mounts.iter().map(Mount::wanted).collect();
+        self.mounts = mounts::resolve(&wanted, mounts::Paths::OfHost)?;
+        Ok(self)
+    }
+
+    /// Where commands see a directory of the host: one that a mount holds, or, without one, one
+    /// that mounts lie in (the directories on the way to them, or `/work`).
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// use std::path::Path;
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL).build()?;
+    /// let seen = |policy: &Policy, path| policy.directory_inside(Path::new(path));
+    /// assert_eq!(seen(&policy, "/home/me/project/src").as_deref(), Some("/work/src"));
+    /// assert_eq!(seen(&policy, "/home/other"), None);
+    /// let policy = policy.at_host_paths()?;
+    /// assert_eq!(seen(&policy, "/home/me/project/src").as_deref(), Some("/home/me/project/src"));
+    /// assert_eq!(seen(&policy, "/home/me").as_deref(), Some("/home/me"));
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    #[must_use]
+    pub fn directory_inside(&self, host: &Path) -> Option<String> {
+        let text = |path: &Path| path.to_str().map(str::to_owned);
+        if let Some(mount) = self.mount_of(host) {
+            let below = host.strip_prefix(mount.host()).ok()?;
+            let seen: PathBuf = Path::new(mount.inside()).join(below).components().collect();
+            return text(&seen);
+        }
+        let mut mounts = self.mounts.iter();
+        let on_the_way = mounts.find(|mount| mount.host().starts_with(host))?;
+        match on_the_way.is_at_host_path() {
+            true => text(host),
+            false => Some("/work".to_owned()),
+        }
+    }
+
     /// Whether the policy lets a command do all of `access` with this path of the host.
     ///
     /// The reference meaning, by text alone: links are what the kernel makes of them. The longest
@@ -190,6 +242,9 @@ impl Policy {
             match mount.links() {
                 Links::Followed => {}
                 Links::Refused => text.extend_from_slice(b"\0resolved"),
+            }
+            if mount.is_at_host_path() {
+                text.extend_from_slice(b"\0at host path");
             }
             text.push(b'\n');
         }
@@ -486,7 +541,7 @@ impl PolicyBuilder {
         };
         protect.extend(derived.iter().cloned());
         let policy = Policy {
-            mounts: mounts::resolve(&self.mounts)?,
+            mounts: mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?,
             system: self.system,
             network: self.network,
             survivors: self.survivors,

@@ -9,6 +9,9 @@
 //!   access of its own; its host path must be that part;
 //! - a covering mount, `/data/cache` below `/data` or `/work/cache` below a root mount, is another
 //!   directory in the place of one that the outer mount has there. What it covers is not seen.
+//!
+//! Or each mount appears at its own path of the host ([`Paths::OfHost`]), but for what covers a
+//! directory of another one: that is where the directory is.
 
 use crate::access::Access;
 use crate::error::Error;
@@ -29,6 +32,19 @@ pub(super) const MAX_MOUNTS: usize = 256;
 /// Where the root mount appears, and the parts of one that is not shown.
 const WORK: &str = "/work";
 
+/// Places that the sandbox has for itself: a mount at one of them, or around it, would hide it.
+const OWN_PLACES: [&str; 2] = ["/tmp", "/home/sandbox"];
+
+/// Where mounts appear under a mount layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Paths {
+    /// By their names: `/work`, `/data`.
+    #[default]
+    OfSandbox,
+    /// Where they lie on the host.
+    OfHost,
+}
+
 /// A host directory or file, the name it is shown at, and what may be done with it.
 ///
 /// ```
@@ -47,6 +63,7 @@ pub struct Mount {
     links: Links,
     place: Place,
     inside: String,
+    paths: Paths,
 }
 
 /// What becomes of links in the host path of a mount, at each start.
@@ -98,7 +115,8 @@ impl Mount {
         self.access
     }
 
-    /// Where it appears under a mount layer: the root mount at `/work`, a named one at its name.
+    /// Where it appears under a mount layer: the root mount at `/work`, a named one at its name, or
+    /// each at its path of the host ([`Policy::at_host_paths`](crate::Policy::at_host_paths)).
     #[must_use]
     pub fn inside(&self) -> &str {
         &self.inside
@@ -115,9 +133,13 @@ impl Mount {
     /// The name that somebody who looks at the working directory as `/` has for it: `/src` for
     /// `/work/src`.
     pub(crate) fn seen_as(&self) -> &str {
+        // A directory called `work` in a root mount is shown at /work/work.
+        let is_place = match self.paths {
+            Paths::OfSandbox => self.inside == self.shown_at,
+            Paths::OfHost => matches!(self.place, Place::InWork | Place::Covers(_)),
+        };
         match self.shown_at.strip_prefix(WORK) {
-            // A directory called `work` in a root mount is shown at /work/work.
-            Some(rest) if rest.starts_with('/') && self.inside == self.shown_at => rest,
+            Some(rest) if rest.starts_with('/') && is_place => rest,
             _ => &self.shown_at,
         }
     }
@@ -127,6 +149,20 @@ impl Mount {
         match self.place {
             Place::Named | Place::InWork => Some(self.seen_as().trim_start_matches('/')),
             Place::Root | Place::CarvedFrom(_) | Place::Covers(_) => None,
+        }
+    }
+
+    pub(crate) fn is_at_host_path(&self) -> bool {
+        self.paths == Paths::OfHost
+    }
+
+    /// As it was asked for.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted {
+            host: self.host.clone(),
+            shown_at: self.shown_at.clone(),
+            access: self.access,
+            links: self.links,
         }
     }
 
@@ -149,7 +185,7 @@ pub(crate) fn covered<'m>(
 }
 
 /// Turns what the builder collected into mounts, or says which of them makes no sense.
-pub(super) fn resolve(wanted: &[Wanted]) -> Result<Vec<Mount>, Error> {
+pub(super) fn resolve(wanted: &[Wanted], paths: Paths) -> Result<Vec<Mount>, Error> {
     if wanted.len() > MAX_MOUNTS {
         return Err(Error::new(
             crate::error::ErrorKind::Limit,
@@ -174,9 +210,17 @@ pub(super) fn resolve(wanted: &[Wanted]) -> Result<Vec<Mount>, Error> {
             }
         }
     }
-    let insides: Vec<String> = (0..parsed.len())
-        .map(|index| inside(&parsed, index))
-        .collect();
+    let on_host = match paths {
+        Paths::OfHost => all_on_host(&parsed),
+        Paths::OfSandbox => None,
+    };
+    let (paths, insides) = match on_host {
+        Some(insides) => (Paths::OfHost, insides),
+        None => {
+            let insides = (0..parsed.len()).map(|index| inside(&parsed, index));
+            (Paths::OfSandbox, insides.collect())
+        }
+    };
     let mut mounts: Vec<Mount> = Vec::with_capacity(parsed.len());
     for (index, (host, shown_at, access)) in parsed.iter().enumerate() {
         mounts.push(Mount {
@@ -186,6 +230,7 @@ pub(super) fn resolve(wanted: &[Wanted]) -> Result<Vec<Mount>, Error> {
             links: wanted[index].links,
             place: place_of(&parsed, &insides, index)?,
             inside: insides[index].clone(),
+            paths,
         });
     }
     refuse_meeting(&mounts)?;
@@ -253,6 +298,60 @@ fn inside(all: &[Parsed], index: usize) -> String {
     }
 }
 
+/// The places of all mounts by their paths of the host. None where one of these is no text, would
+/// hide what the sandbox has for itself, or lies in a place that another mount covers.
+fn all_on_host(all: &[Parsed]) -> Option<Vec<String>> {
+    let hides_own = |host: &Path| {
+        OWN_PLACES
+            .iter()
+            .any(|own| Path::new(own).starts_with(host))
+    };
+    if all
+        .iter()
+        .any(|(host, ..)| host.to_str().is_none() || hides_own(host))
+    {
+        return None;
+    }
+    let insides: Vec<String> = (0..all.len()).map(|index| on_host(all, index)).collect();
+    let moved = |index: usize| Path::new(&insides[index]) != all[index].0;
+    let buried = (0..all.len()).filter(|index| moved(*index)).any(|cover| {
+        (0..all.len()).any(|other| {
+            let lies_there = Path::new(&insides[other]).starts_with(&insides[cover]);
+            other != cover && !moved(other) && lies_there
+        })
+    });
+    (!buried).then_some(insides)
+}
+
+/// The path of the host; of what covers a directory of another mount, the path of that directory.
+/// Each step has a shorter name, so it ends.
+fn on_host(all: &[Parsed], index: usize) -> String {
+    let (host, shown_at, _) = &all[index];
+    let own = || host.to_string_lossy().into_owned();
+    if whole_of(all, index).is_some() {
+        return own();
+    }
+    // What lies below the root mount's directories is named by way of the working directory.
+    let seen = |shown_at: &str| match shown_at {
+        "/" => WORK.to_owned(),
+        other => other.to_owned(),
+    };
+    let around = (0..all.len())
+        .filter(|other| *other != index)
+        .filter_map(|other| {
+            let rest = Path::new(shown_at).strip_prefix(seen(&all[other].1)).ok()?;
+            Some((other, rest))
+        })
+        .min_by_key(|(_, rest)| rest.components().count());
+    match around {
+        Some((other, rest)) => {
+            let around = on_host(all, other);
+            Path::new(&around).join(rest).display().to_string()
+        }
+        None => own(),
+    }
+}
+
 fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, Error> {
     let (_, shown_at, access) = &all[index];
     if shown_at == "/" {
@@ -271,6 +370,10 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, E
         // A part of the directory that lies around it, and not of one that is covered there.
         (Some(whole), Some(nearest)) if whole == nearest => {
             return Ok(Place::CarvedFrom(whole));
+        }
+        // Under its own path, inside another mount, it is a part of that one.
+        (None, Some(nearest)) if Path::new(&insides[index]) == all[index].0 => {
+            return Ok(Place::CarvedFrom(nearest));
         }
         (_, Some(nearest)) if !access.is_none() => return Ok(Place::Covers(nearest)),
         (Some(whole), _) => return Ok(Place::CarvedFrom(whole)),
@@ -367,17 +470,21 @@ fn check_shown(shown_at: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
+    fn one(host: &str, shown_at: &str) -> Wanted {
+        Wanted {
+            host: PathBuf::from(host),
+            shown_at: shown_at.to_owned(),
+            access: Access::READ,
+            links: Links::Followed,
+        }
+    }
+
     fn inside(wanted: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let wanted: Vec<_> = wanted
             .iter()
-            .map(|(host, shown)| Wanted {
-                host: PathBuf::from(host),
-                shown_at: (*shown).to_owned(),
-                access: Access::READ,
-                links: Links::Followed,
-            })
+            .map(|(host, shown)| one(host, shown))
             .collect();
-        resolve(&wanted)
+        resolve(&wanted, Paths::OfSandbox)
             .map(|mounts| mounts.iter().map(|m| m.inside().to_owned()).collect())
             .map_err(|error| error.to_string())
     }
@@ -437,6 +544,55 @@ mod tests {
                 })
                 .collect();
             assert_eq!(ok(covering), expected, "{covering:?}");
+        }
+    }
+
+    #[test]
+    fn where_mounts_appear_at_host_paths() {
+        let at = |wanted: &[(&str, &str)]| {
+            let wanted: Vec<_> = wanted
+                .iter()
+                .map(|(host, shown)| one(host, shown))
+                .collect();
+            let mounts = resolve(&wanted, Paths::OfHost).unwrap();
+            let all = mounts.iter().map(|m| (m.inside().to_owned(), m.place()));
+            all.collect::<Vec<_>>()
+        };
+        let own = |wanted: &[(&str, &str)], places: &[Place]| {
+            let expected: Vec<_> = wanted
+                .iter()
+                .zip(places)
+                .map(|((host, _), place)| ((*host).to_owned(), *place))
+                .collect();
+            assert_eq!(at(wanted), expected, "{wanted:?}");
+        };
+        use Place::{CarvedFrom, Covers, InWork, Named, Root};
+        own(&[("/p", "/"), ("/d", "/data")], &[Root, Named]);
+        own(&[("/p", "/"), ("/p/v", "/v")], &[Root, CarvedFrom(0)]);
+        own(&[("/p", "/"), ("/p/v", "/other")], &[Root, CarvedFrom(0)]);
+        own(&[("/p/a", "/a"), ("/p/b", "/b")], &[Named, Named]);
+        own(&[("/p/a/b", "/work/a/b")], &[InWork]);
+        // A covering mount is where the directory is that it covers.
+        assert_eq!(
+            at(&[
+                ("/p", "/"),
+                ("/c", "/work/cache"),
+                ("/n", "/work/cache/npm")
+            ]),
+            [
+                ("/p".to_owned(), Root),
+                ("/p/cache".to_owned(), Covers(0)),
+                ("/p/cache/npm".to_owned(), Covers(1)),
+            ]
+        );
+        // Where that cannot be, all of them have the names of the sandbox.
+        for wanted in [
+            &[("/home", "/")][..],
+            &[("/tmp", "/")],
+            &[("/p", "/"), ("/c", "/work/cache"), ("/p/cache", "/old")],
+            &[("/p", "/"), ("/c", "/work/cache"), ("/p/cache/x", "/old")],
+        ] {
+            assert_eq!(at(wanted)[0].0, "/work", "{wanted:?}");
         }
     }
 

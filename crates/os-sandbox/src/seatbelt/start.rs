@@ -81,6 +81,10 @@ impl View<'_> {
 
     /// An absolute sandbox path, if a mount or `/work` has it.
     fn place(&self, path: &Path, exists: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let mut mounts = self.policy.mounts().iter();
+        if mounts.any(|mount| mount.is_at_host_path() && path.starts_with(mount.inside())) {
+            return Some(path.to_owned());
+        }
         if let Ok(rest) = path.strip_prefix("/work") {
             return Some(join(self.work(), rest));
         }

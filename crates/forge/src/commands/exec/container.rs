@@ -27,9 +27,10 @@ pub(super) fn execute(
     args: &Exec,
     containers: &Containers,
     grant: &Grant,
+    directory: &str,
     kept: Kept,
 ) -> Result<Exit, Failure> {
-    let start = start(args)?;
+    let start = start(args, directory)?;
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
     let ran = gather::until_stopped(run(containers, grant, start));
     let ended = match ran.and_then(|ran| ran) {
@@ -59,7 +60,7 @@ pub(super) fn execute(
     ))
 }
 
-fn start(args: &Exec) -> Result<Start, Failure> {
+fn start(args: &Exec, directory: &str) -> Result<Start, Failure> {
     let mut words = Vec::with_capacity(args.command.len());
     for word in &args.command {
         // What is spoken with a container is text.
@@ -74,6 +75,7 @@ fn start(args: &Exec) -> Result<Start, Failure> {
         .next()
         .ok_or_else(|| Failure::usage("there is no command"))?;
     let mut start = Start::new(program, words);
+    start.directory = Some(directory.to_owned());
     start.timeout = args.timeout.map(Duration::from_secs);
     Ok(start)
 }

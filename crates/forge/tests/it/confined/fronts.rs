@@ -138,10 +138,9 @@ fn commands_of_every_front_end() {
         let world = world(front);
         let name = front.name;
         for mechanism in mechanisms(&world) {
+            // A person's command finds everything where it is outside.
             let script = format!(
-                "cat {data}; echo new > {data}.new; echo x > {closed}; cat {secret}; ls",
-                data = front.data_inside,
-                closed = front.closed.1,
+                "cat data/a.md; echo new > data/a.md.new; echo x > docs/new.md; cat {secret}; ls data",
                 secret = world.outside().join("secret").display(),
             );
             let args = ["--trust", "--quiet", "exec", "--mechanism", mechanism, "--"];
@@ -169,11 +168,17 @@ fn commands_of_every_front_end() {
     }
 }
 
-/// Decision 2 and F004-43: the working directory shows what `list_files("/")` shows.
+/// Decision 2 and F004-43: the working directory of a worker's commands shows what
+/// `list_files("/")` shows.
 #[test]
 fn the_working_directory_shows_the_mounts() {
     for front in &FRONTS {
         let world = world(front);
+        let config = format!(
+            "sandbox: {{ {} }}\nshell: {{ default: ask }}\n",
+            front.sandbox
+        );
+        world.write(FILE, &config);
         let listed = world.forge(&[
             "--trust",
             "--quiet",
@@ -184,16 +189,15 @@ fn the_working_directory_shows_the_mounts() {
             r#"{"path": "/"}"#,
         ]);
         listed.code(0);
-        for mechanism in mechanisms(&world) {
-            let ran = world.forge(&[
-                "--trust",
-                "--quiet",
-                "exec",
-                "--mechanism",
-                mechanism,
-                "--",
-                "ls",
-            ]);
+        let call = r#"{"command": "ls"}"#;
+        let ls = [
+            "--trust", "--quiet", "tools", "call", "shell", call, "--yes",
+        ];
+        for (mechanism, hidden) in [("bubblewrap", None), ("landlock", Some("userns"))] {
+            let ran = match hidden {
+                None => world.forge(&ls),
+                Some(hidden) => world.forge_without(&[hidden], &ls),
+            };
             ran.code(0);
             for name in ran.stdout.lines() {
                 assert!(

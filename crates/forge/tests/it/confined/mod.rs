@@ -11,6 +11,7 @@ mod hosts;
 mod isolation;
 mod keys;
 mod mcp;
+mod own_path;
 mod parts;
 mod records;
 mod stopping;
