@@ -339,6 +339,20 @@ impl Plan {
     }
 }
 
+/// What becomes of protected names below writable mounts, where existing ones are mounted over.
+fn protected_names(policy: &Policy) -> &'static str {
+    match policy.holds_absent() {
+        true => {
+            "those that are there, or absent and held, cannot be changed; new ones by a pattern or \
+             in a new directory are moved to a quarantine after the end"
+        }
+        false => {
+            "those that are there cannot be changed; new ones are moved to a quarantine after the \
+             end"
+        }
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "mechanism: {}", self.backend)?;

@@ -48,7 +48,13 @@ pub(super) fn guard(
         let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
         (Promise::ProtectedNames, remark)
     });
-    let (held, reasons) = hold::hold(state_dir, policy, mounts, &mut names);
+    let (held, reasons) = match policy.holds_absent() {
+        true => hold::hold(state_dir, policy, mounts, &mut names),
+        false => {
+            hold::clear(state_dir, mounts);
+            (None, Vec::new())
+        }
+    };
     let unheld = names.iter().flat_map(|names| names.unheld.iter().cloned());
     let notes = reasons
         .into_iter()

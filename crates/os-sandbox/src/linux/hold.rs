@@ -1,4 +1,4 @@
-//! Absent protected names are held: a placeholder of ours stands there before the command starts,
+//! Where a policy says so, absent protected names are held: a placeholder of ours stands there before the command starts,
 //! is found like any name that exists, and is mounted over read-only, so that the command can
 //! neither make the name nor replace it. It goes away with the run (`state.rs`).
 //!
@@ -40,11 +40,7 @@ pub(crate) fn hold(
     if places.is_empty() {
         return (None, reasons.0);
     }
-    let outside = |path: &Path| {
-        let mut writable = mounts.iter().filter(|m| m.access.contains(Access::WRITE));
-        !writable.any(|mount| path.starts_with(&mount.host))
-    };
-    let held = match State::open(state_dir, outside) {
+    let held = match State::open(state_dir, |path| is_outside(path, mounts)) {
         Ok(state) => make(&state, places, &mut reasons),
         Err(reason) => Err(reason),
     };
@@ -58,6 +54,18 @@ pub(crate) fn hold(
             (None, reasons.0)
         }
     }
+}
+
+/// Takes away what a killed run has left, where there is any: for a run that holds nothing itself.
+pub(crate) fn clear(state_dir: Option<&Path>, mounts: &[HostMount]) {
+    let left = State::with_records(state_dir, |path| is_outside(path, mounts));
+    // Whoever cannot be cleared after stands there for a person to see; nothing depends on it.
+    let _cleared = left.map(|state| state.lock().map(drop));
+}
+
+fn is_outside(path: &Path, mounts: &[HostMount]) -> bool {
+    let mut writable = mounts.iter().filter(|m| m.access.contains(Access::WRITE));
+    !writable.any(|mount| path.starts_with(&mount.host))
 }
 
 /// Reasons, each once.

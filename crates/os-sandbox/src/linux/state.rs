@@ -64,10 +64,7 @@ impl State {
         wanted: Option<&Path>,
         outside: impl Fn(&Path) -> bool,
     ) -> Result<State, String> {
-        let candidates = match wanted {
-            Some(path) => vec![path.to_owned()],
-            None => usual(),
-        };
+        let candidates = candidates(wanted);
         let mut problem = "there is no place for a state directory".to_owned();
         for path in candidates {
             // Before anything is made: where a command can write, it could have left a link to
@@ -85,6 +82,20 @@ impl State {
             }
         }
         Err(problem)
+    }
+
+    /// The same, if it is there and some run has a record in it.
+    pub(crate) fn with_records(
+        wanted: Option<&Path>,
+        outside: impl Fn(&Path) -> bool,
+    ) -> Option<State> {
+        let has_records = |path: &PathBuf| {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let mut names = entries.map(|entry| entry.file_name());
+            names.any(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+        };
+        let path = candidates(wanted).into_iter().find(has_records)?;
+        State::open(Some(&path), outside).ok()
     }
 
     /// Takes the lock, and clears away what dead runs left.
@@ -284,6 +295,13 @@ fn options() -> OpenOptions {
 }
 
 /// Where state lies, the best place first.
+fn candidates(wanted: Option<&Path>) -> Vec<PathBuf> {
+    match wanted {
+        Some(path) => vec![path.to_owned()],
+        None => usual(),
+    }
+}
+
 fn usual() -> Vec<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)

@@ -112,8 +112,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
                 Promise::ProtectedNames,
                 State::Detected,
                 &[Docker],
-                "those that are there, or absent and held, cannot be changed; new ones by a \
-                 pattern or in a new directory are moved to a quarantine after the end",
+                super::protected_names(policy),
             );
         } else {
             out.kept(Promise::ProtectedNames, &[Docker]);

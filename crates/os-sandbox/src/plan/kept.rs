@@ -221,11 +221,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
         .any(|mount| mount.access().contains(Access::WRITE));
     if policy.protected().next().is_some() {
         let (state, remark) = if writable {
-            (
-                State::Detected,
-                "those that are there, or absent and held, cannot be changed; new ones by a \
-                 pattern or in a new directory are moved to a quarantine after the end",
-            )
+            (State::Detected, super::protected_names(policy))
         } else {
             (State::Enforced, "")
         };

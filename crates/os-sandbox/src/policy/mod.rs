@@ -65,6 +65,7 @@ pub struct Policy {
     /// Those of `protect` that nobody gave: looked for, and not held where they are absent.
     derived: Vec<Pattern>,
     hide: Vec<Pattern>,
+    hold_absent: bool,
 }
 
 impl Policy {
@@ -268,6 +269,9 @@ impl Policy {
             Survivors::Ended => {}
             Survivors::Left => text.extend_from_slice(b"survivors\0left\n"),
         }
+        if self.hold_absent {
+            text.extend_from_slice(b"absent names\0held\n");
+        }
         if self.git != Git::Unaware {
             text.extend_from_slice(format!("git {:?}\n", self.git).as_bytes());
         }
@@ -289,7 +293,12 @@ impl Policy {
         &self.protect
     }
 
-    /// Whether a placeholder stands where the name is absent.
+    /// Whether something is to stand where protected names are absent.
+    pub(crate) fn holds_absent(&self) -> bool {
+        self.hold_absent
+    }
+
+    /// Whether a placeholder may stand where the name is absent.
     pub(crate) fn holds(&self, pattern: &Pattern) -> bool {
         !self.derived.contains(pattern)
     }
@@ -395,6 +404,7 @@ pub struct PolicyBuilder {
     git: Git,
     protect: Vec<String>,
     hide: Vec<String>,
+    hold_absent: bool,
 }
 
 impl PolicyBuilder {
@@ -509,6 +519,22 @@ impl PolicyBuilder {
         self
     }
 
+    /// While a command runs, something of ours stands where protected names are absent (those
+    /// without `*`, at the top of writable mounts and in repositories), so that it cannot make
+    /// them. Others see that in the directory. Without this, what a command makes there is moved to
+    /// a quarantine after its end.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL);
+    /// let policy = policy.protect(".vscode").hold_absent().build()?;
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn hold_absent(mut self) -> Self {
+        self.hold_absent = true;
+        self
+    }
+
     /// Checks everything.
     ///
     /// # Errors
@@ -551,6 +577,7 @@ impl PolicyBuilder {
             protect: parse(&protect)?,
             derived: parse(&derived)?,
             hide: parse(&self.hide)?,
+            hold_absent: self.hold_absent,
             limits: self.limits,
         };
         if let UnixSockets::Named(paths) = &policy.unix_sockets

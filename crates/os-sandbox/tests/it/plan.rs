@@ -221,7 +221,7 @@ fn a_plan_reads_like_a_table() {
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  bubblewrap + launcher
-    protected names  detected  bubblewrap + launcher (those that are there, or absent and held, cannot be changed; new ones by a pattern or in a new directory are moved to a quarantine after the end)
+    protected names  detected  bubblewrap + launcher (those that are there cannot be changed; new ones are moved to a quarantine after the end)
     hidden names     detected  bubblewrap + launcher (those that are there at the start cannot be read; what appears while it runs is the command's own, and what somebody else replaces meanwhile is told)
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
@@ -508,7 +508,7 @@ fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  birdcage + launcher
-    protected names  detected  birdcage (those that are there, or absent and held, cannot be changed; new ones by a pattern or in a new directory are moved to a quarantine after the end)
+    protected names  detected  birdcage (those that are there cannot be changed; new ones are moved to a quarantine after the end)
     hidden names     absent    (birdcage covers nothing: what lies in a mount that is read can be read)
     metadata         enforced  birdcage
     process list     enforced  birdcage

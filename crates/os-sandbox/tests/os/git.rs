@@ -474,7 +474,9 @@ fn meanwhile(mechanism: Mechanism) -> Result<(), String> {
         ".git/info",
     ];
     let policy = names.iter().fold(
-        Policy::builder().mount(dir.join("main"), "/", Access::ALL),
+        Policy::builder()
+            .mount(dir.join("main"), "/", Access::ALL)
+            .hold_absent(),
         |all, name| all.protect(*name),
     );
     let plan = mechanism.plan(&policy.git(Git::Commit).build().map_err(say)?);
@@ -512,7 +514,9 @@ fn everyday(mechanism: Mechanism) -> Result<(), String> {
         ".idea",
     ];
     let policy = names.iter().fold(
-        Policy::builder().mount(dir.join("main"), "/", Access::ALL),
+        Policy::builder()
+            .mount(dir.join("main"), "/", Access::ALL)
+            .hold_absent(),
         |all, name| all.protect(*name),
     );
     let plan = mechanism.plan(&policy.git(Git::Commit).build().map_err(say)?);
@@ -617,13 +621,17 @@ fn elsewhere(mechanism: Mechanism) -> Result<(), String> {
     found.sort();
     let want = [
         "/work/fresh/.git/commondir",
+        "/work/main/.git/commondir",
+        "/work/main/.git/config.worktree",
         "/work/main/.git/modules/m/config",
         "/work/main/.git/worktrees/new/commondir",
         "/work/main/.git/worktrees/new/config.worktree",
     ];
-    ensure(output.stdout.text().is_empty() && found == want, || {
-        format!("{found:?} {output:?}")
-    })?;
+    // What is absent can be made, and what is there cannot be changed.
+    ensure(
+        output.stdout.text() == "made\nmade\n" && found == want,
+        || format!("{found:?} {output:?}"),
+    )?;
     for place in ["main", "linked", "fresh"] {
         host(&dir.join(place), "git status --short")?;
     }

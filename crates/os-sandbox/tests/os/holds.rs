@@ -41,6 +41,7 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     }
     for (name, outcome) in [
         ("absent names cannot be made", absent(mechanism)),
+        ("absent names leave no trace", without_trace(mechanism)),
         ("existing names cannot be changed", present(mechanism)),
         ("new names are quarantined", quarantined(mechanism)),
         ("a new name that cannot be moved", stubborn(mechanism)),
@@ -84,7 +85,11 @@ fn policy(world: &World) -> PolicyBuilder {
     for name in EXACT.iter().chain(&PATTERNS) {
         policy = policy.protect(*name);
     }
-    policy.hide(".env*").hide("*.pem").hide(".ssh")
+    policy
+        .hide(".env*")
+        .hide("*.pem")
+        .hide(".ssh")
+        .hold_absent()
 }
 
 fn plan(world: &World) -> Result<Plan, String> {
@@ -214,6 +219,72 @@ fn absent(mechanism: Mechanism) -> Result<(), String> {
         .collect();
     ensure(left == ["lock"], || format!("{left:?}"))?;
     ensure(output.exit.success(), || format!("{output:?}"))
+}
+
+/// The default: nothing of ours stands in the directory, for the command or for a person who looks
+/// meanwhile, and what a command makes of an absent name is taken away before its result is there.
+fn without_trace(mechanism: Mechanism) -> Result<(), String> {
+    let world = World::new(mechanism);
+    project(&world)?;
+    let mut policy = Policy::builder().mount(world.host("rw"), "/", Access::ALL);
+    for name in EXACT.iter().chain(&PATTERNS) {
+        policy = policy.protect(*name);
+    }
+    let plan = mechanism.plan(&policy.build().map_err(say)?);
+    let before = listing(&world.host("rw"));
+    let made: Vec<&str> = EXACT
+        .into_iter()
+        .filter(|name| *name != ".git/info")
+        .collect();
+    let script = format!(
+        "ls -A; read go; for n in {}; do mkdir -p $n && echo evil > $n/x || echo evil > $n; done",
+        made.join(" ")
+    );
+    let mut child = Command::new(&plan, "sh")
+        .args(["-c", &script])
+        .stdin(Stdio::Piped)
+        .stdout(Stdio::Piped)
+        .state_dir(world.host("state"))
+        .spawn()
+        .map_err(say)?;
+    let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let entries = std::fs::read_dir(world.host("rw")).map_err(say)?.flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    names.sort_unstable();
+    for expected in names {
+        let name = said.next().ok_or("nothing")?.map_err(say)?;
+        ensure(*name == *expected, || format!("inside there is {name}"))?;
+    }
+    same(&before, &listing(&world.host("rw")))?;
+    drop(child.stdin.take());
+    child.wait().map_err(say)?;
+    let mut found: Vec<&str> = Vec::new();
+    for one in child.quarantined() {
+        found.push(
+            one.path
+                .strip_prefix("/work")
+                .map_err(say)?
+                .to_str()
+                .ok_or("a name")?,
+        );
+    }
+    found.sort_unstable();
+    let mut want = made;
+    want.sort_unstable();
+    ensure(found == want, || format!("{found:?}"))?;
+    let after = listing(&world.host("rw"));
+    let is_ours = |path: &&PathBuf| {
+        path.components()
+            .any(|part| part.as_os_str() == ".os-sandbox-quarantine")
+    };
+    let left: Vec<_> = after
+        .keys()
+        .filter(|path| !is_ours(path) && !before.contains_key(*path))
+        .collect();
+    ensure(left.is_empty(), || format!("left: {left:?}"))?;
+    ensure(!world.host("state").exists(), || {
+        "a state directory".to_owned()
+    })
 }
 
 fn present(mechanism: Mechanism) -> Result<(), String> {
@@ -650,7 +721,7 @@ pub(crate) fn holder(args: &[String]) -> ExitCode {
         .into_iter()
         .find(|one| one.name() == mechanism)
         .expect("a mechanism of this host");
-    let mut policy = Policy::builder().mount(rw, "/", Access::ALL);
+    let mut policy = Policy::builder().mount(rw, "/", Access::ALL).hold_absent();
     for name in EXACT {
         policy = policy.protect(name);
     }
@@ -716,6 +787,7 @@ fn parts(mechanism: Mechanism) -> Result<(), String> {
             Access::READ | Access::EXECUTE,
         )
         .protect(".vscode")
+        .hold_absent()
         .build()
         .map_err(say)?;
     let plan = mechanism.plan(&policy);

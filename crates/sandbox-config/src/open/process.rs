@@ -74,6 +74,9 @@ impl Grant {
             })
             .env(self.variables())
             .limits(self.command_limits());
+        if self.confinement.require_guards {
+            builder = builder.hold_absent();
+        }
         let mut count = 0_usize;
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();
         let mut hidden: BTreeSet<String> = self.hide.iter().map(|p| anywhere(p)).collect();

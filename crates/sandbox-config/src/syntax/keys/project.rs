@@ -106,7 +106,7 @@ const GIT_KEY: Key = now("git", Shape::Section(&GIT), GIT_DOC);
 const REQUIRE: Key = now(
     "require",
     Shape::Words(&["boundaries", "guards"], &[]),
-    "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command.",
+    "`guards`: what is otherwise listed as a gap (protected names, limits of a tree) refuses the command, and protected names that are absent cannot be made while it runs.",
 )
 .default("boundaries");
 
