@@ -50,12 +50,6 @@ impl World {
         std::fs::write(path, text).unwrap();
     }
 
-    /// The same in another directory.
-    pub(crate) fn forge_in(&self, directory: &Path, args: &[&str]) -> Ran {
-        let mut command = self.command(forge_program(), args);
-        ran(command.current_dir(directory).output().unwrap())
-    }
-
     /// Runs `forge ARGS` in the project, with nothing on standard input.
     pub(crate) fn forge(&self, args: &[&str]) -> Ran {
         ran(self.command(forge_program(), args).output().unwrap())
