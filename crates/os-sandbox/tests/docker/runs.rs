@@ -317,7 +317,8 @@ pub(crate) fn names(engine: &Daemon) {
         .protect("*.pem")
         .hide(".env")
         .hide(".ssh");
-    let plan = world.plan(engine, policy);
+    let swept = world.plan(engine, policy.clone());
+    let plan = world.plan(engine, policy.hold_absent());
     for (script, want) in [
         ("cat .git/hooks/old", "exit code 0: old\n"),
         ("cat .env 2>/dev/null", "exit code 1: "),
@@ -347,6 +348,10 @@ pub(crate) fn names(engine: &Daemon) {
         !world.path("project/.envrc").exists(),
         "the placeholder is gone"
     );
+    let output = world.sh(&swept, "echo x > .envrc");
+    assert_eq!(text(&output), "exit code 0: ");
+    assert_eq!(output.quarantined.len(), 1, "{:?}", output.quarantined);
+    assert!(!world.path("project/.envrc").exists(), "it is swept");
     let output = world.sh(&plan, "echo x > b.pem");
     assert_eq!(output.quarantined.len(), 1, "{:?}", output.quarantined);
     assert!(!world.path("project/b.pem").exists());
