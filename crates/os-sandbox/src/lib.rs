@@ -122,11 +122,12 @@ pub use holes::KnownHole;
 pub use output::{Exit, Output};
 pub use plan::{Backend, Plan, PlanError, Requirement};
 pub use policy::{
-    Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, Survivors, System, UnixSockets,
+    Environment, Git, Limits, Mount, Network, Policy, PolicyBuilder, ProgramDir, Survivors, System,
+    UnixSockets,
 };
 pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
-pub use quarantine::Quarantined;
+pub use quarantine::{QUARANTINE, Quarantined};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
 pub use support::{Assumed, Bubblewrap, Support};
 pub use survey::Survey;

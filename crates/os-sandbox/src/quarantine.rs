@@ -5,11 +5,20 @@ use crate::escape::{Visible, visible};
 use std::fmt;
 use std::path::PathBuf;
 
+/// The directory at the root of a mount to which protected names are moved. Commands can neither
+/// read nor change it.
+///
+/// Each sweep has a directory of its own below it, named `SECONDS-NANOSECONDS-PID` by the time
+/// (since 1970, UTC) and the process. In there a name is at the path that it had below the mount.
+/// If something else of this name is in the way, the directory is called
+/// `.os-sandbox-quarantine.SECONDS-NANOSECONDS-PID`.
+pub const QUARANTINE: &str = ".os-sandbox-quarantine";
+
 /// A protected name that appeared while a command ran, and was moved out of the way after it.
 ///
-/// Names that exist, and absent ones without `*` in directories that exist, cannot be made at all.
-/// Others can: in a new directory, or by a pattern. They are looked for when the command has
-/// ended, before its result is there.
+/// A command cannot replace a protected name that exists. It can create an absent one, unless the
+/// policy holds it ([`PolicyBuilder::hold_absent`](crate::PolicyBuilder::hold_absent)). New names
+/// are looked for when the command has ended, before its result is returned.
 ///
 /// ```
 /// use os_sandbox::Quarantined;

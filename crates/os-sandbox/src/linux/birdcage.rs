@@ -51,6 +51,11 @@ pub(crate) fn compose(
 ) -> Result<Composed, Error> {
     let mut shown = Shown::new();
     system(&mut shown, policy.system());
+    let programs = policy.programs().iter().map(|one| one.host());
+    for path in programs.filter(|path| path.exists()) {
+        let access = Access::READ.union(Access::EXECUTE);
+        shown.insert(path.to_owned(), (access, None));
+    }
     for path in private {
         shown.insert(path.clone(), (Access::ALL, None));
     }

@@ -145,6 +145,14 @@ pub(crate) fn compose(
     ]);
 
     ways(&mut args, mounts);
+    for programs in policy.programs() {
+        let from = programs.host().as_os_str().as_bytes();
+        args.paths(
+            "--ro-bind-try",
+            from,
+            programs.shown_at().as_os_str().as_bytes(),
+        );
+    }
 
     let ops = ops(mounts, names)?;
     let mut pins = Vec::with_capacity(ops.len());

@@ -12,6 +12,7 @@ use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
 use crate::policy::{Git, OBEYED, Pattern, Policy};
+use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use nix::unistd::geteuid;
@@ -29,10 +30,6 @@ const MAX_NAMES: usize = 10_000;
 const MAX_AGAIN: usize = 1000;
 /// Bound on the links that are remembered in one mount.
 const MAX_LINKS: usize = 100_000;
-
-/// Where a sweep puts what it finds, at the root of a mount: neither changed nor read by a later
-/// command.
-pub(crate) const QUARANTINE: &str = ".os-sandbox-quarantine";
 
 /// A name that was found.
 #[derive(Debug, PartialEq, Eq)]

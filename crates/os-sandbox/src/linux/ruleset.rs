@@ -61,6 +61,8 @@ enum At<'a> {
     Own(&'a Path),
     /// Not every host has them all.
     Systems(&'a str),
+    /// Not there on every host either, and reached without a link.
+    Programs(&'a Path),
 }
 
 impl Rules {
@@ -84,6 +86,7 @@ impl Rules {
                 At::Mount(mount) => mount.handle.metadata(),
                 At::Own(path) => own(path).and_then(|place| place.metadata()),
                 At::Systems(path) => fs::metadata(path),
+                At::Programs(path) => programs(path).and_then(|place| place.metadata()),
             };
             kept.next() == Some(&now.ok().map(|meta| Seen::of(&meta)))
         });
@@ -95,6 +98,11 @@ impl Rules {
 /// write: a link that it put there must not become a rule.
 fn own(path: &Path) -> io::Result<File> {
     Ok(below::absolute(path)?.into())
+}
+
+/// A directory or file of programs, reached without a link.
+fn programs(path: &Path) -> io::Result<File> {
+    Ok(below::place(path)?.into())
 }
 
 impl AsFd for Rules {
@@ -142,6 +150,11 @@ impl Wanted<'_> {
         let systems = systems
             .into_iter()
             .flat_map(|(paths, rights)| paths.iter().map(move |path| (At::Systems(path), rights)));
+        // In a container they are the image's.
+        let programs = self.policy.programs().iter();
+        let programs = programs
+            .filter(|_| self.image.is_none())
+            .map(move |one| (At::Programs(one.host()), read | AccessFs::Execute));
         let image = self.image.into_iter().flat_map(move |image| {
             let image = image.iter().map(String::as_str);
             image
@@ -152,6 +165,7 @@ impl Wanted<'_> {
             .chain(private)
             .chain(listed)
             .chain(systems)
+            .chain(programs)
             .chain(image)
     }
 }
@@ -322,9 +336,11 @@ impl Building {
             }
             At::Own(path) => (*path, true),
             At::Systems(path) => (Path::new(path), false),
+            At::Programs(path) => (*path, false),
         };
         let opened = match at {
             At::Mount(_) | At::Own(_) => own(path),
+            At::Programs(_) => programs(path),
             At::Systems(_) => File::options()
                 .read(true)
                 .custom_flags(OFlag::O_PATH.bits())

@@ -33,6 +33,7 @@ const MAX_VARIABLES: usize = 4096;
 pub struct Environment {
     pass: BTreeSet<String>,
     set: BTreeMap<OsString, OsString>,
+    search: Vec<OsString>,
 }
 
 impl Environment {
@@ -56,6 +57,27 @@ impl Environment {
         self
     }
 
+    /// Looks for programs in `directory` too: before the default directories, and after those that
+    /// were added before it. A `PATH` that is passed or set is left as it is.
+    ///
+    /// ```
+    /// let own = os_sandbox::Environment::clean().search("/home/me/.cargo/bin");
+    /// let path = own.search_path().into_string().unwrap();
+    /// assert!(path.starts_with("/home/me/.cargo/bin:/usr/local/sbin:"));
+    /// ```
+    #[must_use]
+    pub fn search(mut self, directory: impl Into<OsString>) -> Self {
+        self.search.push(directory.into());
+        self
+    }
+
+    fn default_path(&self) -> OsString {
+        let default = OsString::from(DEFAULT_PATH);
+        let mut all = self.search.clone();
+        all.push(default);
+        all.join(OsStr::new(":"))
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         for name in &self.pass {
             let stem = name.strip_suffix('*').unwrap_or(name);
@@ -72,6 +94,16 @@ impl Environment {
         for (name, value) in &self.set {
             check_variable(name, value)?;
         }
+        let bad = |byte: &u8| matches!(byte, 0 | b':');
+        for directory in &self.search {
+            let bytes = directory.as_encoded_bytes();
+            if bytes.first() != Some(&b'/') || bytes.iter().any(bad) {
+                return Err(
+                    Error::invalid(format!("not a directory for PATH: {directory:?}"))
+                        .with_hint("write an absolute path without a colon"),
+                );
+            }
+        }
         Ok(())
     }
 
@@ -85,7 +117,7 @@ impl Environment {
     pub fn search_path(&self) -> OsString {
         let path = OsStr::new("PATH");
         let mut all = self.resolve(OsStr::new(""), OsStr::new(""), std::env::vars_os());
-        all.remove(path).unwrap_or_else(|| DEFAULT_PATH.into())
+        all.remove(path).unwrap_or_else(|| self.default_path())
     }
 
     /// The variables that a command gets from the caller and from the policy, with the values that
@@ -125,7 +157,7 @@ impl Environment {
         }
         // After what was passed: the broker's own HOME and TMPDIR do not exist inside.
         if !self.pass.contains("PATH") || !out.contains_key(OsStr::new("PATH")) {
-            out.insert("PATH".into(), DEFAULT_PATH.into());
+            out.insert("PATH".into(), self.default_path());
         }
         out.insert("HOME".into(), home.to_owned());
         out.insert("TMPDIR".into(), tmp.to_owned());
@@ -136,6 +168,11 @@ impl Environment {
     }
 
     pub(crate) fn describe(&self, out: &mut Vec<u8>) {
+        for directory in &self.search {
+            out.extend_from_slice(b"search\0");
+            out.extend_from_slice(directory.as_encoded_bytes());
+            out.push(b'\n');
+        }
         for name in &self.pass {
             out.extend_from_slice(b"pass\0");
             out.extend_from_slice(name.as_bytes());

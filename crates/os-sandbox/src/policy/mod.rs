@@ -7,6 +7,7 @@ mod guards;
 mod limits;
 mod mounts;
 mod network;
+mod programs;
 mod sockets;
 mod survivors;
 mod system;
@@ -20,6 +21,7 @@ pub use limits::Limits;
 pub use mounts::Mount;
 pub(crate) use mounts::{Links, Place, check_not_kernel, covered};
 pub use network::Network;
+pub use programs::ProgramDir;
 pub use sockets::UnixSockets;
 pub(crate) use sockets::refuse_writable;
 pub use survivors::Survivors;
@@ -58,6 +60,7 @@ pub struct Policy {
     network: Network,
     unix_sockets: UnixSockets,
     survivors: Survivors,
+    programs: Vec<ProgramDir>,
     environment: Environment,
     limits: Limits,
     git: Git,
@@ -117,6 +120,12 @@ impl Policy {
         self.leaves() && promise == Promise::Survivors
     }
 
+    /// Programs of the host outside its system directories, sorted by where they appear.
+    #[must_use]
+    pub fn programs(&self) -> &[ProgramDir] {
+        &self.programs
+    }
+
     /// The variables.
     #[must_use]
     pub fn environment(&self) -> &Environment {
@@ -163,6 +172,8 @@ impl Policy {
     pub fn at_host_paths(mut self) -> Result<Policy, Error> {
         let wanted: Vec<_> = self.mounts.iter().map(Mount::wanted).collect();
         self.mounts = mounts::resolve(&wanted, mounts::Paths::OfHost)?;
+        let programs: Vec<_> = self.programs.iter().map(ProgramDir::wanted).collect();
+        self.programs = programs::resolve(&programs, &self.mounts, self.system)?;
         Ok(self)
     }
 
@@ -211,6 +222,9 @@ impl Policy {
         }
         let path: PathBuf = path.components().collect();
         let mut allowed = system::allows(self.system, &path);
+        if self.programs.iter().any(|one| path.starts_with(one.host())) {
+            allowed = allowed | Access::READ | Access::EXECUTE;
+        }
         if let Some(mount) = self.mount_of(&path) {
             let mut own = mount.access();
             let below = path
@@ -247,6 +261,13 @@ impl Policy {
             if mount.is_at_host_path() {
                 text.extend_from_slice(b"\0at host path");
             }
+            text.push(b'\n');
+        }
+        for programs in &self.programs {
+            text.extend_from_slice(b"programs\0");
+            text.extend_from_slice(programs.host().as_os_str().as_encoded_bytes());
+            text.push(0);
+            text.extend_from_slice(programs.shown_at().as_os_str().as_encoded_bytes());
             text.push(b'\n');
         }
         for (name, patterns) in [("protect", &self.protect), ("hide", &self.hide)] {
@@ -399,6 +420,7 @@ pub struct PolicyBuilder {
     unix_sockets: UnixSockets,
     survivors: Survivors,
     named_sockets: Vec<PathBuf>,
+    programs: Vec<(PathBuf, PathBuf)>,
     environment: Environment,
     limits: Limits,
     git: Git,
@@ -489,6 +511,15 @@ impl PolicyBuilder {
         self
     }
 
+    /// Shows the directory or file `host`, which has no links on its way, at `shown_at`, to be read
+    /// and executed. Names are neither protected nor hidden in it. What does not exist at the
+    /// start is left out, and containers have the programs of their image instead. `PATH` is the
+    /// environment's ([`Environment::search`]).
+    pub fn programs(mut self, host: impl Into<PathBuf>, shown_at: impl Into<PathBuf>) -> Self {
+        self.programs.push((host.into(), shown_at.into()));
+        self
+    }
+
     /// The variables. Default [`Environment::clean`].
     pub fn env(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -566,8 +597,10 @@ impl PolicyBuilder {
             false => Vec::new(),
         };
         protect.extend(derived.iter().cloned());
+        let mounts = mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?;
         let policy = Policy {
-            mounts: mounts::resolve(&self.mounts, mounts::Paths::OfSandbox)?,
+            programs: programs::resolve(&self.programs, &mounts, self.system)?,
+            mounts,
             system: self.system,
             network: self.network,
             survivors: self.survivors,

@@ -33,7 +33,7 @@ pub(super) const MAX_MOUNTS: usize = 256;
 const WORK: &str = "/work";
 
 /// Places that the sandbox has for itself: a mount at one of them, or around it, would hide it.
-const OWN_PLACES: [&str; 2] = ["/tmp", "/home/sandbox"];
+pub(super) const OWN_PLACES: [&str; 2] = ["/tmp", "/home/sandbox"];
 
 /// Where mounts appear under a mount layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -410,7 +410,7 @@ fn place_of(all: &[Parsed], insides: &[String], index: usize) -> Result<Place, E
     Ok(if in_work { Place::InWork } else { Place::Named })
 }
 
-fn check_host(host: &Path) -> Result<PathBuf, Error> {
+pub(super) fn check_host(host: &Path) -> Result<PathBuf, Error> {
     let shown = host.display();
     if !host.is_absolute() {
         return Err(Error::invalid(format!("not an absolute path: {shown}")));

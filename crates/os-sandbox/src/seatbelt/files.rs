@@ -52,7 +52,11 @@ pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout) {
         let given = match group.access {
             Access::READ => read_of_system(policy, layout),
             Access::WRITE => devices(),
-            _ => quoted("subpath", &system::programs(policy.system())),
+            _ => {
+                let mut programs = quoted("subpath", &system::programs(policy.system()));
+                programs.extend(own_programs(layout));
+                programs
+            }
         };
         text.rule(Action::Allow, group.operations, &given);
     }
@@ -164,12 +168,19 @@ fn excepted(
         .collect()
 }
 
+/// The policy's own programs.
+fn own_programs(layout: &Layout) -> Vec<String> {
+    let names = layout.programs.iter().flat_map(|place| place.names());
+    names.map(|name| subpath(&name)).collect()
+}
+
 fn read_of_system(policy: &Policy, layout: &Layout) -> Vec<String> {
     // Names in the root directory: without them no absolute path can be opened.
     let mut out = vec!["(literal \"/\")".to_owned()];
     for place in &layout.shown {
         out.extend(place.names().iter().map(|name| subpath(name)));
     }
+    out.extend(own_programs(layout));
     out.extend(quoted("subpath", &system::read(policy.system())));
     out.extend(devices());
     out.extend(named(

@@ -12,6 +12,8 @@ pub(super) struct Layout {
     pub(super) mounts: Vec<Placed>,
     pub(super) private: Vec<Spelled>,
     pub(super) shown: Vec<Spelled>,
+    /// Programs outside the system's directories.
+    pub(super) programs: Vec<Spelled>,
     /// Named sockets.
     pub(super) sockets: Vec<Spelled>,
     /// Directories on the way to one of the others, each once.
@@ -79,6 +81,12 @@ impl Layout {
         };
         let private = places("PRIVATE", &run.private)?;
         let shown = places("SHOWN", &run.shown)?;
+        let programs: Vec<PathBuf> = policy
+            .programs()
+            .iter()
+            .map(|one| one.host().to_owned())
+            .collect();
+        let programs = places("PROGRAMS", &programs)?;
         let sockets = match policy.unix_sockets() {
             UnixSockets::Named(paths) => places("SOCKET", paths)?,
             UnixSockets::Closed | UnixSockets::Open => Vec::new(),
@@ -98,6 +106,7 @@ impl Layout {
         for path in places
             .chain(&private)
             .chain(&shown)
+            .chain(&programs)
             .flat_map(Spelled::looked_at)
         {
             for path in path.ancestors().filter(|path| *path != Path::new("/")) {
@@ -114,6 +123,7 @@ impl Layout {
             mounts,
             private,
             shown,
+            programs,
             sockets,
             above,
         })
@@ -123,6 +133,7 @@ impl Layout {
         let mut out = Vec::new();
         let mounts = self.mounts.iter().map(|mount| &mount.at);
         let places = mounts.chain(&self.private).chain(&self.shown);
+        let places = places.chain(&self.programs);
         for at in places.chain(&self.sockets) {
             let [canonical, logical] = at.names();
             out.push((canonical, at.canonical.clone().into_os_string()));
