@@ -306,6 +306,12 @@ fn project_rows() -> Vec<Row> {
             "",
             "sandbox: { unix_sockets: [/run/agent.sock] }",
         ),
+        (
+            &SANDBOX,
+            "programs",
+            "",
+            "sandbox: { programs: [/opt/tools/bin] }",
+        ),
         (&SANDBOX, "survivors", "", "sandbox: { survivors: left }"),
         (&SANDBOX, "hardlinks", "", "sandbox: { hardlinks: allow }"),
         (

@@ -65,6 +65,7 @@ pub use grant::lineage::{Answer, Lineage, Question, Step};
 pub use grant::meet::DrawnFrom;
 pub use grant::mount::{Mode, Mount};
 pub use grant::network::{HostError, HostPattern, NetworkAccess};
+pub use grant::programs::ProgramDirs;
 pub use grant::refusal::Refusal;
 pub use grant::restrict::{PlaceError, Restrict};
 pub use grant::shell::{Pattern, PatternError, Programs, RuleMatch, ShellRules};
@@ -74,6 +75,7 @@ pub use grant::{Environment, Grant};
 pub use open::files::Open;
 #[cfg(any(feature = "files", feature = "process"))]
 pub use open::host_dirs::GrantError;
+pub use project::discover::PROJECT_FILES;
 pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
 pub use project::own_dirs::OutOfReach;
 pub use project::settings::{Setting, Settings, UnknownKey};

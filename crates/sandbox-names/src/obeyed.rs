@@ -144,6 +144,8 @@ pub const ROWS: &[Row] = &[
     row_of(".mvn/", "Maven", Opened),
     row_of(".bazelrc", "Bazel", Opened),
     row_of(".ssh/", "ssh", Opened),
+    row_of("forge.yaml", "forge", Forge),
+    row_of("forge.yml", "forge", Forge),
     row_of("golem-forge.config.yaml", "forge", Forge),
     row_of("golem-forge.config.yml", "forge", Forge),
     row_of("program.yaml", "forge", Forge),

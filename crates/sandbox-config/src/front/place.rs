@@ -135,19 +135,22 @@ pub(crate) fn is_outside(
     let outside = !host.path.starts_with(walk.dir);
     let unkept = mode == Mode::ReadWrite
         && !host.path.starts_with(walk.dir.join(OWN_ROOT))
-        && holds_files(&host.path)
         && !in_repository(&host.path, walk.sources.home.as_deref());
+    let holds_files = unkept && holds_files(&host.path);
+    let value = format!("{} {mode}", host.path.display());
     let rule = if outside {
         Some(&widening::OUTSIDE)
     } else if host.through_link {
         Some(&widening::THROUGH_LINK)
-    } else if unkept {
+    } else if holds_files {
         Some(&widening::IN_PLACE)
     } else {
+        if unkept {
+            walk.needs_no_yes_yet(&widening::IN_PLACE, key, &value, span);
+        }
         None
     };
     if let Some(rule) = rule {
-        let value = format!("{} {mode}", host.path.display());
         walk.agreed(rule, key, &value, span);
     }
     outside

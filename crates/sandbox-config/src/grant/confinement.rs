@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::grant::programs::ProgramDirs;
+
 /// Which local sockets of the host commands may connect to.
 ///
 /// ```
@@ -136,6 +138,7 @@ pub struct Confinement {
     pub(crate) unix_sockets: UnixSockets,
     pub(crate) git: GitMode,
     pub(crate) survivors: Survivors,
+    pub(crate) programs: ProgramDirs,
 }
 
 impl Confinement {
@@ -155,6 +158,12 @@ impl Confinement {
     #[must_use]
     pub fn git(&self) -> GitMode {
         self.git
+    }
+
+    /// `sandbox.programs`.
+    #[must_use]
+    pub fn programs(&self) -> &ProgramDirs {
+        &self.programs
     }
 
     /// `sandbox.survivors`.

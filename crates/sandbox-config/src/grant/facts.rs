@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
+use crate::grant::confinement::Confinement;
 use crate::grant::execution::Execution;
 use crate::grant::git::Repository;
 use crate::grant::limits::Limits;
@@ -79,7 +80,18 @@ impl Grant {
             );
         }
         say(&mut facts, "network", format!("{network:?}"));
-        say(&mut facts, "confinement", format!("{confinement:?}"));
+        let Confinement {
+            require_guards,
+            unix_sockets,
+            git,
+            survivors,
+            programs,
+        } = confinement;
+        let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
+        say(&mut facts, "confinement", held);
+        // Where `PATH` looks among them is the person's, and may be another today.
+        let programs = format!("{:?}", programs.directories());
+        say(&mut facts, "sandbox.programs", programs);
         say(&mut facts, "require_os_sandbox", require_os_sandbox);
         for repository in repositories.iter() {
             let Repository {

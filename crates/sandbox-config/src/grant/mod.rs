@@ -17,6 +17,7 @@ pub(crate) mod mount;
 #[cfg(test)]
 mod narrowing;
 pub(crate) mod network;
+pub(crate) mod programs;
 pub(crate) mod refusal;
 pub(crate) mod restrict;
 pub(crate) mod shell;

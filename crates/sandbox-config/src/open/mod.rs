@@ -8,4 +8,6 @@ pub(crate) mod host_dirs;
 #[cfg(feature = "process")]
 mod process;
 #[cfg(feature = "process")]
+mod programs;
+#[cfg(feature = "process")]
 mod shown;

@@ -1,8 +1,9 @@
 //! A grant as a policy for commands (feature `process`).
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use os_sandbox::{Access, Environment, Limits, Network, Policy, Requirement};
+use os_sandbox::{Access, Environment, Limits, Network, Policy, PolicyBuilder, Requirement};
 
 use crate::grant::Grant;
 use crate::grant::confinement::{GitMode, Survivors, UnixSockets};
@@ -11,7 +12,16 @@ use crate::grant::network::NetworkAccess;
 use crate::grant::verdict::{Operation, Verdict};
 use crate::open::guards::{Guards, anywhere};
 use crate::open::host_dirs::{GrantError, ensure};
+use crate::open::programs;
 use crate::open::shown::{below, covers_place_in, is_directory, shown_at};
+
+fn build(builder: PolicyBuilder) -> Result<Policy, GrantError> {
+    builder.build().map_err(|error| GrantError {
+        target: "the mounts".into(),
+        why: error.to_string(),
+        host: None,
+    })
+}
 
 impl Grant {
     /// What commands of this worker may do: the usable mounts, the network, the environment and
@@ -39,7 +49,23 @@ impl Grant {
                 .and_then(|()| self.ensure_mount_point(mount))
                 .map_err(|error| error.shown_by(self.front))?;
         }
-        self.policy_as_written()
+        let programs = self.confinement.programs();
+        if programs.directories().is_empty() {
+            return self.policy_as_written();
+        }
+        let without = build(self.builder()?)?;
+        let known = |path: &Path| {
+            let mut mounts = without.mounts().iter();
+            without.allows(path, Access::READ | Access::EXECUTE)
+                || mounts.any(|mount| {
+                    let meets = |other: &Path| path.starts_with(other) || other.starts_with(path);
+                    meets(mount.host()) || meets(Path::new(mount.inside()))
+                })
+        };
+        let shown = programs::shown(programs, &known).into_iter();
+        build(shown.fold(self.builder()?, |builder, (at, host)| {
+            builder.programs(host, at)
+        }))
     }
 
     /// The same without looking for the directories or making any: for explaining, not for
@@ -48,6 +74,12 @@ impl Grant {
     /// # Errors
     /// The mounts make no policy.
     pub fn policy_as_written(&self) -> Result<Policy, GrantError> {
+        let programs = self.confinement.programs().directories().iter();
+        build(programs.fold(self.builder()?, |builder, own| builder.programs(own, own)))
+    }
+
+    /// All but the programs.
+    fn builder(&self) -> Result<PolicyBuilder, GrantError> {
         let mut builder = Policy::builder()
             .network(match &self.network {
                 NetworkAccess::Denied => Network::Denied,
@@ -129,11 +161,7 @@ impl Grant {
         for pattern in hidden {
             builder = builder.hide(pattern);
         }
-        builder.build().map_err(|error| GrantError {
-            target: "the mounts".into(),
-            why: error.to_string(),
-            host: None,
-        })
+        Ok(builder)
     }
 
     /// Checks that the outer mount has a directory where commands are to see a nested one. Nothing
@@ -174,6 +202,13 @@ impl Grant {
 
     fn variables(&self) -> Environment {
         let mut environment = Environment::clean();
+        let programs = self.confinement.programs();
+        for directory in programs.search() {
+            environment = environment.search(directory);
+        }
+        for (name, directory) in programs.variables() {
+            environment = environment.set(name, directory);
+        }
         for name in &self.environment.pass {
             environment = environment.pass(name);
         }

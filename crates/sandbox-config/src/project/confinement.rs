@@ -1,4 +1,4 @@
-//! `require`, `git.mode`, `sandbox.unix_sockets` and `sandbox.survivors`.
+//! `require`, `git.mode`, `sandbox.programs`, `sandbox.unix_sockets` and `sandbox.survivors`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use crate::grant::confinement::{
     GitMode, MAX_SOCKETS, SocketWish, Survivors, UnixSockets, socket_problem,
 };
 use crate::grant::mount::{Mode, Mount};
+use crate::grant::programs::{MAX_PROGRAMS, ProgramDirs};
 use crate::project::expand::expand;
 use crate::project::own_dirs;
 use crate::project::walk::Walk;
@@ -60,6 +61,7 @@ pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &
             ceiling.confinement.survivors = Survivors::Left;
         }
     }
+    ceiling.confinement.programs = programs(walk, section, &ceiling.mounts);
     let Some(entry) = section.get("unix_sockets") else {
         return;
     };
@@ -88,6 +90,102 @@ pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &
                 .help("whoever connects for a command ends with it: write `survivors: ended`"),
         );
     }
+}
+
+/// `sandbox.programs`: each directory needs a yes of its own.
+fn programs(walk: &mut Walk<'_>, section: &Fields<'_>, mounts: &[Mount]) -> ProgramDirs {
+    let list = section.strings(&mut walk.reports, "programs");
+    let list = list.unwrap_or_default();
+    if list.len() > MAX_PROGRAMS
+        && let Some(entry) = section.get("programs")
+    {
+        let message = format!("`sandbox.programs` names more than {MAX_PROGRAMS} directories");
+        walk.reports
+            .add(Diagnostic::error(Code::TooComplex, message).at(&entry.node.span));
+        return ProgramDirs::default();
+    }
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for (text, item) in list {
+        let directory = match program_directory(walk, text, mounts) {
+            Ok(directory) => directory,
+            Err(problem) => {
+                walk.reports.add(problem.at(&item.span));
+                continue;
+            }
+        };
+        let key = format!("sandbox.programs[{text}]");
+        let agreed = walk.agreed(&widening::PROGRAMS, &key, text, &item.span);
+        if agreed && !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    if directories.is_empty() {
+        return ProgramDirs::default();
+    }
+    let path = walk
+        .sources
+        .env
+        .iter()
+        .rev()
+        .find(|(name, _)| name == "PATH");
+    let own = walk.sources.out_of_reach.iter().map(|own| own.path());
+    let kept_out = own.chain(walk.sources.home.as_deref());
+    ProgramDirs::new(
+        directories,
+        path.map(|(_, value)| value.as_str()),
+        kept_out.map(Path::to_owned).collect(),
+    )
+}
+
+fn program_directory(
+    walk: &Walk<'_>,
+    text: &str,
+    mounts: &[Mount],
+) -> Result<PathBuf, Box<Diagnostic>> {
+    let refuse = |why: &str| {
+        let message = format!("`{text}` cannot be shown for its programs: {why}");
+        Box::new(Diagnostic::error(Code::HostPath, message))
+    };
+    let expanded = expand(text, &walk.sources.env, walk.sources.home.as_deref())
+        .map_err(|problem| refuse(&problem))?;
+    let path: PathBuf = Path::new(&expanded).components().collect();
+    let climbs = path.components().any(|part| part.as_os_str() == "..");
+    if !path.is_absolute() || climbs || expanded.contains('\0') {
+        return Err(Box::new(
+            refuse("it is not an absolute path").help("write `~/.cargo/bin`, or the whole path"),
+        ));
+    }
+    let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let kernels_own = ["/proc", "/sys", "/dev"];
+    if real.parent().is_none() || kernels_own.iter().any(|dir| real.starts_with(dir)) {
+        return Err(refuse("it is not a directory of programs"));
+    }
+    let home = walk
+        .sources
+        .home
+        .as_deref()
+        .map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    if home.is_some_and(|home| home.starts_with(&real)) {
+        return Err(Box::new(
+            refuse("it holds the home directory").help("name the directories of the programs"),
+        ));
+    }
+    let meets = |mount: &&Mount| real.starts_with(&mount.host) || mount.host.starts_with(&real);
+    if let Some(mount) = mounts.iter().find(meets) {
+        let why = format!("it is not apart from `{}`", mount.name);
+        return Err(Box::new(
+            refuse(&why).help("programs in what workers work on need no more than that"),
+        ));
+    }
+    if let Some(own) = own_dirs::meets(&real, &walk.sources.out_of_reach) {
+        let why = format!(
+            "it is not apart from {}, which no worker may reach",
+            own.noun()
+        );
+        let message = format!("`{text}` cannot be shown for its programs: {why}");
+        return Err(Box::new(Diagnostic::error(Code::OwnDirectory, message)));
+    }
+    Ok(path)
 }
 
 fn sockets(walk: &mut Walk<'_>, node: &Node, mounts: &[Mount]) -> Option<UnixSockets> {

@@ -6,8 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::syntax::diagnostic::{Code, Diagnostic};
 
-/// In the order in which messages name them; they are read the same way (behaviour C5).
-pub(crate) const PROJECT_FILES: [&str; 4] = [
+/// The names of a project file, in the order in which messages name them. All are read the same
+/// way (behaviour C5), and two in one directory are an error. `forge init` writes the first.
+///
+/// ```
+/// assert!(sandbox_config::PROJECT_FILES.contains(&"forge.yaml"));
+/// ```
+pub const PROJECT_FILES: [&str; 6] = [
+    "forge.yaml",
+    "forge.yml",
     "golem-forge.config.yaml",
     "golem-forge.config.yml",
     "program.yaml",

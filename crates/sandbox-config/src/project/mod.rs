@@ -80,6 +80,7 @@ pub struct Project {
     git: GitSettings,
     warnings: Vec<Diagnostic>,
     widening: Vec<WideningKey>,
+    empty_places: Vec<WideningKey>,
     library: Library,
     /// Everything that was said, met.
     root: Node,
@@ -149,6 +150,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let Walk {
         reports,
         widening,
+        empty_places,
         ephemeral_root,
         network_at,
         ..
@@ -189,6 +191,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         git: read.git,
         warnings,
         widening,
+        empty_places,
         root,
     })
 }
@@ -346,6 +349,14 @@ impl Project {
     #[must_use]
     pub fn widening(&self) -> &[WideningKey] {
         &self.widening
+    }
+
+    /// Directories that workers may change and that are empty now, outside any git repository. As
+    /// soon as one holds files, its key is a widening key. Whoever stores these hashes before
+    /// workers write there is not asked about files that workers made.
+    #[must_use]
+    pub fn empty_places(&self) -> &[WideningKey] {
+        &self.empty_places
     }
 
     /// Every worker on the search paths, by name.

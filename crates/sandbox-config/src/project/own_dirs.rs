@@ -48,6 +48,10 @@ impl OutOfReach {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn noun(&self) -> &str {
         &self.noun
     }
@@ -115,6 +119,16 @@ pub(crate) fn lies_in<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o
     kept_out
         .iter()
         .find(|own| places.holds(&follow(&own.path).end, &end))
+}
+
+/// The one of `kept_out` that the path is, holds or lies in.
+pub(crate) fn meets<'o>(path: &Path, kept_out: &'o [OutOfReach]) -> Option<&'o OutOfReach> {
+    let mut places = Places::default();
+    let end = follow(path).end;
+    kept_out.iter().find(|own| {
+        let own = follow(&own.path).end;
+        places.holds(&own, &end) || places.holds(&end, &own)
+    })
 }
 
 fn refusal(mount: &Mount, front: FrontEnd, clashes: &[(&OutOfReach, &str)]) -> Option<Diagnostic> {

@@ -132,6 +132,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
         stricter(&["allow", "read_only", "deny"], "read_only"),
     ),
     ("sandbox.quota.*", least(&keys::QUOTA)),
+    ("sandbox.programs", Role::Preference),
     ("sandbox.unix_sockets", Role::Limit(Meet::Sockets)),
     ("sandbox.survivors", stricter(&["left", "ended"], "ended")),
     ("require", stricter(&["boundaries", "guards"], "boundaries")),

@@ -14,6 +14,8 @@ use crate::syntax::text::{Layer, Origin, Span};
 pub(crate) struct Walk<'s> {
     pub(crate) reports: Reports,
     pub(crate) widening: Vec<WideningKey>,
+    /// What needs no yes while a directory is empty.
+    pub(crate) empty_places: Vec<WideningKey>,
     pub(crate) sources: &'s Sources,
     /// The project directory, canonical.
     pub(crate) dir: &'s Path,
@@ -28,6 +30,7 @@ impl<'s> Walk<'s> {
         Walk {
             reports: Reports::default(),
             widening: Vec::new(),
+            empty_places: Vec::new(),
             sources,
             dir,
             ephemeral_root: None,
@@ -46,6 +49,28 @@ impl<'s> Walk<'s> {
         span: &Span,
     ) -> bool {
         self.agreed_with(rule, key, value, "", span)
+    }
+
+    /// Notes what a yes to this key would be, which nobody needs to give now.
+    pub(crate) fn needs_no_yes_yet(
+        &mut self,
+        rule: &'static WideningRule,
+        key: &str,
+        value: &str,
+        span: &Span,
+    ) {
+        match span.layer() {
+            Layer::Default | Layer::Environment | Layer::CommandLine | Layer::User => {}
+            Layer::Project => self.empty_places.push(WideningKey::new(
+                self.dir,
+                rule,
+                key.to_owned(),
+                value.to_owned(),
+                "",
+                span,
+                &self.sources.trust,
+            )),
+        }
     }
 
     /// The same for a key whose meaning depends on what stands around it: a yes is bound to both.
@@ -97,6 +122,8 @@ impl<'s> Walk<'s> {
 }
 
 fn is_preference(key: &str) -> bool {
-    let names: Vec<&str> = key.split('.').collect();
+    // Of one item of a list the list is meant.
+    let list = key.split_once('[').map_or(key, |(list, _)| list);
+    let names: Vec<&str> = list.split('.').collect();
     matches!(role(&names), Some(Role::Preference))
 }

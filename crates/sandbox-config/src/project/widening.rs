@@ -304,6 +304,16 @@ pub(crate) static SOCKETS: WideningRule = ignored(
     "sockets stay closed",
 );
 
+/// What lies there beside the programs can be read, too.
+pub(crate) static PROGRAMS: WideningRule = ignored(
+    &[(
+        "sandbox.programs[*]",
+        "sandbox: { programs: [/opt/tools/bin] }",
+    )],
+    "lets commands read and run what lies there",
+    "commands do not see it",
+);
+
 pub(crate) static SURVIVORS: WideningRule = ignored(
     &[("sandbox.survivors", "sandbox: { survivors: left }")],
     "lets processes outlive their command",
@@ -416,6 +426,7 @@ static ALL: &[&WideningRule] = &[
     &DOCKER_HOST,
     &DOCKER_NETWORK,
     &SOCKETS,
+    &PROGRAMS,
     &SURVIVORS,
     &GIT_COMMIT,
     &GIT_REPOSITORY,

@@ -169,6 +169,14 @@ pub(crate) static SANDBOX: Keys = Keys {
         .default("closed")
         .trust("when it is not `closed`"),
         now(
+            "programs",
+            TEXTS,
+            "Directories with programs of yours, such as `~/.cargo/bin` or `~/.nvm`, that commands may read and execute, at their own paths. Links in them are followed. `PATH` has those of yours that lie there, in your order. Containers have the programs of their image instead.",
+        )
+        .strongest()
+        .default("[]")
+        .trust("always"),
+        now(
             "survivors",
             Shape::Words(&["ended", "left"], &[]),
             "What becomes of processes that a command leaves behind; `left` gives up a boundary by name.",
@@ -185,6 +193,7 @@ pub(crate) static SANDBOX: Keys = Keys {
             "restrict",
             "`restrict` narrows a worker: it stands in the worker's file",
         ),
+        ("path", "forge spells it `programs:`, a list of directories"),
         ("sockets", "forge spells it `unix_sockets:`"),
         ("allow", "name directories under `zones:`"),
         ("deny", "forge spells it `hide:` or `protect:`"),

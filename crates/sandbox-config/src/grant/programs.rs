@@ -1,0 +1,115 @@
+//! `sandbox.programs`: directories with programs outside the system's own, such as `~/.cargo/bin`.
+
+use std::path::{Path, PathBuf};
+
+/// Version managers that look for what they manage below HOME, which commands have one of their
+/// own for: the directory's name, and the variable that says where it is.
+const HOMES: [(&str, &str); 11] = [
+    (".asdf", "ASDF_DATA_DIR"),
+    (".bun", "BUN_INSTALL"),
+    (".goenv", "GOENV_ROOT"),
+    (".jenv", "JENV_ROOT"),
+    (".nodenv", "NODENV_ROOT"),
+    (".nvm", "NVM_DIR"),
+    (".pyenv", "PYENV_ROOT"),
+    (".rbenv", "RBENV_ROOT"),
+    (".rustup", "RUSTUP_HOME"),
+    (".sdkman", "SDKMAN_DIR"),
+    (".volta", "VOLTA_HOME"),
+];
+
+/// Bound on the program directories of one project.
+pub(crate) const MAX_PROGRAMS: usize = 64;
+
+/// ProgramDirs of the host that commands can run, beside those of the system.
+///
+/// ```
+/// use sandbox_config::Grant;
+/// assert!(Grant::empty().confinement().programs().directories().is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramDirs {
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) search: Vec<PathBuf>,
+    /// What no directory that is shown beside them may hold: the home directory, forge's own.
+    pub(crate) kept_out: Vec<PathBuf>,
+}
+
+impl ProgramDirs {
+    /// The directories, as absolute paths.
+    #[must_use]
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// Where commands look for programs, before the system's directories: those of the person's
+    /// `PATH` that lie in [`directories`](Self::directories), in that order, then the others.
+    #[must_use]
+    pub fn search(&self) -> &[PathBuf] {
+        &self.search
+    }
+
+    pub(crate) fn new(
+        directories: Vec<PathBuf>,
+        path: Option<&str>,
+        kept_out: Vec<PathBuf>,
+    ) -> ProgramDirs {
+        let path = path.unwrap_or_default().split(':').map(PathBuf::from);
+        let mut search: Vec<PathBuf> = Vec::new();
+        for directory in path {
+            let within = directories.iter().any(|own| directory.starts_with(own));
+            if within && !search.contains(&directory) {
+                search.push(directory);
+            }
+        }
+        for own in &directories {
+            if !search.iter().any(|known| known.starts_with(own)) {
+                search.push(bin_of(own));
+            }
+        }
+        // No variable can hold such a name.
+        search.retain(|directory| !directory.as_os_str().as_encoded_bytes().contains(&b':'));
+        ProgramDirs {
+            directories,
+            search,
+            kept_out,
+        }
+    }
+
+    /// Variables for version managers among them.
+    #[cfg_attr(
+        not(feature = "process"),
+        expect(dead_code, reason = "for commands only")
+    )]
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.directories.iter().filter_map(|directory| {
+            let name = directory.file_name()?.to_str()?;
+            let (_, variable) = HOMES.iter().find(|(known, _)| *known == name)?;
+            Some((*variable, directory.as_path()))
+        })
+    }
+}
+
+/// Where the programs of a directory are that is in nobody's `PATH`.
+fn bin_of(directory: &Path) -> PathBuf {
+    let inner = ["bin", "shims"].map(|name| directory.join(name));
+    let inner = inner.into_iter().find(|path| path.is_dir());
+    inner.unwrap_or_else(|| directory.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_persons_order() {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let directories = paths(&["/h/.cargo/bin", "/h/.nvm", "/h/.local/bin"]);
+        let path = "/h/.nvm/v20/bin:/usr/bin:/h/bin:/h/.cargo/bin:/h/.nvm/v20/bin:.";
+        let programs = ProgramDirs::new(directories, Some(path), Vec::new());
+        let expected = paths(&["/h/.nvm/v20/bin", "/h/.cargo/bin", "/h/.local/bin"]);
+        assert_eq!(programs.search(), expected);
+        let variables: Vec<_> = programs.variables().collect();
+        assert_eq!(variables, [("NVM_DIR", Path::new("/h/.nvm"))]);
+    }
+}
