@@ -260,7 +260,9 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         (false, true) => "an OS sandbox",
         (false, false) => "nothing; if the OS sandbox is unavailable: ask before each command",
     };
-    vec![
+    let programs = confinement.programs().directories().iter();
+    let programs: Vec<String> = programs.map(|path| visible_path(path)).collect();
+    let mut rows = vec![
         ("network", network_of_commands(grant)),
         ("unix sockets", sockets),
         ("environment", environment),
@@ -269,7 +271,11 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         ("required", strictness.to_owned()),
         ("runner", runner(grant)),
         ("limits", limits_in_words(grant)),
-    ]
+    ];
+    if !programs.is_empty() {
+        rows.push(("programs", format!("the system's, {}", programs.join(" "))));
+    }
+    rows
 }
 
 /// Everything that the mount table does not say, name and value.
@@ -433,6 +439,7 @@ pub(crate) fn confinement_json(grant: &Grant) -> Value {
                 paths.iter().map(|path| path.to_string_lossy()).collect()
             }
         },
+        "programs": confinement.programs().directories(),
         "environment": {
             "pass": grant.environment().pass(),
             "set": grant.environment().set(),

@@ -30,6 +30,8 @@ pub(crate) enum Exit {
     Unreachable,
     /// `exec`: forge refused or failed before the command ran.
     ExecRefused,
+    /// `exec --fail-on-quarantine`: something was moved to the quarantine.
+    Quarantined,
     /// Whatever the command of `exec` came to (its code, 124, 126, 127, 128 + signal),
     /// or the signal that stopped forge itself.
     Command(u8),
@@ -47,6 +49,7 @@ impl Exit {
             Exit::Limit => 5,
             Exit::Isolation => 6,
             Exit::Unreachable => 7,
+            Exit::Quarantined => 123,
             Exit::ExecRefused => 125,
             Exit::Command(code) => code,
         }
@@ -71,8 +74,9 @@ Exit codes:
   6    required isolation is not available
   7    a provider (also after trying again) or a repository cannot be reached
   128+N stopped by signal N: 130 by Ctrl-C, 143 by SIGTERM
-  exec: the command's own code; 124 time limit; 125 forge refused or failed before it
-  ran; 126 not executable; 127 not found; 128+N ended by signal N";
+  exec: the command's own code; 123 quarantine (with --fail-on-quarantine); 124 time limit;
+  125 forge refused or failed before it ran; 126 not executable; 127 not found; 128+N ended
+  by signal N";
 
 /// Arguments that cannot be used, or a request for help. Whoever asked for JSON gets it
 /// for this as well, though the flag is then only a word among the others.

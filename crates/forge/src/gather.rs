@@ -10,12 +10,16 @@ use forge_runtime::{EquipError, Isolation, OsSandbox, Repositories, equip};
 use forge_tools::{
     Approver, AssumeYes, Caller, HostAnswers, NoRecord, NobodyAnswers, Recorder, Toolbox,
 };
-use sandbox_config::{ConfigChoice, Grant, Project, Sources, Trust, WithoutFile, Worker, load};
+use sandbox_config::{
+    Code, ConfigChoice, Grant, Project, Sources, Trust, WideningKey, WithoutFile, Worker, load,
+};
+use sha2::{Digest as _, Sha256};
 
 use serde_json::json;
 
 use crate::ambient::Ambient;
 use crate::cli::{Approval, ApproveAll, ApproverName, Global};
+use crate::commands::trust;
 use crate::engine;
 use crate::exit::{Exit, Failure};
 use crate::prompt::Terminal;
@@ -35,11 +39,46 @@ pub(crate) fn project(
     start: Option<PathBuf>,
     without_file: WithoutFile,
 ) -> Result<Project, Failure> {
-    let project = silently(global, ambient, start, without_file)?;
+    let project = match silently(global, ambient, start.clone(), without_file) {
+        Err(failure)
+            if is_untrusted(&failure) && ambient.nobody_to_ask(global.no_input).is_none() =>
+        {
+            if !trust::ask_now(global, ambient, start.clone(), without_file)? {
+                return Err(failure);
+            }
+            silently(global, ambient, start, without_file)?
+        }
+        loaded => loaded?,
+    };
+    remember_empty_places(&project, ambient)?;
     if !global.quiet {
-        warn(&project);
+        warn(&project, global, ambient);
     }
     Ok(project)
+}
+
+/// Whether all that is wrong is that nobody has agreed.
+fn is_untrusted(failure: &Failure) -> bool {
+    failure.diagnostics().is_some_and(|all| {
+        all.iter()
+            .filter(|one| one.is_error())
+            .all(|one| one.code() == Code::Untrusted)
+    })
+}
+
+/// What workers write into a directory that was empty needs no yes afterwards.
+fn remember_empty_places(project: &Project, ambient: &Ambient) -> Result<(), Failure> {
+    let new = project
+        .empty_places()
+        .iter()
+        .filter(|key| !key.is_trusted());
+    let new: Vec<String> = new.map(|key| key.hash().to_owned()).collect();
+    match &ambient.state {
+        Some(state) if !new.is_empty() => {
+            TrustStore::in_state(state).change(|known| known.extend(new))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The same, and the warnings are the caller's to say.
@@ -102,10 +141,17 @@ pub(crate) fn silently(
 pub(crate) fn project_trusting(
     global: &Global,
     ambient: &Ambient,
+    start: Option<PathBuf>,
     without_file: WithoutFile,
     trust: Trust,
 ) -> Result<Project, Failure> {
-    Ok(load(&sources(global, ambient, None, without_file, trust)?)?)
+    Ok(load(&sources(
+        global,
+        ambient,
+        start,
+        without_file,
+        trust,
+    )?)?)
 }
 
 fn sources(
@@ -159,10 +205,51 @@ fn sources(
     Ok(sources)
 }
 
-fn warn(project: &Project) {
+/// What nobody has agreed to is told in full once, and in one line from then on.
+fn warn(project: &Project, global: &Global, ambient: &Ambient) {
+    let ignored: Vec<&WideningKey> = project
+        .widening()
+        .iter()
+        .filter(|key| !key.is_trusted())
+        .collect();
+    let briefly = !ignored.is_empty() && global.verbose == 0 && were_told(&ignored, ambient);
     for warning in project.warnings() {
-        say(crate::visible::visible_lines(&warning.to_string()));
+        if !(briefly && warning.code() == Code::Untrusted) {
+            say(crate::visible::visible_lines(&warning.to_string()));
+        }
     }
+    if briefly {
+        let keys: Vec<&str> = ignored.iter().map(|key| key.key()).collect();
+        let keys = crate::visible::visible(&keys.join(", "));
+        say(format_args!(
+            "warning: nobody has agreed to {keys}: see `forge trust`"
+        ));
+    }
+}
+
+/// Whether the person was told of exactly these keys before. A store that cannot be used means
+/// that everything is told once more.
+fn were_told(keys: &[&WideningKey], ambient: &Ambient) -> bool {
+    let Some(state) = &ambient.state else {
+        return false;
+    };
+    let mut hash = Sha256::new();
+    for key in keys {
+        hash.update(key.hash());
+    }
+    let hash: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let store = TrustStore::of_warnings(state);
+    if store.read().is_ok_and(|told| told.contains(&hash)) {
+        return true;
+    }
+    let _ = store.change(|told| {
+        told.insert(hash);
+    });
+    false
 }
 
 /// A worker and what it holds: the named one, else the entry worker, else (where

@@ -18,6 +18,7 @@ mod install;
 mod keys;
 mod listen;
 mod live;
+mod program_dirs;
 mod prompt;
 mod queue;
 mod repositories;
@@ -76,6 +77,7 @@ fn main() -> std::process::ExitCode {
             }
         },
         cli::Command::Node(args) => commands::node::run(args),
+        cli::Command::Quarantine(args) => commands::quarantine::run(&cli.global, args, &ambient),
         cli::Command::Run(args) => commands::run::run(&cli.global, args, &ambient),
         cli::Command::Schema(args) => commands::schema::run(args),
         cli::Command::Stage(args) => commands::stage::run(&cli.global, args, &ambient),

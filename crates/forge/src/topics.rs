@@ -18,7 +18,7 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 ];
 
 /// The codes that are not about what stands in a project or worker file.
-const CODES: [(&str, &str); 75] = [
+const CODES: [(&str, &str); 78] = [
     ("answer.unfit", "an answer that does not fit its schema"),
     ("approve.answered", "somebody else has answered the request"),
     ("approve.queue", "the queue of requests cannot be used"),
@@ -147,6 +147,15 @@ const CODES: [(&str, &str); 75] = [
     ),
     ("policy", "the mounts make no policy for commands"),
     ("receipt", "the receipt could not be written"),
+    ("quarantine", "the quarantine cannot be read or changed"),
+    (
+        "quarantine.occupied",
+        "a path in which something is again, so that nothing was moved back",
+    ),
+    (
+        "quarantine.unknown",
+        "a path from which nothing was moved to the quarantine",
+    ),
     ("record", "a run could not be recorded"),
     (
         "run.answered",

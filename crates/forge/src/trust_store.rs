@@ -31,6 +31,13 @@ impl TrustStore {
         }
     }
 
+    /// What the person has been told of untrusted keys, one hash for all of a project.
+    pub(crate) fn of_warnings(state: &Path) -> Self {
+        TrustStore {
+            file: state.join("warned"),
+        }
+    }
+
     /// The hashes; none if there is no store yet.
     pub(crate) fn read(&self) -> Result<BTreeSet<String>, Failure> {
         for path in [self.file.parent(), Some(&*self.file)]

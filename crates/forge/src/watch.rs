@@ -6,13 +6,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// Names under which a project file is found.
-const PROJECT_FILES: [&str; 4] = [
-    "golem-forge.config.yaml",
-    "golem-forge.config.yml",
-    "program.yaml",
-    "program.yml",
-];
+use sandbox_config::PROJECT_FILES;
 
 /// Most directories above the first in which a project file is looked for.
 const MAX_ABOVE: usize = 32;

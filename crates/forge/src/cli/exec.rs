@@ -14,7 +14,10 @@ Examples:
   forge exec --receipt receipt.json -- ./build.sh
 
 Without a project file the working directory is all that the command may change.
-The exit code is the command's own; 124 to 127 as env and docker use them.")]
+The exit code is the command's own; 124 to 127 as env and docker use them. With --json
+standard output has one object: how the command ended, what it printed, what was enforced.
+Files that git, shells or editors obey are moved to a quarantine if the command creates them:
+see `forge quarantine list`.")]
 pub(crate) struct Exec {
     /// Run under what this worker holds instead of what the project holds.
     #[arg(long, value_name = "WORKER")]
@@ -28,9 +31,12 @@ pub(crate) struct Exec {
     /// End the command, and everything it started, after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<u64>,
-    /// Write what was really enforced to this file, as JSON.
+    /// Write what was really enforced to this file, as JSON; `-` is the same as --json.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipt: Option<PathBuf>,
+    /// Exit with 123 if something that the command created was moved to the quarantine.
+    #[arg(long)]
+    pub(crate) fail_on_quarantine: bool,
     /// Run without any OS sandbox: the command can do whatever you can.
     #[arg(long, conflicts_with = "mechanism")]
     pub(crate) no_os_sandbox: bool,

@@ -9,12 +9,13 @@ mod mcp;
 mod node;
 mod pages;
 mod project;
+mod quarantine;
 mod run;
 mod stage;
 mod tools;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -31,6 +32,7 @@ pub(crate) use pages::{Completions, Help, Man, Schema, SchemaOf};
 pub(crate) use project::{
     Check, CheckFormat, Clean, Config, ConfigAction, Explain, Init, Trust, Worker, WorkerAction,
 };
+pub(crate) use quarantine::{Quarantine, QuarantineAction};
 pub(crate) use run::{FailOn, Run};
 pub(crate) use stage::{Push, Stage, StageAction};
 pub(crate) use tools::{Tools, ToolsAction};
@@ -113,6 +115,12 @@ impl Cli {
                 ));
             }
             Some(Output::StreamJson | Output::Text) | None => {}
+        }
+        if let Command::Exec(exec) = &mut self.command
+            && exec.receipt.as_deref() == Some(Path::new("-"))
+        {
+            exec.receipt = None;
+            self.global.json = true;
         }
         let mut runner = None;
         if let Command::Run(run) = &self.command {
@@ -232,6 +240,8 @@ pub(crate) enum Command {
     /// Do the work of another forge's calls where this one is: in a container.
     #[command(hide = true)]
     Node(Node),
+    /// List and restore files that commands created under protected names.
+    Quarantine(Quarantine),
     /// Run a worker, and the workers that it calls.
     Run(Box<Run>),
     /// Print the JSON Schema of project, worker or playbook files, of audit records, transcripts or events.

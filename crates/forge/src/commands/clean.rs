@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sandbox_config::{Mount, Project, WithoutFile};
+use sandbox_config::{Mount, PROJECT_FILES, Project, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -25,15 +25,6 @@ use crate::visible::{visible, visible_path};
 
 /// The root that a project has without a word.
 const DEFAULT_ROOT: &str = ".sandbox";
-
-/// Names that no sandbox root has.
-const NOT_A_SANDBOX: [&str; 5] = [
-    ".git",
-    "golem-forge.config.yaml",
-    "golem-forge.config.yml",
-    "program.yaml",
-    "program.yml",
-];
 
 pub(crate) fn run(global: &Global, args: &Clean, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -108,7 +99,7 @@ fn open_root(
         Ok(_) => return refuse("it belongs to somebody else".to_owned()),
         Err(error) => return refuse(error.to_string()),
     }
-    for name in NOT_A_SANDBOX {
+    for name in PROJECT_FILES.into_iter().chain([".git"]) {
         let found = rustix::fs::statat(&dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if found.is_ok() {
             return refuse(format!("it holds a `{name}`, so it is no sandbox"));

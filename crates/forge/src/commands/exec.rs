@@ -3,9 +3,11 @@
 
 mod container;
 mod kept;
+mod missing;
 mod receipt;
 
 use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -13,14 +15,14 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{Containers, hosts_not_kept};
 use os_sandbox::{
-    Assumed, Backend, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, Plan, PlanError,
-    Policy, Rank, Requirement, Session, Stdio, Support,
+    Assumed, Backend, Captured, Command, Enforcement, Entry, Error, ErrorKind, Limits, Plan,
+    PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
     ExecutionMode, Grant, Project, Risk, Runner, RunnerChoice, Usable, WithoutFile,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Exec, Global, MechanismName};
@@ -32,6 +34,9 @@ use crate::signals::{LeftToTheCommand, StopsTheCommand};
 use crate::stderr::say;
 use kept::{Ended, Kept};
 use receipt::Receipt;
+
+/// What a person can do about what was taken.
+const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
 
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
@@ -332,9 +337,12 @@ fn run_it(
             .args(rest)
             .cwd(directory.clone())
             .stdin(Stdio::Inherit)
-            .stdout(Stdio::Inherit)
-            .stderr(Stdio::Inherit)
             .session(Session::Inherit);
+        let command = match global.json {
+            // Standard output is for the object, and what the command prints is in it.
+            true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
+            false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
+        };
         match args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,
@@ -357,7 +365,20 @@ fn run_it(
         }
         started => started,
     }
-    .map_err(|error| not_started(&error))?;
+    .map_err(|error| {
+        let failure = not_started(&error);
+        let hint = match (error.kind(), caller_directory(global)) {
+            // Landlock alone refuses an interpreter that is not seen instead of hiding it.
+            (ErrorKind::NotFound | ErrorKind::NotExecutable, Ok(here)) => {
+                missing::hint(program, &here, plan.policy(), ambient)
+            }
+            _ => None,
+        };
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
     let quiet = global.quiet || global.json;
     if !quiet {
         notes(plan.entries(), child.enforcement());
@@ -368,7 +389,12 @@ fn run_it(
     }
     stops.command(child.killer().map_err(|error| not_started(&error))?);
     let started = child.enforcement().promises.clone();
-    let ended = child.wait().map_err(|error| not_started(&error));
+    let mut printed = Printed::new(plan.policy().limits());
+    let ended = match global.json {
+        true => child.wait_streaming(|stream, bytes| printed.push(stream, bytes)),
+        false => child.wait(),
+    }
+    .map_err(|error| not_started(&error));
     if let Some(receipt) = &mut receipt {
         receipt.write(as_text(child.enforcement()))?;
         receipt.check()?;
@@ -376,6 +402,9 @@ fn run_it(
     if !global.json {
         for found in child.quarantined() {
             say(format!("quarantined: {found}"));
+        }
+        if !child.quarantined().is_empty() && !quiet {
+            say(RESTORE_HINT);
         }
     }
     if !quiet {
@@ -404,7 +433,12 @@ fn run_it(
         say(format!("limit: the command used {exceeded}"));
     }
     if global.json {
-        report(&exit, child.exceeded(), child.enforcement());
+        let exceeded = child.exceeded().map(|limit| limit.to_string());
+        let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
+        report(&exit, exceeded, &printed, enforcement)?;
+    }
+    if args.fail_on_quarantine && !child.quarantined().is_empty() {
+        return Ok(Exit::Quarantined);
     }
     Ok(Exit::Command(code))
 }
@@ -431,20 +465,57 @@ fn as_text(enforcement: &Enforcement) -> String {
     serde_json::to_string_pretty(enforcement).unwrap_or_default()
 }
 
-/// The same facts as the exit code, so that nobody must guess whose 125 it was. On
-/// standard error, since standard output is the command's.
-fn report(exit: &os_sandbox::Exit, exceeded: Option<Exceeded>, enforcement: &Enforcement) {
+/// What a command printed, for `--json`: the beginning and the end of each stream.
+struct Printed {
+    stdout: Captured,
+    stderr: Captured,
+}
+
+impl Printed {
+    fn new(limits: &Limits) -> Printed {
+        Printed {
+            stdout: Captured::new(limits.stdout_bytes),
+            stderr: Captured::new(limits.stderr_bytes),
+        }
+    }
+
+    fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        }
+    }
+}
+
+/// The same facts as the exit code, so that nobody must guess whose 125 it was, and what the
+/// command printed.
+fn report(
+    exit: &os_sandbox::Exit,
+    exceeded: Option<String>,
+    printed: &Printed,
+    enforcement: Value,
+) -> Result<(), Failure> {
     let (kind, number) = match exit {
         os_sandbox::Exit::Code(code) => ("exit", Some(*code)),
         os_sandbox::Exit::Signal(signal) => ("signal", Some(*signal)),
         os_sandbox::Exit::TimedOut => ("time_limit", None),
     };
-    say(json!({
+    let stream = |captured: &Captured| {
+        json!({
+            "text": captured.text(),
+            "bytes": captured.total_bytes(),
+            "truncated": captured.truncated(),
+        })
+    };
+    let object = json!({
         "ended": kind,
         "number": number,
-        "exceeded": exceeded.map(|limit| limit.to_string()),
+        "exceeded": exceeded,
+        "stdout": stream(&printed.stdout),
+        "stderr": stream(&printed.stderr),
         "enforcement": enforcement,
-    }));
+    });
+    writeln!(std::io::stdout().lock(), "{object}").map_err(Failure::stdout)
 }
 
 /// Opens a file that we write in a person's name, without following a link out of here.

@@ -19,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod pages;
+pub(crate) mod quarantine;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod stage;

@@ -1,8 +1,9 @@
 //! `forge trust`: agree to the keys of a project that widen what its workers may do.
 
 use std::io::{BufRead as _, Write};
+use std::path::PathBuf;
 
-use sandbox_config::{Project, Trust, WideningKey, WithoutFile};
+use sandbox_config::{Project, Trust, Untrusted, WideningKey, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -14,8 +15,13 @@ use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     // Read as if everything were agreed to, so that all keys can be shown.
-    let project =
-        gather::project_trusting(global, ambient, WithoutFile::DefaultZones, Trust::Given)?;
+    let project = gather::project_trusting(
+        global,
+        ambient,
+        None,
+        WithoutFile::DefaultZones,
+        Trust::Given,
+    )?;
     let keys = widening(&project)?;
     let state = ambient
         .state
@@ -48,6 +54,34 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
     done(global, &keys, |_| true)
+}
+
+/// Asks about what the project cannot be used without, and stores a yes. Whether there was one.
+pub(crate) fn ask_now(
+    global: &Global,
+    ambient: &Ambient,
+    start: Option<PathBuf>,
+    without_file: WithoutFile,
+) -> Result<bool, Failure> {
+    let project = gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
+    let Some(state) = &ambient.state else {
+        return Ok(false);
+    };
+    let store = TrustStore::in_state(state);
+    let known = store.read()?;
+    let keys: Vec<WideningKey> = project
+        .widening()
+        .iter()
+        .filter(|key| *key.rule().untrusted() == Untrusted::Refused)
+        .filter(|key| !known.contains(key.hash()))
+        .cloned()
+        .collect();
+    show(&mut std::io::stderr().lock(), &keys, |_| false).map_err(terminal)?;
+    let yes = !keys.is_empty() && agreed(global, ambient)?;
+    if yes {
+        store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    }
+    Ok(yes)
 }
 
 /// With `--json`, the keys as they stand at the end.

@@ -95,7 +95,7 @@ fn completions_know_the_commands() {
 fn a_directory_is_named_once() {
     let world = World::new(&[]);
     world.forge(&["init", "--yes", "sub"]).code(0);
-    assert!(world.project().join("sub/golem-forge.config.yaml").exists());
+    assert!(world.project().join("sub/forge.yaml").exists());
     assert!(!world.project().join("sub/sub").exists());
     world.forge(&["-C", "sub", "man", "pages"]).code(0);
     assert!(world.project().join("sub/pages/forge.1").exists());

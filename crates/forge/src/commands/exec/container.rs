@@ -5,13 +5,14 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use forge_runtime::Containers;
-use forge_tools::node::{NodeCommand, Printed};
+use forge_tools::node::{NodeCommand, Printed as FromNode};
 use forge_tools::{Code, Ended, Start};
-use os_sandbox::{Exit as CommandExit, Stream};
+use os_sandbox::{Limits, Stream};
 use sandbox_config::Grant;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
+use super::Printed;
 use super::kept::Kept;
 use super::receipt::Receipt;
 use crate::cli::{Exec, Global};
@@ -32,7 +33,9 @@ pub(super) fn execute(
 ) -> Result<Exit, Failure> {
     let start = start(args, directory)?;
     let receipt = args.receipt.as_deref().map(Receipt::open).transpose()?;
-    let ran = gather::until_stopped(run(containers, grant, start));
+    let mut printed = Printed::new(&Limits::default());
+    let collected = global.json.then_some(&mut printed);
+    let ran = gather::until_stopped(run(containers, grant, start, collected));
     let ended = match ran.and_then(|ran| ran) {
         Ok(ended) => ended,
         Err(failure) => {
@@ -46,14 +49,21 @@ pub(super) fn execute(
         receipt.check()?;
     }
     if global.json {
-        report(&ended);
+        let enforcement = ended.enforcement.clone().unwrap_or_default();
+        super::report(&ended.exit, ended.exceeded.clone(), &printed, enforcement)?;
     } else {
         for path in &ended.quarantined {
             say(format!("quarantined: {path}"));
         }
+        if !ended.quarantined.is_empty() && !global.quiet {
+            say(super::RESTORE_HINT);
+        }
         if let Some(exceeded) = &ended.exceeded {
             say(format!("limit: the command used {exceeded}"));
         }
+    }
+    if args.fail_on_quarantine && !ended.quarantined.is_empty() {
+        return Ok(Exit::Quarantined);
     }
     Ok(Exit::Command(
         u8::try_from(ended.exit.code()).unwrap_or(255),
@@ -80,7 +90,12 @@ fn start(args: &Exec, directory: &str) -> Result<Start, Failure> {
     Ok(start)
 }
 
-async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<Ended, Failure> {
+async fn run(
+    containers: &Containers,
+    grant: &Grant,
+    start: Start,
+    printed: Option<&mut Printed>,
+) -> Result<Ended, Failure> {
     let node = containers
         .node(grant)
         .await
@@ -102,7 +117,7 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
             _ => refused,
         }
     })?;
-    let outcome = streams(command).await;
+    let outcome = streams(command, printed).await;
     // What it changed is here when forge ends, also where the engine has other files.
     let over = containers.over(node).await;
     let mut ended = outcome?;
@@ -133,7 +148,10 @@ async fn run(containers: &Containers, grant: &Grant, start: Start) -> Result<End
 }
 
 /// Its streams are ours until its end.
-async fn streams(mut command: NodeCommand) -> Result<Ended, Failure> {
+async fn streams(
+    mut command: NodeCommand,
+    mut kept: Option<&mut Printed>,
+) -> Result<Ended, Failure> {
     let mut input = tokio::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
     let mut open = true;
@@ -157,13 +175,15 @@ async fn streams(mut command: NodeCommand) -> Result<Ended, Failure> {
         let printed =
             printed.map_err(|failure| Failure::new(Exit::ExecRefused, "exec", failure.message))?;
         match printed {
-            // Whoever reads nothing any more ends it as a pipe would.
-            Printed::Some(stream, bytes) => {
-                if put(stream, &bytes).is_err() {
+            FromNode::Some(stream, bytes) => {
+                if let Some(kept) = &mut kept {
+                    kept.push(stream, &bytes);
+                // Whoever reads nothing any more ends it as a pipe would.
+                } else if put(stream, &bytes).is_err() {
                     command.kill();
                 }
             }
-            Printed::Ended(ended) => return Ok(ended),
+            FromNode::Ended(ended) => return Ok(ended),
         }
     }
 }
@@ -177,19 +197,4 @@ fn put(stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
         }
         Stream::Stderr => std::io::stderr().lock().write_all(bytes),
     }
-}
-
-/// The same facts as the exit code.
-fn report(ended: &Ended) {
-    let (kind, number) = match ended.exit {
-        CommandExit::Code(code) => ("exit", Some(code)),
-        CommandExit::Signal(signal) => ("signal", Some(signal)),
-        CommandExit::TimedOut => ("time_limit", None),
-    };
-    say(json!({
-        "ended": kind,
-        "number": number,
-        "exceeded": ended.exceeded,
-        "enforcement": ended.enforcement,
-    }));
 }

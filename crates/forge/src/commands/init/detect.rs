@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::program_dirs::ProgramDirs;
+
 /// A tool chain, the file that gives it away, and what to say about its commands.
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -187,12 +189,13 @@ pub(super) struct Found {
     pub(super) languages: Vec<&'static Kind>,
     /// Name, and whether it is only read.
     pub(super) directories: Vec<(&'static str, bool)>,
-    pub(super) has_gitignore: bool,
+    /// Programs of the person's.
+    pub(super) programs: ProgramDirs,
 }
 
 impl Found {
     /// Looks into a directory, which may be absent.
-    pub(super) fn look(dir: &Path) -> Found {
+    pub(super) fn look(dir: &Path, programs: ProgramDirs) -> Found {
         let holds = |kind: &Kind| kind.markers.iter().any(|name| dir.join(name).exists());
         let mut languages: Vec<&Kind> = LANGUAGES.iter().filter(|kind| holds(kind)).collect();
         // A lock file says which of the three runs the scripts of package.json.
@@ -215,7 +218,7 @@ impl Found {
                     std::fs::symlink_metadata(dir.join(name)).is_ok_and(|found| found.is_dir())
                 })
                 .collect(),
-            has_gitignore: dir.join(".gitignore").is_file(),
+            programs,
         }
     }
 

@@ -5,11 +5,10 @@ mod detect;
 mod plan;
 mod write;
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sandbox_config::{Code, Mode, Trust, WithoutFile};
+use sandbox_config::{Mode, Trust, WithoutFile};
 use serde_json::json;
 
 use crate::ambient::Ambient;
@@ -18,7 +17,9 @@ use crate::commands::init::detect::Found;
 use crate::commands::init::plan::{Plan, Zone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::program_dirs::ProgramDirs;
 use crate::stderr::say;
+use crate::trust_store::TrustStore;
 
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     let base = global.directory.clone().unwrap_or_else(|| ".".into());
@@ -26,7 +27,12 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let dir = base.join(&shown);
     write::nothing_there(&dir)?;
     let zones = zones(&args.zones)?;
-    let found = Found::look(&dir);
+    refuse_home(&dir, ambient)?;
+    let programs = match (ambient.var("PATH"), &ambient.home) {
+        (Some(path), Some(home)) => ProgramDirs::of_path(path, home),
+        _ => ProgramDirs::default(),
+    };
+    let found = Found::look(&dir, programs);
     let plan = if !zones.is_empty() {
         Some(Plan::of_zones(&found, zones))
     } else if args.minimal {
@@ -37,17 +43,54 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         ask(global, ambient, &found)?
     };
     let Some(plan) = plan else {
+        say("Nothing was written.");
         return Ok(Exit::Negative);
     };
-    // A yes to what is proposed is `forge trust`'s to ask for; what somebody types is refused.
-    let trust = match args.zones.as_slice() {
-        [] => Trust::Given,
-        _ => Trust::Store(BTreeSet::new()),
-    };
-    let written = write::all(&dir, &plan, trust)?;
-    let command = next(global, ambient, &shown);
-    report(global, &shown, &written, command)?;
+    let written = write::all(&dir, &plan, ambient)?;
+    trust(global, ambient, &shown)?;
+    report(global, ambient, &shown, &written)?;
     Ok(Exit::Done)
+}
+
+/// A project there would hold everything that the person has, and govern every directory below.
+fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let what = match &ambient.home {
+        _ if real(dir).parent().is_none() => "the root of the file system",
+        Some(home) if real(home) == real(dir) => "your home directory",
+        Some(home) if real(home).starts_with(real(dir)) => "a directory around your home directory",
+        _ => return Ok(()),
+    };
+    Err(Failure::new(
+        Exit::Usage,
+        "init",
+        format!(
+            "{} is {what}, which is no place for a project",
+            dir.display()
+        ),
+    )
+    .hint("go to the project, or name it: forge init DIR"))
+}
+
+/// Whoever agrees to a project that they are shown agrees to what it says.
+fn trust(global: &Global, ambient: &Ambient, shown: &Path) -> Result<(), Failure> {
+    let Some(state) = &ambient.state else {
+        return Ok(());
+    };
+    let start = Some(shown.to_path_buf());
+    let project = gather::project_trusting(
+        global,
+        ambient,
+        start,
+        WithoutFile::DefaultZones,
+        Trust::Given,
+    )?;
+    let keys = project.widening().iter().chain(project.empty_places());
+    let hashes: Vec<String> = keys.map(|key| key.hash().to_owned()).collect();
+    match hashes.is_empty() {
+        true => Ok(()),
+        false => TrustStore::in_state(state).change(|known| known.extend(hashes)),
+    }
 }
 
 /// `NAME:PATH` or `NAME:PATH:MODE`.
@@ -106,28 +149,15 @@ fn ask(global: &Global, ambient: &Ambient, found: &Found) -> Result<Option<Plan>
     })
 }
 
-/// What to type next. Outside of any repository, files that workers may write need a yes first:
-/// nothing would bring them back.
-fn next(global: &Global, ambient: &Ambient, shown: &Path) -> &'static str {
-    let start = Some(shown.to_path_buf());
-    let loaded = gather::silently(global, ambient, start, WithoutFile::DefaultZones);
-    let needs_yes = loaded.is_err_and(|failure| {
-        let mistakes = failure.diagnostics();
-        mistakes.is_some_and(|mistakes| mistakes.iter().any(|one| one.code() == Code::Untrusted))
-    });
-    if needs_yes { "trust" } else { "check" }
-}
-
 fn report(
     global: &Global,
+    ambient: &Ambient,
     shown: &Path,
     written: &[PathBuf],
-    command: &str,
 ) -> Result<(), Failure> {
-    let next = if shown.as_os_str().is_empty() {
-        format!("forge {command}")
-    } else {
-        format!("forge -C {} {command}", shown.display())
+    let forge = match shown.as_os_str().is_empty() {
+        true => "forge".to_owned(),
+        false => format!("forge -C {}", shown.display()),
     };
     let mut out = std::io::stdout().lock();
     let text = if global.json {
@@ -135,14 +165,23 @@ fn report(
             .iter()
             .map(|file| file.display().to_string())
             .collect();
-        json!({ "written": files, "next": next }).to_string()
+        json!({ "written": files, "next": format!("{forge} check") }).to_string()
     } else {
+        let start = Some(shown.to_path_buf());
+        let project = gather::silently(global, ambient, start, WithoutFile::DefaultZones)?;
         let mut text: String = written
             .iter()
             .map(|file| format!("written: {}\n", file.display()))
             .collect();
-        text += &format!("next: {next}");
-        text
+        text +=
+            &format!("next:\n  {forge} check\n  {forge} run 'Say what this project is about'\n");
+        if project.model().is_none() && ambient.var("FORGE_MODEL").is_none() {
+            text += &format!(
+                "There is no model yet: {}\n",
+                crate::commands::run::model::ways_to_a_model(ambient)
+            );
+        }
+        text.trim_end().to_owned()
     };
     writeln!(out, "{text}").map_err(Failure::stdout)
 }

@@ -11,8 +11,6 @@ use crate::commands::init::detect::{Found, GIT, Kind};
 pub(super) struct Plan {
     pub(super) config: String,
     pub(super) worker: String,
-    /// Whether git is to be told of the sandbox root.
-    pub(super) ignore: bool,
 }
 
 /// A directory with a name.
@@ -22,9 +20,6 @@ pub(super) struct Zone {
     pub(super) path: String,
     pub(super) mode: Mode,
 }
-
-/// The schema that `init` writes beside the project file.
-pub(super) const SCHEMA: &str = ".forge/config.schema.json";
 
 const HEAD: &str = "\
 # What workers may do here at most; `forge check` shows what it comes to.
@@ -51,25 +46,36 @@ impl Plan {
             if zones.is_empty() {
                 return Plan::minimal(found);
             }
-            zones.push(workspace("./.sandbox/workspace"));
+            zones.push(workspace("./workspace"));
             return Plan::of_zones(found, zones);
         }
-        let sandbox = "\
+        let programs = match found.programs.is_empty() {
+            true => String::new(),
+            false => format!(
+                "  # Programs of yours that commands may read and run, beside the system's.\n  \
+                 programs: [{}]\n",
+                found.programs.list()
+            ),
+        };
+        let sandbox = format!(
+            "\
 # The whole project; what git, editors and forge itself run or read is never written.
 sandbox:
   root: .
-approval:
+{programs}approval:
   # Every change is asked about. Remove this to let workers write.
-  require_user_permission_by_risk: { writes_workspace: true }
-";
-        Plan::new(found, sandbox, true)
+  require_user_permission_by_risk: {{ writes_workspace: true }}
+"
+        );
+        Plan::new(found, &sandbox, true)
     }
 
     /// One empty directory to work in, and no commands.
     pub(super) fn minimal(found: &Found) -> Plan {
         let sandbox = "\
-# One directory to work in: .sandbox/workspace, which workers see as /workspace.
+# One directory to work in: ./workspace, which workers see as /workspace.
 sandbox:
+  mode: direct
   zones:
     workspace: { path: ./workspace }
 ";
@@ -106,11 +112,10 @@ sandbox:
         } else {
             String::new()
         };
-        let config = format!("# yaml-language-server: $schema={SCHEMA}\n{HEAD}{sandbox}{shell}");
+        let config = format!("{HEAD}{sandbox}{shell}");
         Plan {
             worker: worker(!shell.is_empty()),
             config,
-            ignore: found.git || found.has_gitignore,
         }
     }
 }

@@ -6,7 +6,7 @@ mod conclude;
 mod flags;
 mod input;
 mod kept;
-mod model;
+pub(crate) mod model;
 pub(crate) mod offer;
 mod plan;
 mod record;

@@ -39,7 +39,7 @@ const FIRST_MODELS: [(&str, Option<&str>, &str); 3] = [
 ];
 
 /// Lists models to try, those whose key is set first.
-fn ways_to_a_model(ambient: &Ambient) -> String {
+pub(crate) fn ways_to_a_model(ambient: &Ambient) -> String {
     let mut rows: Vec<(bool, String)> = FIRST_MODELS
         .iter()
         .map(|(flag, key, before)| {

@@ -222,6 +222,32 @@ fn what_was_taken_away_is_said() {
     assert_eq!(receipt["quarantined"][0]["path"], taken);
 }
 
+/// One object on standard output, with what the command printed in it.
+#[test]
+fn json_is_one_object_on_standard_output() {
+    let world = World::new(&[]);
+    let script = "echo out; echo err >&2; printf 'x%.0s' $(seq 300000); exit 3";
+    for mechanism in mechanisms(&world) {
+        for flag in [&["--json"][..], &["--receipt", "-"]] {
+            let first = [&["exec", "--mechanism", mechanism][..], flag].concat();
+            let ran = world.forge(&[&first[..], &["--", "sh", "-c", script]].concat());
+            ran.code(3);
+            assert_eq!(ran.stderr, "");
+            let said: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+            assert_eq!(
+                (&said["ended"], &said["number"]),
+                (&"exit".into(), &3.into())
+            );
+            let stdout = said["stdout"]["text"].as_str().unwrap();
+            assert!(stdout.starts_with("out\nxxx"), "{mechanism}");
+            assert_eq!(said["stdout"]["bytes"], 300_004);
+            assert_eq!(said["stdout"]["truncated"], true);
+            assert_eq!(said["stderr"]["text"], "err\n");
+            assert_eq!(said["enforcement"]["backend"], mechanism);
+        }
+    }
+}
+
 /// The receipt is true at the end, whatever the command did to it, and the same as with `--json`.
 #[test]
 fn the_receipt_is_the_one_of_the_end() {
@@ -270,11 +296,7 @@ fn the_receipt_is_the_one_of_the_end() {
                 .contains("r.json was changed while the command ran");
             assert_eq!(told, forged, "{mechanism}: {script}: {}", ran.stderr);
             let ran = run(&["--json"]);
-            let said: serde_json::Value = ran
-                .stderr
-                .lines()
-                .find_map(|line| serde_json::from_str(line).ok())
-                .unwrap();
+            let said: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
             let text = std::fs::read_to_string(world.project().join("r.json")).unwrap();
             let receipt: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(said["enforcement"], receipt, "{mechanism}: {script}");

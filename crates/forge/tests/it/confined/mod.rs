@@ -13,6 +13,8 @@ mod keys;
 mod mcp;
 mod own_path;
 mod parts;
+mod programs;
+mod quarantine;
 mod records;
 mod stopping;
 mod stress;

@@ -1,0 +1,46 @@
+//! What `forge quarantine` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `forge quarantine`
+#[derive(Debug, Args)]
+pub(crate) struct Quarantine {
+    #[command(subcommand)]
+    pub(crate) action: QuarantineAction,
+}
+
+/// What to do with what was taken.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuarantineAction {
+    /// Show what was moved to the quarantine, and when.
+    #[command(after_long_help = "\
+Examples:
+  forge quarantine list
+  forge quarantine list --json
+
+Git and other programs obey some files: hooks, editor tasks, shell profiles. A command in
+the sandbox may not create them. If it does, forge moves them to `.os-sandbox-quarantine`
+in the same directory of the project before the command's result is returned.")]
+    List,
+    /// Move files back to where the command created them.
+    #[command(after_long_help = "\
+Examples:
+  forge quarantine list
+  forge quarantine restore .vscode
+  forge quarantine restore --all
+
+Look at the files first: programs outside the sandbox obey them. Nothing is overwritten: if
+one of the paths exists again, nothing is moved.")]
+    Restore {
+        /// Where the command created it, or where it is in the quarantine. A directory stands
+        /// for everything that was taken from it.
+        #[arg(value_name = "PATH", required_unless_present = "all", conflicts_with = "all",
+              value_hint = clap::ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Everything that is listed.
+        #[arg(long)]
+        all: bool,
+    },
+}

@@ -1,0 +1,105 @@
+//! A program that commands do not see, though it is there outside: where it is, and the key that
+//! shows it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use os_sandbox::{Access, Policy};
+
+use crate::ambient::Ambient;
+use crate::program_dirs::ProgramDirs;
+use crate::visible::visible_path;
+
+/// Most that is read of a script's first line; the kernel reads 256 bytes (execve(2)).
+const MAX_FIRST_LINE: u64 = 256;
+
+/// What to say of a program that was not found; `here` is where the person stands.
+pub(super) fn hint(
+    program: &OsStr,
+    here: &Path,
+    policy: &Policy,
+    ambient: &Ambient,
+) -> Option<String> {
+    let sees = |path: &Path| policy.allows(path, Access::READ | Access::EXECUTE);
+    if !program.as_bytes().contains(&b'/') {
+        let outside = find(program, ambient)?;
+        return Some(match sees(&outside) {
+            true => match interpreter(&outside).filter(|path| !sees(path)) {
+                Some(path) => unseen_interpreter(&path, ambient),
+                None => format!("it is at {}", visible_path(&outside)),
+            },
+            false => unseen(&outside, ambient),
+        });
+    }
+    let path: PathBuf = here.join(program).components().collect();
+    if !path.is_file() {
+        return None;
+    }
+    match interpreter(&path) {
+        _ if !sees(&path) => Some(unseen(&path, ambient)),
+        Some(path) if !path.exists() => Some(format!(
+            "its first line names {}, which does not exist",
+            visible_path(&path)
+        )),
+        // A link that leads out of what commands see.
+        Some(path) => {
+            let end = path.canonicalize().unwrap_or_else(|_| path.clone());
+            (!sees(&end)).then(|| unseen_interpreter(&end, ambient))
+        }
+        None => {
+            let end = path.canonicalize().ok()?;
+            (!sees(&end)).then(|| unseen(&end, ambient))
+        }
+    }
+}
+
+fn unseen(path: &Path, ambient: &Ambient) -> String {
+    format!(
+        "it is at {}, which commands do not see; {}",
+        visible_path(path),
+        how_to_show(path, ambient)
+    )
+}
+
+fn unseen_interpreter(path: &Path, ambient: &Ambient) -> String {
+    format!(
+        "it runs with {}, which commands do not see; {}",
+        visible_path(path),
+        how_to_show(path, ambient)
+    )
+}
+
+fn how_to_show(path: &Path, ambient: &Ambient) -> String {
+    let directory = path.parent().unwrap_or(path);
+    let list = ProgramDirs::of(directory, ambient.home.as_deref()).list();
+    format!(
+        "to show it: `sandbox: {{ programs: [{list}] }}` in the project file or in your own, or \
+         for once: -c 'sandbox.programs=[{list}]'"
+    )
+}
+
+/// As a shell of the person's would find it.
+fn find(program: &OsStr, ambient: &Ambient) -> Option<PathBuf> {
+    let path = ambient.var("PATH")?;
+    let is_program = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(program))
+        .find(is_program)
+}
+
+/// Of a script: what its first line names.
+fn interpreter(path: &Path) -> Option<PathBuf> {
+    let file = std::fs::File::open(path).ok()?;
+    let mut line = Vec::new();
+    let mut start = std::io::BufReader::new(file.take(MAX_FIRST_LINE));
+    start.read_until(b'\n', &mut line).ok()?;
+    let text = std::str::from_utf8(&line).ok()?.strip_prefix("#!")?;
+    text.split_whitespace().next().map(PathBuf::from)
+}

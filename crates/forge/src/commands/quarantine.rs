@@ -1,0 +1,397 @@
+//! `forge quarantine`: lists what commands created under protected names, and moves it back.
+//!
+//! A sweep moves `PATH` of a mount to `.os-sandbox-quarantine/ID/PATH` of the same mount. The
+//! directories above it in the quarantine are not distinguishable from a directory that was taken
+//! itself. So an entry is what is missing in the mount: the walk enters a directory of the
+//! quarantine only if the mount has a directory of that path.
+//!
+//! Everything goes through directory handles, and no link is followed: commands may have written
+//! whatever is there.
+
+use std::ffi::{CString, OsStr};
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use forge_tools::rfc3339;
+use os_sandbox::QUARANTINE;
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use sandbox_config::{Project, WithoutFile};
+use serde_json::{Value, json};
+
+use crate::ambient::Ambient;
+use crate::cli::{Global, Quarantine, QuarantineAction};
+use crate::empty::{empty, open_below};
+use crate::exit::{Exit, Failure};
+use crate::gather;
+use crate::stderr::say;
+use crate::visible::visible_path;
+
+/// Most entries that are listed.
+const MAX_ENTRIES: usize = 10_000;
+
+/// What git is told about the quarantine, in it.
+const IGNORE: &str = ".gitignore";
+
+pub(crate) fn run(global: &Global, args: &Quarantine, ambient: &Ambient) -> Result<Exit, Failure> {
+    let project = gather::project(global, ambient, None, WithoutFile::RootAtStart)?;
+    let listing = Listing::of(&project)?;
+    if listing.truncated {
+        say(format_args!(
+            "warning: more than {MAX_ENTRIES} entries: the rest is not listed"
+        ));
+    }
+    match &args.action {
+        QuarantineAction::List => list(global, &listing),
+        QuarantineAction::Restore { paths, all } => restore(global, &listing, paths, *all),
+    }
+}
+
+/// What is in the quarantines of a project.
+#[derive(Default)]
+struct Listing {
+    entries: Vec<Entry>,
+    truncated: bool,
+}
+
+/// One file or directory that was taken.
+struct Entry {
+    mount: PathBuf,
+    /// The sweep's directory, relative to the mount.
+    sweep: PathBuf,
+    /// Relative to the mount, where it was taken from.
+    path: PathBuf,
+    /// Seconds since 1970, UTC.
+    seconds: u64,
+    bytes: u64,
+    is_dir: bool,
+    /// Something of that name is there again.
+    occupied: bool,
+}
+
+impl Entry {
+    fn origin(&self) -> PathBuf {
+        self.mount.join(&self.path)
+    }
+
+    fn quarantined(&self) -> PathBuf {
+        self.mount.join(&self.sweep).join(&self.path)
+    }
+
+    fn taken_at(&self) -> String {
+        // Up to the year 9999, which is what the format has room for.
+        rfc3339(UNIX_EPOCH + Duration::from_secs(self.seconds.min(253_402_300_799)))
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "path": self.origin().to_string_lossy(),
+            "quarantined": self.quarantined().to_string_lossy(),
+            "taken_at": self.taken_at(),
+            "bytes": self.bytes,
+            "directory": self.is_dir,
+            "occupied": self.occupied,
+        })
+    }
+}
+
+impl Listing {
+    fn of(project: &Project) -> Result<Listing, Failure> {
+        let mut listing = Listing::default();
+        let mounts = project.ceiling().mounts().filter(|m| !m.awaits_run());
+        for mount in mounts {
+            let host = mount.host().canonicalize();
+            let Ok(host) = host.as_deref().or(Err(())) else {
+                continue;
+            };
+            if listing.entries.iter().any(|entry| entry.mount == host) {
+                continue;
+            }
+            listing
+                .add_mount(host)
+                .map_err(|error| failed(host, error))?;
+        }
+        listing
+            .entries
+            .sort_by(|a, b| (a.seconds, &a.sweep, &a.path).cmp(&(b.seconds, &b.sweep, &b.path)));
+        Ok(listing)
+    }
+
+    fn add_mount(&mut self, host: &Path) -> rustix::io::Result<()> {
+        let top = match rustix::fs::open(host, directory_flags(), Mode::empty()) {
+            Ok(top) => top,
+            // A mount of a single file has no quarantine.
+            Err(Errno::NOTDIR | Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for name in names(&top)? {
+            let name = OsStr::from_bytes(name.to_bytes());
+            if !name.as_bytes().starts_with(QUARANTINE.as_bytes()) {
+                continue;
+            }
+            let Ok(all) = openat(&top, name, directory_flags(), Mode::empty()) else {
+                continue;
+            };
+            for id in names(&all)? {
+                let id = OsStr::from_bytes(id.to_bytes());
+                let (Some(seconds), Ok(sweep)) = (
+                    seconds_of(id),
+                    openat(&all, id, directory_flags(), Mode::empty()),
+                ) else {
+                    continue;
+                };
+                self.add_sweep(host, &top, sweep, &Path::new(name).join(id), seconds)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_sweep(
+        &mut self,
+        host: &Path,
+        top: &OwnedFd,
+        sweep: OwnedFd,
+        below: &Path,
+        seconds: u64,
+    ) -> rustix::io::Result<()> {
+        let mut queue = vec![(sweep, top.try_clone().map_err(errno)?, PathBuf::new())];
+        while let Some((taken, there, path)) = queue.pop() {
+            for name in names(&taken)? {
+                let stat = statat(&taken, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+                let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                let open = |parent: &OwnedFd| {
+                    openat(parent, name.as_c_str(), directory_flags(), Mode::empty())
+                };
+                if is_dir && let (Ok(taken), Ok(there)) = (open(&taken), open(&there)) {
+                    queue.push((taken, there, path));
+                    continue;
+                }
+                if self.entries.len() == MAX_ENTRIES {
+                    self.truncated = true;
+                    return Ok(());
+                }
+                let bytes = match is_dir {
+                    true => open(&taken)
+                        .and_then(|dir| empty(&dir, true))
+                        .map_or(0, |all| all.bytes),
+                    false => u64::try_from(stat.st_size).unwrap_or_default(),
+                };
+                let again = statat(&there, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
+                self.entries.push(Entry {
+                    mount: host.to_owned(),
+                    sweep: below.to_owned(),
+                    path,
+                    seconds,
+                    bytes,
+                    is_dir,
+                    occupied: again.is_ok(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(global: &Global, listing: &Listing) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    if global.json {
+        let entries: Vec<Value> = listing.entries.iter().map(Entry::to_json).collect();
+        writeln!(out, "{}", json!({ "entries": entries })).map_err(Failure::stdout)?;
+        return Ok(Exit::Done);
+    }
+    if listing.entries.is_empty() {
+        writeln!(out, "The quarantine is empty.").map_err(Failure::stdout)?;
+    }
+    for entry in &listing.entries {
+        let slash = if entry.is_dir { "/" } else { "" };
+        let again = match entry.occupied {
+            true => "  (exists again)",
+            false => "",
+        };
+        writeln!(
+            out,
+            "{}  {:>9} bytes  {}{slash}{again}\n  now {}",
+            entry.taken_at(),
+            entry.bytes,
+            visible_path(&entry.origin()),
+            visible_path(&entry.quarantined()),
+        )
+        .map_err(Failure::stdout)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn restore(
+    global: &Global,
+    listing: &Listing,
+    paths: &[PathBuf],
+    all: bool,
+) -> Result<Exit, Failure> {
+    let mut chosen: Vec<&Entry> = Vec::new();
+    if all {
+        chosen.extend(&listing.entries);
+    }
+    for path in paths {
+        let path = absolute(global, path)?;
+        let before = chosen.len();
+        chosen.extend(listing.entries.iter().filter(|entry| {
+            entry.origin().starts_with(&path) || entry.quarantined().starts_with(&path)
+        }));
+        if chosen.len() == before {
+            return Err(Failure::new(
+                Exit::Negative,
+                "quarantine.unknown",
+                format!(
+                    "nothing in the quarantine was taken from {}",
+                    visible_path(&path)
+                ),
+            )
+            .hint("see what there is: forge quarantine list"));
+        }
+    }
+    check(&chosen)?;
+    let mut restored = Vec::new();
+    for entry in chosen {
+        move_back(entry).map_err(|error| failed(&entry.quarantined(), error))?;
+        if !global.json {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "restored {}", visible_path(&entry.origin())).map_err(Failure::stdout)?;
+        }
+        restored.push(entry.origin().to_string_lossy().into_owned());
+    }
+    let mut out = std::io::stdout().lock();
+    match (global.json, restored.is_empty()) {
+        (true, _) => writeln!(out, "{}", json!({ "restored": restored })),
+        (false, true) => writeln!(out, "The quarantine is empty."),
+        (false, false) => Ok(()),
+    }
+    .map_err(Failure::stdout)?;
+    Ok(Exit::Done)
+}
+
+/// All of them can be moved, or none is.
+fn check(chosen: &[&Entry]) -> Result<(), Failure> {
+    let refused = |message: String| Failure::new(Exit::Negative, "quarantine.occupied", message);
+    if let Some(entry) = chosen.iter().find(|entry| entry.occupied) {
+        return Err(refused(format!(
+            "{} exists again: nothing was moved",
+            visible_path(&entry.origin())
+        ))
+        .hint(format!(
+            "compare it with {}",
+            visible_path(&entry.quarantined())
+        )));
+    }
+    for (index, entry) in chosen.iter().enumerate() {
+        let later = chosen.iter().skip(index + 1);
+        let mut same = later.filter(|other| other.origin() == entry.origin());
+        if let Some(other) = same.next() {
+            return Err(refused(format!(
+                "{} was taken more than once: nothing was moved",
+                visible_path(&entry.origin())
+            ))
+            .hint(format!(
+                "name one of them: {} or {}",
+                visible_path(&entry.quarantined()),
+                visible_path(&other.quarantined())
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Moves it, and removes what is empty then.
+fn move_back(entry: &Entry) -> rustix::io::Result<()> {
+    let mount = rustix::fs::open(&entry.mount, directory_flags(), Mode::empty())?;
+    let (Some(name), Some(parent)) = (entry.path.file_name(), entry.path.parent()) else {
+        return Err(Errno::INVAL);
+    };
+    let there = open_below(mount.as_fd(), parent)?;
+    let taken = open_below(mount.as_fd(), &entry.sweep.join(parent))?;
+    renameat_with(&taken, name, &there, name, RenameFlags::NOREPLACE)?;
+    remove_empty(&mount, entry);
+    Ok(())
+}
+
+/// Directories that hold something stay, and one that cannot be removed is harmless.
+fn remove_empty(mount: &OwnedFd, entry: &Entry) {
+    let left = entry.sweep.join(&entry.path);
+    for path in left.ancestors().skip(1) {
+        let (Some(name), Some(parent)) = (path.file_name(), path.parent()) else {
+            return;
+        };
+        let Ok(parent) = open_below(mount.as_fd(), parent) else {
+            return;
+        };
+        if path == entry.sweep {
+            let _ = unlinkat(&parent, name, AtFlags::REMOVEDIR);
+            let only_ignored = names(&parent).is_ok_and(|names| {
+                let mut names = names.iter();
+                names.all(|name| name.to_bytes() == IGNORE.as_bytes())
+            });
+            if only_ignored {
+                let _ = unlinkat(&parent, IGNORE, AtFlags::empty());
+            }
+            continue;
+        }
+        if unlinkat(&parent, name, AtFlags::REMOVEDIR).is_err() {
+            return;
+        }
+    }
+}
+
+/// What a person typed, from where they stand. The last name may not exist.
+fn absolute(global: &Global, path: &Path) -> Result<PathBuf, Failure> {
+    let base = global.directory.as_deref().unwrap_or(Path::new("."));
+    let typed = std::path::absolute(base.join(path))
+        .map_err(|error| Failure::usage(format!("{}: {error}", visible_path(path))))?;
+    let mut known = typed.as_path();
+    loop {
+        if let Ok(real) = known.canonicalize() {
+            let rest = typed.strip_prefix(known).unwrap_or(Path::new(""));
+            return Ok(real.join(rest).components().collect());
+        }
+        match known.parent() {
+            Some(parent) => known = parent,
+            None => return Ok(typed),
+        }
+    }
+}
+
+fn directory_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Of the name of a sweep: `SECONDS-NANOSECONDS-PID`.
+fn seconds_of(id: &OsStr) -> Option<u64> {
+    id.to_str()?.split('-').next()?.parse().ok()
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn failed(path: &Path, error: Errno) -> Failure {
+    Failure::new(
+        Exit::Negative,
+        "quarantine",
+        format!("{}: {error}", visible_path(path)),
+    )
+}

@@ -1,0 +1,87 @@
+//! Which directories to show so that a person's own programs run: what `sandbox.programs` is
+//! proposed to be.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Directories as `sandbox.programs` spells them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramDirs(BTreeSet<String>);
+
+impl ProgramDirs {
+    /// What is needed for the programs in one directory of a `PATH`. A version manager needs all
+    /// that it manages (`~/.nvm`); of other directories only the programs are shown, since keys
+    /// and caches lie beside them (`~/.cargo/bin`, `~/.local/bin`).
+    pub(crate) fn of(directory: &Path, home: Option<&Path>) -> Self {
+        let plain = || Self([directory.display().to_string()].into());
+        let Some(home) = home else {
+            return plain();
+        };
+        let Ok(below) = directory.strip_prefix(home) else {
+            return plain();
+        };
+        let mut names = below.iter();
+        let Some(first) = names.next().and_then(|name| name.to_str()) else {
+            return plain();
+        };
+        let whole = format!("~/{}", below.display());
+        Self(match first {
+            ".cargo" => {
+                let toolchains = home.join(".rustup").is_dir();
+                let toolchains = toolchains.then(|| "~/.rustup".to_owned());
+                [whole].into_iter().chain(toolchains).collect()
+            }
+            ".local" | ".config" | ".cache" => [whole].into(),
+            _ if first.starts_with('.') => [format!("~/{first}")].into(),
+            _ => [whole].into(),
+        })
+    }
+
+    /// All that a person's `PATH` has below their home directory.
+    pub(crate) fn of_path(path: &str, home: &Path) -> Self {
+        let below = std::env::split_paths(path)
+            .filter(|directory| directory.starts_with(home) && directory != home)
+            .filter(|directory| directory.is_dir());
+        Self(below.flat_map(|dir| Self::of(&dir, Some(home)).0).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Separated by commas, as in a YAML list.
+    pub(crate) fn list(&self) -> String {
+        let all: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        all.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_proposed() {
+        let home = tempfile::tempdir().unwrap();
+        let list = |directory: &str| {
+            let directory = home.path().join(directory);
+            ProgramDirs::of(&directory, Some(home.path())).list()
+        };
+        assert_eq!(list(".cargo/bin"), "~/.cargo/bin");
+        std::fs::create_dir(home.path().join(".rustup")).unwrap();
+        for (directory, expected) in [
+            (".cargo/bin", "~/.cargo/bin, ~/.rustup"),
+            (".nvm/versions/node/v22/bin", "~/.nvm"),
+            (".pyenv/shims", "~/.pyenv"),
+            (".local/bin", "~/.local/bin"),
+            ("bin", "~/bin"),
+            ("/opt/tools/bin", "/opt/tools/bin"),
+        ] {
+            assert_eq!(list(directory), expected);
+        }
+        std::fs::create_dir_all(home.path().join("bin")).unwrap();
+        let path = format!("/usr/bin:{0}/bin:{0}/gone:{0}", home.path().display());
+        let found = ProgramDirs::of_path(&path, home.path());
+        assert_eq!(found.list(), "~/bin");
+    }
+}

@@ -1,0 +1,122 @@
+//! `forge quarantine`: what a command created under a protected name is listed, and moved back.
+
+use serde_json::Value;
+
+use super::exec::mechanisms;
+use crate::support::{Ran, World};
+
+const PLANTS: &str = "mkdir -p new .vscode; echo 1 > .vscode/tasks.json; echo 2 > new/.mcp.json; \
+                      ln -s tasks.json new/.vscode";
+
+fn listed(world: &World) -> Vec<Value> {
+    let ran = world.forge(&["quarantine", "list", "--json"]);
+    ran.code(0);
+    let all: Value = serde_json::from_str(&ran.stdout).unwrap();
+    all["entries"].as_array().unwrap().clone()
+}
+
+#[test]
+fn what_was_taken_is_listed_and_comes_back() {
+    let world = World::new(&[("forge.yaml", "sandbox: { root: . }\n")]);
+    world.forge(&["quarantine", "list"]).code(0);
+    assert_eq!(listed(&world), [] as [Value; 0]);
+    for mechanism in mechanisms(&world) {
+        let exec = |script: &str, more: &[&str]| -> Ran {
+            let first = ["exec", "--mechanism", mechanism];
+            let last = ["--", "sh", "-c", script];
+            world.forge(&[&first, more, &last].concat())
+        };
+        let ran = exec(PLANTS, &[]);
+        ran.code(0)
+            .says(&["quarantined: ", "forge quarantine restore PATH"]);
+        let entries = listed(&world);
+        let paths: Vec<&str> = entries
+            .iter()
+            .map(|entry| entry["path"].as_str().unwrap())
+            .collect();
+        let at = |name: &str| world.project().join(name).to_str().unwrap().to_owned();
+        let expected = [at(".vscode"), at("new/.mcp.json"), at("new/.vscode")];
+        assert_eq!(paths, expected, "{mechanism}");
+        // One of them, from the directory that it was in.
+        world
+            .forge(&["-C", "new", "quarantine", "restore", ".mcp.json"])
+            .code(0);
+        let text = std::fs::read_to_string(world.project().join("new/.mcp.json")).unwrap();
+        assert_eq!(text, "2\n");
+        // Something of the person's is there meanwhile: nothing moves.
+        std::fs::create_dir(world.project().join(".vscode")).unwrap();
+        std::fs::write(world.project().join(".vscode/tasks.json"), "mine").unwrap();
+        let refused = world.forge(&["quarantine", "restore", "--all"]);
+        refused.code(1).says(&["exists again", "nothing was moved"]);
+        assert!(!world.project().join("new/.vscode").is_symlink());
+        std::fs::remove_dir_all(world.project().join(".vscode")).unwrap();
+        world.forge(&["quarantine", "restore", "--all"]).code(0);
+        assert!(world.project().join("new/.vscode").is_symlink());
+        let text = std::fs::read_to_string(world.project().join(".vscode/tasks.json")).unwrap();
+        assert_eq!(text, "1\n");
+        assert_eq!(listed(&world), [] as [Value; 0], "{mechanism}");
+        assert!(!world.project().join(".os-sandbox-quarantine").exists());
+        world
+            .forge(&["quarantine", "restore", ".vscode"])
+            .code(1)
+            .says(&["nothing in the quarantine was taken from"]);
+        for name in ["new", ".vscode"] {
+            std::fs::remove_dir_all(world.project().join(name)).unwrap();
+        }
+    }
+}
+
+/// The same name, taken from two commands: which one is meant has to be said.
+#[test]
+fn two_of_one_name_are_told_apart() {
+    let world = World::new(&[]);
+    for text in ["first", "second"] {
+        let script = format!("echo {text} > .mcp.json");
+        world.forge(&["exec", "--", "sh", "-c", &script]).code(0);
+    }
+    let refused = world.forge(&["quarantine", "restore", ".mcp.json"]);
+    refused.code(1).says(&["taken more than once"]);
+    let entries = listed(&world);
+    let second = entries[1]["quarantined"].as_str().unwrap();
+    world.forge(&["quarantine", "restore", second]).code(0);
+    let text = std::fs::read_to_string(world.project().join(".mcp.json")).unwrap();
+    assert_eq!(text, "second\n");
+    assert_eq!(listed(&world).len(), 1);
+}
+
+#[test]
+fn the_exit_code_tells_of_it_on_request() {
+    let world = World::new(&[]);
+    let exec = |script: &str| {
+        world
+            .forge(&["exec", "--fail-on-quarantine", "--", "sh", "-c", script])
+            .code
+    };
+    assert_eq!(exec("true"), 0);
+    assert_eq!(exec("exit 7"), 7);
+    assert_eq!(exec("touch .mcp.json"), 123);
+    assert_eq!(exec("touch .mcp.json; exit 7"), 123);
+}
+
+/// A project's own directory of that name is nothing that leads out of it.
+#[test]
+fn links_in_the_quarantine_lead_nowhere() {
+    let world = World::new(&[]);
+    let elsewhere = world.outside().join("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("1-2-3/sub")).unwrap();
+    std::fs::write(elsewhere.join("1-2-3/secret"), "secret").unwrap();
+    let top = world.project().join(".os-sandbox-quarantine");
+    std::os::unix::fs::symlink(&elsewhere, &top).unwrap();
+    assert_eq!(listed(&world), [] as [Value; 0]);
+    std::fs::remove_file(&top).unwrap();
+    std::fs::create_dir(&top).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("1-2-3"), top.join("1-2-3")).unwrap();
+    assert_eq!(listed(&world), [] as [Value; 0]);
+    std::fs::create_dir_all(top.join("4-5-6")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("1-2-3"), top.join("4-5-6/link")).unwrap();
+    let entries = listed(&world);
+    assert_eq!(entries.len(), 1);
+    world.forge(&["quarantine", "restore", "--all"]).code(0);
+    assert!(world.project().join("link").is_symlink());
+    assert!(elsewhere.join("1-2-3/secret").exists());
+}
