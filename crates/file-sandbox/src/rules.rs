@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
+use sandbox_names::exempt::{Exemption, is_dependencies};
 pub(crate) use sandbox_names::fold;
 
 use crate::glob::{Glob, State};
@@ -23,6 +24,19 @@ struct Rule {
     glob: Glob,
     /// Where a repository's directory is, for a rule about something in it.
     repository: Option<Glob>,
+    /// Where it does not hold.
+    exempt: Option<Exemption>,
+}
+
+impl Rule {
+    /// Whether nothing in or below a directory of this name falls under it.
+    fn ends_at(&self, directory: &str) -> bool {
+        self.exempt.is_some() && is_dependencies(directory)
+    }
+
+    fn spares(&self, name: &str) -> bool {
+        self.exempt.is_some_and(|exempt| exempt.is_template(name))
+    }
 }
 
 /// What git takes for a repository's directory, or, if it is a file, for where one lies.
@@ -78,6 +92,7 @@ impl NameRules {
             text: text.to_owned(),
             glob: glob(&folded)?,
             repository: repository.map(glob).transpose()?,
+            exempt: Exemption::of(text),
         });
         Ok(())
     }
@@ -128,9 +143,15 @@ impl NameRules {
         let names: Vec<String> = names.map(|n| fold(&n.to_string_lossy())).collect();
         let hit = |rule: &&Rule| {
             let mut state = rule.glob.start();
-            names.iter().any(|name| {
+            let way = names.iter().enumerate();
+            let mut held = way.take_while(|(at, _)| {
+                at.checked_sub(1)
+                    .and_then(|above| names.get(above))
+                    .is_none_or(|above| !rule.ends_at(above))
+            });
+            held.any(|(_, name)| {
                 state = rule.glob.step(&state, name);
-                rule.glob.accepts(&state)
+                rule.glob.accepts(&state) && !rule.spares(name)
             })
         };
         self.rules.iter().find(hit).map(|rule| rule.text.as_str())
@@ -158,9 +179,15 @@ impl NameRules {
             rules.extend(self.rules.iter().map(|rule| (rule, rule.glob.start())));
             for name in base.iter().chain(names) {
                 let name = fold(&name.to_string_lossy());
-                for (rule, state) in &mut rules[start..] {
+                let mut at = 0;
+                rules.retain_mut(|(rule, state)| {
+                    at += 1;
+                    if at <= start {
+                        return true;
+                    }
                     *state = rule.glob.step(state, &name);
-                }
+                    !rule.ends_at(&name)
+                });
             }
         }
         InDir { rules }
@@ -172,8 +199,9 @@ impl<'r> InDir<'r> {
     pub(crate) fn step(&self, name: &OsStr) -> Self {
         let name = fold(&name.to_string_lossy());
         let step = |(rule, state): &(&'r Rule, State)| (*rule, rule.glob.step(state, &name));
+        let held = self.rules.iter().filter(|(rule, _)| !rule.ends_at(&name));
         Self {
-            rules: self.rules.iter().map(step).collect(),
+            rules: held.map(step).collect(),
         }
     }
 
@@ -189,7 +217,7 @@ impl<'r> InDir<'r> {
         }
         let name = fold(&name.to_string_lossy());
         let mut rules = self.rules.iter();
-        rules.any(|(rule, state)| rule.glob.accepts_child(state, &name))
+        rules.any(|(rule, state)| rule.glob.accepts_child(state, &name) && !rule.spares(&name))
     }
 }
 
@@ -229,6 +257,7 @@ mod tests {
             ".env*",
             "*.pem",
             "/.bashrc",
+            ".vscode",
         ] {
             rules.add(text).expect(text);
         }
@@ -245,6 +274,16 @@ mod tests {
             (".env", Some(".env*")),
             ("a/.ENV.local/x", Some(".env*")),
             ("a.env", None),
+            (".env.example", None),
+            ("a/.ENV.Sample", None),
+            (".env.example/.env", Some(".env*")),
+            ("node_modules/a/.env", None),
+            ("node_modules/a/.vscode/x", None),
+            (".env/node_modules/x", Some(".env*")),
+            ("Venv/lib/x.pem", None),
+            ("venv/.git/hooks/x", Some(".git/hooks")),
+            ("node_modules/.bashrc", None),
+            ("node_modules", None),
             ("key.pem", Some("*.pem")),
             ("key.pem.txt", None),
             (".bashrc", Some("/.bashrc")),

@@ -2,6 +2,7 @@
 //! other programs run because it lies in a directory ([`obeyed`]), and what is never written
 //! ([`PROTECTED`]). Text in, answers out: no file is opened here, and case is the caller's.
 
+pub mod exempt;
 pub mod git;
 pub mod obeyed;
 pub mod pattern;

@@ -2,6 +2,7 @@
 //! written as patterns. Guards, not boundaries: a mount layer keeps them, Landlock alone cannot.
 
 use crate::error::Error;
+use sandbox_names::exempt::Exemption;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -12,6 +13,8 @@ pub(crate) struct Pattern {
     text: String,
     /// Where its last name starts.
     last: usize,
+    /// Where it does not hold. Such patterns have one name.
+    exempt: Option<Exemption>,
 }
 
 impl Pattern {
@@ -27,6 +30,7 @@ impl Pattern {
         Ok(Pattern {
             text: text.to_owned(),
             last: text.rfind('/').map_or(0, |slash| slash + 1),
+            exempt: Exemption::of(text),
         })
     }
 
@@ -38,11 +42,23 @@ impl Pattern {
     pub(crate) fn covers(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
         let wanted: Vec<&str> = self.text.split('/').collect();
-        names.windows(wanted.len()).any(|window| {
-            window
-                .iter()
-                .zip(&wanted)
-                .all(|(name, pattern)| wild(pattern.as_bytes(), name.as_encoded_bytes()))
+        names
+            .windows(wanted.len())
+            .enumerate()
+            .any(|(start, window)| {
+                window
+                    .iter()
+                    .zip(&wanted)
+                    .all(|(name, pattern)| wild(pattern.as_bytes(), name.as_encoded_bytes()))
+                    && !self.is_exempt(names.iter().take(start).copied(), names[start])
+            })
+    }
+
+    fn is_exempt<'n>(&self, above: impl Iterator<Item = &'n OsStr>, name: &OsStr) -> bool {
+        self.exempt.is_some_and(|exempt| {
+            let folded = |name: &OsStr| sandbox_names::fold(&name.to_string_lossy());
+            let above: Vec<String> = above.map(folded).collect();
+            exempt.holds(above.iter().map(String::as_str), &folded(name))
         })
     }
 
@@ -50,11 +66,14 @@ impl Pattern {
     /// never looks below something that is named, and without copies.
     pub(crate) fn ends(&self, path: &Path) -> bool {
         let mut names = path.iter().rev();
-        self.text.rsplit('/').all(|pattern| {
+        let ends = self.text.rsplit('/').all(|pattern| {
             names
                 .next()
                 .is_some_and(|name| wild(pattern.as_bytes(), name.as_encoded_bytes()))
-        })
+        });
+        ends && !path
+            .file_name()
+            .is_some_and(|name| self.is_exempt(names, name))
     }
 
     /// Its last name.
@@ -124,6 +143,19 @@ mod tests {
                 true,
                 false,
             ),
+            (".env*", "vendor/x/.env", false, false),
+            (".env*", "vendor/x", false, false),
+            (".env*", ".env/vendor/x", true, false),
+            (".env*", "a/.env.example", false, false),
+            ("*.pem", "VENV/lib/cacert.pem", false, false),
+            (
+                ".vscode",
+                "node_modules/a/.vscode/settings.json",
+                false,
+                false,
+            ),
+            (".git/hooks", "node_modules/a/.git/hooks", true, true),
+            ("*.key", "node_modules/a.key", true, true),
             ("*a*b*", "xxaxxbxx", true, true),
             ("*a*b*", "xxbxxaxx", false, false),
         ] {

@@ -14,6 +14,7 @@ mod mcp;
 mod own_path;
 mod parts;
 mod programs;
+mod published_names;
 mod quarantine;
 mod records;
 mod stopping;

@@ -1,0 +1,73 @@
+//! Where a built-in name is nobody's secret, and nothing that a program obeys: in what others
+//! published. Packages bring editors' settings and certificates along, and templates of settings
+//! are there to be read. What git or a shell obeys is protected everywhere.
+
+/// Directories of dependencies, environments and build output, in lower case.
+pub const DEPENDENCIES: [&str; 14] = [
+    ".gradle",
+    ".m2",
+    ".nox",
+    ".tox",
+    ".venv",
+    "__pypackages__",
+    "bower_components",
+    "dist-packages",
+    "node_modules",
+    "pods",
+    "site-packages",
+    "target",
+    "vendor",
+    "venv",
+];
+
+/// What the name of a template ends with.
+const TEMPLATES: [&str; 4] = [".dist", ".example", ".sample", ".template"];
+
+/// Where a pattern does not hold, although it matches.
+///
+/// ```
+/// use sandbox_names::exempt::Exemption;
+/// let exemption = Exemption::of(".env*").unwrap();
+/// assert!(exemption.holds(["app"], ".env.example"));
+/// assert!(exemption.holds(["app", "node_modules", "dotenv"], ".env"));
+/// assert!(!exemption.holds(["app"], ".env.local"));
+/// assert!(Exemption::of(".git/hooks").is_none());
+/// // What a project adds holds everywhere.
+/// assert!(Exemption::of("*.key").is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Exemption {
+    templates: bool,
+}
+
+impl Exemption {
+    /// The exemption of a pattern, by its text; only some of the built-in ones have one.
+    #[must_use]
+    pub fn of(pattern: &str) -> Option<Exemption> {
+        match pattern {
+            ".env*" => Some(Exemption { templates: true }),
+            "*.pem" | ".mcp.json" | ".vscode" | ".idea" | ".cursor" | ".claude" | ".codex"
+            | ".gemini" | ".devcontainer" => Some(Exemption { templates: false }),
+            _ => None,
+        }
+    }
+
+    /// Whether the pattern does not hold for `name` in a directory that is reached by way of the
+    /// directories `above`. All names in lower case.
+    #[must_use]
+    pub fn holds<'n>(self, above: impl IntoIterator<Item = &'n str>, name: &str) -> bool {
+        self.is_template(name) || above.into_iter().any(is_dependencies)
+    }
+
+    /// Whether the name alone is enough.
+    #[must_use]
+    pub fn is_template(self, name: &str) -> bool {
+        self.templates && TEMPLATES.iter().any(|end| name.ends_with(end))
+    }
+}
+
+/// Whether a directory of this name, in lower case, holds what others published.
+#[must_use]
+pub fn is_dependencies(name: &str) -> bool {
+    DEPENDENCIES.contains(&name)
+}
