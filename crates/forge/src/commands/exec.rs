@@ -2,10 +2,12 @@
 //! command's own.
 
 mod container;
+mod identity;
 mod kept;
 mod missing;
 mod receipt;
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -326,6 +328,12 @@ fn run_it(
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::usage("there is no command"));
     };
+    let here = caller_directory(global)?;
+    let said = plan.policy().environment().variables();
+    let committer: Vec<(&str, String)> = identity::variables(&here)
+        .into_iter()
+        .filter(|(name, _)| !said.contains_key(OsStr::new(name)))
+        .collect();
     let command = |plan: &Plan| {
         if let Some(told) = plan.fallback()
             && args.mechanism.is_none()
@@ -343,6 +351,9 @@ fn run_it(
             true => command.stdout(Stdio::Piped).stderr(Stdio::Piped),
             false => command.stdout(Stdio::Inherit).stderr(Stdio::Inherit),
         };
+        let command = committer
+            .iter()
+            .fold(command, |command, (name, value)| command.env(*name, value));
         match args.timeout {
             Some(seconds) => command.timeout(Duration::from_secs(seconds)),
             None => command,
@@ -367,9 +378,9 @@ fn run_it(
     }
     .map_err(|error| {
         let failure = not_started(&error);
-        let hint = match (error.kind(), caller_directory(global)) {
+        let hint = match error.kind() {
             // Landlock alone refuses an interpreter that is not seen instead of hiding it.
-            (ErrorKind::NotFound | ErrorKind::NotExecutable, Ok(here)) => {
+            ErrorKind::NotFound | ErrorKind::NotExecutable => {
                 missing::hint(program, &here, plan.policy(), ambient)
             }
             _ => None,

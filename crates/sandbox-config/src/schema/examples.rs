@@ -104,7 +104,7 @@ sandbox:
   hardlinks: deny
   quota: { max_files: 10000 }
   strict_paths: true
-  programs: [~/.cargo/bin, ~/.nvm]
+  programs: [/opt/tools/bin]
   unix_sockets: [\"/run/user/1000/agent.sock\"]
   survivors: ended
 ",

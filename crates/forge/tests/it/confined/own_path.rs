@@ -185,3 +185,33 @@ fn said(output: &Output) -> (bool, String) {
         String::from_utf8_lossy(&text).into_owned(),
     )
 }
+
+/// git knows who commits, although commands have a HOME of their own.
+#[test]
+fn commits_are_by_the_person() {
+    let world = World::new(&[("a.txt", "a\n")]);
+    let home = world.outside().join("home");
+    let settings = "[user]\n\tname = A. Person\n\temail = a@example.com\n";
+    std::fs::write(home.join(".gitconfig"), settings).unwrap();
+    let forge = |args: &[&str]| {
+        let mut command = world.command(crate::support::forge_program(), args);
+        let ran = crate::support::ran(command.env("HOME", &home).output().unwrap());
+        ran.code(0);
+        ran.stdout
+    };
+    forge(&["exec", "--", "git", "init", "-q"]);
+    for mechanism in mechanisms(&world) {
+        let exec =
+            |script: &str| forge(&["exec", "--mechanism", mechanism, "--", "sh", "-c", script]);
+        let log = "git add a.txt && git commit -q --allow-empty -m x && git log -1 --format='%an %ae %cn %ce'";
+        let person = "A. Person a@example.com";
+        assert_eq!(exec(log), format!("{person} {person}\n"), "{mechanism}");
+        // A repository's own word counts before.
+        let own = world.project().join(".git/config");
+        let was = std::fs::read_to_string(&own).unwrap();
+        std::fs::write(&own, format!("{was}[user]\n\temail = own@example.com\n")).unwrap();
+        let person = "A. Person own@example.com";
+        assert_eq!(exec(log), format!("{person} {person}\n"), "{mechanism}");
+        std::fs::write(&own, was).unwrap();
+    }
+}

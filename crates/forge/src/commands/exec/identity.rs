@@ -1,0 +1,49 @@
+//! Who commits: `user.name` and `user.email` as git has them outside. Commands have a HOME of their
+//! own, so that git would find neither there.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The keys, and the variables that say the same.
+const KEYS: [(&str, [&str; 2]); 2] = [
+    ("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]),
+    ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
+];
+
+/// Bound on what git says of them.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Variables for git in `directory`; none outside of repositories, or where git does not know.
+/// `git config` reads files and runs nothing (git-config(1)).
+pub(super) fn variables(directory: &Path) -> Vec<(&'static str, String)> {
+    let mut above = directory.ancestors();
+    if !above.any(|above| above.join(".git").exists()) {
+        return Vec::new();
+    }
+    let asked = Command::new("git")
+        .args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let Ok(said) = asked else {
+        return Vec::new();
+    };
+    if said.stdout.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&said.stdout);
+    let mut variables = Vec::new();
+    for (key, names) in KEYS {
+        // The last one counts.
+        let mut values = text.split('\0').rev();
+        let value = values.find_map(|entry| entry.strip_prefix(key)?.strip_prefix('\n'));
+        let value = value.filter(|value| !value.is_empty());
+        variables.extend(
+            value
+                .iter()
+                .flat_map(|value| names.map(|name| (name, (*value).to_owned()))),
+        );
+    }
+    variables
+}
