@@ -143,7 +143,8 @@ fn what_is_shown_loads_to_the_same_ceiling() {
 
 #[test]
 fn the_example_is_shown_as_it_is() {
-    let text = std::fs::read_to_string(repository("examples/dep-audit").join(CONFIG)).unwrap();
+    let text =
+        std::fs::read_to_string(repository("examples/dep-audit").join("forge.yaml")).unwrap();
     let scratch = Scratch::with_config(&text).dir("inputs").dir("workspace");
     let mut sources = scratch.sources();
     sources.trust = Trust::Given;

@@ -67,11 +67,8 @@ fn without_trust_it_names_the_key_and_the_line() {
     let world = World::new(&[]);
     copy_of_the_example(&world);
     let ran = run(&world, &["run", "dep-audit"]);
-    ran.code(2).says(&[
-        "sandbox.zones.registry.path",
-        "golem-forge.config.yaml:17:13",
-        "--trust",
-    ]);
+    ran.code(2)
+        .says(&["sandbox.zones.registry.path", "forge.yaml:17:13", "--trust"]);
     assert_eq!(ran.stdout, "");
 }
 
