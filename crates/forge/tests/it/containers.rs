@@ -753,11 +753,7 @@ fn the_examples_run(engine: &Daemon) {
         ("docker-required", "docker", "docker"),
     ] {
         let world = World::new(&[]);
-        for file in [
-            "golem-forge.config.yaml",
-            "playbook.yaml",
-            "workers/main.worker",
-        ] {
+        for file in ["forge.yaml", "playbook.yaml", "workers/main.worker"] {
             let text = std::fs::read_to_string(examples.join(name).join(file)).unwrap();
             world.write(file, &text);
         }

@@ -160,13 +160,13 @@ const CASES: [Case; 5] = [
         ..NOTHING
     },
     Case {
-        name: "a node_modules of 30 000 files",
-        before: "mkdir -p node_modules; cd node_modules
+        name: "a directory of 30 000 files",
+        before: "mkdir -p packages; cd packages
                  for i in $(seq 300); do mkdir $i; (cd $i; touch $(seq 100)); done",
-        plants: "touch node_modules/7/new; mkdir node_modules/300/.vscode zz; echo x > zz/.envrc",
-        gone: &["node_modules/300/.vscode", "zz/.envrc"],
-        secret: Some("node_modules/299/.env.local"),
-        reads: "cat node_modules/299/.env.local",
+        plants: "touch packages/7/new; mkdir packages/300/.vscode zz; echo x > zz/.envrc",
+        gone: &["packages/300/.vscode", "zz/.envrc"],
+        secret: Some("packages/299/.env.local"),
+        reads: "cat packages/299/.env.local",
     },
     Case {
         name: "60 directories deep",
