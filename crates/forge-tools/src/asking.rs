@@ -69,7 +69,8 @@ impl Toolbox {
                 .unwrap_or_default()
         );
         let _turn = self.inner.asking.lock().await;
-        let mut changes = self.preview(wanted, hands).await?;
+        let changes = self.preview(wanted, hands).await;
+        let mut changes = changes.inspect_err(|_| open.not_asked())?;
         for _ in 0..MAX_QUESTIONS {
             let request = self.question(wanted, &judgement, &changes);
             let shown = Agreed::Shown(key.clone(), digest(&request, &changes));

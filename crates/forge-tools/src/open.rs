@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::audit::DecisionRecord;
 use crate::call::{Call, CallResult, Code, Failure};
 use crate::outcome::{OpenCall, cancelled};
 use crate::toolbox::Inner;
@@ -38,6 +39,17 @@ impl Open {
         let decision = &mut self.lock().trail.decision;
         decision.answer = Some(answer);
         decision.by = Some(by);
+    }
+
+    /// It was to be asked about, and cannot be carried out.
+    pub(crate) fn not_asked(&self) {
+        let why = "the call cannot be carried out, so nobody was asked";
+        let decision = &mut self.lock().trail.decision;
+        let runner = decision.runner.take();
+        *decision = DecisionRecord {
+            runner,
+            ..DecisionRecord::not_reached(why)
+        };
     }
 
     /// Nothing came of it yet, and it is begun anew later: there is nothing to record.

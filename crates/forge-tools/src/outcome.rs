@@ -372,6 +372,8 @@ pub(crate) fn blocked(spec: &Spec, judgement: &Judgement) -> Failure {
 }
 
 pub(crate) fn denied(spec: &Spec, by: &str, reason: Option<String>) -> Failure {
+    // Who it was is for the record; process and user numbers say nothing to a model.
+    let by = by.split(" (").next().unwrap_or_default();
     let (tool, by) = (&spec.name, crate::escape_controls(by));
     let message = match reason {
         Some(reason) => format!(

@@ -441,7 +441,8 @@ impl Toolbox {
                 Err(blocked(self.inner.tool(wanted.index).spec(), &judgement))
             }
             Verdict::Ask => {
-                self.check_capability(wanted, hands).await?;
+                let able = self.check_capability(wanted, hands).await;
+                able.inspect_err(|_| open.not_asked())?;
                 self.ask(wanted, judgement, hands, approver, open).await
             }
         }

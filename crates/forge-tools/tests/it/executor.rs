@@ -57,6 +57,9 @@ fn capability_before_block_before_ask_here() {
         let result = call(&toolbox, "write_file", write(path));
         let got = result.error.map(|error| error.code);
         assert_eq!(got.as_deref(), code, "{verdict:?} {path}");
+        // What was to be asked about is recorded so only if somebody was asked.
+        let asks = result.decision.verdict == Some(Verdict::Ask);
+        assert_eq!(asks, questions == 1, "{verdict:?} {path}");
         assert_eq!(approver.asked(), questions, "{verdict:?} {path}");
     }
     assert!(!world.host.path().join("data/a.md").exists());

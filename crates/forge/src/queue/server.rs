@@ -193,7 +193,7 @@ fn respond(table: &Mutex<Table>, ask: Ask, peer: &Peer) -> Told {
 
 /// Who answered, for the record. User and process are the kernel's word; the terminal is theirs.
 fn by(peer: &Peer, tty: Option<&str>) -> String {
-    let mut by = format!("forge approve (uid {}", peer.uid);
+    let mut by = format!("a person at forge approve (uid {}", peer.uid);
     if let Some(pid) = peer.pid {
         by.push_str(&format!(", pid {pid}"));
     }

@@ -119,7 +119,10 @@ async fn a_waiting_call_gets_the_first_answer_and_the_second_approver_is_told() 
             other => panic!("{other:?}"),
         };
         // The kernel says who; what they say themselves cannot repaint anything.
-        let me = format!("forge approve (uid {uid}, pid {}, ", std::process::id());
+        let me = format!(
+            "a person at forge approve (uid {uid}, pid {}, ",
+            std::process::id()
+        );
         assert!(
             by.starts_with(&me) && by.ends_with("/dev/pts/7\\x1b[2J)"),
             "{by}"
