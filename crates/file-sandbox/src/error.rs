@@ -735,7 +735,8 @@ fn clip(path: &str) -> Cow<'_, str> {
 fn io_words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) if error.kind().to_string().starts_with("uncategorized") => {
-            format!("system error {code}")
+            // Made anew from the number alone: `Input/output error (os error 5)`.
+            io::Error::from_raw_os_error(code).to_string()
         }
         _ => error.kind().to_string(),
     }

@@ -21,6 +21,7 @@ pub struct Limits {
     quota_files: Option<u64>,
     hard_links: HardLinks,
     strict_paths: bool,
+    durable: bool,
 }
 
 /// What to do with a file that has further names (`st_nlink` above 1): one of them may lie
@@ -106,6 +107,14 @@ impl Limits {
         self
     }
 
+    /// Whether every change here is on the disk before the call returns, whatever the options of
+    /// the call say: file, name, and directories made on the way (`fsync(2)`).
+    #[must_use]
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
     /// The suffixes allowed, with their dots; `None` when all are.
     #[must_use]
     pub fn allowed_suffixes(&self) -> Option<&[String]> {
@@ -150,6 +159,12 @@ impl Limits {
     #[must_use]
     pub fn has_strict_paths(&self) -> bool {
         self.strict_paths
+    }
+
+    /// Whether every change is on the disk before the call returns.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.durable
     }
 
     /// Whether a file of this name is allowed. A name that is a suffix and nothing else

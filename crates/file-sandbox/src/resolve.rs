@@ -34,6 +34,11 @@ impl Spot<'_> {
     pub(crate) fn path(&self) -> SandboxPath {
         path_in(self.mount, &self.real)
     }
+
+    /// Whether a change here is to be on the disk before the call returns.
+    pub(crate) fn is_durable(&self, asked: bool) -> bool {
+        asked || self.mount.limits().is_durable()
+    }
 }
 
 pub(crate) fn path_in(mount: &Mount, names: &[OsString]) -> SandboxPath {

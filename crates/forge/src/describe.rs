@@ -204,7 +204,7 @@ pub(crate) fn rights(grant: &Grant) -> String {
     text
 }
 
-/// What file tools make of links, full directories and `..` in one mount.
+/// What file tools make of links, full directories, `..` and the disk in one mount.
 pub(crate) fn file_rules(mount: &Mount) -> String {
     let rules = mount.file_rules();
     let links = match rules.hard_links() {
@@ -222,6 +222,9 @@ pub(crate) fn file_rules(mount: &Mount) -> String {
     list.extend(bytes.map(|bytes| format!("up to {bytes} bytes in all")));
     if rules.strict_paths() {
         list.push("no `..`".to_owned());
+    }
+    if rules.durable() {
+        list.push("on the disk before a call returns".to_owned());
     }
     list.join(", ")
 }

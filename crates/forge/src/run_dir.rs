@@ -125,10 +125,14 @@ impl RunDir {
         Ok(path)
     }
 
-    /// The audit log of the run.
-    pub(crate) fn audit(&self) -> Result<AuditLog, Failure> {
+    /// The audit log of the run. With `durable` a decision is on the disk before its call is made.
+    pub(crate) fn audit(&self, durable: bool) -> Result<AuditLog, Failure> {
+        let options = LogOptions {
+            durable,
+            ..LogOptions::default()
+        };
         cap_std::fs::Dir::open_ambient_dir(&self.path, cap_std::ambient_authority())
-            .and_then(|dir| AuditLog::open(dir, LogOptions::default()))
+            .and_then(|dir| AuditLog::open(dir, options))
             .map_err(|error| not_kept(&self.path, &error))
     }
 

@@ -12,6 +12,7 @@
 //! - `memfd`: memory files answer ENOSYS, as under filters that know few calls
 //! - `close_range`: answers ENOSYS, as before Linux 5.9
 //! - `pidfd`: processes by descriptor answer ENOSYS, as before Linux 5.1
+//! - `fsync`, `fdatasync`: the disk does not take what is brought to it (EIO)
 //! - `filters`: further seccomp filters are refused; name it last
 //!
 //! Filters pass through exec, so whatever CMD starts (bwrap too) sees the same kernel.
@@ -168,6 +169,8 @@ pub(crate) mod linux {
                 ]),
                 libc::ENOSYS,
             ),
+            "fsync" => answer(always(&[libc::SYS_fsync]), libc::EIO),
+            "fdatasync" => answer(always(&[libc::SYS_fdatasync]), libc::EIO),
             "filters" => answer(always(&[libc::SYS_seccomp]), libc::EPERM),
             "openat2" => answer(always(&[libc::SYS_openat2]), libc::ENOSYS),
             "tracing" => answer(

@@ -326,6 +326,7 @@ fn project_rows() -> Vec<Row> {
             "",
             "sandbox: { strict_paths: true }",
         ),
+        (&SANDBOX, "durable", "", "sandbox: { durable: true }"),
         (
             &QUOTA,
             "max_bytes",
@@ -355,6 +356,12 @@ fn project_rows() -> Vec<Row> {
             "strict_paths",
             Z,
             "sandbox: { zones: { d: { path: ./d, strict_paths: true } } }",
+        ),
+        (
+            &ZONE,
+            "durable",
+            Z,
+            "sandbox: { zones: { d: { path: ./d, durable: true } } }",
         ),
         (&SANDBOX, "hide", "", "sandbox: { hide: [x] }"),
         (&ZONE, "path", Z, "sandbox: { zones: { d: { path: ./e } } }"),
@@ -617,6 +624,12 @@ fn front_rows() -> Vec<Row> {
             "strict_paths",
             P,
             "sandbox: { paths: { d: { root: ./d, strict_paths: true } } }",
+        ),
+        (
+            &NAMED_PATH,
+            "durable",
+            P,
+            "sandbox: { paths: { d: { root: ./d, durable: true } } }",
         ),
         (
             &NAMED_PATH,

@@ -213,7 +213,7 @@ impl FileSandbox {
             .await?;
         let how = How {
             create_new: options.create_new,
-            durable: options.durable,
+            durable: spot.is_durable(options.durable),
             content: options.if_match,
         };
         match (&spot.found, old) {

@@ -37,6 +37,7 @@ impl FileSandbox {
             Found::Entry { .. } => return Err(Error::new(path.asked(), Reason::Exists)),
             Found::Missing { .. } => last_name(path, &spot)?,
         };
+        let durable = spot.is_durable(false);
         let Found::Missing { parent, rest } = spot.found else {
             return Ok(false);
         };
@@ -46,6 +47,10 @@ impl FileSandbox {
             Failure::Ownership => Error::new(path.asked(), Reason::Ownership),
         })?;
         match dirs.innermost().create_dir(&name).await {
+            Ok(()) if durable => match dirs.sync().await {
+                Ok(()) => Ok(true),
+                Err(fault) => Err(self.system(path, verb, fault)),
+            },
             Ok(()) => Ok(true),
             Err(Fault::Exists) => Ok(false),
             Err(fault) => {

@@ -201,6 +201,10 @@ impl FileSandbox {
             self.check_suffix(path, spot)?;
             parent.remove_file(name).await
         };
+        let removed = match removed {
+            Ok(()) if spot.is_durable(false) => parent.sync().await,
+            removed => removed,
+        };
         removed.map_err(|fault| match fault {
             Fault::NotEmpty | Fault::Exists => {
                 let found = "a directory that is not empty";

@@ -240,7 +240,7 @@ impl FileSandbox {
         }
         let how = How {
             create_new: false,
-            durable: options.durable,
+            durable: spot.is_durable(options.durable),
             content: Some(hash),
         };
         if options.in_place {

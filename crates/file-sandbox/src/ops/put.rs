@@ -72,11 +72,7 @@ pub(crate) async fn put(
         // The first failure is the one to tell.
         let _ = at.remove_file(&temp).await;
     }
-    placed?;
-    if how.durable {
-        at.sync().await?;
-    }
-    Ok(())
+    placed
 }
 
 /// Gives the file its name, if that still means what it did.
@@ -278,6 +274,15 @@ impl<'s> Created<'s> {
 
     pub(crate) fn innermost(&self) -> &Handle<'s> {
         self.dirs.last().map_or(&self.start, |dir| &dir.handle)
+    }
+
+    /// Brings the names of the new directories, and what the innermost one holds, to the disk.
+    pub(crate) async fn sync(&self) -> Result<(), Fault> {
+        self.start.sync().await?;
+        for dir in &self.dirs {
+            dir.handle.sync().await?;
+        }
+        Ok(())
     }
 
     /// Takes the new directories away again, as far as they are still empty.

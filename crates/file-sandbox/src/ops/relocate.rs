@@ -173,7 +173,7 @@ impl FileSandbox {
             .await?;
         let how = How {
             create_new: !options.overwrite,
-            durable: options.durable,
+            durable: spot.is_durable(options.durable),
             content: target,
         };
         let source = Source::File(&opened.file, opened.meta);
@@ -271,7 +271,10 @@ impl FileSandbox {
         // What somebody has written meanwhile is not in the copy.
         let same = unchanged(parent, &name, &before, options.if_match, &self.cancel).await;
         same.map_err(|fault| self.system(from, Verb::Move, fault))?;
-        let gone = parent.remove_file(&name).await;
+        let mut gone = parent.remove_file(&name).await;
+        if gone.is_ok() && source.is_durable(options.durable) {
+            gone = parent.sync().await;
+        }
         gone.map_err(|fault| self.system(from, Verb::Delete, fault))?;
         Ok(moved)
     }
@@ -391,8 +394,8 @@ impl FileSandbox {
             dirs.undo().await;
             return Err(fault);
         }
-        if options.durable {
-            dirs.innermost().sync().await?;
+        if target.is_durable(options.durable) {
+            dirs.sync().await?;
             parent.sync().await?;
         }
         Ok(())

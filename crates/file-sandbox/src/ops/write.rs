@@ -163,7 +163,7 @@ impl FileSandbox {
         };
         let how = How {
             create_new: options.create_new,
-            durable: options.durable,
+            durable: spot.is_durable(options.durable),
             content: options.if_match,
         };
         match (&spot.found, old) {
@@ -277,6 +277,7 @@ impl FileSandbox {
         };
         let dirs = Created::make(parent, &rest).await.map_err(failed)?;
         match put(dirs.innermost(), &name, source, old, how, &self.cancel).await {
+            Ok(()) if how.durable => dirs.sync().await.map_err(|fault| failed(fault.into())),
             Ok(()) => Ok(()),
             Err(failure) => {
                 dirs.undo().await;

@@ -36,6 +36,8 @@ pub struct LogOptions {
     pub max_segment_bytes: u64,
     /// How long a line may wait until it is brought to the disk.
     pub sync_after: Duration,
+    /// Whether a decision is on the disk before its call is made.
+    pub durable: bool,
 }
 
 impl Default for LogOptions {
@@ -43,6 +45,7 @@ impl Default for LogOptions {
         LogOptions {
             max_segment_bytes: 64 << 20,
             sync_after: Duration::from_secs(1),
+            durable: false,
         }
     }
 }
@@ -110,6 +113,7 @@ struct Shared {
     /// Something is to be brought to the disk, or the log is being closed.
     wake: Condvar,
     sync_after: Duration,
+    durable: bool,
 }
 
 /// Device and inode: what a file is whatever its name. No other file has it as long as this one is
@@ -165,6 +169,7 @@ impl AuditLog {
             state: Mutex::new(state),
             wake: Condvar::new(),
             sync_after: options.sync_after,
+            durable: options.durable,
         });
         let theirs = Arc::clone(&shared);
         let syncing = std::thread::Builder::new()
@@ -241,7 +246,11 @@ impl Drop for AuditLog {
 impl Recorder for AuditLog {
     fn decided(&self, asked: &Asked<'_>) -> std::io::Result<Option<u64>> {
         let body = decision(asked)?;
-        self.shared.append(&body).map(Some)
+        let number = self.shared.append(&body)?;
+        if self.shared.durable {
+            self.shared.sync()?;
+        }
+        Ok(Some(number))
     }
 
     fn record(&self, record: &Record) -> std::io::Result<()> {

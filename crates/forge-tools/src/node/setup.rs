@@ -112,6 +112,7 @@ struct FileMount {
     quota_files: Option<u64>,
     hard_links: Links,
     strict_paths: bool,
+    durable: bool,
     protected: Vec<String>,
     hidden: Vec<String>,
     rules_from: Vec<String>,
@@ -271,6 +272,7 @@ impl Setup {
                     HardLinks::Deny => Links::Deny,
                 },
                 strict_paths: limits.has_strict_paths(),
+                durable: limits.is_durable(),
                 protected: mount.protected_names().map(str::to_owned).collect(),
                 hidden: mount.hidden_names().map(str::to_owned).collect(),
                 rules_from: rules_from.into_iter().map(str::to_owned).collect(),
@@ -465,6 +467,7 @@ impl FileMount {
         };
         let mut limits = file_sandbox::Limits::new()
             .strict_paths(self.strict_paths)
+            .durable(self.durable)
             .hard_links(match self.hard_links {
                 Links::Allow => HardLinks::Allow,
                 Links::ReadOnly => HardLinks::ReadOnly,

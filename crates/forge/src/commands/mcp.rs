@@ -197,7 +197,7 @@ impl<'a> Server<'a> {
         };
         let dir = RunDir::create(project, self.ambient, "mcp")?;
         Ok(Kept {
-            audit: Arc::new(dir.audit()?),
+            audit: Arc::new(dir.audit(project.ceiling().is_durable())?),
             dir,
             approver: match self.args.approver {
                 Some(ApproverName::Host) => Arc::new(HostAnswers),

@@ -87,7 +87,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     })?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let run = RunDir::create(&project, ambient, "tools-call")?;
-    let audit = Arc::new(run.audit()?);
+    let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
     let toolbox = toolbox(
         global,
         &project,

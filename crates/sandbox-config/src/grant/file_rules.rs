@@ -1,4 +1,4 @@
-//! What file tools make of hard links, full directories and `..`, mount by mount. Commands do not
+//! What file tools make of hard links, full directories, `..` and the disk, mount by mount. Commands do not
 //! know these: they are between a file tool and its mount.
 
 /// What to do with a file that has further names: one of them may lie outside the mount.
@@ -43,6 +43,7 @@ pub struct FileRules {
     pub(crate) max_total_bytes: Option<u64>,
     pub(crate) max_files: Option<u64>,
     pub(crate) strict_paths: Option<bool>,
+    pub(crate) durable: Option<bool>,
 }
 
 impl FileRules {
@@ -70,6 +71,12 @@ impl FileRules {
         self.strict_paths.unwrap_or(false)
     }
 
+    /// `durable`: a change is on the disk before the call returns.
+    #[must_use]
+    pub fn durable(&self) -> bool {
+        self.durable.unwrap_or(false)
+    }
+
     /// What a mount says itself; where it says nothing, what holds for all of them.
     pub(crate) fn or(self, general: FileRules) -> FileRules {
         FileRules {
@@ -77,6 +84,7 @@ impl FileRules {
             max_total_bytes: self.max_total_bytes.or(general.max_total_bytes),
             max_files: self.max_files.or(general.max_files),
             strict_paths: self.strict_paths.or(general.strict_paths),
+            durable: self.durable.or(general.durable),
         }
     }
 }

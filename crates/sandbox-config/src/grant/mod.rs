@@ -495,6 +495,12 @@ impl Grant {
         &self.approval
     }
 
+    /// Whether some directory is `durable`, so that decisions are on the disk before calls are made.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.mounts().any(|mount| mount.file_rules().durable())
+    }
+
     /// Whether commands may only run under an OS sandbox.
     #[must_use]
     pub fn require_os_sandbox(&self) -> bool {

@@ -203,6 +203,7 @@ const MAX_FILE_WRITE: &str = "limits.max_file_write_mb";
 fn ruled(limits: Limits, rules: &FileRules) -> Limits {
     let limits = limits
         .strict_paths(rules.strict_paths())
+        .durable(rules.durable())
         .hard_links(match rules.hard_links() {
             HardLinks::Allow => file_sandbox::HardLinks::Allow,
             HardLinks::ReadOnly => file_sandbox::HardLinks::ReadOnly,

@@ -1,4 +1,4 @@
-//! `hardlinks`, `quota` and `strict_paths`: of the sandbox as a whole, and of one mount.
+//! `hardlinks`, `quota`, `strict_paths` and `durable`: of the sandbox as a whole, and of one mount.
 
 use crate::grant::file_rules::{FileRules, HardLinks};
 use crate::project::walk::Walk;
@@ -12,11 +12,12 @@ const HARD_LINKS: [(&str, HardLinks); 3] = [
     ("deny", HardLinks::Deny),
 ];
 
-/// Read the three keys of `sandbox`, or of one mount.
+/// Read the four keys of `sandbox`, or of one mount.
 pub(crate) fn read(walk: &mut Walk<'_>, section: &Fields<'_>) -> FileRules {
     let mut rules = FileRules {
         hard_links: section.word(&mut walk.reports, "hardlinks", &HARD_LINKS),
         strict_paths: section.boolean(&mut walk.reports, "strict_paths"),
+        durable: section.boolean(&mut walk.reports, "durable"),
         ..FileRules::default()
     };
     if let (Some(HardLinks::Allow), Some(entry)) = (rules.hard_links, section.get("hardlinks")) {

@@ -71,7 +71,7 @@ const fn least(table: &'static Keys) -> Role {
 }
 
 /// Keys of `sandbox` that a mount may have for itself, too: there they are met as well.
-pub(crate) const OF_MOUNTS: [&str; 3] = ["hardlinks", "quota", "strict_paths"];
+pub(crate) const OF_MOUNTS: [&str; 4] = ["durable", "hardlinks", "quota", "strict_paths"];
 
 const DIRECTORIES: Role = Role::No("which directories there are is for each project to say");
 
@@ -127,6 +127,7 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("sandbox.hide", Role::Limit(Meet::Unite)),
     ("sandbox.require_os_sandbox", Role::Limit(Meet::True)),
     ("sandbox.strict_paths", Role::Limit(Meet::True)),
+    ("sandbox.durable", Role::Limit(Meet::True)),
     (
         "sandbox.hardlinks",
         stricter(&["allow", "read_only", "deny"], "read_only"),

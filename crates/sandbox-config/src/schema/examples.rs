@@ -104,6 +104,7 @@ sandbox:
   hardlinks: deny
   quota: { max_files: 10000 }
   strict_paths: true
+  durable: true
   programs: [/opt/tools/bin]
   unix_sockets: [\"/run/user/1000/agent.sock\"]
   survivors: ended
@@ -233,6 +234,7 @@ sandbox:
       hardlinks: deny
       quota: { max_files: 500 }
       strict_paths: true
+      durable: true
 ",
     ),
     (
@@ -257,6 +259,7 @@ sandbox:
       hardlinks: deny
       quota: { max_bytes: 100000000 }
       strict_paths: true
+      durable: true
 ",
     ),
     (

@@ -144,7 +144,7 @@ fn memory() -> Value {
             "mounts": [{
                 "path": "/m", "place": null, "writable": true, "suffixes": null,
                 "max_file_bytes": null, "quota_bytes": null, "quota_files": null,
-                "hard_links": "allow", "strict_paths": false, "protected": [], "hidden": [],
+                "hard_links": "allow", "strict_paths": false, "durable": false, "protected": [], "hidden": [],
                 "rules_from": []
             }]
         },

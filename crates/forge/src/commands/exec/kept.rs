@@ -38,7 +38,7 @@ impl Kept {
     /// Opens the log. What cannot be recorded is not run.
     pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
         let dir = RunDir::create(project, ambient, TOOL)?;
-        let audit = dir.audit()?;
+        let audit = dir.audit(project.ceiling().is_durable())?;
         let words: Vec<String> = args
             .command
             .iter()

@@ -70,7 +70,7 @@ impl Kept {
         let Chosen {
             project, worker, ..
         } = chosen;
-        let audit = Arc::new(dir.audit()?);
+        let audit = Arc::new(dir.audit(project.ceiling().is_durable())?);
         let keeper = if project.keeps_transcripts() && !args.ephemeral {
             let keeper = dir.transcript(Arc::clone(redactor))?;
             let attached = dir.keep_attached(&attached, redactor)?;

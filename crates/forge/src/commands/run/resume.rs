@@ -151,10 +151,12 @@ impl Earlier {
         let conversation = past.conversation().attached_again(grant, &attached);
         let conversation = conversation.map_err(attach::refused)?;
         dir.set_aside_the_end()?;
-        let audit = dir.audit().map_err(|failure| match self.run.is_locked() {
-            true => held(&self.run),
-            false => failure,
-        })?;
+        let audit =
+            dir.audit(grant.is_durable())
+                .map_err(|failure| match self.run.is_locked() {
+                    true => held(&self.run),
+                    false => failure,
+                })?;
         // Now that nobody else can write there.
         let keeper = dir.transcript_goes_on(&self.transcript, redactor)?;
         let interrupted = past.interrupted().iter().map(ToString::to_string);

@@ -39,7 +39,7 @@ impl Kept {
             .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
         // Not where a project keeps its runs: it has no say in what is kept of a person.
         let dir = RunDir::under(&state.join("runs"), RUN)?;
-        let audit = dir.audit()?;
+        let audit = dir.audit(true)?;
         let redactor = ambient.redactor(redacted);
         let facts = commits.iter().map(facts).collect::<Vec<Value>>();
         let mut arguments = json!({ "commits": facts });

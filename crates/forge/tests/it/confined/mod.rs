@@ -4,6 +4,7 @@
 mod calls;
 mod crash;
 mod doctor_mcp;
+mod durable;
 mod example;
 mod exec;
 mod fronts;

@@ -30,7 +30,7 @@ pub(crate) const APPROVAL: Key = now(
     "Whether a person is asked, by operation.",
 );
 
-/// These three stand at `sandbox`, for every mount, and at a mount, where they hold instead.
+/// These four stand at `sandbox`, for every mount, and at a mount, where they hold instead.
 const HARD_LINKS: Key = now(
     "hardlinks",
     Shape::Words(&["allow", "read_only", "deny"], &[]),
@@ -49,6 +49,13 @@ const STRICT_PATHS: Key = now(
     "strict_paths",
     Shape::Bool,
     "File tools refuse every path that holds `..`, also those that stay inside.",
+)
+.default("false");
+
+const DURABLE: Key = now(
+    "durable",
+    Shape::Bool,
+    "What file tools change is on the disk before the call returns, and decisions of the audit log before calls are made.",
 )
 .default("false");
 
@@ -158,6 +165,7 @@ pub(crate) static SANDBOX: Keys = Keys {
         HARD_LINKS,
         QUOTA_KEY,
         STRICT_PATHS,
+        DURABLE,
         now(
             "unix_sockets",
             Shape::OneOf(&[
@@ -223,6 +231,7 @@ pub(crate) static ZONE: Keys = Keys {
         HARD_LINKS,
         QUOTA_KEY,
         STRICT_PATHS,
+        DURABLE,
     ],
     foreign: &[
         ("readOnly", MODE_HELP),
@@ -274,6 +283,7 @@ pub(crate) static NAMED_PATH: Keys = Keys {
         HARD_LINKS,
         QUOTA_KEY,
         STRICT_PATHS,
+        DURABLE,
     ],
     foreign: &[
         ("readOnly", MODE_HELP),

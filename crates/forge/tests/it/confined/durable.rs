@@ -1,0 +1,55 @@
+//! `durable`, on a disk that takes nothing: a change or a decision that is not on the disk is not
+//! answered as done. Without the key nobody waits for the disk.
+
+use crate::support::World;
+
+/// A tool, its arguments, and what lies there afterwards if it was not kept from it.
+const CHANGES: [(&str, &str); 7] = [
+    ("write_file", r#"{"path":"/d/one","content":"new"}"#),
+    ("write_file", r#"{"path":"/d/a/b/new","content":"new"}"#),
+    ("append_file", r#"{"path":"/d/one","content":"more"}"#),
+    (
+        "edit_file",
+        r#"{"path":"/d/one","old_text":"one","new_text":"two"}"#,
+    ),
+    ("move_file", r#"{"from":"/d/one","to":"/d/c/two"}"#),
+    ("delete_file", r#"{"path":"/d/one"}"#),
+    ("create_directory", r#"{"path":"/d/x/y"}"#),
+];
+
+fn world(durable: &str) -> World {
+    let file = format!(
+        "sandbox: {{ mode: direct{durable}, zones: {{ d: {{ path: ./d, approval: {{ write: preApproved }} }} }} }}\n"
+    );
+    World::new(&[("forge.yaml", &file), ("d/one", "one\n")])
+}
+
+#[test]
+fn a_change_that_is_not_on_the_disk_is_not_done() {
+    for (tool, arguments) in CHANGES {
+        let call = ["tools", "call", "--yes", tool, arguments];
+        let plain = world("").forge_without(&["fsync"], &call);
+        plain.code(0);
+        let durable = world(", durable: true").forge_without(&["fsync"], &call);
+        durable.code(1).says(&["Input/output error"]);
+        world(", durable: true").forge(&call).code(0);
+    }
+}
+
+#[test]
+fn a_call_whose_decision_is_not_on_the_disk_is_not_made() {
+    let call = [
+        "tools",
+        "call",
+        "--yes",
+        "write_file",
+        r#"{"path":"/d/new","content":"new"}"#,
+    ];
+    for (durable, made) in [("", true), (", durable: true", false)] {
+        let world = world(durable);
+        // In both cases the log cannot be ended, which is a failure.
+        let ran = world.forge_without(&["fdatasync"], &call);
+        assert_ne!(ran.code, 0, "{}", ran.stderr);
+        assert_eq!(world.project().join("d/new").exists(), made, "{durable}");
+    }
+}
