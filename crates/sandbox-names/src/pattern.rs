@@ -1,6 +1,11 @@
 //! The language of protected and hidden names. A pattern is a name, or names joined by `/`; in each
-//! `*` stands for any text. It counts at any depth, or, with a leading `/`, from where a worker sees
-//! `/`. Everything that some enforcer reads otherwise is no part of it.
+//! `*` stands for any text, and spellings that a case-folding file system takes for the same name
+//! are the same. It counts at any depth, or, with a leading `/`, from where a worker sees `/`.
+//! Everything that some enforcer reads otherwise is no part of it.
+
+use std::ffi::OsStr;
+
+use crate::fold;
 
 /// Signs that one reader of patterns takes for themselves and another for a form.
 const UNCLEAR: [char; 6] = ['?', '[', ']', '{', '}', '\\'];
@@ -49,6 +54,45 @@ pub fn problem(text: &str) -> Option<(usize, &'static str)> {
         return Some((at.min(text.len()), why));
     }
     None
+}
+
+/// Whether a name fits a name of a pattern, which is folded ([`fold`]) already. Linear for what
+/// people write, and bounded by the product of both lengths.
+///
+/// ```
+/// use sandbox_names::pattern::fits;
+/// assert!(fits("*.pem", "KEY.Pem".as_ref()));
+/// assert!(!fits("*.pem", "key.pem2".as_ref()));
+/// ```
+#[must_use]
+pub fn fits(folded: &str, name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_ascii() {
+        return wild(folded.as_bytes(), bytes);
+    }
+    wild(folded.as_bytes(), fold(&name.to_string_lossy()).as_bytes())
+}
+
+/// `*` against any run of bytes; upper case in the name is lower case.
+fn wild(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if p < pattern.len() && pattern[p] == b'*' {
+            star = Some((p, n));
+            p += 1;
+        } else if p < pattern.len() && pattern[p] == name[n].to_ascii_lowercase() {
+            p += 1;
+            n += 1;
+        } else if let Some((star_p, star_n)) = star {
+            p = star_p + 1;
+            n = star_n + 1;
+            star = Some((star_p, n));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 /// Returns the literal text as a pattern that matches it: what is no part of the language becomes

@@ -20,6 +20,7 @@ mod git_files;
 mod kinds;
 mod model;
 mod mounts;
+mod name_patterns;
 mod nested;
 mod operations;
 #[cfg(target_os = "linux")]

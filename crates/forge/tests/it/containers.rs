@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::confined::patterns;
 use crate::daemon::{self, Daemon};
 use crate::support::{Ran, World, forge_program, ran};
 
@@ -55,6 +56,7 @@ fn calls_run_where_the_project_says() {
     everyday_commands_find_what_they_find_under_bubblewrap(&engine);
     what_could_not_be_started_is_told(&engine);
     the_doctor_says_what_is_in_the_way(&engine);
+    names_mean_what_they_mean_elsewhere(&engine);
     the_examples_run(&engine);
     nothing_is_left(&engine);
 }
@@ -741,6 +743,29 @@ fn the_doctor_says_what_is_in_the_way(engine: &Daemon) {
         let ran = here.forge(&args);
         ran.code(code);
         assert!(ran.stdout.contains(said), "{set}: {}", ran.stdout);
+    }
+}
+
+/// `fixtures/name-patterns.tsv`.
+fn names_mean_what_they_mean_elsewhere(engine: &Daemon) {
+    let image = format!("docker.image={}", daemon::IMAGE);
+    for (pattern, paths) in patterns::rows() {
+        let world = patterns::world("hide", pattern);
+        for (path, _) in &paths {
+            world.write(path, "old");
+        }
+        let here = Engine {
+            world: &world,
+            host: engine.host(),
+        };
+        let read = patterns::script(&paths, "cat PATH 2>/dev/null; echo");
+        let run = ["-c", "docker.enabled=true", "-c", &image];
+        let run = [&run[..], &["exec", "--runner", "docker", "--", "sh", "-c"]].concat();
+        let ran = here.forge(&[&run[..], &[&read]].concat());
+        ran.code(0);
+        for ((path, covers), seen) in paths.iter().zip(ran.stdout.lines()) {
+            assert_eq!(seen.is_empty(), *covers, "hide {pattern} {path}");
+        }
     }
 }
 

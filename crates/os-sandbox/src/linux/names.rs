@@ -275,8 +275,8 @@ fn short(path: &str) -> String {
     format!("{first}…{last}")
 }
 
-/// Tells names that cannot matter from the rest by their first and last bytes; asked for every
-/// entry of a tree.
+/// Tells names that cannot matter from the rest by their first and last bytes, in either case;
+/// asked for every entry of a tree. Beyond ASCII a spelling says too little, so all of those matter.
 struct Notable {
     first: [bool; 256],
     last: [bool; 256],
@@ -284,17 +284,22 @@ struct Notable {
 
 impl Notable {
     fn new(protect: &[Pattern], hide: &[Pattern]) -> Notable {
+        let beyond_ascii = std::array::from_fn(|byte| byte >= 0x80);
         let mut notable = Notable {
-            first: [false; 256],
-            last: [false; 256],
+            first: beyond_ascii,
+            last: beyond_ascii,
+        };
+        let set = |table: &mut [bool; 256], byte: u8| {
+            table[usize::from(byte.to_ascii_lowercase())] = true;
+            table[usize::from(byte.to_ascii_uppercase())] = true;
         };
         let git = [".git", "HEAD", "objects", "refs", "commondir", QUARANTINE];
         let patterns = protect.iter().chain(hide).map(Pattern::last_name);
         for name in patterns.chain(git).chain(OBEYED) {
             match (name.as_bytes().first(), name.as_bytes().last()) {
                 (Some(b'*'), Some(b'*')) => notable.first = [true; 256],
-                (Some(b'*'), Some(last)) => notable.last[usize::from(*last)] = true,
-                (Some(first), _) => notable.first[usize::from(*first)] = true,
+                (Some(b'*'), Some(last)) => set(&mut notable.last, *last),
+                (Some(first), _) => set(&mut notable.first, *first),
                 (None, _) => {}
             }
         }

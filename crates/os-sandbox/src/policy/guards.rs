@@ -3,14 +3,17 @@
 
 use crate::error::Error;
 use sandbox_names::exempt::Exemption;
+use sandbox_names::pattern::fits;
 use std::ffi::OsStr;
 use std::path::Path;
 
 /// A pattern of one or more names: `.git/hooks`, `*.pem`, `.git/modules/*/hooks`. It matches at
-/// any depth, and everything below what it matches. `*` stands for any run of bytes in one name.
+/// any depth, and everything below what it matches. `*` stands for any run of bytes in one name,
+/// and case does not matter: the file system may be blind to it (casefold, vfat, APFS).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pattern {
     text: String,
+    folded: String,
     /// Where its last name starts.
     last: usize,
     /// Where it does not hold. Such patterns have one name.
@@ -29,6 +32,7 @@ impl Pattern {
         }
         Ok(Pattern {
             text: text.to_owned(),
+            folded: sandbox_names::fold(text),
             last: text.rfind('/').map_or(0, |slash| slash + 1),
             exempt: Exemption::of(text),
         })
@@ -41,7 +45,7 @@ impl Pattern {
     /// Whether `path` (relative to a mount) or one of its ancestors is named by the pattern.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
-        let wanted: Vec<&str> = self.text.split('/').collect();
+        let wanted: Vec<&str> = self.folded.split('/').collect();
         names
             .windows(wanted.len())
             .enumerate()
@@ -49,7 +53,7 @@ impl Pattern {
                 window
                     .iter()
                     .zip(&wanted)
-                    .all(|(name, pattern)| wild(pattern.as_bytes(), name.as_encoded_bytes()))
+                    .all(|(name, pattern)| fits(pattern, name))
                     && !self.is_exempt(names.iter().take(start).copied(), names[start])
             })
     }
@@ -66,11 +70,10 @@ impl Pattern {
     /// never looks below something that is named, and without copies.
     pub(crate) fn ends(&self, path: &Path) -> bool {
         let mut names = path.iter().rev();
-        let ends = self.text.rsplit('/').all(|pattern| {
-            names
-                .next()
-                .is_some_and(|name| wild(pattern.as_bytes(), name.as_encoded_bytes()))
-        });
+        let ends = self
+            .folded
+            .rsplit('/')
+            .all(|pattern| names.next().is_some_and(|name| fits(pattern, name)));
         ends && !path
             .file_name()
             .is_some_and(|name| self.is_exempt(names, name))
@@ -81,13 +84,10 @@ impl Pattern {
         &self.text[self.last..]
     }
 
-    /// Whether a name can be the last one of what the pattern names. Asked for every entry of a
-    /// tree; the first byte answers in most cases.
+    /// Whether a name can be the last one of what the pattern names.
     pub(crate) fn last(&self, name: &OsStr) -> bool {
-        let pattern = &self.text.as_bytes()[self.last..];
-        let name = name.as_encoded_bytes();
-        let first = pattern.first();
-        (first == Some(&b'*') || first == name.first()) && wild(pattern, name)
+        let folded = self.folded.rsplit('/').next();
+        folded.is_some_and(|folded| fits(folded, name))
     }
 
     /// The path, if the pattern stands for exactly one name or run of names.
@@ -100,28 +100,6 @@ impl Pattern {
     pub(crate) fn names(&self, path: &Path) -> bool {
         self.covers(path) && !path.parent().is_some_and(|parent| self.covers(parent))
     }
-}
-
-/// `*` against any run of bytes; linear in practice, bounded by the product of both lengths.
-fn wild(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if p < pattern.len() && pattern[p] == b'*' {
-            star = Some((p, n));
-            p += 1;
-        } else if p < pattern.len() && pattern[p] == name[n] {
-            p += 1;
-            n += 1;
-        } else if let Some((star_p, star_n)) = star {
-            p = star_p + 1;
-            n = star_n + 1;
-            star = Some((star_p, n));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
@@ -171,6 +149,14 @@ mod tests {
                 .file_name()
                 .is_some_and(|name| pattern.last(name));
             assert!(last || !names, "{pattern:?} {path}");
+        }
+        let table = include_str!("../../../../fixtures/name-patterns.tsv");
+        for row in table.lines().filter(|line| !line.starts_with('#')) {
+            let [pattern, path, covers] = row.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{row:?}");
+            };
+            let pattern = Pattern::parse(pattern).unwrap();
+            assert_eq!(pattern.covers(Path::new(path)), covers == "yes", "{row}");
         }
         for bad in ["", "/a", "a//b", "../x", "a/", "a\0"] {
             assert!(Pattern::parse(bad).is_err(), "{bad:?}");

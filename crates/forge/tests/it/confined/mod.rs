@@ -14,6 +14,7 @@ mod keys;
 mod mcp;
 mod own_path;
 mod parts;
+pub(crate) mod patterns;
 mod programs;
 mod published_names;
 mod quarantine;

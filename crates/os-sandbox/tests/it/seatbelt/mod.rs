@@ -95,6 +95,28 @@ fn project() -> PolicyBuilder {
 }
 
 #[test]
+fn patterns_mean_what_they_mean_elsewhere() {
+    let table = include_str!("../../../../../fixtures/name-patterns.tsv");
+    for row in table.lines().filter(|line| !line.starts_with('#')) {
+        let [pattern, path, covers] = row.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{row:?}");
+        };
+        let mount = || Policy::builder().mount("/Users/me/q", "/", Access::ALL);
+        let path = Path::new("/Users/me/q").join(path);
+        let hidden = Judge::of(&mount().hide(pattern).build().unwrap());
+        let protected = Judge::of(&mount().protect(pattern).build().unwrap());
+        let found = (
+            !hidden.path("file-read-data", &path),
+            !protected.path("file-write-data", &path),
+        );
+        // A sign beyond ASCII is any sign to a profile: too much, and never too little.
+        let broader = !pattern.is_ascii();
+        let wanted = covers == "yes" || broader;
+        assert_eq!(found, (wanted, wanted), "{row}");
+    }
+}
+
+#[test]
 fn mounts_system_and_what_lies_between() {
     let judge = Judge::of(&project().build().unwrap());
     for (path, want) in [

@@ -144,7 +144,7 @@ pub(crate) static SANDBOX: Keys = Keys {
         now(
             "protect",
             TEXTS,
-            "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name. Commands are held to a path at any depth of every mount.",
+            "Names at any depth (`*.lock`, `a/b`) and paths as workers see them (`/data/p`) that are never written, beside the built-in ones. `*` is any text in one name, and case does not matter. Commands are held to a path at any depth of every mount.",
         )
         .default("[]")
         .unites(),
