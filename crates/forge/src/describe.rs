@@ -306,6 +306,14 @@ fn names(held: &[String], everywhere: &[&str]) -> String {
         .iter()
         .filter(|name| !everywhere.contains(&name.as_str()));
     list.extend(own.cloned());
+    let gone: Vec<&str> = everywhere
+        .iter()
+        .copied()
+        .filter(|name| !held.iter().any(|kept| kept == name))
+        .collect();
+    if !gone.is_empty() {
+        list.push(format!("without {}", gone.join(" ")));
+    }
     list.join(", ")
 }
 

@@ -312,6 +312,8 @@ fn project_rows() -> Vec<Row> {
             "",
             "sandbox: { programs: [/opt/tools/bin] }",
         ),
+        (&SANDBOX, "show", "", "sandbox: { show: [.ssh] }"),
+        (&SANDBOX, "unprotect", "", "sandbox: { unprotect: [.idea] }"),
         (&SANDBOX, "survivors", "", "sandbox: { survivors: left }"),
         (&SANDBOX, "hardlinks", "", "sandbox: { hardlinks: allow }"),
         (

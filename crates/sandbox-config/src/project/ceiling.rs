@@ -19,8 +19,9 @@ use crate::project::network;
 use crate::project::places::{self, Kept};
 use crate::project::sections;
 use crate::project::walk::Walk;
+use crate::project::widening::{self, WideningRule};
 use crate::provider::{Providers, read};
-use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::diagnostic::{Code, Diagnostic, nearest};
 use crate::syntax::fields::{Fields, Reports};
 use crate::syntax::keys;
 use crate::syntax::text::{Layer, Span};
@@ -278,6 +279,9 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(walk, &section, ceiling);
+    ceiling.hide = without(walk, &section, "show", &DEFAULT_HIDE, &widening::SHOW);
+    let unprotect = &widening::UNPROTECT;
+    ceiling.protect = without(walk, &section, "unprotect", &DEFAULT_PROTECT, unprotect);
     for key in ["protect", "hide"] {
         let read = patterns(&mut walk.reports, &section, key, ceiling);
         let list = match key {
@@ -295,6 +299,44 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
 
 /// The defaults included; os-sandbox takes 256, and some are our own files.
 const MAX_PATTERNS: usize = 200;
+
+/// `show` and `unprotect`: the built-in names that are left of `rows`. Each that goes needs a yes of
+/// its own. What git executes or obeys stays: `git.mode` is about that.
+fn without(
+    walk: &mut Walk<'_>,
+    section: &Fields<'_>,
+    key: &'static str,
+    rows: &[&str],
+    rule: &'static WideningRule,
+) -> Arc<[String]> {
+    let known: Vec<&str> = rows
+        .iter()
+        .copied()
+        .filter(|row| !row.starts_with(".git"))
+        .collect();
+    let mut gone: Vec<&str> = Vec::new();
+    let list = section.strings(&mut walk.reports, key);
+    for (text, item) in list.unwrap_or_default() {
+        if !known.contains(&text) {
+            let message = format!("`{text}` is none of the built-in names that `{key}` is about");
+            let help = match nearest(text, known.iter().copied()) {
+                Some(one) => format!("did you mean `{one}`?"),
+                None => format!("these are: {}", known.join(" ")),
+            };
+            let wrong = Diagnostic::error(Code::BadValue, message);
+            walk.reports.add(wrong.at(&item.span).help(help));
+            continue;
+        }
+        let dotted = format!("sandbox.{key}[{text}]");
+        if walk.agreed(rule, &dotted, text, &item.span) {
+            gone.push(text);
+        }
+    }
+    rows.iter()
+        .filter(|row| !gone.contains(row))
+        .map(|row| (*row).to_owned())
+        .collect()
+}
 
 /// `protect` and `hide`: names that count anywhere, and paths as workers see them. Of a path each
 /// mount that it lies in keeps its own part.

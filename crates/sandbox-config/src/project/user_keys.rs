@@ -134,6 +134,8 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ),
     ("sandbox.quota.*", least(&keys::QUOTA)),
     ("sandbox.programs", Role::Preference),
+    ("sandbox.show", Role::Preference),
+    ("sandbox.unprotect", Role::Preference),
     ("sandbox.unix_sockets", Role::Limit(Meet::Sockets)),
     ("sandbox.survivors", stricter(&["left", "ended"], "ended")),
     ("require", stricter(&["boundaries", "guards"], "boundaries")),

@@ -314,6 +314,18 @@ pub(crate) static PROGRAMS: WideningRule = ignored(
     "commands do not see it",
 );
 
+pub(crate) static SHOW: WideningRule = ignored(
+    &[("sandbox.show[*]", "sandbox: { show: [\"*.pem\"] }")],
+    "shows names of secrets",
+    "they stay hidden",
+);
+
+pub(crate) static UNPROTECT: WideningRule = ignored(
+    &[("sandbox.unprotect[*]", "sandbox: { unprotect: [.vscode] }")],
+    "lets workers and commands write what other programs obey",
+    "it stays protected",
+);
+
 pub(crate) static SURVIVORS: WideningRule = ignored(
     &[("sandbox.survivors", "sandbox: { survivors: left }")],
     "lets processes outlive their command",
@@ -427,6 +439,8 @@ static ALL: &[&WideningRule] = &[
     &DOCKER_NETWORK,
     &SOCKETS,
     &PROGRAMS,
+    &SHOW,
+    &UNPROTECT,
     &SURVIVORS,
     &GIT_COMMIT,
     &GIT_REPOSITORY,

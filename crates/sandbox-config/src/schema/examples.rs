@@ -105,6 +105,8 @@ sandbox:
   quota: { max_files: 10000 }
   strict_paths: true
   durable: true
+  show: [\"*.pem\"]
+  unprotect: [.vscode]
   programs: [/opt/tools/bin]
   unix_sockets: [\"/run/user/1000/agent.sock\"]
   survivors: ended

@@ -60,3 +60,39 @@ fn what_others_published_is_shown_and_stays() {
         }
     }
 }
+
+#[test]
+fn a_built_in_name_is_overridden_by_name_and_with_a_yes() {
+    let file = "sandbox: { root: ., show: [\"*.pem\"], unprotect: [.vscode, \"*.pem\"] }\n";
+    let world = || World::new(&[("forge.yaml", file), ("ca.pem", "text of it\n")]);
+    for mechanism in mechanisms(&world()) {
+        for (trust, stays) in [(&[][..], false), (&["--trust"], true)] {
+            let world = world();
+            let script = "cat ca.pem; mkdir -p .vscode .idea; echo x > .vscode/made; \
+                          echo x > .idea/made; echo x > made.pem";
+            let args = ["exec", "--mechanism", mechanism, "--", "sh", "-c", script];
+            let ran = world.forge(&[trust, &args].concat());
+            ran.code(0);
+            // Without mounts nothing can be hidden, which the plan says.
+            let shown = stays || mechanism == "landlock";
+            assert_eq!(ran.stdout.contains("text of it"), shown, "{mechanism}");
+            for (path, stays) in [
+                (".vscode/made", stays),
+                ("made.pem", stays),
+                (".idea/made", false),
+            ] {
+                let made = world.project().join(path).exists();
+                assert_eq!(made, stays, "{mechanism} {path}: {}", ran.stderr);
+            }
+        }
+    }
+    let world = world();
+    let read = ["tools", "call", "read_file", r#"{"path": "/ca.pem"}"#];
+    assert!(!world.forge(&read).stdout.contains("text of it"));
+    let ran = world.forge(&[&["--trust"], &read[..]].concat());
+    assert!(ran.stdout.contains("text of it"), "{}", ran.stderr);
+    world
+        .forge(&["-c", "sandbox.show=[.git/config]", "check"])
+        .code(2)
+        .says(&["`.git/config` is none of the built-in names that `show` is about"]);
+}

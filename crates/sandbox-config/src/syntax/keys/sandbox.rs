@@ -162,6 +162,22 @@ pub(crate) static SANDBOX: Keys = Keys {
         )
         .default("false")
         .trust("when it is not `false`"),
+        now(
+            "show",
+            TEXTS,
+            "Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as far as reading goes.",
+        )
+        .strongest()
+        .default("[]")
+        .trust("always"),
+        now(
+            "unprotect",
+            TEXTS,
+            "Built-in names of `protect` that may be written here, such as `.vscode`; not those below `.git`, which are for `git.mode`.",
+        )
+        .strongest()
+        .default("[]")
+        .trust("always"),
         HARD_LINKS,
         QUOTA_KEY,
         STRICT_PATHS,
