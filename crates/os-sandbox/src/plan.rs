@@ -4,7 +4,7 @@
 use crate::backend::Places;
 use crate::error::{Error, ErrorKind};
 use crate::exceeded::Bounds;
-use crate::policy::{Policy, UnixSockets};
+use crate::policy::{Network, Policy, System, UnixSockets};
 use crate::promise::{Entry, Promise, Rank};
 use crate::support::{Support, UNTRIED};
 use std::fmt;
@@ -239,9 +239,26 @@ impl Plan {
     }
 
     fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Plan {
+        let mut policy = policy.clone();
+        let mixed = match policy.unix_sockets() {
+            UnixSockets::Own => cannot_tell_own_sockets(&policy, support, backend),
+            UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
+        };
+        if mixed.is_some() {
+            policy = policy.with_sockets_closed();
+        }
+        let mut entries = evaluate(&policy, support, backend);
+        let entry = entries
+            .iter_mut()
+            .find(|entry| entry.promise == Promise::UnixSockets);
+        if let (Some(entry), Some(why)) = (entry, mixed)
+            && !entry.is_gap()
+        {
+            entry.reason = Some(format!("its own are closed too: {why}"));
+        }
         Plan {
-            entries: evaluate(policy, support, backend).into(),
-            policy: Arc::new(policy.clone()),
+            entries: entries.into(),
+            policy: Arc::new(policy),
             support: Arc::new(support.clone()),
             backend,
             requirement: Requirement::BestEffort,
@@ -258,7 +275,9 @@ impl Plan {
             .any(|entry| entry.promise == Promise::UnixSockets && !entry.is_gap());
         match self.policy.unix_sockets() {
             UnixSockets::Named(paths) if kept => paths,
-            UnixSockets::Named(_) | UnixSockets::Closed | UnixSockets::Open => &[],
+            UnixSockets::Named(_) | UnixSockets::Closed | UnixSockets::Own | UnixSockets::Open => {
+                &[]
+            }
         }
     }
 
@@ -336,6 +355,24 @@ impl Plan {
     /// container that is its own.
     pub(crate) fn has_loopback(&self) -> bool {
         self.backend.has_loopback() || self.support.own_network
+    }
+}
+
+/// Why sockets that a command makes cannot be told from the host's.
+fn cannot_tell_own_sockets(
+    policy: &Policy,
+    support: &Support,
+    backend: Backend,
+) -> Option<&'static str> {
+    let own_network = matches!(policy.network(), Network::Denied | Network::Loopback);
+    if backend != Backend::Bubblewrap {
+        Some("without bubblewrap they cannot be told from the host's")
+    } else if !own_network && support.landlock_abi() < 6 {
+        Some("the host's abstract ones are in the same network, and this kernel has no Landlock 6")
+    } else if policy.system() == System::BroadRead {
+        Some("the host may have some in what is shown of its system")
+    } else {
+        None
     }
 }
 

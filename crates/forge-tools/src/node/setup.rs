@@ -179,6 +179,7 @@ enum Talks {
 #[serde(rename_all = "snake_case")]
 enum Sockets {
     Closed,
+    Own,
     Named(Vec<PathBuf>),
     Open,
 }
@@ -328,6 +329,7 @@ impl Setup {
             },
             sockets: match policy.unix_sockets() {
                 UnixSockets::Closed => Sockets::Closed,
+                UnixSockets::Own => Sockets::Own,
                 UnixSockets::Named(paths) => Sockets::Named(paths.clone()),
                 UnixSockets::Open => Sockets::Open,
             },
@@ -518,6 +520,7 @@ impl Commands {
             })
             .unix_sockets(match self.sockets {
                 Sockets::Closed => UnixSockets::Closed,
+                Sockets::Own => UnixSockets::Own,
                 Sockets::Named(paths) => UnixSockets::Named(paths),
                 Sockets::Open => UnixSockets::Open,
             })

@@ -276,7 +276,7 @@ fn filter(wanted: &Wanted<'_>, arch: Arch) -> String {
         Network::Denied | Network::Loopback | Network::Unrestricted => true,
     };
     let unix = match wanted.policy.unix_sockets() {
-        UnixSockets::Closed | UnixSockets::Named(_) => Local::Closed,
+        UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => Local::Closed,
         UnixSockets::Open => Local::Open,
     };
     let inside = match wanted.settings.own_program {

@@ -120,7 +120,7 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
             UnixSockets::Closed => promised(one, plan),
             // Without a connector all are closed, and the promise is listed.
             UnixSockets::Named(_) if plan.connects().is_empty() => promised(one, plan),
-            UnixSockets::Named(_) | UnixSockets::Open => Some(Expected::Allowed),
+            UnixSockets::Named(_) | UnixSockets::Own | UnixSockets::Open => Some(Expected::Allowed),
         },
         Try::NamedSocket => (!plan.connects().is_empty()).then_some(Expected::Allowed),
         Try::OtherSocket if plan.connects().is_empty() => None,

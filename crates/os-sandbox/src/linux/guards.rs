@@ -2,10 +2,11 @@
 
 use super::hold;
 use super::names::{self, Names};
+use super::sockets;
 use super::state::Held;
 use super::view::HostMount;
 use crate::error::{Error, ErrorKind};
-use crate::policy::Policy;
+use crate::policy::{Policy, UnixSockets};
 use crate::promise::Promise;
 use std::path::Path;
 
@@ -48,6 +49,15 @@ pub(super) fn guard(
         let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
         (Promise::ProtectedNames, remark)
     });
+    let loose = match policy.unix_sockets() {
+        UnixSockets::Own => sockets::in_system(policy),
+        UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
+    };
+    let closed = loose.map(|path| {
+        let path = crate::escape::visible(&path.to_string_lossy());
+        let remark = format!("its own are closed too: the host has one at {path}, which it sees");
+        (Promise::UnixSockets, remark)
+    });
     let (held, reasons) = match policy.holds_absent() {
         true => hold::hold(state_dir, policy, mounts, &mut names),
         false => {
@@ -65,7 +75,7 @@ pub(super) fn guard(
         names,
         held,
         notes,
-        remarks: remarks.into_iter().collect(),
+        remarks: remarks.into_iter().chain(closed).collect(),
     })
 }
 

@@ -112,8 +112,8 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// The listing of a directory, from memory if nothing has changed since. Directories and links
-    /// are always in it; `matters` says which other names to keep, `whole` asks for all of them.
+    /// The listing of a directory, from memory if nothing has changed since. Directories, links and
+    /// local sockets are always in it; `matters` says which other names to keep, `whole` asks for all of them.
     pub(super) fn list(
         &mut self,
         below: &Path,
@@ -189,7 +189,8 @@ impl<'a> Lister<'a> {
                 }
                 kind => kind,
             };
-            if whole || kind.is_dir() || kind.is_symlink() || matters(name) {
+            let kept = kind.is_dir() || kind.is_symlink() || kind == FileType::Socket;
+            if whole || kept || matters(name) {
                 let name = OsStr::from_bytes(name).to_owned();
                 listing.entries.push((name, kind));
             }

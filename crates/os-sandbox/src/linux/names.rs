@@ -11,7 +11,7 @@ use super::repository::{self, Led};
 use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
-use crate::policy::{Git, OBEYED, Pattern, Policy};
+use crate::policy::{Git, OBEYED, Pattern, Policy, UnixSockets};
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
@@ -50,6 +50,8 @@ pub(crate) struct Names {
     pub(crate) links: Vec<PathBuf>,
     /// Directories that git takes for repositories, whatever they are called.
     pub(crate) bare: Vec<PathBuf>,
+    /// Local sockets whose names nothing else covers.
+    sockets: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
     /// Rebases and the like that are not done, where commands may have such.
@@ -77,7 +79,18 @@ pub(crate) struct Opened(Vec<(OwnedFd, u32)>);
 
 /// Walks one mount.
 pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
-    find_but(policy, mount, &|_, _| false, None, None)
+    let mut names = find_but(policy, mount, &|_, _| false, None, None);
+    let own = policy.unix_sockets() == &UnixSockets::Own;
+    let is_socket = |stat: &nix::sys::stat::FileStat| below::kind(stat) == SFlag::S_IFSOCK;
+    if own && !mount.is_dir && nix::sys::stat::fstat(&mount.handle).is_ok_and(|s| is_socket(&s)) {
+        names.incomplete = Some(format!("{} is a local socket", mount.inside));
+    }
+    for socket in std::mem::take(&mut names.sockets) {
+        if own {
+            names.add(mount, socket, FileType::Socket, true);
+        }
+    }
+    names
 }
 
 /// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
@@ -104,7 +117,8 @@ pub(crate) fn find_but(
     if !mount.is_dir {
         return names;
     }
-    if protect.is_empty() && hide.is_empty() {
+    let own_sockets = policy.unix_sockets() == &UnixSockets::Own;
+    if protect.is_empty() && hide.is_empty() && !own_sockets {
         names.quarantine(mount);
         return names;
     }
@@ -221,6 +235,8 @@ pub(crate) fn find_but(
                 if !known(&path, kind.is_symlink()) {
                     names.add(mount, path, kind, hidden);
                 }
+            } else if kind == FileType::Socket {
+                names.sockets.push(below.join(name));
             } else if kind.is_dir() {
                 let skipped = |one: &Linked| top && !one.looks_into(name);
                 if mount.linked.as_ref().is_some_and(skipped) {

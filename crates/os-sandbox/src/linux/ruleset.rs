@@ -259,8 +259,9 @@ fn abi(number: u32) -> ABI {
 fn handled(policy: &Policy, abi: ABI) -> BitFlags<AccessFs> {
     let all = AccessFs::from_all(abi);
     match policy.unix_sockets() {
-        // Named ones are connected by somebody else.
-        UnixSockets::Closed | UnixSockets::Named(_) => all,
+        // Named ones are connected by somebody else, and those of the same domain are no matter of
+        // this right.
+        UnixSockets::Closed | UnixSockets::Own | UnixSockets::Named(_) => all,
         UnixSockets::Open => all & !BitFlags::from(AccessFs::ResolveUnix),
     }
 }
@@ -282,7 +283,9 @@ fn rights(policy: &Policy, access: Access) -> BitFlags<AccessFs> {
         });
         match policy.unix_sockets() {
             UnixSockets::Closed => {}
-            UnixSockets::Named(_) | UnixSockets::Open => out |= AccessFs::MakeSock,
+            UnixSockets::Own | UnixSockets::Named(_) | UnixSockets::Open => {
+                out |= AccessFs::MakeSock;
+            }
         }
     }
     out

@@ -5,13 +5,13 @@ use super::message::{self, Message};
 use super::view::HostMount;
 use crate::access::Access;
 use crate::error::Error;
-use crate::policy::{check_not_kernel, refuse_writable};
+use crate::policy::{PROGRAMS, Policy, ProgramDir, System, check_not_kernel, refuse_writable};
 use nix::sys::socket::sockopt::SockType;
 use nix::sys::socket::{
     AddressFamily, SockType as Kind, SockaddrLike, SockaddrStorage, getpeername, getsockname,
     getsockopt,
 };
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,32 @@ impl Connector {
     pub(crate) fn message(&self) -> Message<'_> {
         message::connect(&self.sockets, self.internet, self.ours.as_fd())
     }
+}
+
+/// A socket of the host in a directory of programs or libraries that the command is shown: what the
+/// kernel lists for this network namespace (`unix(7)`, `/proc/net/unix`).
+pub(crate) fn in_system(policy: &Policy) -> Option<PathBuf> {
+    /// More are taken for one that is there.
+    const MAX_BYTES: u64 = 16 << 20;
+    let mut list = Vec::new();
+    let read = std::fs::File::open("/proc/net/unix")
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut list));
+    if read.is_err() || list.len() as u64 == MAX_BYTES {
+        return Some(PathBuf::from("/proc/net/unix"));
+    }
+    let own = policy.programs().iter().map(ProgramDir::host);
+    let shown: Vec<&Path> = match policy.system() {
+        System::None => own.collect(),
+        System::Minimal | System::BroadRead => PROGRAMS.iter().map(Path::new).chain(own).collect(),
+    };
+    let list = String::from_utf8_lossy(&list);
+    let paths = list
+        .lines()
+        .filter_map(|line| Some(&line[line.find(" /")? + 1..]));
+    paths
+        .map(Path::new)
+        .find(|path| shown.iter().any(|shown| path.starts_with(shown)))
+        .map(Path::to_owned)
 }
 
 /// Whether an open socket is a local one that reaches others than the one peer it may have.

@@ -507,10 +507,11 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
         internet: internet(plan),
         unix: match policy.unix_sockets() {
             UnixSockets::Closed => Local::Closed,
+            UnixSockets::Own if sockets::in_system(policy).is_some() => Local::Closed,
             // Never more than was asked for: what nobody can connect is closed.
             UnixSockets::Named(_) if plan.connects().is_empty() => Local::Closed,
             UnixSockets::Named(_) => Local::Asked,
-            UnixSockets::Open => Local::Open,
+            UnixSockets::Own | UnixSockets::Open => Local::Open,
         },
         // A container of our own has no other files.
         freeze_metadata: plan.backend() == Backend::Landlock

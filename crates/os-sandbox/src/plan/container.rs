@@ -73,7 +73,8 @@ pub(super) fn evaluate(policy: &Policy, support: &Support) -> Vec<Entry> {
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
-        UnixSockets::Closed => {
+        // The plan has closed those of its own.
+        UnixSockets::Closed | UnixSockets::Own => {
             out.kept_if(filtered, Promise::UnixSockets, &[Seccomp], unfiltered);
         }
         UnixSockets::Named(_) => out.push(

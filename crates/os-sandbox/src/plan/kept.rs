@@ -181,6 +181,14 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
                 out.remark(&format!("but {}", paths.join(", ")));
             }
         }
+        UnixSockets::Own => {
+            out.all(Promise::UnixSockets, &[&layer, &filtered]);
+            if filter {
+                out.remark(
+                    "but its own; those of the host in its mounts are covered when it starts",
+                );
+            }
+        }
         UnixSockets::Open => {}
     }
     let started = Ok(Launcher);

@@ -104,6 +104,12 @@ impl Policy {
         &self.unix_sockets
     }
 
+    /// The same without local sockets.
+    pub(crate) fn with_sockets_closed(mut self) -> Policy {
+        self.unix_sockets = UnixSockets::Closed;
+        self
+    }
+
     /// What becomes of what the command leaves behind.
     #[must_use]
     pub fn survivors(&self) -> Survivors {

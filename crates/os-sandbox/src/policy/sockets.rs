@@ -32,6 +32,11 @@ pub enum UnixSockets {
     /// `socket(AF_UNIX)` is refused.
     #[default]
     Closed,
+    /// The command's own: what it listens on itself, in its writable mounts and its own `/tmp`. The
+    /// host's in its mounts are covered when it starts; what another program makes there while it
+    /// runs could be reached. Only where a mount layer, and a network or a scope of its own
+    /// (Landlock 6), tell them apart; elsewhere they are closed, and the plan says why.
+    Own,
     /// Stream sockets can be made, and connected to exactly these paths of the host, under the
     /// same names; datagram sockets cannot. Each connect is made by a process of ours outside.
     Named(Vec<PathBuf>),
@@ -48,7 +53,8 @@ pub(crate) fn resolve(general: UnixSockets, named: Vec<PathBuf>) -> Result<UnixS
             return Err(Error::invalid("unix sockets are open, and some are named")
                 .with_hint("name sockets only, or leave all of them open"));
         }
-        (UnixSockets::Closed, _) => named,
+        (UnixSockets::Own, true) => return Ok(UnixSockets::Own),
+        (UnixSockets::Closed | UnixSockets::Own, _) => named,
         (UnixSockets::Named(mut paths), _) => {
             paths.extend(named);
             paths

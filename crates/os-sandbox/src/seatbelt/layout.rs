@@ -89,7 +89,7 @@ impl Layout {
         let programs = places("PROGRAMS", &programs)?;
         let sockets = match policy.unix_sockets() {
             UnixSockets::Named(paths) => places("SOCKET", paths)?,
-            UnixSockets::Closed | UnixSockets::Open => Vec::new(),
+            UnixSockets::Closed | UnixSockets::Own | UnixSockets::Open => Vec::new(),
         };
         for socket in &sockets {
             if mounts.iter().any(|mount| {

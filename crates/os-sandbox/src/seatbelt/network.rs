@@ -61,7 +61,7 @@ pub(super) fn write(text: &mut Text, policy: &Policy, layout: &Layout, proxy_por
 
     text.section("local sockets");
     match policy.unix_sockets() {
-        UnixSockets::Closed => {}
+        UnixSockets::Closed | UnixSockets::Own => {}
         UnixSockets::Named(_) => {
             text.rule(
                 Action::Allow,

@@ -47,7 +47,7 @@ pub(crate) fn evaluate(policy: &Policy) -> Vec<Entry> {
         Network::Unrestricted => {}
     }
     match policy.unix_sockets() {
-        UnixSockets::Closed => push(Promise::UnixSockets, kept, &seatbelt, ""),
+        UnixSockets::Closed | UnixSockets::Own => push(Promise::UnixSockets, kept, &seatbelt, ""),
         UnixSockets::Named(paths) => {
             let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
             let but = format!("but {}", paths.join(", "));

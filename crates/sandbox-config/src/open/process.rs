@@ -89,7 +89,11 @@ impl Grant {
                 NetworkAccess::Unrestricted => Network::Unrestricted,
             })
             .unix_sockets(match &self.confinement.unix_sockets {
-                UnixSockets::Closed => os_sandbox::UnixSockets::Closed,
+                // What another program makes in a mount meanwhile is a gap in this.
+                UnixSockets::Closed if self.confinement.require_guards => {
+                    os_sandbox::UnixSockets::Closed
+                }
+                UnixSockets::Closed => os_sandbox::UnixSockets::Own,
                 UnixSockets::Named(paths) => {
                     os_sandbox::UnixSockets::Named(paths.iter().cloned().collect())
                 }

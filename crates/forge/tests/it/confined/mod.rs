@@ -19,6 +19,7 @@ mod programs;
 mod published_names;
 mod quarantine;
 mod records;
+mod sockets;
 mod stopping;
 mod stress;
 

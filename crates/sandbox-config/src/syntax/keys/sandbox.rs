@@ -188,7 +188,7 @@ pub(crate) static SANDBOX: Keys = Keys {
                 Shape::Words(&["closed", "open"], &[]),
                 Shape::List(&Shape::Text),
             ]),
-            "Local sockets of the host that commands may connect to: none, these by path, or all they can name.",
+            "Local sockets of the host that commands may connect to: none, these by path, or all they can name. With `closed` a command's own work where bubblewrap tells them from the host's, unless `require: guards`.",
         )
         .default("closed")
         .trust("when it is not `closed`"),
