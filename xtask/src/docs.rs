@@ -26,8 +26,15 @@ const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
 /// The pages whose commands are run, in this order: the README's first command builds forge.
-const RUN: [(&str, Start); 3] = [
+const RUN: [(&str, Start); 10] = [
     ("README.md", Start::Checkout),
+    ("docs/tutorial.md", Start::Empty),
+    ("docs/how-to/add-a-directory.md", Start::Empty),
+    ("docs/how-to/let-tests-listen.md", Start::Empty),
+    ("docs/how-to/run-in-ci.md", Start::Empty),
+    ("docs/how-to/share-with-a-team.md", Start::Empty),
+    ("docs/how-to/use-your-toolchain.md", Start::Empty),
+    ("docs/how-to/write-a-playbook-test.md", Start::Empty),
     ("docs/mcp.md", Start::Empty),
     ("docs/git.md", Start::Empty),
 ];
