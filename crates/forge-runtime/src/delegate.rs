@@ -19,7 +19,7 @@ use crate::report::End;
 use crate::session::{Attachment, CANCELLED, Conversation, Session, Shape};
 
 /// The tool that names the worker to call.
-pub(crate) const CALL_WORKER: &str = "call_worker";
+pub const CALL_WORKER: &str = "call_worker";
 
 /// The delegation tools of `worker`.
 pub(crate) fn tools(

@@ -38,6 +38,7 @@ pub mod transcript;
 #[cfg(feature = "wire")]
 mod wire;
 
+pub use delegate::CALL_WORKER;
 pub use docker::Docker;
 #[cfg(feature = "docker")]
 pub use docker::{Containers, Unusable};

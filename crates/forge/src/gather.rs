@@ -370,15 +370,18 @@ pub(crate) fn toolbox(
         Vec::new(),
     )
     .map_err(not_equipped)?;
-    if !global.quiet {
-        for warning in &equipped.warnings {
-            say(format_args!(
-                "warning: {}",
-                crate::visible::visible_lines(&warning.to_string())
-            ));
-        }
-    }
+    say_warnings(global, &equipped.warnings);
     Ok(equipped.toolbox)
+}
+
+/// Tells a person what is wrong with how a worker was equipped.
+pub(crate) fn say_warnings(global: &Global, warnings: &[String]) {
+    for warning in warnings.iter().filter(|_| !global.quiet) {
+        say(format_args!(
+            "warning: {}",
+            crate::visible::visible_lines(warning)
+        ));
+    }
 }
 
 pub(crate) fn not_equipped(error: EquipError) -> Failure {

@@ -23,9 +23,9 @@ use sandbox_config::{Grant, Worker};
 
 use crate::budget::{Budget, Timed};
 use crate::delegate;
-use crate::equip::{Beside, EquipError, equip_beside};
+use crate::equip::{Beside, EquipError, Equipped, equip_beside};
 use crate::model::{Model, ModelError, Request};
-use crate::report::{End, RunEvent, RunReport};
+use crate::report::{End, RunEvent, RunReport, Time};
 
 pub(crate) use answer::Shape;
 pub use attached::Attachment;
@@ -251,8 +251,52 @@ impl Session {
         budget: &Arc<Budget>,
         place: Option<Mount>,
     ) -> Result<Toolbox, EquipError> {
+        let equipped = self.equip(worker, grant, caller, budget, place)?;
+        for text in &equipped.warnings {
+            self.shared.warn_once(text);
+        }
+        Ok(equipped.toolbox)
+    }
+
+    /// Returns the tools of `worker` as its model sees them, the workers that it may call among
+    /// them, for calls that no model of this session makes.
+    ///
+    /// # Errors
+    ///
+    /// If what `grant` gives cannot be opened, or its isolation cannot be enforced.
+    ///
+    /// ```
+    /// # use forge_runtime::{Playbook, Scripted, Session};
+    /// # use sandbox_config::{Grant, Sources, load};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::create_dir(dir.path().join("workers")).unwrap();
+    /// # let main = "---\nname: main\nworkers: [reader]\n---\nDelegate.\n";
+    /// # std::fs::write(dir.path().join("workers/main.worker"), main).unwrap();
+    /// # let reader = "---\nname: reader\n---\nRead.\n";
+    /// # std::fs::write(dir.path().join("workers/reader.worker"), reader).unwrap();
+    /// # let project = load(&Sources::new(dir.path())).unwrap();
+    /// # let model = Scripted::new("x", Playbook::parse("version: 1\nworkers: {}").unwrap());
+    /// let session = Session::builder(model).workers(project.workers().unwrap()).build();
+    /// let main = project.worker("main").unwrap();
+    /// let tools = session.tools_of(&main, &Grant::empty()).unwrap().toolbox;
+    /// assert!(tools.specs().any(|spec| spec.name == "reader"));
+    /// ```
+    pub fn tools_of(&self, worker: &Worker, grant: &Grant) -> Result<Equipped, EquipError> {
+        let caller = Caller::new(worker.name()).numbered(self.shared.counts.worker_run());
+        let budget = Budget::new(None, *grant.limits(), Time::default());
+        self.equip(worker, grant, &caller, &budget, None)
+    }
+
+    fn equip(
+        &self,
+        worker: &Worker,
+        grant: &Grant,
+        caller: &Caller,
+        budget: &Arc<Budget>,
+        place: Option<Mount>,
+    ) -> Result<Equipped, EquipError> {
         let delegates = delegate::tools(self, worker, grant, caller, budget);
-        let equipped = equip_beside(
+        equip_beside(
             grant,
             caller.clone(),
             &self.shared.isolation,
@@ -269,11 +313,7 @@ impl Session {
                 open: self.shared.open.clone(),
                 answers: Arc::clone(&self.shared.answers),
             },
-        )?;
-        for text in &equipped.warnings {
-            self.shared.warn_once(text);
-        }
-        Ok(equipped.toolbox)
+        )
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<&Worker> {

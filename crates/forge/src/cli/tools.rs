@@ -24,7 +24,8 @@ pub(crate) enum ToolsAction {
     #[command(after_long_help = "\
 Examples:
   forge tools call list_files '{\"path\": \"/\"}'
-  forge tools call read_file '{\"path\": \"/workspace/a.md\"}' --json")]
+  forge tools call read_file '{\"path\": \"/workspace/a.md\"}' --json
+  forge tools call --worker main reader '{\"input\": \"Sum up /data.\"}'")]
     Call {
         /// The tool.
         #[arg(value_name = "NAME")]
@@ -35,6 +36,9 @@ Examples:
         /// On behalf of this worker.
         #[arg(long, value_name = "WORKER")]
         worker: Option<String>,
+        /// The model of a worker that is called, as provider:model; `scripted:FILE` plays a playbook.
+        #[arg(short, long, value_name = "MODEL")]
+        model: Option<String>,
         #[command(flatten)]
         approval: Approval,
     },

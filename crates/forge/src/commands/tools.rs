@@ -3,14 +3,17 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use forge_tools::{Call, CallResult, Caller, Code, Recorder, Toolbox};
-use sandbox_config::{Project, WithoutFile};
+use forge_runtime::{CALL_WORKER, Session};
+use forge_tools::{Call, CallResult, Caller, Code, NoRecord, Recorder, Toolbox};
+use sandbox_config::{Grant, Project, WithoutFile, Worker};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Approval, Global, Tools, ToolsAction};
+use crate::commands::run::model::{Chosen as Models, choose_for_call, missing};
 use crate::exit::{Exit, Failure};
 use crate::gather;
+use crate::repositories;
 use crate::run_dir::{self, RunDir};
 use crate::stderr::say;
 use crate::visible::visible_lines;
@@ -22,6 +25,7 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
             name,
             arguments,
             worker,
+            model,
             approval,
         } => call(
             global,
@@ -29,6 +33,7 @@ pub(crate) fn run(global: &Global, args: &Tools, ambient: &Ambient) -> Result<Ex
                 name,
                 arguments,
                 worker: worker.as_deref(),
+                model: model.as_deref(),
                 approval,
             },
             ambient,
@@ -44,15 +49,8 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
         Failure::new(Exit::Negative, "state", why)
     })?;
     let run = RunDir::at(stand_in.path());
-    let toolbox = toolbox(
-        global,
-        &project,
-        worker,
-        &no_approval(),
-        ambient,
-        &run,
-        None,
-    )?;
+    let holder = Holder::find(&project, worker)?;
+    let toolbox = holder.toolbox(global, &no_approval(), ambient, &run, None, None)?;
     let mut out = std::io::stdout().lock();
     let written = if global.json {
         let specs: Vec<Value> = toolbox.specs().map(|spec| spec.to_json()).collect();
@@ -74,6 +72,7 @@ struct Request<'a> {
     name: &'a str,
     arguments: &'a str,
     worker: Option<&'a str>,
+    model: Option<&'a str>,
     approval: &'a Approval,
 }
 
@@ -86,16 +85,18 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         .hint("pass one JSON object, for example '{\"path\": \"/\"}'")
     })?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let holder = Holder::find(&project, request.worker)?;
+    let models = holder.models(request, &arguments, ambient)?;
     let run = RunDir::create(&project, ambient, "tools-call")?;
     let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
-    let toolbox = toolbox(
+    let recorder = Arc::clone(&audit) as Arc<dyn Recorder>;
+    let toolbox = holder.toolbox(
         global,
-        &project,
-        request.worker,
         request.approval,
         ambient,
         &run,
-        Some(Arc::clone(&audit) as Arc<dyn Recorder>),
+        Some(recorder),
+        models,
     )?;
     let result = gather::until_stopped(toolbox.call(Call::new(request.name, arguments)));
     let ending = match &result {
@@ -103,7 +104,10 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
         Err(_) => "stopped",
     };
     run_dir::seal(&audit, ending)?;
-    let result = result?;
+    tell(global, &result?)
+}
+
+fn tell(global: &Global, result: &CallResult) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     if global.json {
         writeln!(out, "{}", result.to_json()).map_err(Failure::stdout)?;
@@ -115,7 +119,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     }
     if global.json {
         return Err(Failure::new(
-            exit_of(&result),
+            exit_of(result),
             "tool.failed",
             &result.content,
         ));
@@ -128,7 +132,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
             say(format_args!("note: {}", visible_lines(&event.detail)));
         }
     }
-    Ok(exit_of(&result))
+    Ok(exit_of(result))
 }
 
 fn exit_of(result: &CallResult) -> Exit {
@@ -150,27 +154,97 @@ fn no_approval() -> Approval {
     }
 }
 
-/// What the worker sees, delegation tools left out: they need a model.
-fn toolbox(
-    global: &Global,
-    project: &Project,
-    worker: Option<&str>,
-    approval: &Approval,
-    ambient: &Ambient,
-    run: &RunDir,
-    recorder: Option<Arc<dyn Recorder>>,
-) -> Result<Toolbox, Failure> {
-    let (worker, grant) = gather::holder(project, worker)?;
-    let grant = run.holds(grant)?;
-    let name = worker.as_ref().map_or("", |worker| worker.name());
-    gather::toolbox(
-        global,
-        ambient,
-        project,
-        &grant,
-        Caller::new(name),
-        &gather::isolation(approval.no_os_sandbox, ambient),
-        gather::approver(approval, global, ambient, project),
-        recorder,
-    )
+/// Who holds the tools: a worker, or nobody in a project without an entry worker.
+struct Holder<'a> {
+    project: &'a Project,
+    worker: Option<Worker>,
+    grant: Grant,
+}
+
+impl<'a> Holder<'a> {
+    fn find(project: &'a Project, name: Option<&str>) -> Result<Self, Failure> {
+        let (worker, grant) = gather::holder(project, name)?;
+        Ok(Holder {
+            project,
+            worker,
+            grant,
+        })
+    }
+
+    /// Returns the models for the worker that the request calls; `None` if it calls none that the
+    /// holder may call.
+    fn models(
+        &self,
+        request: &Request<'_>,
+        arguments: &Value,
+        ambient: &Ambient,
+    ) -> Result<Option<Models>, Failure> {
+        let Some(caller) = &self.worker else {
+            return Ok(None);
+        };
+        let called = match request.name {
+            CALL_WORKER => arguments.get("worker").and_then(Value::as_str),
+            name => Some(name),
+        };
+        let workers = self.project.workers()?;
+        let called = workers.iter().find(|worker| {
+            let name = worker.name();
+            Some(name) == called && name != caller.name() && caller.delegates().allows(name)
+        });
+        let Some(called) = called else {
+            return Ok(None);
+        };
+        let pair = [caller, called];
+        choose_for_call(request.model, ambient, self.project, pair, &workers).map(Some)
+    }
+
+    /// Returns what the worker sees. Without `models` no worker that it calls gets an answer.
+    fn toolbox(
+        &self,
+        global: &Global,
+        approval: &Approval,
+        ambient: &Ambient,
+        run: &RunDir,
+        recorder: Option<Arc<dyn Recorder>>,
+        models: Option<Models>,
+    ) -> Result<Toolbox, Failure> {
+        let grant = run.holds(self.grant.clone())?;
+        let isolation = gather::isolation(approval.no_os_sandbox, ambient);
+        let approver = gather::approver(approval, global, ambient, self.project);
+        let Some(worker) = &self.worker else {
+            let nobody = Caller::new("");
+            return gather::toolbox(
+                global,
+                ambient,
+                self.project,
+                &grant,
+                nobody,
+                &isolation,
+                approver,
+                recorder,
+            );
+        };
+        let (model, own, secrets) = models.map_or_else(
+            || (missing(), None, Vec::new()),
+            |models| (models.others, models.own, models.secrets),
+        );
+        let unseen = repositories::unseen(self.project, ambient);
+        let mut session = Session::builder(model)
+            .workers(self.project.workers()?)
+            .max_depth(self.project.max_depth())
+            .max_children(self.project.max_children())
+            .os_sandbox(isolation.os)
+            .docker(isolation.docker)
+            .repositories(repositories::repositories(self.project, ambient)?)
+            .approver(approver)
+            .recorder(recorder.unwrap_or_else(|| Arc::new(NoRecord)))
+            .redactor(ambient.redactor(&[unseen, secrets].concat()));
+        if let Some(own) = own {
+            session = session.models(own);
+        }
+        let equipped = session.build().tools_of(worker, &grant);
+        let equipped = equipped.map_err(gather::not_equipped)?;
+        gather::say_warnings(global, &equipped.warnings);
+        Ok(equipped.toolbox)
+    }
 }

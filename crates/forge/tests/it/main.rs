@@ -51,4 +51,5 @@ mod vendor;
 mod visible;
 mod wire;
 mod worker;
+mod worker_tools;
 mod workspaces;

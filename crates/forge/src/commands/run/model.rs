@@ -81,12 +81,34 @@ pub(crate) fn choose(
     worker: &Worker,
     workers: &[Worker],
 ) -> Result<Chosen, Failure> {
-    let mut keys = Keys::new(ambient, project);
     let replayed = args.replay.as_ref().map(|file| format!("scripted:{file}"));
-    let typed = replayed
-        .as_deref()
-        .or(args.model.as_deref())
-        .or_else(|| ambient.var("FORGE_MODEL"));
+    let typed = replayed.as_deref().or(args.model.as_deref());
+    choose_typed(typed, ambient, project, worker, workers)
+}
+
+/// Chooses the models for a call of `called` that a person makes on behalf of `caller`: those of a
+/// run of `caller`.
+pub(crate) fn choose_for_call(
+    typed: Option<&str>,
+    ambient: &Ambient,
+    project: &Project,
+    [caller, called]: [&Worker; 2],
+    workers: &[Worker],
+) -> Result<Chosen, Failure> {
+    let named = called.model().or(project.model());
+    let entry = if named.is_some() { called } else { caller };
+    choose_typed(typed, ambient, project, entry, workers)
+}
+
+fn choose_typed(
+    typed: Option<&str>,
+    ambient: &Ambient,
+    project: &Project,
+    worker: &Worker,
+    workers: &[Worker],
+) -> Result<Chosen, Failure> {
+    let mut keys = Keys::new(ambient, project);
+    let typed = typed.or_else(|| ambient.var("FORGE_MODEL"));
     // A file named on the command line or in the environment is found from here, one named in a
     // project from the project.
     if let Some(named) = typed {
@@ -242,6 +264,14 @@ impl Models for Own {
                 message: format!("the model `{name}` was not known when the run began"),
             })
     }
+}
+
+/// Returns a model for a session in which no worker is to run: each turn of it fails.
+pub(crate) fn missing() -> Arc<dyn Model> {
+    Arc::new(Missing {
+        name: "none".to_owned(),
+        why: ModelError::Credentials("no model is configured".to_owned()),
+    })
 }
 
 /// A model that cannot be had.
