@@ -2,8 +2,8 @@
 //! of both.
 //!
 //! * Tool axis: a matching shell rule, else the project's word on the tool, else
-//!   on its risk, else the tool's own, else the safe default. Calling a worker is
-//!   decided by the caller's delegation list alone.
+//!   on its risk, else the tool's own, else the safe default. For calling a worker the default is
+//!   the caller's delegation list.
 //! * Mount axis: what the mount says about reading, writing and deleting.
 //!
 //! The project's approval mode then answers what is left as *ask*.
@@ -106,42 +106,75 @@ impl GrantGate {
         {
             return judgement;
         }
-        if request
-            .intents
-            .iter()
-            .any(|intent| matches!(intent, Intent::Delegate(_)))
-        {
-            return Judgement::new(
-                Verdict::Allow,
-                Reason::new("the worker's delegation list names it"),
-            );
-        }
-        let approval = self.grant.approval();
         let risk = config_risk(request.risk);
-        // Files are asked about per mount; a tool's own default only speaks where
-        // no mount does.
-        let requires = request.requires_permission.then_some(true);
-        let verdict = approval.tool(request.tool, risk, requires);
-        let stated = approval.for_tool(request.tool);
-        let stated = stated.or_else(|| approval.for_risk(risk));
-        if verdict == sandbox_config::Verdict::Ask
-            && stated != Some(verdict)
-            && approval.least(request.tool, risk) == verdict
-        {
-            return Judgement::new(Verdict::Ask, self.own_file(request.tool, risk));
+        if delegates(request) {
+            return self.delegation_axis(request, risk);
         }
-        let mut reason = Reason::new(if approval.for_tool(request.tool).is_some() {
-            format!("the project's setting for tool `{}`", request.tool)
-        } else if approval.for_risk(risk).is_some() {
-            format!("the project's setting for risk `{}`", request.risk)
-        } else if requires.is_some() {
-            "the tool's own default".to_owned()
-        } else {
-            format!("the default for risk `{}`", request.risk)
+        let requires = request.requires_permission.then_some(true);
+        self.rule_for(request.tool, risk, requires, |said| match said {
+            true => "the tool's own default".to_owned(),
+            false => format!("the default for risk `{}`", request.risk),
+        })
+    }
+
+    /// Judges a call of a worker: a rule for the worker, for the tool that names it or for the risk,
+    /// else the caller's delegation list, which names it.
+    fn delegation_axis(&self, request: &Request<'_>, risk: sandbox_config::Risk) -> Judgement {
+        let workers = request.intents.iter().filter_map(|intent| match intent {
+            Intent::Delegate(name) => Some(name.as_str()),
+            Intent::Read(_)
+            | Intent::ReadBelow(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Execute(_) => None,
         });
-        if let Some((key, at)) = approval.tool_at(request.tool, risk) {
-            let asks = verdict == sandbox_config::Verdict::Ask;
-            reason.rule = Some(format!("{key}: {asks}"));
+        let has_rule = self.grant.approval().for_tool(request.tool).is_some();
+        let tool = has_rule.then_some(request.tool);
+        let names = workers.chain(tool);
+        names
+            .map(|name| {
+                self.rule_for(name, risk, Some(false), |_| {
+                    "the worker's delegation list names it".to_owned()
+                })
+            })
+            .reduce(Judgement::and)
+            .unwrap_or_else(|| Judgement::new(Verdict::Block, Reason::new("no worker is named")))
+    }
+
+    /// Judges by the rule for a name, else by the one for a risk, else by the default: what the
+    /// tool `requires`, else what is safe for its risk.
+    fn rule_for(
+        &self,
+        name: &str,
+        risk: sandbox_config::Risk,
+        requires: Option<bool>,
+        default: impl Fn(bool) -> String,
+    ) -> Judgement {
+        let approval = self.grant.approval();
+        let verdict = approval.tool(name, risk, requires);
+        let stated = approval.for_tool(name);
+        let stated = stated.or_else(|| approval.for_risk(risk));
+        if verdict != sandbox_config::Verdict::Allow
+            && stated != Some(verdict)
+            && approval.least(name, risk) == verdict
+        {
+            return Judgement::new(tools_verdict(verdict), self.own_file(name, risk));
+        }
+        let mut reason = Reason::new(if approval.for_tool(name).is_some() {
+            format!("the project's setting for tool `{name}`")
+        } else if approval.for_risk(risk).is_some() {
+            format!("the project's setting for risk `{risk}`")
+        } else {
+            default(requires.is_some())
+        });
+        if let Some((key, at)) = approval.tool_at(name, risk) {
+            let said = match verdict {
+                sandbox_config::Verdict::Allow => "false",
+                sandbox_config::Verdict::Ask => "true",
+                sandbox_config::Verdict::Block => "blocked",
+            };
+            reason.rule = Some(format!("{key}: {said}"));
             reason.origin = at.map(ToString::to_string);
         }
         Judgement::new(tools_verdict(verdict), reason)

@@ -8,7 +8,7 @@ use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
 use forge_tools::git::tools::{RepoAccess, all as all_of_git};
 use forge_tools::git::{Git, GitBackend, MemoryRepositories, Repo, StagedStore};
-use forge_tools::{Gate as _, Spec, Tool as _, Toolbox};
+use forge_tools::{Gate as _, Intent, Judgement, Request, Risk, Spec, Tool as _, Toolbox};
 use sandbox_config::{
     Branch, Delegates, ExecutionMode, FileRules, GitMode, Grant, HardLinks, Mode, Mount,
     NetworkAccess, Operation, Origin, ShellRules, Standing, Survivors, UnixSockets, Verdict,
@@ -368,12 +368,30 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
 pub(crate) fn tree(branches: &[Branch], entry: &str) -> String {
     let mut rows = Vec::new();
     for branch in branches {
-        tree_rows(branch, 1, entry, &mut rows);
+        tree_rows(branch, None, 1, entry, &mut rows);
     }
     table(&rows, "")
 }
 
-fn tree_rows(branch: &Branch, depth: usize, entry: &str, rows: &mut Vec<Vec<String>>) {
+/// Returns what the approval rules of `caller` say about calls of a worker.
+pub(crate) fn delegation(caller: &Grant, worker: &str) -> Judgement {
+    GrantGate::new(caller.clone()).judge(&Request {
+        tool: worker,
+        risk: Risk::Exec,
+        requires_permission: false,
+        needs_network: false,
+        confined: true,
+        intents: &[Intent::Delegate(worker.to_owned())],
+    })
+}
+
+fn tree_rows(
+    branch: &Branch,
+    caller: Option<&Grant>,
+    depth: usize,
+    entry: &str,
+    rows: &mut Vec<Vec<String>>,
+) {
     let is_entry = depth == 1 && branch.worker() == entry;
     let mark = if is_entry { " (entry)" } else { "" };
     let name = format!("{}{}{mark}", "  ".repeat(depth), branch.worker());
@@ -390,6 +408,11 @@ fn tree_rows(branch: &Branch, depth: usize, entry: &str, rows: &mut Vec<Vec<Stri
     if branch.calls_any() {
         facts.push_str("; calls any worker");
     }
+    match caller.map(|caller| delegation(caller, branch.worker()).verdict) {
+        Some(forge_tools::Verdict::Ask) => facts.push_str("; calls of it are asked"),
+        Some(forge_tools::Verdict::Block) => facts.push_str("; calls of it are blocked"),
+        Some(forge_tools::Verdict::Allow) | None => {}
+    }
     let narrower = if branch.narrowed().is_empty() {
         String::new()
     } else {
@@ -397,7 +420,7 @@ fn tree_rows(branch: &Branch, depth: usize, entry: &str, rows: &mut Vec<Vec<Stri
     };
     rows.push(vec![name, facts, narrower]);
     for call in branch.calls() {
-        tree_rows(call, depth + 1, entry, rows);
+        tree_rows(call, Some(branch.grant()), depth + 1, entry, rows);
     }
 }
 
@@ -507,6 +530,10 @@ pub(crate) fn mounts_json(grant: &Grant) -> Value {
 
 /// The delegation tree for programs.
 pub(crate) fn tree_json(branch: &Branch) -> Value {
+    branch_json(branch, None)
+}
+
+fn branch_json(branch: &Branch, caller: Option<&Grant>) -> Value {
     let (standing, why) = match branch.standing() {
         Standing::Holds => ("holds", None),
         Standing::AsShown => ("as_shown", None),
@@ -525,7 +552,8 @@ pub(crate) fn tree_json(branch: &Branch) -> Value {
         "shell": branch.grant().shell().is_some(),
         "narrowed": branch.narrowed(),
         "calls_any": branch.calls_any(),
-        "calls": branch.calls().iter().map(tree_json).collect::<Vec<_>>(),
+        "approval": caller.map(|caller| delegation(caller, branch.worker()).verdict),
+        "calls": branch.calls().iter().map(|call| branch_json(call, Some(branch.grant()))).collect::<Vec<_>>(),
     })
 }
 

@@ -81,7 +81,7 @@ A command in one word, as in -- 'git log | wc -l', is a whole line, as a model w
 )]
 pub(crate) struct Explain {
     /// A sandbox path, a host (`host:NAME[:PORT]`, or a name with a dot or a port), a repository
-    /// (`repo:NAME`), or a tool.
+    /// (`repo:NAME`), a tool, or a worker that would be called.
     #[arg(value_name = "SUBJECT")]
     pub(crate) subject: Option<String>,
     /// For this worker, started by a person; without it for the entry worker.

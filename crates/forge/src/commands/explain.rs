@@ -25,8 +25,8 @@ use crate::visible::visible;
 
 pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
-    let lineage = lineage(&project, args)?;
-    let subject = subject(args)?;
+    let (lineage, last) = lineage(&project, args)?;
+    let subject = subject(&project, last, args)?;
     let mut explained = Explained::of(&project, &lineage, subject)?;
     if let Some(alone) = gather::project_alone(global, ambient)? {
         explained.under_own_file(&Lineage::of(&alone), &project);
@@ -41,8 +41,9 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     Ok(Exit::Done)
 }
 
-/// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's.
-fn lineage(project: &Project, args: &Explain) -> Result<Lineage, Failure> {
+/// Whose rights are asked about: `--as`, `--worker`, the entry worker, or the project's. With the
+/// last worker.
+fn lineage(project: &Project, args: &Explain) -> Result<(Lineage, Option<Worker>), Failure> {
     let names: Vec<&str> = match (&args.chain, &args.worker) {
         (Some(chain), _) => chain.split('>').map(str::trim).collect(),
         (None, Some(worker)) => vec![worker],
@@ -52,11 +53,11 @@ fn lineage(project: &Project, args: &Explain) -> Result<Lineage, Failure> {
     let Some((first, rest)) = names.split_first() else {
         let workers = project.workers()?;
         let entry = workers
-            .iter()
+            .into_iter()
             .find(|worker| worker.name() == project.entry());
         return match entry {
-            Some(entry) => top.entry(entry).map_err(exceeds),
-            None => Ok(top),
+            Some(entry) => Ok((top.entry(&entry).map_err(exceeds)?, Some(entry))),
+            None => Ok((top, None)),
         };
     };
     let mut caller = project.worker(first)?;
@@ -69,7 +70,7 @@ fn lineage(project: &Project, args: &Explain) -> Result<Lineage, Failure> {
         chain.push(worker.name().to_owned());
         caller = worker;
     }
-    Ok(lineage)
+    Ok((lineage, Some(caller)))
 }
 
 fn exceeds(escalation: sandbox_config::Escalation) -> Failure {
@@ -134,10 +135,15 @@ enum Subject {
         staging: bool,
     },
     Tool(Spec),
+    /// A call of `name` by `caller`, the last worker of the chain.
+    Worker {
+        name: String,
+        caller: Option<Box<Worker>>,
+    },
     Command(CommandLine),
 }
 
-fn subject(args: &Explain) -> Result<Subject, Failure> {
+fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Subject, Failure> {
     let Some(word) = args.subject.as_deref() else {
         return command(&args.command).map(Subject::Command);
     };
@@ -159,6 +165,16 @@ fn subject(args: &Explain) -> Result<Subject, Failure> {
     if let Some(spec) = tools.iter().find(|spec| spec.answers_to(word)) {
         return Ok(Subject::Tool(spec.clone()));
     }
+    if project
+        .workers()?
+        .iter()
+        .any(|worker| worker.name() == word)
+    {
+        return Ok(Subject::Worker {
+            name: word.to_owned(),
+            caller: last.map(Box::new),
+        });
+    }
     if word.contains('/') {
         let path = SandboxPath::parse(word)
             .map_err(|error| Failure::usage(format!("`{word}` is not a sandbox path: {error}")))?;
@@ -170,7 +186,7 @@ fn subject(args: &Explain) -> Result<Subject, Failure> {
         return Ok(host);
     }
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
-    Err(Failure::usage(format!("`{word}` is no sandbox path, host or tool")).hint(format!(
+    Err(Failure::usage(format!("`{word}` is no sandbox path, host, tool or worker")).hint(format!(
         "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
         names.join(", ")
     )))
@@ -322,6 +338,7 @@ impl Explained {
                 explained.repository(project, lineage, &name, staging)?;
             }
             Subject::Tool(spec) => explained.tool(lineage, &spec)?,
+            Subject::Worker { name, caller } => explained.worker(lineage, &name, caller.as_deref()),
             Subject::Command(line) => explained.command(lineage, &line, grant),
         }
         Ok(explained)
@@ -474,6 +491,30 @@ impl Explained {
         let judged = judge(grant, spec, &[], true);
         self.stricter(Why::from(judged));
         Ok(())
+    }
+
+    /// A call of a worker: `tools` of those on the way, the caller's delegation list, then the
+    /// approval rules, in the words of the gate.
+    fn worker(&mut self, lineage: &Lineage, name: &str, caller: Option<&Worker>) {
+        self.shown = format!("call {name}");
+        self.kind = "worker";
+        self.ask(lineage, &Question::Tool(name.to_owned()));
+        let refusal = match caller {
+            Some(caller) if caller.name() == name => Some(format!("'{name}' does not call itself")),
+            Some(caller) if !caller.delegates().allows(name) => Some(format!(
+                "{} ({}) may call: {}",
+                caller.name(),
+                caller.shown(),
+                describe::delegates(caller)
+            )),
+            Some(_) => None,
+            None => Some("no worker would call it: pass --worker CALLER".to_owned()),
+        };
+        if let Some(text) = refusal {
+            self.decide(Why::words(Verdict::Block, &text));
+        } else if self.why.verdict != Verdict::Block {
+            self.decide(Why::from(describe::delegation(lineage.grant(), name)));
+        }
     }
 
     fn command(&mut self, lineage: &Lineage, line: &CommandLine, grant: &Grant) {

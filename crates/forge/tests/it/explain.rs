@@ -167,7 +167,7 @@ fn what_cannot_be_explained_is_a_usage_mistake() {
     let world = world();
     for (args, says) in [
         (&[][..], "required"),
-        (&["frobnicate"], "no sandbox path, host or tool"),
+        (&["frobnicate"], "no sandbox path, host, tool or worker"),
         (&["host:"], "not a host"),
         (
             &["--as", "main>nobody", "/ws"],

@@ -105,3 +105,160 @@ fn a_call_of_a_worker_without_a_model_says_that_it_needs_one() {
     );
     call(&world, "reader", &input, &[]).code(0);
 }
+
+const RUNNING: [&str; 2] = ["--model", "scripted:play.yaml"];
+
+/// What a call of `reader` comes to: 0 done, 1 blocked, 3 asked, and nobody is there.
+fn calls(world: &World) -> [i32; 2] {
+    let named = call(world, "reader", &json!({ "input": "it" }), &RUNNING);
+    let general = json!({ "worker": "reader", "input": "it" });
+    let general = call(world, "call_worker", &general, &RUNNING);
+    [named.code, general.code]
+}
+
+#[test]
+fn rules_decide_about_calls_of_a_worker_by_name_and_by_risk_whichever_tool_names_it() {
+    let by_name =
+        |word: &str| format!("approval: {{ require_user_permission: {{ reader: {word} }} }}\n");
+    let by_risk = "require_user_permission_by_risk: { exec: true }";
+    for (rules, code) in [
+        (String::new(), 0),
+        (by_name("true"), 3),
+        (by_name("ask"), 3),
+        (by_name("blocked"), 1),
+        (by_name("preApproved"), 0),
+        (format!("approval: {{ {by_risk} }}\n"), 3),
+        (
+            "approval: { require_user_permission_by_risk: { exec: blocked } }\n".to_owned(),
+            1,
+        ),
+        // The name is more particular than the risk.
+        (
+            format!("approval: {{ {by_risk}, require_user_permission: {{ reader: false }} }}\n"),
+            0,
+        ),
+        (
+            "approval: { mode: deny, require_user_permission: { reader: ask } }\n".to_owned(),
+            1,
+        ),
+    ] {
+        let world = world(&rules);
+        world.forge(&["--quiet", "trust", "--yes"]);
+        assert_eq!(calls(&world), [code; 2], "{rules}");
+    }
+    // A rule about the tool that names workers is about that one only.
+    let general = "approval: { require_user_permission: { call_worker: blocked } }\n";
+    assert_eq!(calls(&world(general)), [0, 1]);
+}
+
+#[test]
+fn the_caller_s_file_and_the_person_s_own_make_a_rule_stricter_and_never_milder() {
+    let front = |rule: &str| format!("workers: [reader]\napproval: {rule}\n");
+    for (project, own, user, code) in [
+        (
+            "",
+            "{ require_user_permission: { reader: blocked } }",
+            "",
+            1,
+        ),
+        ("", "{ require_user_permission: { reader: ask } }", "", 3),
+        (
+            "",
+            "{ require_user_permission_by_risk: { exec: blocked } }",
+            "",
+            1,
+        ),
+        (
+            "",
+            "{}",
+            "approval: { require_user_permission: { reader: blocked } }",
+            1,
+        ),
+        (
+            "",
+            "{}",
+            "approval: { mode: auto, require_user_permission: { reader: blocked } }",
+            1,
+        ),
+        (
+            "approval: { require_user_permission: { reader: false } }\n",
+            "{ require_user_permission: { reader: true } }",
+            "approval: { require_user_permission: { reader: blocked, of_another_project: ask } }",
+            1,
+        ),
+        (
+            "approval: { mode: auto, require_user_permission: { reader: blocked } }\n",
+            "{ require_user_permission: { reader: ask } }",
+            "",
+            1,
+        ),
+    ] {
+        let world = world(project);
+        world.write("workers/main.worker", &worker(&front(own)));
+        let dir = world.outside().join("home/.config/forge");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("config.yaml"), format!("{user}\n")).unwrap();
+        world.forge(&["--quiet", "trust", "--yes"]);
+        assert_eq!(calls(&world), [code; 2], "{project}{own} {user}");
+    }
+    // A worker's file cannot say that nobody is asked.
+    for word in ["false", "preApproved"] {
+        let world = world("");
+        let rule = format!("{{ require_user_permission: {{ reader: {word} }} }}");
+        world.write("workers/main.worker", &worker(&front(&rule)));
+        let refused = world.forge(&["check"]);
+        refused
+            .code(2)
+            .says(&[&format!("`reader: {word}`: a worker can only ask for more")]);
+    }
+}
+
+#[test]
+fn a_rule_about_a_name_that_neither_a_tool_nor_a_worker_has_is_a_mistake() {
+    let world = world("approval: { require_user_permission: { raeder: true } }\n");
+    world
+        .forge(&["check"])
+        .code(2)
+        .says(&["there is no tool `raeder`", "golem-forge.config.yaml:5:40"]);
+    let world = self::world("");
+    let main = "workers: [reader]\napproval: { require_user_permission: { other: true } }\n";
+    world.write("workers/main.worker", &worker(main));
+    world
+        .forge(&["check"])
+        .code(2)
+        .says(&["there is no tool `other`"]);
+}
+
+#[test]
+fn explain_and_check_say_what_a_rule_decides_about_calls_of_a_worker() {
+    let world = world("");
+    let explain = |who: &str, name: &str| {
+        world
+            .forge(&["explain", name, "--worker", who])
+            .code(0)
+            .stdout
+            .clone()
+    };
+    let free = explain("main", "reader");
+    assert!(
+        free.starts_with("call reader for main: allow\n  the worker's delegation list names it"),
+        "{free}"
+    );
+    let refused = explain("main", "other");
+    assert!(
+        refused.starts_with(
+            "call other for main: block\n  main (workers/main.worker) may call: reader"
+        ),
+        "{refused}"
+    );
+    let tree = world.forge(&["check"]).code(0).stdout.clone();
+    assert!(!tree.contains("calls of it"), "{tree}");
+
+    let world = self::world("approval: { require_user_permission: { reader: blocked } }\n");
+    let blocked = world.forge(&["explain", "reader"]).code(0).stdout.clone();
+    assert!(blocked.starts_with("call reader for main: block\n  the project's setting for tool `reader`  (golem-forge.config.yaml:5:40)"), "{blocked}");
+    let tree = world.forge(&["check"]).code(0).stdout.clone();
+    assert!(tree.contains("calls of it are blocked"), "{tree}");
+    let tree: Value = serde_json::from_str(&world.forge(&["check", "--json"]).stdout).unwrap();
+    assert_eq!(tree["tree"][0]["calls"][0]["approval"], "block");
+}

@@ -295,14 +295,14 @@ fn of_approval(facts: &mut Facts, approval: &Approval) {
         say(
             facts,
             format!("approval.require_user_permission_by_risk.{risk}"),
-            said.person,
+            said.verdict,
         );
     }
     for (tool, said) in by_tool {
         say(
             facts,
             format!("approval.require_user_permission.{tool}"),
-            said.person,
+            said.verdict,
         );
     }
 }

@@ -272,10 +272,10 @@ pub struct Approval {
     pub(crate) floor: Floor,
 }
 
-/// Whether a person is asked, and where that stands.
+/// What a rule about a tool or a risk decides, and where that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asks {
-    pub(crate) person: bool,
+    pub(crate) verdict: Verdict,
     pub(crate) at: Place,
 }
 
@@ -285,8 +285,8 @@ pub(crate) struct Floor {
     manual: bool,
     deny: bool,
     mode_at: Place,
-    tools: BTreeMap<String, Place>,
-    risks: BTreeMap<Risk, Place>,
+    tools: BTreeMap<String, Asks>,
+    risks: BTreeMap<Risk, Asks>,
 }
 
 impl Default for Approval {
@@ -324,13 +324,13 @@ impl Approval {
     /// What the project says about a risk, if it says anything.
     #[must_use]
     pub fn for_risk(&self, risk: Risk) -> Option<Verdict> {
-        self.by_risk.get(&risk).map(|asks| asked(asks.person))
+        self.by_risk.get(&risk).map(|asks| asks.verdict)
     }
 
     /// What the project says about one tool, if it says anything.
     #[must_use]
     pub fn for_tool(&self, tool: &str) -> Option<Verdict> {
-        self.by_tool.get(tool).map(|asks| asked(asks.person))
+        self.by_tool.get(tool).map(|asks| asks.verdict)
     }
 
     /// The key that [`Approval::tool`] rests on, and where it stands; none: nobody has said
@@ -358,8 +358,14 @@ impl Approval {
     /// The same for what the person's own file asks for, whatever the project says.
     #[must_use]
     pub fn least_at(&self, tool: &str, risk: Risk) -> Option<(String, Option<&Origin>)> {
-        let tool_place = self.floor.tools.get(tool).map(|at| (tool_key(tool), at));
-        let place = tool_place.or_else(|| Some((risk_key(risk), self.floor.risks.get(&risk)?)));
+        let by_tool = self.floor.tools.get(tool);
+        let by_tool = by_tool.map(|asks| (tool_key(tool), asks));
+        let by_risk = self.floor.risks.get(&risk);
+        let by_risk = by_risk.map(|asks| (risk_key(risk), asks));
+        // Of two that are as strict, the one about the tool.
+        let stricter = [by_risk, by_tool].into_iter().flatten();
+        let place = stricter.max_by_key(|(_, asks)| asks.verdict);
+        let place = place.map(|(key, asks)| (key, &asks.at));
         let mode = || {
             (self.floor.manual || self.floor.deny)
                 .then(|| ("approval.mode".to_owned(), &self.floor.mode_at))
@@ -381,11 +387,11 @@ impl Approval {
     /// What holds whatever a rule or a mode says: the person's own file may want to be asked.
     #[must_use]
     pub fn least(&self, tool: &str, risk: Risk) -> Verdict {
-        if self.floor.tools.contains_key(tool) || self.floor.risks.contains_key(&risk) {
-            Verdict::Ask
-        } else {
-            Verdict::Allow
-        }
+        let tool = self.floor.tools.get(tool);
+        let both = [tool, self.floor.risks.get(&risk)].into_iter().flatten();
+        both.map(|asks| asks.verdict)
+            .max()
+            .unwrap_or(Verdict::Allow)
     }
 
     /// What the modes make of a verdict about a call: the project's and the person's own, and
@@ -406,24 +412,37 @@ impl Approval {
 
     /// The meet with what the person's own file says, or a worker's.
     pub(crate) fn at_most(mut self, own: &Approval) -> Approval {
+        // Whoever says `auto` wants to be asked by nobody; what is blocked stays blocked.
+        let counts = match own.mode {
+            ApprovalMode::Auto => Verdict::Block,
+            ApprovalMode::Tool | ApprovalMode::Manual | ApprovalMode::Deny => Verdict::Ask,
+        };
         match own.mode {
-            // Whoever says so wants to be asked by nobody.
-            ApprovalMode::Auto => return self,
             // The project's mode has been met with it already.
-            ApprovalMode::Tool => {}
+            ApprovalMode::Auto | ApprovalMode::Tool => {}
             ApprovalMode::Manual => self.floor.manual = true,
             ApprovalMode::Deny => self.floor.deny = true,
         }
-        if own.mode != ApprovalMode::Tool {
+        if matches!(own.mode, ApprovalMode::Manual | ApprovalMode::Deny) {
             self.floor.mode_at = own.mode_at.clone();
         }
-        let tools = own.by_tool.iter().filter(|(_, asks)| asks.person);
-        let tools = tools.map(|(tool, asks)| (tool.clone(), asks.at.clone()));
-        self.floor.tools.extend(tools);
-        let risks = own.by_risk.iter().filter(|(_, asks)| asks.person);
-        let risks = risks.map(|(risk, asks)| (*risk, asks.at.clone()));
-        self.floor.risks.extend(risks);
+        tighten(&mut self.floor.tools, &own.by_tool, counts);
+        tighten(&mut self.floor.risks, &own.by_risk, counts);
         self
+    }
+}
+
+/// Adds the rules that are at least as strict as `counts`; of two rules the stricter one stays.
+fn tighten<K: Ord + Clone>(
+    floor: &mut BTreeMap<K, Asks>,
+    own: &BTreeMap<K, Asks>,
+    counts: Verdict,
+) {
+    for (key, asks) in own.iter().filter(|(_, asks)| asks.verdict >= counts) {
+        let held = floor.entry(key.clone()).or_insert_with(|| asks.clone());
+        if asks.verdict > held.verdict {
+            *held = asks.clone();
+        }
     }
 }
 
@@ -435,7 +454,7 @@ fn risk_key(risk: Risk) -> String {
     format!("approval.require_user_permission_by_risk.{risk}")
 }
 
-fn asked(person: bool) -> Verdict {
+pub(crate) fn asked(person: bool) -> Verdict {
     if person { Verdict::Ask } else { Verdict::Allow }
 }
 
@@ -462,7 +481,7 @@ mod tests {
         let mut approval = Approval::default();
         assert_eq!(approval.tool("t", Risk::Exec, Some(false)), Verdict::Allow);
         let asks = |person| Asks {
-            person,
+            verdict: asked(person),
             at: Place::default(),
         };
         approval.by_risk.insert(Risk::Exec, asks(true));

@@ -7,6 +7,7 @@ use crate::front::FrontEnd;
 use crate::grant::Grant;
 use crate::project::ceiling::OwnFiles;
 use crate::project::own_dirs;
+use crate::project::sections::unknown_tool;
 use crate::project::show;
 use crate::project::sources::Sources;
 use crate::project::walk::Walk;
@@ -95,6 +96,21 @@ impl Library {
             }
         }
         found.ok_or_else(|| self.unknown(name, &files).into())
+    }
+
+    /// Reports the names in approval rules that neither a tool nor a worker has.
+    pub(crate) fn check_names(&self, walk: &mut Walk<'_>, ceiling: &Grant) {
+        let known = walk.sources.known_tools.as_deref().unwrap_or_default();
+        for (name, at) in std::mem::take(&mut walk.named_workers) {
+            // A worker file with a mistake is told where workers are read.
+            let is_missing = self.one(&name, ceiling).is_err_and(|mistakes| {
+                let mut mistakes = mistakes.iter();
+                mistakes.any(|mistake| mistake.code() == Code::UnknownWorker)
+            });
+            if let Some(problem) = unknown_tool(known, &name).filter(|_| is_missing) {
+                walk.reports.add(problem.at(&at));
+            }
+        }
     }
 
     fn unknown(&self, name: &str, files: &[PathBuf]) -> Diagnostic {

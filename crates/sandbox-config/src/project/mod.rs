@@ -147,6 +147,23 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
         read.ceiling.front(),
         &out_of_reach,
     );
+    let library = Library {
+        dirs: std::mem::take(&mut read.worker_dirs),
+        sources: Sources {
+            trust: sources.trust.clone(),
+            known_tools: sources.known_tools.clone(),
+            schema_check: sources.schema_check,
+            repository_check: sources.repository_check,
+            env: sources.env.clone(),
+            home: sources.home.clone(),
+            out_of_reach,
+            ..Sources::new(&found.start)
+        },
+        show_from: found.start,
+        project: found.dir.clone(),
+        own_files: read.own_files.clone(),
+    };
+    library.check_names(&mut walk, &read.ceiling);
     let Walk {
         reports,
         widening,
@@ -158,22 +175,7 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let warnings = reports.finish()?;
     let (preferences, origins) = layers.finish();
     Ok(Project {
-        library: Library {
-            dirs: read.worker_dirs,
-            sources: Sources {
-                trust: sources.trust.clone(),
-                known_tools: sources.known_tools.clone(),
-                schema_check: sources.schema_check,
-                repository_check: sources.repository_check,
-                env: sources.env.clone(),
-                home: sources.home.clone(),
-                out_of_reach,
-                ..Sources::new(&found.start)
-            },
-            show_from: found.start,
-            project: found.dir.clone(),
-            own_files: read.own_files,
-        },
+        library,
         dir: found.dir,
         file: found.file,
         preferences,

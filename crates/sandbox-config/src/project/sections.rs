@@ -6,7 +6,7 @@ use crate::front::named::VERDICTS;
 use crate::grant::Environment;
 use crate::grant::limits::Limits;
 use crate::grant::shell::{Pattern, Programs, Rule, RuleList, ShellRules, example_words};
-use crate::grant::verdict::{Approval, ApprovalMode, Asks, Risk, Verdict};
+use crate::grant::verdict::{Approval, ApprovalMode, Asks, Risk, Verdict, asked};
 use crate::project::hooks::is_hook;
 use crate::project::walk::Walk;
 use crate::project::widening;
@@ -15,6 +15,7 @@ use crate::syntax::fields::{self, Fields, Reports};
 use crate::syntax::keys::{self, Keys};
 use crate::syntax::text::{Layer, Origin, Place};
 use crate::syntax::yaml::{Entry, Node, Value};
+use crate::worker::{CALL, Delegates, is_name};
 
 /// `limits`, over what holds without it.
 pub(crate) fn limits(reports: &mut Reports, entry: Option<&Entry>, base: Limits) -> Limits {
@@ -107,39 +108,59 @@ pub(crate) fn approval(walk: &mut Walk<'_>, entry: Option<&Entry>) -> Approval {
     if let Some(seconds) = section.count(&mut walk.reports, "timeout_s") {
         approval.timeout_s = seconds;
     }
-    for (entry, asks) in booleans(walk, &section, "require_user_permission") {
+    for (entry, verdict) in verdicts(walk, &section, "require_user_permission") {
         let name = entry.key.as_str();
-        report_unknown_tool(
-            walk.sources.known_tools.as_deref(),
-            &mut walk.reports,
-            name,
-            entry,
-        );
+        check_tool_or_worker(walk, entry);
         let key = format!("approval.require_user_permission.{name}");
-        if asks || unasked(walk, &key, &entry.node) {
+        if verdict > Verdict::Allow || unasked(walk, &key, &entry.node) {
             let at = Place::at(&entry.key_span);
             approval
                 .by_tool
-                .insert(name.to_owned(), Asks { person: asks, at });
+                .insert(name.to_owned(), Asks { verdict, at });
         }
     }
-    for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
+    for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
         let Some(risk) = risk(&mut walk.reports, entry) else {
             continue;
         };
         let key = format!("approval.require_user_permission_by_risk.{risk}");
         // What is unasked anyway needs nobody's yes.
-        let harmless = asks || risk.safe_default() == Verdict::Allow;
+        let harmless = verdict > Verdict::Allow || risk.safe_default() == Verdict::Allow;
         if harmless || unasked(walk, &key, &entry.node) {
             let at = Place::at(&entry.key_span);
-            approval.by_risk.insert(risk, Asks { person: asks, at });
+            approval.by_risk.insert(risk, Asks { verdict, at });
         }
     }
     approval
 }
 
-/// `approval` of a worker: whatever it says is asked in addition, so nothing needs a yes.
-pub(crate) fn worker_approval(walk: &mut Walk<'_>, entry: &Entry) -> Option<Approval> {
+/// Notes a name that is no tool's: a worker of the project has to have it. The person's own file is
+/// about workers of other projects as well, so there only a typo of a tool is refused.
+fn check_tool_or_worker(walk: &mut Walk<'_>, entry: &Entry) {
+    let name = entry.key.as_str();
+    let Some(known) = walk.sources.known_tools.as_deref() else {
+        return;
+    };
+    let is_tool = known.iter().any(|tool| tool == name) || name == CALL;
+    if is_tool {
+        return;
+    }
+    let is_typo = || nearest(name, known.iter().map(String::as_str)).is_some();
+    if !is_name(name) || entry.key_span.layer() == Layer::User && is_typo() {
+        report_unknown_tool(Some(known), &mut walk.reports, name, entry);
+    } else if entry.key_span.layer() != Layer::User {
+        walk.named_workers
+            .push((name.to_owned(), entry.key_span.clone()));
+    }
+}
+
+/// `approval` of a worker: whatever it says is asked in addition, so nothing needs a yes. It names
+/// tools, and workers that it may call.
+pub(crate) fn worker_approval(
+    walk: &mut Walk<'_>,
+    entry: &Entry,
+    delegates: &Delegates,
+) -> Option<Approval> {
     let table = &keys::WORKER_APPROVAL;
     let section = Fields::open(&mut walk.reports, &entry.node, "approval", table)?;
     let mut approval = Approval::default();
@@ -154,37 +175,43 @@ pub(crate) fn worker_approval(walk: &mut Walk<'_>, entry: &Entry) -> Option<Appr
         approval.mode = mode;
         approval.mode_at = Place::at(&entry.node.span);
     }
-    for (entry, asks) in booleans(walk, &section, "require_user_permission") {
-        let known = walk.sources.known_tools.as_deref();
-        report_unknown_tool(known, &mut walk.reports, &entry.key, entry);
-        if only_more(walk, entry, asks) {
+    for (entry, verdict) in verdicts(walk, &section, "require_user_permission") {
+        if entry.key != CALL && !delegates.allows(&entry.key) {
+            let known = walk.sources.known_tools.as_deref();
+            report_unknown_tool(known, &mut walk.reports, &entry.key, entry);
+        }
+        if only_more(walk, entry, verdict) {
             let at = Place::at(&entry.key_span);
-            approval
-                .by_tool
-                .insert(entry.key.clone(), Asks { person: asks, at });
+            let name = entry.key.clone();
+            approval.by_tool.insert(name, Asks { verdict, at });
         }
     }
-    for (entry, asks) in booleans(walk, &section, "require_user_permission_by_risk") {
+    for (entry, verdict) in verdicts(walk, &section, "require_user_permission_by_risk") {
         if let Some(risk) = risk(&mut walk.reports, entry)
-            && only_more(walk, entry, asks)
+            && only_more(walk, entry, verdict)
         {
             let at = Place::at(&entry.key_span);
-            approval.by_risk.insert(risk, Asks { person: asks, at });
+            approval.by_risk.insert(risk, Asks { verdict, at });
         }
     }
     Some(approval)
 }
 
-fn only_more(walk: &mut Walk<'_>, entry: &Entry, asks: bool) -> bool {
-    if !asks {
-        let message = format!("`{}: false`: a worker can only ask for more", entry.key);
+fn only_more(walk: &mut Walk<'_>, entry: &Entry, verdict: Verdict) -> bool {
+    let stricter = verdict > Verdict::Allow;
+    if !stricter {
+        let said = match &entry.node.value {
+            Value::Str(word) => word,
+            _ => "false",
+        };
+        let message = format!("`{}: {said}`: a worker can only ask for more", entry.key);
         walk.reports.add(
             Diagnostic::error(Code::BadValue, message)
                 .at(&entry.node.span)
                 .help("remove it: what is not asked about is for the project file to say"),
         );
     }
-    asks
+    stricter
 }
 
 fn risk(reports: &mut Reports, entry: &Entry) -> Option<Risk> {
@@ -206,12 +233,12 @@ fn unasked(walk: &mut Walk<'_>, key: &str, node: &Node) -> bool {
     walk.agreed(&widening::UNASKED, key, "false", &node.span)
 }
 
-/// The entries of a mapping to booleans.
-fn booleans<'n>(
+/// Returns the entries of a mapping to whether a person is asked, or to a verdict.
+fn verdicts<'n>(
     walk: &mut Walk<'_>,
     section: &Fields<'n>,
     key: &'static str,
-) -> Vec<(&'n Entry, bool)> {
+) -> Vec<(&'n Entry, Verdict)> {
     let Some(entry) = section.get(key) else {
         return Vec::new();
     };
@@ -221,10 +248,20 @@ fn booleans<'n>(
         .into_iter()
         .filter_map(|entry| {
             let path = fields::join(&path, &entry.key);
-            let asks = fields::boolean(&mut walk.reports, &entry.node, &path)?;
-            Some((entry, asks))
+            let verdict = approval_verdict(&mut walk.reports, &entry.node, &path)?;
+            Some((entry, verdict))
         })
         .collect()
+}
+
+/// Returns the verdict of a rule about a tool or a risk.
+pub(crate) fn approval_verdict(reports: &mut Reports, node: &Node, path: &str) -> Option<Verdict> {
+    match &node.value {
+        Value::Str(word) if fields::old_boolean(word).is_none() => {
+            fields::word(reports, node, path, &VERDICTS)
+        }
+        _ => fields::boolean(reports, node, path).map(asked),
+    }
 }
 
 /// A tool's name that no tool has, if the tools are known.

@@ -8,12 +8,12 @@
 use crate::grant::Grant;
 use crate::grant::mount::Mode;
 use crate::grant::network::{HostPattern, NetworkAccess};
-use crate::grant::verdict::Approval;
+use crate::grant::verdict::{Approval, Verdict};
 use crate::project::Found;
 use crate::project::ceiling::read_project;
 use crate::project::git;
 use crate::project::layers::{Overlay, is_blocked, lay, take_entries};
-use crate::project::sections::APPROVAL_MODES;
+use crate::project::sections::{APPROVAL_MODES, approval_verdict};
 use crate::project::sources::{Sources, Trust};
 use crate::project::user_keys::{Meet, OF_MOUNTS, Role, role};
 use crate::project::walk::Walk;
@@ -159,6 +159,7 @@ impl Leaf<'_> {
                 true
             }
             (Meet::Mode, _) => mode(self.node) == Some(0),
+            (Meet::Consent, _) => consent(self.node) == Some(Verdict::Allow),
             (Meet::Sockets, _) => sockets(self.node) == Some(2),
             (Meet::Stricter(words), Value::Str(word)) => words.strictness(word) == Some(0),
             _ => false,
@@ -367,6 +368,7 @@ fn narrows_default(meet: Meet, key: &str, leaf: &Leaf<'_>) -> bool {
         // Off, and nothing passed, are the defaults.
         Meet::Network | Meet::Sockets | Meet::Within | Meet::Repositories | Meet::False => false,
         Meet::Mode => mode(own) > Some(1),
+        Meet::Consent => consent(own) > Some(Verdict::Allow),
         Meet::True => matches!(own.value, Value::Bool(true)),
         Meet::Stricter(words) => {
             text(own).and_then(|own| words.strictness(own)) > words.strictness(words.unsaid)
@@ -395,6 +397,10 @@ fn meet_one(reports: &mut Reports, meet: Meet, leaf: &Leaf<'_>, there: &mut Node
             _ => false,
         },
         Meet::Mode => match (mode(own), mode(there)) {
+            (Some(own), Some(there)) => there < own,
+            _ => false,
+        },
+        Meet::Consent => match (consent(own), consent(there)) {
             (Some(own), Some(there)) => there < own,
             _ => false,
         },
@@ -651,6 +657,11 @@ fn mode(node: &Node) -> Option<u8> {
     let word = text(node)?;
     let (_, mode) = APPROVAL_MODES.iter().find(|(known, _)| *known == word)?;
     Some(*mode as u8)
+}
+
+/// What a rule about a tool or a risk decides; `None` for a mistake, which is told elsewhere.
+fn consent(node: &Node) -> Option<Verdict> {
+    approval_verdict(&mut Reports::default(), node, "")
 }
 
 /// `null` is no limit.

@@ -28,6 +28,8 @@ pub(crate) enum Meet {
     Sockets,
     /// `approval.mode`, by strictness.
     Mode,
+    /// The stricter verdict; `true` is `ask`.
+    Consent,
     /// `true` if either says so.
     True,
     /// `false` if either says so; it is the default.
@@ -90,11 +92,11 @@ pub(crate) static ROWS: &[(&str, Role)] = &[
     ("approval.mode", Role::Limit(Meet::Mode)),
     (
         "approval.require_user_permission.*",
-        Role::Limit(Meet::True),
+        Role::Limit(Meet::Consent),
     ),
     (
         "approval.require_user_permission_by_risk.*",
-        Role::Limit(Meet::True),
+        Role::Limit(Meet::Consent),
     ),
     ("approval.timeout_s", least(&keys::APPROVAL)),
     ("shell.rules", Role::Limit(Meet::Blocked)),

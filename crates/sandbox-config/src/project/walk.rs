@@ -23,6 +23,8 @@ pub(crate) struct Walk<'s> {
     pub(crate) ephemeral_root: Option<PathBuf>,
     /// Where `network` stands.
     pub(crate) network_at: Option<Origin>,
+    /// Names that rules give to tools and that are no tool's.
+    pub(crate) named_workers: Vec<(String, Span)>,
 }
 
 impl<'s> Walk<'s> {
@@ -35,6 +37,7 @@ impl<'s> Walk<'s> {
             dir,
             ephemeral_root: None,
             network_at: None,
+            named_workers: Vec::new(),
         }
     }
 

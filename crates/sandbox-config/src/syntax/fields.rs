@@ -351,7 +351,7 @@ pub(crate) fn boolean(reports: &mut Reports, node: &Node, path: &str) -> Option<
     }
 }
 
-fn old_boolean(word: &str) -> Option<bool> {
+pub(crate) fn old_boolean(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "yes" | "y" | "on" | "true" => Some(true),
         "no" | "n" | "off" | "false" => Some(false),

@@ -7,6 +7,8 @@ mod sandbox;
 pub(crate) mod schemas;
 mod tools;
 
+pub(crate) use tools::CALL;
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -356,7 +358,7 @@ pub(crate) fn parse(
     declaration.tools = wanted.tools;
     declaration.approval = top
         .get("approval")
-        .and_then(|entry| sections::worker_approval(walk, entry));
+        .and_then(|entry| sections::worker_approval(walk, entry, &wanted.delegates));
     declaration.limits = sections::limits(&mut walk.reports, top.get("limits"), Limits::UNLIMITED);
     let facts = facts::facts(walk, &top);
     let schemas = schemas::schemas(walk, &top);

@@ -37,7 +37,7 @@ const FILESYSTEM: [&str; 13] = [
 ];
 
 /// Names a worker.
-const CALL: &str = "call_worker";
+pub(crate) const CALL: &str = "call_worker";
 
 /// The tools and workers that a file asks for.
 pub(crate) struct Wanted {

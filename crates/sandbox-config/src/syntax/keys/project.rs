@@ -246,7 +246,13 @@ pub(crate) static NETWORK: Keys = Keys {
     ],
 };
 
-const ASKS: Shape = Shape::Map(Names::Any, &Shape::Bool);
+const ASKS: Shape = Shape::Map(Names::Any, &CONSENT);
+
+/// Whether a person is asked, or a verdict.
+const CONSENT: Shape = Shape::OneOf(&[
+    Shape::Bool,
+    Shape::Words(&["preApproved", "ask", "blocked"], &[]),
+]);
 
 pub(crate) static APPROVAL: Keys = Keys {
     id: "approval",
@@ -266,20 +272,20 @@ pub(crate) static APPROVAL: Keys = Keys {
         now(
             "require_user_permission",
             ASKS,
-            "By tool: whether a person is asked.",
+            "By tool, or by worker for calls of it: whether a person is asked. `true` is `ask`, `false` is `preApproved`.",
         )
         .default("{}")
-        .trust("when a tool is `false`"),
+        .trust("when a tool or worker is `false` or `preApproved`"),
         now(
             "require_user_permission_by_risk",
             Shape::Map(
                 Names::Words(&["read_only", "writes_workspace", "writes_fs", "network", "exec"]),
-                &Shape::Bool,
+                &CONSENT,
             ),
-            "By risk: whether a person is asked.",
+            "By risk: whether a person is asked. Calling a worker is of risk `exec`; without a rule the caller's `workers` decides.",
         )
         .default("{ writes_fs: true, network: true, exec: true }")
-        .trust("when a hazardous risk is `false`"),
+        .trust("when a hazardous risk is `false` or `preApproved`"),
         now(
             "timeout_s",
             Shape::Count,

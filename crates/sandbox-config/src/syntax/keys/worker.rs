@@ -333,14 +333,14 @@ pub(crate) static WORKER_APPROVAL: Keys = Keys {
         .default("tool"),
         now(
             "require_user_permission",
-            Shape::Map(Names::Any, &Shape::True),
-            "The tools that a person is asked about.",
+            Shape::Map(Names::Any, &MORE),
+            "The tools, and workers to call, that a person is asked about, or that are blocked.",
         )
         .default("{}"),
         now(
             "require_user_permission_by_risk",
-            Shape::Map(Names::Words(&RISKS), &Shape::True),
-            "The risks that a person is asked about.",
+            Shape::Map(Names::Words(&RISKS), &MORE),
+            "The risks that a person is asked about, or that are blocked.",
         )
         .default("{}"),
     ],
@@ -354,6 +354,8 @@ pub(crate) static WORKER_APPROVAL: Keys = Keys {
         ),
     ],
 };
+
+const MORE: Shape = Shape::OneOf(&[Shape::True, Shape::Words(&["ask", "blocked"], &[])]);
 
 const RISKS: [&str; 5] = [
     "read_only",
