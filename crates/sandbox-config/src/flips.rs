@@ -835,6 +835,12 @@ fn worker_rows() -> Vec<Row> {
         ),
         (
             &WORKER_SANDBOX,
+            "approval",
+            restrict,
+            "sandbox: { restrict: /src, approval: { write: ask } }",
+        ),
+        (
+            &WORKER_SANDBOX,
             "unix_sockets",
             "sandbox: {}",
             "sandbox: { unix_sockets: inherit }",

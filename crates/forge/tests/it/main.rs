@@ -38,6 +38,7 @@ mod provider_keys;
 mod published;
 mod reload;
 mod resume;
+mod root_approval;
 mod run_ends;
 mod run_flags;
 mod schema;

@@ -39,6 +39,7 @@ use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
 use crate::grant::shell::ShellRules;
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
+use crate::syntax::text::Span;
 
 /// The rights of a worker.
 ///
@@ -596,7 +597,7 @@ impl Mount {
                 (Some(wanted), Some(held)) => Some(wanted.min(held)),
                 (wanted, held) => wanted.or(held),
             },
-            approval: self.meet_approval(wish, violations),
+            approval: self.meet_approval(&wish.approval, violations),
             usable: wish.usable,
             ..self.clone()
         }
@@ -604,11 +605,11 @@ impl Mount {
 
     fn meet_approval(
         &self,
-        wish: &ZoneDeclaration,
+        wishes: &[(Operation, Verdict, Option<Span>)],
         violations: &mut Vec<Violation>,
     ) -> MountApproval {
         let mut approval = self.approval;
-        for (operation, wanted, at) in &wish.approval {
+        for (operation, wanted, at) in wishes {
             let held = self.approval.stated(*operation);
             if *wanted < held.ceiling() {
                 violations.push(Violation::Approval {

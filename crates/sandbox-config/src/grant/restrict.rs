@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::grant::escalation::Violation;
 use crate::grant::meet::{innermost, is_below};
 use crate::grant::mount::{Mode, Mount};
+use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::text::Span;
 
 /// The subtree that a worker asks for.
@@ -30,6 +31,8 @@ pub struct Restrict {
     pub(crate) readonly_span: Option<Span>,
     pub(crate) rebase: bool,
     pub(crate) usable: bool,
+    /// What is asked of a person or blocked in all of it.
+    pub(crate) approval: Vec<(Operation, Verdict, Option<Span>)>,
 }
 
 /// Why a place cannot be restricted to.
@@ -57,6 +60,7 @@ impl Restrict {
             readonly_span: None,
             rebase: false,
             usable: true,
+            approval: Vec::new(),
         }
     }
 
@@ -196,6 +200,7 @@ pub(crate) fn meet_restrict(
     }
     for mount in &mut kept {
         mount.usable = wish.usable;
+        mount.approval = mount.meet_approval(&wish.approval, violations);
         if wish.readonly == Some(true) && mount.mode == Mode::ReadWrite {
             mount.mode = Mode::ReadOnly;
             if let Some(at) = &wish.readonly_span {

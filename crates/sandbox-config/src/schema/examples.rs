@@ -533,7 +533,7 @@ Read everything; write nothing.
         "worker_sandbox",
         "\
 ---
-sandbox: { restrict: /src, readonly: true, rebase: false, use: true }
+sandbox: { restrict: /src, readonly: true, rebase: false, use: true, approval: { read: ask } }
 ---
 Say what is wrong with the sources.
 ",

@@ -33,7 +33,7 @@ pub(crate) fn read(walk: &mut Walk<'_>, entry: &Entry, ceiling: &Grant, worker: 
             return of_today(Declaration::none());
         };
         let forms: Vec<&Entry> = [
-            "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use",
+            "paths", "mounts", "zones", "restrict", "readonly", "rebase", "use", "approval",
         ]
         .into_iter()
         .filter_map(|key| section.get(key))
@@ -90,7 +90,7 @@ fn mapping(
     ceiling: &Grant,
     worker: &str,
 ) -> Declaration {
-    let subtree = ["restrict", "readonly", "rebase", "use"]
+    let subtree = ["restrict", "readonly", "rebase", "use", "approval"]
         .into_iter()
         .find_map(|key| section.get(key));
     match (section.get("zones"), subtree) {
@@ -158,6 +158,10 @@ fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
     wish.readonly_span = section.get("readonly").map(|entry| entry.node.span.clone());
     wish.rebase = section.boolean(reports, "rebase").unwrap_or(false);
     wish.usable = section.boolean(reports, "use").unwrap_or(true);
+    wish.approval = stated(reports, section)
+        .into_iter()
+        .map(|(operation, verdict, entry)| (operation, verdict, Some(entry.node.span.clone())))
+        .collect();
     wish
 }
 

@@ -2,7 +2,7 @@
 
 use crate::syntax::keys::git::WORKER_GIT;
 use crate::syntax::keys::project::{LIMITS, NETWORK_SHAPE};
-use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES};
+use crate::syntax::keys::sandbox::{APPROVAL, MAX_FILE_BYTES, MODE, SUFFIXES, ZONE_APPROVAL};
 use crate::syntax::keys::sandbox::{MOUNT, NAMED_PATH};
 use crate::syntax::keys::shape::{
     DELEGATE, MOUNT_NAME, Names, SANDBOX_PATH, SCHEMA_FILE, SUFFIX, Shape, WORKER_NAME,
@@ -198,6 +198,12 @@ pub(crate) static WORKER_SANDBOX: Keys = Keys {
             "`false`: held to be passed on; its own tools cannot touch it.",
         )
         .default("true"),
+        now(
+            "approval",
+            Shape::Section(&ZONE_APPROVAL),
+            "What is asked of a person, or blocked, in all of it; never less than its caller is asked. For projects without zones, where each zone says it.",
+        )
+        .default("{}"),
         now(
             "unix_sockets",
             Shape::OneOf(&[
