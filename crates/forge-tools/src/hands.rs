@@ -335,6 +335,12 @@ impl View<'_> {
         }
     }
 
+    /// Fails if what is at `path` may not go: a root, or a directory with a protected name in it.
+    /// Blocks.
+    pub(crate) fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Failure> {
+        Ok(self.hands.files()?.check_removal(path, recursive)?)
+    }
+
     /// Whether nothing is at `path` yet. Blocks.
     pub(crate) fn check_free(&self, path: &SandboxPath) -> Result<(), Failure> {
         match self.hands.files()?.exists(path) {

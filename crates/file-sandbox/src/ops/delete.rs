@@ -108,6 +108,24 @@ impl FileSandbox {
         self.settled(|| now(self.delete_at(path, &options)))
     }
 
+    /// Fails as [`delete_with`](Self::delete_with) would for what is there now: nothing, a root, or
+    /// with `recursive` a protected name below. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of deleting.
+    pub fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Error> {
+        now(async {
+            let spot = self
+                .locate_for_change(path, Last::Keep, Verb::Delete)
+                .await?;
+            let (parent, meta) = self.removable(path, &spot, Verb::Delete).await?;
+            if recursive && meta.kind == Kind::Directory {
+                self.removable_dir(path, &spot, parent).await?;
+            }
+            Ok(())
+        })
+    }
+
     async fn delete_at(&self, path: &SandboxPath, options: &DeleteOptions) -> Result<(), Error> {
         let verb = Verb::Delete;
         let spot = self.locate_for_change(path, Last::Keep, verb).await?;
@@ -118,18 +136,30 @@ impl FileSandbox {
         self.check_match(path, &spot, old, options.if_match, verb)
             .await?;
         if meta.kind == Kind::Directory && options.recursive {
-            if let Some(name) = spot.real.last()
-                && parent.is_mount_point(name).await
-            {
-                let what = "a mount point";
-                return Err(Error::new(path.asked(), Reason::Holds { verb, what }));
-            }
-            let dir = self.open_found_dir(path, &spot, verb).await?;
-            let mut check = Below::new(self, path, verb, &spot, &spot.real);
-            visit(&dir, &mut check).await?;
+            let dir = self.removable_dir(path, &spot, parent).await?;
             visit(&dir, &mut Remove { files: self, path }).await?;
         }
         self.remove(path, &spot, parent, meta).await
+    }
+
+    /// Opens a directory of which everything below may go.
+    async fn removable_dir(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        parent: &AnyDir,
+    ) -> Result<AnyDir, Error> {
+        let verb = Verb::Delete;
+        if let Some(name) = spot.real.last()
+            && parent.is_mount_point(name).await
+        {
+            let what = "a mount point";
+            return Err(Error::new(path.asked(), Reason::Holds { verb, what }));
+        }
+        let dir = self.open_found_dir(path, spot, verb).await?;
+        let mut check = Below::new(self, path, verb, spot, &spot.real);
+        visit(&dir, &mut check).await?;
+        Ok(dir)
     }
 
     /// The lock of a file that loses its name, however many more it has.

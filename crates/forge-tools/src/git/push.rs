@@ -160,8 +160,13 @@ pub enum IfMoved {
 pub enum Outlook {
     /// Onto what it was compared with.
     AsStaged,
-    /// Onto this one: the branch has moved, and nobody has touched the same files.
-    OnTop(ObjectId),
+    /// Onto this one: the branch has moved, and nobody has made something else of the same files.
+    OnTop {
+        /// Where the branch is now.
+        head: ObjectId,
+        /// Files that are there as they would become: the push does not change them.
+        there: Vec<RepoPath>,
+    },
     /// Nowhere: the branch has all of it, as this commit or by somebody else's.
     There(ObjectId),
 }
@@ -195,7 +200,7 @@ impl<R: Repositories> Git<R> {
         let parent = match outlook {
             Outlook::There(made) => return Ok(self.pushed(&commit, made, true).await),
             Outlook::AsStaged => commit.base.clone(),
-            Outlook::OnTop(head) => Some(head),
+            Outlook::OnTop { head, .. } => Some(head),
         };
         let staged = commit.clone();
         let files = self
@@ -251,6 +256,9 @@ impl<R: Repositories> Git<R> {
             return Ok(Outlook::There(made.clone()));
         }
         if head == commit.base {
+            self.repositories
+                .check_push(&commit.repo, &commit.branch)
+                .await?;
             return Ok(Outlook::AsStaged);
         }
         let Some(head) = head else {
@@ -261,19 +269,27 @@ impl<R: Repositories> Git<R> {
             let made = commit.pushing.as_ref().unwrap_or(&head);
             return Ok(Outlook::There(made.clone()));
         }
-        if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
-            return Err(self.moved(commit, &head, tree, &since.overlap).await);
-        }
         let staged = commit.clone();
-        apart(move || {
+        let (tree, fits) = apart(move || {
             let files = staged.files.iter();
             let paths: Vec<(&RepoPath, bool)> = files
                 .map(|file| (&file.path, file.content.is_some()))
                 .collect();
-            check_collisions(&paths, &tree)
+            let fits = check_collisions(&paths, &tree);
+            Ok((tree, fits))
         })
         .await?;
-        Ok(Outlook::OnTop(head))
+        if if_moved == IfMoved::Refuse || !since.overlap.is_empty() {
+            return Err(self.moved(commit, &head, tree, &since, fits.err()).await);
+        }
+        fits?;
+        self.repositories
+            .check_push(&commit.repo, &commit.branch)
+            .await?;
+        Ok(Outlook::OnTop {
+            head,
+            there: since.there,
+        })
     }
 
     /// It is there; that it is still staged here would be found out by the next push.
@@ -317,6 +333,7 @@ impl<R: Repositories> Git<R> {
         let mut contents = contents.into_iter();
         let mut since = Since {
             overlap: Vec::new(),
+            there: Vec::new(),
             has_all: true,
         };
         for (file, now) in commit.files.iter().zip(&files) {
@@ -333,8 +350,10 @@ impl<R: Repositories> Git<R> {
                 }
             };
             since.has_all &= is_same;
-            if is_touched && !is_same {
-                since.overlap.push(file.path.clone());
+            match (is_touched, is_same) {
+                (true, true) => since.there.push(file.path.clone()),
+                (true, false) => since.overlap.push(file.path.clone()),
+                (false, _) => {}
             }
         }
         Ok((tree, since))
@@ -345,7 +364,8 @@ impl<R: Repositories> Git<R> {
         commit: &StagedCommit,
         head: &ObjectId,
         tree: Vec<TreeEntry>,
-        overlap: &[RepoPath],
+        since: &Since,
+        collision: Option<GitError>,
     ) -> GitError {
         let shown = |id: Option<&ObjectId>| match id {
             Some(id) => id.as_str().get(..12).unwrap_or_default().to_owned(),
@@ -371,7 +391,7 @@ impl<R: Repositories> Git<R> {
             Err(error) => Err(error),
         };
         text.push_str(&changes.unwrap_or_default());
-        let both: Vec<&str> = overlap.iter().map(RepoPath::as_str).collect();
+        let both: Vec<&str> = since.overlap.iter().map(RepoPath::as_str).collect();
         text.push_str(&named("Changed by both", &both));
         if let Some(made) = &commit.pushing {
             text.push_str(&format!(
@@ -379,9 +399,20 @@ impl<R: Repositories> Git<R> {
             ));
         }
         let error = GitError::new(GitErrorKind::Moved, text);
-        match overlap.is_empty() {
-            true => error.hint("None of its files are among them: --rebase puts it on top."),
-            false => error.hint("Pull these files, bring both together, and stage them again."),
+        match (since.overlap.is_empty(), since.there.is_empty(), collision) {
+            (false, ..) => {
+                error.hint("Pull these files, bring both together, and stage them again.")
+            }
+            (true, _, Some(collision)) => error.hint(format!(
+                "--rebase does not help: {} Pull, and stage the files under other names.",
+                collision.message()
+            )),
+            (true, true, None) => {
+                error.hint("None of its files are among them: --rebase puts it on top.")
+            }
+            (true, false, None) => {
+                error.hint("What both changed is the same: --rebase puts the rest on top.")
+            }
         }
     }
 }
@@ -408,6 +439,8 @@ fn new_files(commit: &StagedCommit, store: &StagedStore) -> Result<Vec<NewFile>,
 struct Since {
     /// Files of it that they have made something else of.
     overlap: Vec<RepoPath>,
+    /// Files of it that are as they would become.
+    there: Vec<RepoPath>,
     /// All of it is in the branch already.
     has_all: bool,
 }

@@ -157,6 +157,16 @@ pub trait Repositories: Send + Sync + 'static {
         commit: NewCommit,
     ) -> BoxFuture<'a, Result<ObjectId, GitError>>;
 
+    /// Fails if a push to this branch is known to be refused before anything is sent; a person is
+    /// not asked about such a push.
+    fn check_push<'a>(
+        &'a self,
+        _repo: &'a Repo,
+        _branch: &'a Branch,
+    ) -> BoxFuture<'a, Result<(), GitError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Makes what [`prepare`](Self::prepare) has answered the head of its branch, or changes nothing.
     fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>>;
 }

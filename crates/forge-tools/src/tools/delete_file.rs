@@ -49,7 +49,9 @@ impl Tool for DeleteFile {
     }
 
     fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
-        view.check_there(&view.path(args.text("path").unwrap_or_default())?)
+        let path = view.path(args.text("path").unwrap_or_default())?;
+        view.check_there(&path)?;
+        view.check_removal(&path, args.flag("recursive").unwrap_or(false))
     }
 
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {

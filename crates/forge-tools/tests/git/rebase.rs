@@ -174,7 +174,11 @@ fn a_yes_is_for_where_it_was_said_to_go() {
     world.write("/workspace/notes.md", "notes\n");
     let commit = world.stage(&["/workspace/notes.md"]).unwrap();
     world.others.commit(&main, &[("a.md", Some("a\n"))]);
-    let told = Outlook::OnTop(head());
+    let on_top = |head| Outlook::OnTop {
+        head,
+        there: Vec::new(),
+    };
+    let told = on_top(head());
     world.others.commit(&main, &[("b.md", Some("b\n"))]);
     for told in [Outlook::AsStaged, told] {
         let approval = world.approve(&commit).onto(told);
@@ -183,7 +187,7 @@ fn a_yes_is_for_where_it_was_said_to_go() {
         assert!(error.to_string().contains("was shown"), "{error}");
         assert!(world.others.read(&main, "notes.md").is_none());
     }
-    let approval = world.approve(&commit).onto(Outlook::OnTop(head()));
+    let approval = world.approve(&commit).onto(on_top(head()));
     wait(world.git.push(approval, IfMoved::Rebase)).unwrap();
     assert_eq!(world.others.read(&main, "notes.md").unwrap(), b"notes\n");
 }

@@ -431,3 +431,33 @@ fn on_a_terminal_a_long_request_is_paged_and_answered_at_its_end_only() {
         );
     }
 }
+
+#[test]
+fn nobody_is_asked_about_what_cannot_be_done() {
+    let world = asking();
+    world.write("out/.git/hooks/pre-commit", "#!/bin/sh\n");
+    world.write("out/below/.vscode/settings.json", "{}\n");
+    world.write("out/plain/a.md", "a\n");
+    let call = |tool: &str, arguments: Value| {
+        world.forge(&["tools", "call", tool, &arguments.to_string()])
+    };
+    let gone = |path: &str| call("delete_file", json!({ "path": path, "recursive": true }));
+    for (path, why) in [
+        ("/out", "it is a root of the sandbox"),
+        ("/out/.git", "it holds a protected name"),
+        ("/out/below", "it holds a protected name"),
+        ("/out/below/.vscode", "is a protected name"),
+        ("/out/missing", "File not found: /out/missing"),
+    ] {
+        gone(path).code(1).says(&[why]);
+    }
+    let hook = json!({ "path": "/out/.git/hooks/post-commit", "content": "x" });
+    call("write_file", hook)
+        .code(1)
+        .says(&["is a protected name"]);
+    // What can be done is asked about.
+    gone("/out/plain")
+        .code(3)
+        .says(&["needs a person's approval"]);
+    assert!(world.project().join("out/plain/a.md").exists());
+}

@@ -32,6 +32,43 @@ pub(super) fn would_be_asked(repository: &Path) -> Option<String> {
         .find_map(|at| asked_at(at))
 }
 
+/// Returns `true` if the branch is checked out in the repository's own directory or in another one
+/// of it (`git worktree`), as far as its files say.
+pub(super) fn is_checked_out(repository: &Path, branch: &str) -> bool {
+    let inside = repository.join(".git");
+    let at = if inside.is_dir() { &inside } else { repository };
+    let is_head = |head: &Path| {
+        let text = read_start(&head.join("HEAD"));
+        text.strip_prefix("ref:")
+            .and_then(|name| name.trim().strip_prefix("refs/heads/"))
+            == Some(branch)
+    };
+    let others = fs::read_dir(at.join("worktrees")).into_iter().flatten();
+    let in_another = || others.flatten().any(|other| is_head(&other.path()));
+    !is_bare(at) && is_head(at) || in_another()
+}
+
+/// As `git init` writes it; without a word, the name of the directory tells.
+fn is_bare(at: &Path) -> bool {
+    let config = read_start(&at.join("config")).to_ascii_lowercase();
+    let said = config.lines().rev().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "bare").then(|| matches!(value.trim(), "true" | "yes" | "on" | "1"))
+    });
+    said.unwrap_or_else(|| !at.ends_with(".git"))
+}
+
+/// The beginning of a file; empty if it is none.
+fn read_start(file: &Path) -> String {
+    let mut text = Vec::new();
+    if fs::metadata(file).is_ok_and(|about| about.is_file())
+        && let Ok(file) = File::open(file)
+    {
+        let _partly = file.take(MAX_CONFIG_BYTES).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 fn asked_at(at: &Path) -> Option<String> {
     let is_there = |name: &&str| at.join("hooks").join(name).exists();
     if let Some(name) = ASKED.into_iter().find(is_there) {

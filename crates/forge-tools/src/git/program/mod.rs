@@ -228,6 +228,15 @@ impl Repositories for GitProgram {
         Box::pin(self.blocking(move |inner| inner.prepare(&repo, &commit)))
     }
 
+    fn check_push<'a>(
+        &'a self,
+        repo: &'a Repo,
+        branch: &'a Branch,
+    ) -> BoxFuture<'a, Result<(), GitError>> {
+        let (repo, branch) = (repo.clone(), branch.clone());
+        Box::pin(self.blocking(move |inner| inner.check_push(&repo, &branch)))
+    }
+
     fn push<'a>(&'a self, repo: &'a Repo, head: NewHead) -> BoxFuture<'a, Result<(), GitError>> {
         let repo = repo.clone();
         Box::pin(self.blocking(move |inner| inner.push(&repo, &head)))

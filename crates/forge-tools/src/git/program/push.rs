@@ -2,11 +2,11 @@
 
 use os_sandbox::Access;
 
-use super::refusals::{expect, refused};
+use super::refusals::{checked_out, expect, refused};
 use super::run::{Job, Reach, for_the_other_side};
 use super::{Inner, local};
 use crate::git::error::{GitError, GitErrorKind};
-use crate::git::names::{ObjectId, Repo};
+use crate::git::names::{Branch, ObjectId, Repo};
 use crate::git::repositories::{NewCommit, NewHead};
 
 impl Inner {
@@ -19,17 +19,15 @@ impl Inner {
         self.resolve(&cache, repo, out)
     }
 
+    /// Fails if a repository of this machine would refuse the branch.
+    pub(super) fn check_push(&self, repo: &Repo, branch: &Branch) -> Result<(), GitError> {
+        let there = self.there(repo, Access::READ)?;
+        check_local(repo, &there.reach, branch)
+    }
+
     pub(super) fn push(&self, repo: &Repo, head: &NewHead) -> Result<(), GitError> {
         let there = self.there(repo, Access::READ | Access::WRITE)?;
-        if let Reach::Local(path, _) = &there.reach
-            && let Some(why) = local::would_be_asked(path)
-        {
-            return Err(GitError::new(
-                GitErrorKind::Rejected,
-                format!("{repo} did not take it: {why}."),
-            )
-            .hint("Reach it over https or ssh, where it runs them itself."));
-        }
+        check_local(repo, &there.reach, &head.branch)?;
         let cache = self.cache(repo)?;
         let (branch, new) = (&head.branch, &head.id);
         let expected = head.parent.as_ref().map_or("", ObjectId::as_str);
@@ -58,6 +56,23 @@ impl Inner {
             return Ok(());
         }
         Err(refused(repo, branch, &there.shown, &done))
+    }
+}
+
+fn check_local(repo: &Repo, reach: &Reach, branch: &Branch) -> Result<(), GitError> {
+    let Reach::Local(path, _) = reach else {
+        return Ok(());
+    };
+    if let Some(why) = local::would_be_asked(path) {
+        return Err(GitError::new(
+            GitErrorKind::Rejected,
+            format!("{repo} did not take it: {why}."),
+        )
+        .hint("Reach it over https or ssh, where it runs them itself."));
+    }
+    match local::is_checked_out(path, branch.as_str()) {
+        true => Err(checked_out(repo, branch)),
+        false => Ok(()),
     }
 }
 

@@ -6,6 +6,15 @@ use crate::git::address::Origin;
 use crate::git::error::{GitError, GitErrorKind};
 use crate::git::names::{Branch, Repo};
 
+/// A push would leave the files of whoever works in that directory behind.
+pub(super) fn checked_out(repo: &Repo, branch: &Branch) -> GitError {
+    GitError::new(
+        GitErrorKind::Rejected,
+        format!("{repo} did not take it: branch '{branch}' is checked out there."),
+    )
+    .hint("Push to a bare repository, or to another branch.")
+}
+
 /// Most lines that are repeated of what git or a server said.
 const MAX_LINES: usize = 20;
 
@@ -43,11 +52,7 @@ pub(super) fn refused(repo: &Repo, branch: &Branch, shown: &Shown, done: &Done) 
         .hint("Push again: it is compared with what is there now.");
     }
     if row_has(&["branch is currently checked out"]) {
-        return GitError::new(
-            GitErrorKind::Rejected,
-            format!("{repo} did not take it: branch '{branch}' is checked out there."),
-        )
-        .hint("Push to a bare repository, or to another branch.");
+        return checked_out(repo, branch);
     }
     if rows.is_empty() {
         return failure(repo, shown, done);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use forge_tools::git::{
     Author, Git, GitBackend as _, GitError, GitProgram, IfMoved, Outlook, PushApproval, Pushed,
-    StagedCommit,
+    RepoPath, StagedCommit, StagedFile,
 };
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_exactly, rfc3339};
 use os_sandbox::Support;
@@ -251,7 +251,9 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String 
     row("author", &escape_exactly(&author.to_string()));
     match outlook {
         Outlook::AsStaged => {}
-        Outlook::OnTop(head) => row("on top of", &format!("{head}, to where it has moved")),
+        Outlook::OnTop { head, .. } => {
+            row("on top of", &format!("{head}, to where it has moved"));
+        }
         Outlook::There(made) => row(
             "warning",
             &format!("all of it is there already, as {made}: nothing would be pushed"),
@@ -267,8 +269,21 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String 
         // The mark tells it from a row of a difference.
         row(label, &format!("| {}", escape_exactly(line)));
     }
-    row("files", &size(commit));
-    for file in commit.files() {
+    let there: &[RepoPath] = match outlook {
+        Outlook::OnTop { there, .. } => there,
+        Outlook::AsStaged | Outlook::There(_) => &[],
+    };
+    let is_there = |file: &&StagedFile| there.contains(file.path());
+    let (same, changed): (Vec<&StagedFile>, Vec<_>) = commit.files().iter().partition(is_there);
+    row("files", &size(changed.iter().copied()));
+    for file in same {
+        let path = escape_exactly(file.path().as_str());
+        row(
+            "unchanged",
+            &format!("{path}, which is there already as it would become"),
+        );
+    }
+    for file in changed {
         let path = escape_exactly(file.path().as_str());
         row(file.operation().as_str(), &path);
         if file.becomes_executable() {

@@ -29,9 +29,9 @@ pub(super) fn lines(file: &StagedFile) -> Option<Lines> {
 }
 
 /// `3 files +10 -2`.
-pub(super) fn size(commit: &StagedCommit) -> String {
-    let files = commit.files();
-    let counted = files.iter().filter_map(lines);
+pub(super) fn size<'a>(files: impl IntoIterator<Item = &'a StagedFile>) -> String {
+    let files: Vec<&StagedFile> = files.into_iter().collect();
+    let counted = files.iter().copied().filter_map(lines);
     let sum = counted.fold(Lines::default(), |sum, lines| Lines {
         added: sum.added + lines.added,
         removed: sum.removed + lines.removed,

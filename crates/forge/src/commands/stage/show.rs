@@ -49,7 +49,7 @@ pub(super) fn show(
         Some(base) => row("base", base.as_str()),
         None => row("base", "none: the branch is new"),
     }
-    row("files", &size(commit));
+    row("files", &size(commit.files()));
     text.push_str("\nmessage\n");
     for line in commit.message().split_terminator('\n') {
         let line = format!("    {}", visible_lines(line));

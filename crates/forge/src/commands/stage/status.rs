@@ -42,7 +42,7 @@ pub(super) fn status(global: &Global, staging: &Staging) -> Result<Exit, Failure
             age(commit, now),
             visible(&commit.repo().to_string()),
             visible(commit.branch().as_str()),
-            size(commit),
+            size(commit.files()),
             shortened(visible(first), MAX_MESSAGE_CHARS),
         ))?;
     }

@@ -220,6 +220,90 @@ fn a_branch_that_has_moved_is_refused_or_built_upon() {
 }
 
 #[test]
+fn what_is_there_already_is_no_part_of_what_a_rebase_shows() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let files: &[(&str, Option<&[u8]>)] = &[("a.md", Some(b"one\n2\n")), ("b", Some(b"same\n"))];
+    let id = stage(&world, &repo, files, "Both");
+    someone_pushes(&world, &repo, &[("b", b"same\n")]);
+    let refused = Terminal::start(&world, USUAL, &["stage", "push", &id]).end();
+    let joined = refused.screen.replace('\n', " ");
+    assert!(
+        joined.contains("What both changed is the same: --rebase puts the rest on top."),
+        "{joined}"
+    );
+    let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id, "--rebase"]);
+    let screen = terminal.until(ASKED);
+    for row in [
+        "files     1 file +1 -1",
+        "unchanged b, which is there already as it would become",
+        "update    a.md",
+    ] {
+        assert!(screen.lines().any(|line| line == row), "{row:?}\n{screen}");
+    }
+    assert!(!screen.contains("+same"), "{screen}");
+    terminal.type_text("y\n");
+    assert_eq!(terminal.end().code, Some(0));
+    let made = git(&repo, &["diff", "--name-only", "main^", "main"]);
+    assert_eq!(made, "a.md\n");
+}
+
+#[test]
+fn rebase_is_not_advised_where_it_would_be_refused() {
+    if !has_git() {
+        return;
+    }
+    let (world, repo, _) = staged();
+    let id = stage(&world, &repo, &[("notes", Some(b"a file\n"))], "Notes");
+    someone_pushes(&world, &repo, &[("notes/a.md", b"in a directory\n")]);
+    let ended = Terminal::start(&world, USUAL, &["stage", "push", &id]).end();
+    assert_eq!(ended.code, Some(1), "{}", ended.screen);
+    let joined = ended.screen.replace('\n', " ");
+    assert!(joined.contains("--rebase does not help: "), "{joined}");
+    assert!(!joined.contains("puts"), "{joined}");
+    let ended = Terminal::start(&world, USUAL, &["stage", "push", &id, "--rebase"]).end();
+    assert_eq!(ended.code, Some(1), "{}", ended.screen);
+}
+
+#[test]
+fn nobody_is_asked_about_a_push_that_the_repository_refuses() {
+    if !has_git() {
+        return;
+    }
+    let world = World::new(&[]);
+    let outside = world.outside();
+    git(outside, &["init", "-q", "-b", "main", "work-there"]);
+    let there = outside.join("work-there");
+    std::fs::write(there.join("a.md"), "one\n").unwrap();
+    git(&there, &["add", "-A"]);
+    git(&there, &["commit", "-q", "-m", "Begin"]);
+    let id = stage(&world, &there, &[("a.md", Some(b"two\n"))], "Two");
+    let refused = |text: &str| {
+        let ended = Terminal::start(&world, USUAL, &["stage", "push", &id]).end();
+        assert_eq!(ended.code, Some(1), "{}", ended.screen);
+        let joined = ended.screen.replace('\n', "");
+        assert!(joined.contains(text), "{joined}");
+        assert!(!joined.contains("[y] push it"), "{joined}");
+        assert!(is_staged(&world, &id));
+    };
+    refused("branch 'main' is checked out there");
+    // In another directory of the same repository as well.
+    git(&there, &["checkout", "-q", "-b", "other"]);
+    git(&there, &["worktree", "add", "-q", "../second", "main"]);
+    refused("branch 'main' is checked out there");
+    git(&there, &["worktree", "remove", "../second"]);
+    let hook = there.join(".git/hooks/pre-receive");
+    std::fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    refused("its hook pre-receive would have to be asked");
+    std::fs::remove_file(&hook).unwrap();
+    let ended = push(&world, &id, &[], "y\n");
+    assert_eq!(ended.code, Some(0), "{}", ended.screen);
+    assert_eq!(shown(&there, "a.md"), "two\n");
+}
+
+#[test]
 fn a_branch_that_is_not_there_is_said_to_begin() {
     if !has_git() {
         return;
