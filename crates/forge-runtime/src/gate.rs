@@ -161,10 +161,16 @@ impl GrantGate {
         {
             return Judgement::new(tools_verdict(verdict), self.own_file(name, risk));
         }
+        let at = approval.tool_at(name, risk).and_then(|(_, at)| at);
+        let whose = match at.map(Origin::layer) {
+            Some(Layer::User) => "the person's own",
+            Some(Layer::Environment | Layer::CommandLine) => "this call's own",
+            Some(Layer::Default | Layer::Project) | None => "the project's",
+        };
         let mut reason = Reason::new(if approval.for_tool(name).is_some() {
-            format!("the project's setting for tool `{name}`")
+            format!("{whose} setting for tool `{name}`")
         } else if approval.for_risk(risk).is_some() {
-            format!("the project's setting for risk `{risk}`")
+            format!("{whose} setting for risk `{risk}`")
         } else {
             default(requires.is_some())
         });
@@ -192,7 +198,7 @@ impl GrantGate {
             }
         };
         Reason {
-            text: format!("{whose} asks for this"),
+            text: format!("{whose} asks for this by `{key}`"),
             rule: Some(key),
             origin: at.map(ToString::to_string),
             why: None,

@@ -201,7 +201,16 @@ impl Rules {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     // What this worker could not have taken away is not gone because it does not
                     // see it: it may be hidden.
-                    files.check_write(asked)?;
+                    files.check_write(asked).map_err(|error| match error.kind() {
+                        ErrorKind::ReadOnly => GitError::new(
+                            GitErrorKind::File(error.kind()),
+                            format!(
+                                "Cannot stage '{asked}': no such file can be read, and a file of \
+                                 this name may not be taken away."
+                            ),
+                        ),
+                        _ => error.into(),
+                    })?;
                     None
                 }
                 Err(error) => return Err(error.into()),

@@ -352,13 +352,13 @@ fn a_server_that_hides_or_forbids_is_said_to_want_a_name() {
             "403 Forbidden",
             true,
             GitErrorKind::Authentication,
-            "does not let in",
+            "rejected the configured credentials",
         ),
         (
             "401 Unauthorized",
             true,
             GitErrorKind::Authentication,
-            "does not let in",
+            "rejected the configured credentials",
         ),
         (
             "500 Internal Server Error",

@@ -29,6 +29,7 @@ mod interrupted;
 mod json;
 mod log;
 #[cfg(target_os = "linux")]
+mod messages;
 mod node;
 mod own_dirs;
 mod playbooks;

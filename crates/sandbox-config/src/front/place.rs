@@ -103,7 +103,8 @@ pub(crate) fn place(
             below.dir.as_path()
         }
     };
-    let host = resolve(base, written).map_err(refuse)?;
+    let is_below = matches!(reach, Reach::Below(_));
+    let host = resolve(base, written, is_below).map_err(refuse)?;
     let holds_everything = host.path.parent().is_none();
     if holds_everything {
         return Err(refuse(format!(
@@ -112,7 +113,12 @@ pub(crate) fn place(
     }
     match reach {
         Reach::Below(below) if host.through_link => {
-            let message = format!("`{text}` leads through a symbolic link");
+            let is_link =
+                std::fs::symlink_metadata(&below.dir).is_ok_and(|found| found.is_symlink());
+            let message = match is_link {
+                true => format!("`sandbox.root`, which `{text}` is below, is a symbolic link"),
+                false => format!("`{text}` leads through a symbolic link"),
+            };
             Err(Box::new(refuse(message).help(below.bounds.link_help)))
         }
         Reach::Below(_) | Reach::Anywhere => Ok(host),
@@ -198,12 +204,25 @@ pub(crate) fn climbs(path: &Path) -> bool {
 const MAX_PATH: usize = 4096;
 
 /// `..` is resolved in the text first; then what exists is resolved by the system.
-fn resolve(base: &Path, written: &Path) -> Result<Host, String> {
+/// What has to lie `below` the base is not named by a link that leads out of it.
+fn resolve(base: &Path, written: &Path, below: bool) -> Result<Host, String> {
     let plain = normal(&base.join(written));
     if let Ok(found) = std::fs::symlink_metadata(&plain) {
         if found.is_symlink() {
+            let is_inside = || {
+                Some(
+                    plain
+                        .canonicalize()
+                        .ok()?
+                        .starts_with(base.canonicalize().ok()?),
+                )
+            };
+            let advice = match !below || is_inside() == Some(true) {
+                true => "name its target",
+                false => "it leads elsewhere, so use a directory instead",
+            };
             return Err(format!(
-                "`{}` is a symbolic link; name its target",
+                "`{}` is a symbolic link; {advice}",
                 written.display()
             ));
         }

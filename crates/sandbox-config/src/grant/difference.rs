@@ -78,7 +78,19 @@ fn of_mount(held: &Mount, mount: &Mount, list: &mut Vec<String>) {
         list.push(format!("{name} {} → {}", held.mode(), mount.mode()));
     }
     if held.host() != mount.host() {
-        list.push(format!("{name} only below {}", mount.target()));
+        // As the caller sees it: for a worker that has it as `/` that says nothing.
+        let below = mount.host().strip_prefix(held.host());
+        let place = below.map_or_else(
+            |_| mount.target().to_owned(),
+            |below| {
+                format!(
+                    "{}/{}",
+                    held.target().trim_end_matches('/'),
+                    below.display()
+                )
+            },
+        );
+        list.push(format!("{name} only below {place}"));
     }
     if held.usable() && !mount.usable() {
         list.push(format!("{name} not used"));

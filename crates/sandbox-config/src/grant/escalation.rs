@@ -8,6 +8,7 @@ use crate::grant::network::{HostPattern, NetworkAccess};
 use crate::grant::verdict::{Operation, Verdict};
 use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::syntax::text::{Origin, Span};
+use crate::worker::NO_DIRECTORIES;
 
 /// Every point in which a declaration exceeds the parent; never empty.
 ///
@@ -280,6 +281,9 @@ impl Violation {
             )),
             Violation::Suffixes { at, held, .. } => {
                 place(diagnostic, at).note(format!("the parent allows: {}", held.join(", ")))
+            }
+            Violation::Outside { at, held, .. } if held.is_empty() => {
+                place(diagnostic, at).help(NO_DIRECTORIES)
             }
             Violation::Outside { at, held, .. } => place(diagnostic, at)
                 .note(format!("Available: {}", list(held)))

@@ -89,6 +89,8 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
         diagnostic.help("YAML indents with spaces; this line starts with a tab")
     } else if span.column > MAX_KEY && message.starts_with("mapping values") {
         diagnostic.help(format!("a key has at most {MAX_KEY} characters"))
+    } else if message.contains("<document start>") {
+        diagnostic.help("the file is YAML, not TOML or JSON Lines: one `key: value` a line, a section's keys indented below it")
     } else {
         diagnostic
     }

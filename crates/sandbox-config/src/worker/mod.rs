@@ -7,6 +7,7 @@ mod sandbox;
 pub(crate) mod schemas;
 mod tools;
 
+pub(crate) use sandbox::NO_DIRECTORIES;
 pub(crate) use tools::CALL;
 
 use std::borrow::Cow;

@@ -158,6 +158,10 @@ fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
     wish.readonly_span = section.get("readonly").map(|entry| entry.node.span.clone());
     wish.rebase = section.boolean(reports, "rebase").unwrap_or(false);
     wish.usable = section.boolean(reports, "use").unwrap_or(true);
+    // Without `restrict` the first of the other keys asks for all of it.
+    let others = ["readonly", "rebase", "use", "approval"].into_iter();
+    let said = || others.filter_map(|key| section.get(key)).next();
+    wish.place_span = wish.place_span.or_else(|| Some(said()?.key_span.clone()));
     wish.approval = stated(reports, section)
         .into_iter()
         .map(|(operation, verdict, entry)| (operation, verdict, Some(entry.node.span.clone())))
@@ -165,8 +169,22 @@ fn restrict(reports: &mut Reports, section: &Fields<'_>) -> Restrict {
     wish
 }
 
+/// What to do where a worker asks for files of a project without any.
+pub(crate) const NO_DIRECTORIES: &str =
+    "write `sandbox: { root: . }` or `zones` in the project file, or `sandbox: none` here";
+
 /// `zones` where nothing has a name.
 fn misplaced_zones(zones: &Entry, ceiling: &Grant) -> Option<Diagnostic> {
+    if ceiling.mounts().next().is_none() && ceiling.front() != FrontEnd::Zones {
+        return Some(
+            Diagnostic::error(
+                Code::FrontEnd,
+                "this project has no directories, and so no zones",
+            )
+            .at(&zones.key_span)
+            .help(NO_DIRECTORIES),
+        );
+    }
     let what = match ceiling.front() {
         FrontEnd::Zones | FrontEnd::Paths | FrontEnd::PathLists => return None,
         FrontEnd::Root => "one root",

@@ -106,7 +106,7 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
             if is_unknown(done) || has(&["error: 403"]) {
                 let error = GitError::new(
                     GitErrorKind::Authentication,
-                    format!("{repo} does not let in who forge says is asking."),
+                    format!("{repo} rejected the configured credentials."),
                 );
                 return error.hint(two_ways(origin));
             }

@@ -116,8 +116,23 @@ impl Granted {
         let asked = args.text("repo").unwrap_or_default();
         let named = self.rows.iter().find(|row| row.name == asked);
         // What is no address at all is not theirs either, and what is theirs helps more than why.
-        let by_address = || self.row(&Repo::parse(asked).ok()?);
-        let row = named.or_else(by_address);
+        let is_host_path = asked.starts_with('/') || asked.starts_with("file:");
+        let is_relative = |row: &&Row| row.name.starts_with('.');
+        // Models know no paths of the host: what the project names by a relative path has that name.
+        let by_address = || {
+            let row = self.row(&Repo::parse(asked).ok()?);
+            row.filter(|row| !(is_host_path && is_relative(row)))
+        };
+        let plain = |name: &str| {
+            name.trim_start_matches("./")
+                .trim_end_matches('/')
+                .to_owned()
+        };
+        let by_path = || {
+            let mut local = self.rows.iter().filter(is_relative);
+            local.find(|row| plain(&row.name) == plain(asked))
+        };
+        let row = named.or_else(by_address).or_else(by_path);
         let shown: String = asked.chars().take(MAX_SHOWN).collect();
         let shown = escape_controls(&shown);
         match row {

@@ -554,7 +554,8 @@ fn a_worker_asks_for_more_and_never_for_less() {
             let explained = world.forge(&["explain", "--worker", "careful", tool]);
             let text = &explained.code(0).stdout;
             assert!(
-                text.contains("a worker's own file asks for this  (workers/careful.worker:4:"),
+                text.contains("a worker's own file asks for this by `approval.")
+                    && text.contains("`  (workers/careful.worker:4:"),
                 "{approval} {tool}\n{text}"
             );
         }
