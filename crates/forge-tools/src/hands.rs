@@ -338,7 +338,12 @@ impl View<'_> {
     /// Fails if what is at `path` may not go: a root, or a directory with a protected name in it.
     /// Blocks.
     pub(crate) fn check_removal(&self, path: &SandboxPath, recursive: bool) -> Result<(), Failure> {
-        Ok(self.hands.files()?.check_removal(path, recursive)?)
+        let files = self.hands.files()?;
+        // Who may not read there is not told what is there.
+        match files.stat(path) {
+            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
+            Ok(_) | Err(_) => Ok(files.check_removal(path, recursive)?),
+        }
     }
 
     /// Whether nothing is at `path` yet. Blocks.
