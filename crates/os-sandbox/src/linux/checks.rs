@@ -122,8 +122,13 @@ pub(super) fn expected(one: Try, plan: &Plan) -> Option<Expected> {
             UnixSockets::Named(_) if plan.connects().is_empty() => promised(one, plan),
             UnixSockets::Named(_) | UnixSockets::Own | UnixSockets::Open => Some(Expected::Allowed),
         },
+        Try::UnixPair if policy.unix_sockets() == &UnixSockets::Own => Some(Expected::Allowed),
         Try::NamedSocket => (!plan.connects().is_empty()).then_some(Expected::Allowed),
-        Try::OtherSocket if plan.connects().is_empty() => None,
+        Try::OtherSocket
+            if plan.connects().is_empty() && policy.unix_sockets() != &UnixSockets::Own =>
+        {
+            None
+        }
         Try::Descriptors
         | Try::ReadOutside
         | Try::ListOutside
