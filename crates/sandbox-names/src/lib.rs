@@ -50,6 +50,9 @@ pub const PROTECTED: [&str; 37] = [
     "/.config/fish",
 ];
 
+/// How many rows of [`PROTECTED`], from the first, are about what git executes or obeys.
+pub const PROTECTED_OF_GIT: usize = 14;
+
 /// What is listed as absent and not readable: secrets.
 pub const HIDDEN: [&str; 3] = [".env*", "*.pem", ".ssh"];
 
@@ -69,4 +72,16 @@ pub fn fold(name: &str) -> String {
         .filter(|c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))
         .flat_map(char::to_lowercase)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_about_git_come_first() {
+        for (at, row) in PROTECTED.iter().enumerate() {
+            assert_eq!(row.starts_with(".git"), at < PROTECTED_OF_GIT, "{row}");
+        }
+    }
 }

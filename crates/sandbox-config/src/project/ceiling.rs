@@ -279,9 +279,11 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
         mount.file_rules = mount.file_rules.or(general);
     }
     confinement::read_sandbox(walk, &section, ceiling);
-    ceiling.hide = without(walk, &section, "show", &DEFAULT_HIDE, &widening::SHOW);
-    let unprotect = &widening::UNPROTECT;
-    ceiling.protect = without(walk, &section, "unprotect", &DEFAULT_PROTECT, unprotect);
+    let gone = taken_back(walk, &section, "show", &DEFAULT_HIDE, &widening::SHOW);
+    ceiling.hide = without(&DEFAULT_HIDE, &gone);
+    let known = keys::UNPROTECTABLE;
+    let gone = taken_back(walk, &section, "unprotect", known, &widening::UNPROTECT);
+    ceiling.protect = without(&DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
         let read = patterns(&mut walk.reports, &section, key, ceiling);
         let list = match key {
@@ -300,21 +302,15 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
 /// The defaults included; os-sandbox takes 256, and some are our own files.
 const MAX_PATTERNS: usize = 200;
 
-/// `show` and `unprotect`: the built-in names that are left of `rows`. Each that goes needs a yes of
-/// its own. What git executes or obeys stays: `git.mode` is about that.
-fn without(
+/// `show` and `unprotect`: built-in names, each of which needs a yes of its own.
+fn taken_back(
     walk: &mut Walk<'_>,
     section: &Fields<'_>,
     key: &'static str,
-    rows: &[&str],
+    known: &[&str],
     rule: &'static WideningRule,
-) -> Arc<[String]> {
-    let known: Vec<&str> = rows
-        .iter()
-        .copied()
-        .filter(|row| !row.starts_with(".git"))
-        .collect();
-    let mut gone: Vec<&str> = Vec::new();
+) -> Vec<String> {
+    let mut gone = Vec::new();
     let list = section.strings(&mut walk.reports, key);
     for (text, item) in list.unwrap_or_default() {
         if !known.contains(&text) {
@@ -329,11 +325,15 @@ fn without(
         }
         let dotted = format!("sandbox.{key}[{text}]");
         if walk.agreed(rule, &dotted, text, &item.span) {
-            gone.push(text);
+            gone.push(text.to_owned());
         }
     }
+    gone
+}
+
+fn without(rows: &[&str], gone: &[String]) -> Arc<[String]> {
     rows.iter()
-        .filter(|row| !gone.contains(row))
+        .filter(|row| !gone.iter().any(|gone| gone == *row))
         .map(|row| (*row).to_owned())
         .collect()
 }

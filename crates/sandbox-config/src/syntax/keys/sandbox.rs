@@ -1,10 +1,15 @@
 //! `sandbox` of a project file: the front-ends, and the guards that hold for every mount.
 
+use sandbox_names::{HIDDEN, PROTECTED, PROTECTED_OF_GIT};
+
 use crate::syntax::keys::project::NETWORK_SHAPE;
 use crate::syntax::keys::shape::{BELOW_PROJECT, MOUNT_NAME, MOUNT_TARGET, Names, SUFFIX, Shape};
 use crate::syntax::keys::{Key, Keys, MODE_HELP, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
+
+/// What `unprotect` may name: not what git executes or obeys.
+pub(crate) const UNPROTECTABLE: &[&str] = PROTECTED.split_at(PROTECTED_OF_GIT).1;
 
 pub(crate) const MODE: Shape = Shape::Words(&["ro", "rw"], &[]);
 
@@ -164,7 +169,7 @@ pub(crate) static SANDBOX: Keys = Keys {
         .trust("when it is not `false`"),
         now(
             "show",
-            TEXTS,
+            Shape::List(&Shape::Words(&HIDDEN, &[])),
             "Built-in names of `hide` (`.env*`, `*.pem`, `.ssh`) that are files like others here, as far as reading goes.",
         )
         .strongest()
@@ -172,7 +177,7 @@ pub(crate) static SANDBOX: Keys = Keys {
         .trust("always"),
         now(
             "unprotect",
-            TEXTS,
+            Shape::List(&Shape::Words(UNPROTECTABLE, &[])),
             "Built-in names of `protect` that may be written here, such as `.vscode`; not those below `.git`, which are for `git.mode`.",
         )
         .strongest()
