@@ -36,6 +36,8 @@ const MAKE: i32 = WRITE | sys::O_CREAT | sys::O_EXCL;
 const STDOUT: i32 = 1;
 /// As long as a survivor lives if nobody ends it.
 const SURVIVE_MS: u64 = 5000;
+/// How long a program that has been started may take to have its environment.
+const BEGIN_MS: u64 = 10_000;
 
 /// What became of a try.
 enum Answer {
@@ -280,7 +282,7 @@ impl Probe<'_> {
         let mut errno = [0u8; 4];
         let read = sys::read(said, &mut errno);
         let same = match read {
-            Ok(0) => self.same_environment(pid),
+            Ok(0) => has_begun(pid).and_then(|()| self.same_environment(pid)),
             Ok(_) => Err(Errno::from_ne_bytes(errno)),
             Err(errno) => Err(errno),
         };
@@ -293,7 +295,7 @@ impl Probe<'_> {
 
     fn same_environment(&self, pid: i32) -> Result<bool> {
         let mut path = [0u8; 32];
-        let path = environ_path(pid, &mut path).ok_or(sys::EINVAL)?;
+        let path = process_path(pid, b"/environ\0", &mut path).ok_or(sys::EINVAL)?;
         let file = sys::open(path, READ, 0)?;
         let mut wanted = self.run.env;
         let mut chunk = [0u8; 4096];
@@ -385,7 +387,30 @@ fn wait_for(pid: i32) -> Result<i32> {
     }
 }
 
-fn environ_path(pid: i32, buffer: &mut [u8; 32]) -> Option<CStr<'_>> {
+/// Waits until exec has given the process its arguments and its environment. Descriptors are
+/// closed before that: for a moment a new program has neither, and its files in /proc are empty
+/// (create_elf_tables in fs/binfmt_elf.c, get_mm_cmdline in fs/proc/base.c). An environment may be
+/// empty for good, and a list of arguments is not.
+fn has_begun(pid: i32) -> Result<()> {
+    let mut path = [0u8; 32];
+    let path = process_path(pid, b"/cmdline\0", &mut path).ok_or(sys::EINVAL)?;
+    let until = sys::monotonic_ms() + BEGIN_MS;
+    loop {
+        let file = sys::open(path, READ, 0)?;
+        let read = sys::read(file, &mut [0u8; 1]);
+        sys::close(file);
+        if read? > 0 {
+            return Ok(());
+        }
+        if sys::monotonic_ms() > until {
+            return Err(sys::ETIMEDOUT);
+        }
+        let _ = sys::poll(&mut [], Some(1));
+    }
+}
+
+/// `/proc/PID` and a name in it, which ends with NUL.
+fn process_path<'b>(pid: i32, name: &[u8], buffer: &'b mut [u8; 32]) -> Option<CStr<'b>> {
     let mut digits = [0u8; 10];
     let mut first = digits.len();
     let mut rest = u32::try_from(pid).ok()?;
@@ -395,7 +420,7 @@ fn environ_path(pid: i32, buffer: &mut [u8; 32]) -> Option<CStr<'_>> {
         rest /= 10;
     }
     let mut at = 0;
-    for part in [&b"/proc/"[..], &digits[first..], b"/environ\0"] {
+    for part in [&b"/proc/"[..], &digits[first..], name] {
         buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
         at += part.len();
     }

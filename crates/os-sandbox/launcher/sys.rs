@@ -61,6 +61,7 @@ pub const EINVAL: Errno = 22;
 pub const ENOSYS: Errno = 38;
 pub const ELOOP: Errno = 40;
 pub const EPROTO: Errno = 71;
+pub const ETIMEDOUT: Errno = 110;
 pub const ESTALE: Errno = 116;
 
 pub const SIGKILL: i32 = 9;

@@ -105,11 +105,12 @@ impl World {
             command.arg("detect").stdout(std::process::Stdio::piped());
             children.push(command.spawn().map_err(|error| error.to_string())?);
         }
+        // Each is waited for before any is judged: what is left of one is a child of the next case.
+        let all = children.into_iter().map(std::process::Child::wait_with_output);
+        let all: Vec<_> = all.collect();
         let mut first = None;
-        for child in children {
-            let output = child
-                .wait_with_output()
-                .map_err(|error| error.to_string())?;
+        for output in all {
+            let output = output.map_err(|error| error.to_string())?;
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             same(first.get_or_insert_with(|| said.clone()), &said)?;
         }
