@@ -18,7 +18,7 @@ use forge_tools::Redactor;
 use forge_tools::audit::{AuditLog, LogOptions, Sealed};
 use rustix::fs::OFlags;
 use sandbox_config::{Grant, Project};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ambient::Ambient;
 use crate::bounded::read_bytes;
@@ -39,12 +39,29 @@ pub(crate) struct RunDir {
     path: PathBuf,
 }
 
+/// What a run says of itself from its beginning.
+pub(crate) const ABOUT: &str = "about.json";
+
+const MAX_COMMAND_CHARS: usize = 500;
+
+/// The content of [`ABOUT`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct About {
+    /// The directory of its project.
+    pub(crate) project: PathBuf,
+    /// What was asked for, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+}
+
 impl RunDir {
-    /// Makes the directory of a new run of `worker`, where `project` keeps its runs.
+    /// Makes the directory of a new run of `worker`, where `project` keeps its runs. `command` is what
+    /// was asked for, without secrets, for a list of runs.
     pub(crate) fn create(
         project: &Project,
         ambient: &Ambient,
         worker: &str,
+        command: Option<&str>,
     ) -> Result<Self, Failure> {
         let base = match (project.runs_dir(), &ambient.state) {
             (Some(dir), _) => dir.to_path_buf(),
@@ -57,7 +74,15 @@ impl RunDir {
                 ));
             }
         };
-        RunDir::under(&base, worker)
+        let made = RunDir::under(&base, worker)?;
+        let about = About {
+            project: project.dir().to_path_buf(),
+            command: command.map(|text| text.chars().take(MAX_COMMAND_CHARS).collect()),
+        };
+        let text = serde_json::to_string(&about);
+        let text = text.map_err(|error| not_kept(&made.path, &error.into()))?;
+        made.keep(ABOUT, &text)?;
+        Ok(made)
     }
 
     /// The same in a place that no project has a say in.

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::bounded::read_text;
 use crate::exit::{Exit, Failure};
+use crate::run_dir::{ABOUT, About};
 
 /// What `run.json` may hold.
 const MAX_RUN_JSON_BYTES: u64 = 4 * 1024 * 1024;
@@ -279,6 +280,12 @@ impl Run {
             },
             Err(error) => Told::Damaged(error.to_string()),
         }
+    }
+
+    /// What it said of itself when it began.
+    pub(crate) fn about(&self) -> Option<About> {
+        let text = read_text(&self.path.join(ABOUT), MAX_RUN_JSON_BYTES).ok()?;
+        serde_json::from_str(&text).ok()
     }
 
     /// What the run came to, if the last of its programs noted that.

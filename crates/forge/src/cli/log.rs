@@ -24,6 +24,9 @@ Examples:
         /// Runs that began since then: 2h, 3d, 2026-11-21, 2026-11-21T18:40:05Z.
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
+        /// Runs of every project, not of this one alone.
+        #[arg(long)]
+        all: bool,
     },
     /// Every call of a run with its reasons.
     #[command(after_long_help = "\

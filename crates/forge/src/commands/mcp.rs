@@ -195,7 +195,7 @@ impl<'a> Server<'a> {
             let patience = gather::patience(project);
             Arc::new(Queue::new(place, patience, absent, self.global.quiet))
         };
-        let dir = RunDir::create(project, self.ambient, "mcp")?;
+        let dir = RunDir::create(project, self.ambient, "mcp", None)?;
         Ok(Kept {
             audit: Arc::new(dir.audit(project.ceiling().is_durable())?),
             dir,

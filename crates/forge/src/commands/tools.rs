@@ -87,7 +87,7 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let holder = Holder::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
-    let run = RunDir::create(&project, ambient, "tools-call")?;
+    let run = RunDir::create(&project, ambient, "tools-call", Some(request.name))?;
     let audit = Arc::new(run.audit(project.ceiling().is_durable())?);
     let recorder = Arc::clone(&audit) as Arc<dyn Recorder>;
     let toolbox = holder.toolbox(

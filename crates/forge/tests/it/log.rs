@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::protocol::Protocol;
-use crate::support::{PROJECT, World, forge_program};
+use crate::support::{PROJECT, World, forge_program, ran};
 
 const RUN: &str = "main_1795286405-00000000000000aa";
 
@@ -592,4 +592,51 @@ fn a_run_that_cannot_be_read_does_not_hide_the_others() {
         let rows: serde_json::Value = serde_json::from_str(&json.code(1).stdout).unwrap();
         assert_eq!(rows["runs"].as_array().unwrap().len(), 4, "{rows}");
     }
+}
+
+/// Two projects keep their runs in one place.
+#[test]
+fn a_list_is_of_this_project_with_what_was_asked_for_in_local_time() {
+    let project = "sandbox: { root: . }\n";
+    let world = World::new(&[("a/forge.yaml", project), ("b/forge.yaml", project)]);
+    std::fs::create_dir(world.project().join("c")).unwrap();
+    let forge = |dir: &str, args: &[&str]| {
+        let mut command = world.command(forge_program(), args);
+        // Five and a half hours east of Greenwich (tzset(3)).
+        command
+            .current_dir(world.project().join(dir))
+            .env("TZ", "IST-05:30");
+        ran(command.output().unwrap())
+    };
+    let list = r#"{"path":"/"}"#;
+    forge("a", &["--trust", "tools", "call", "list_files", list]).code(0);
+    forge(
+        "b",
+        &[
+            "--trust",
+            "tools",
+            "call",
+            "search_files",
+            r#"{"pattern":"x"}"#,
+        ],
+    )
+    .code(0);
+    let a = forge("a", &["--trust", "log", "list"]);
+    assert_eq!(a.code(0).stdout.lines().count(), 1, "{}", a.stdout);
+    assert!(a.stdout.contains(" +05:30  tools-call_"), "{}", a.stdout);
+    assert!(
+        a.stdout.contains("  list_files  done: 1 call"),
+        "{}",
+        a.stdout
+    );
+    let all = forge("a", &["log", "list", "--all"]);
+    for dir in ["a", "b"] {
+        let dir = world.project().join(dir).canonicalize().unwrap();
+        let dir = format!("  {}  ", dir.display());
+        assert!(all.stdout.contains(&dir), "{dir}: {}", all.stdout);
+    }
+    let none = forge("c", &["log", "list"]);
+    none.code(0)
+        .says(&["no run of this project, 2 runs of others: --all"]);
+    assert_eq!(none.stdout, "");
 }

@@ -37,8 +37,6 @@ pub(super) struct Ended<'a> {
 impl Kept {
     /// Opens the log. What cannot be recorded is not run.
     pub(super) fn open(project: &Project, args: &Exec, ambient: &Ambient) -> Result<Self, Failure> {
-        let dir = RunDir::create(project, ambient, TOOL)?;
-        let audit = dir.audit(project.ceiling().is_durable())?;
         let words: Vec<String> = args
             .command
             .iter()
@@ -47,7 +45,11 @@ impl Kept {
         let redactor = ambient.redactor(&repositories::unseen(project, ambient));
         let mut arguments = json!({ "command": words });
         redactor.redact_json(&mut arguments);
-        let intent = format!("run {}", words.join(" "));
+        let intent = redactor
+            .redact(&format!("run {}", words.join(" ")))
+            .into_owned();
+        let dir = RunDir::create(project, ambient, TOOL, intent.strip_prefix("run "))?;
+        let audit = dir.audit(project.ceiling().is_durable())?;
         Ok(Kept {
             dir,
             audit,
@@ -62,7 +64,7 @@ impl Kept {
                 workers: args.worker.iter().cloned().collect(),
                 tool: TOOL.to_owned(),
                 arguments,
-                intents: vec![redactor.redact(&intent).into_owned()],
+                intents: vec![intent],
                 decision: DecisionRecord::not_reached("nothing was decided"),
                 runner: "none",
                 ok: false,

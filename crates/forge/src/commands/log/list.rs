@@ -1,18 +1,25 @@
 //! `forge log list`: the runs, the newest first.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Local};
 use forge_tools::{escape_controls, rfc3339};
 use serde_json::{Value, json};
 
 use super::calls::{Calls, Item, text};
 use super::told::Left;
-use super::{put, since, unreadable};
+use super::{put, unreadable};
 use crate::cli::Global;
 use crate::exit::{Exit, Failure};
+use crate::run_dir::About;
 use crate::runs::{Run, Runs};
 use crate::show;
 use crate::stderr::say;
+use crate::visible::{shortened, visible, visible_path};
+
+/// Characters of what was asked for; `--json` has more of it.
+const MAX_COMMAND_CHARS: usize = 60;
 
 /// What a run came to.
 struct Came {
@@ -24,20 +31,42 @@ struct Came {
     denied: u64,
 }
 
-pub(super) fn list(
-    global: &Global,
-    runs: &Runs,
-    worker: Option<&str>,
-    since: Option<&str>,
-) -> Result<Exit, Failure> {
-    let since_ms = since.map(since::parse).transpose()?;
-    let wanted = runs
-        .newest_first()
-        .filter(|run| worker.is_none_or(|worker| run.worker == worker))
-        .filter(|run| since_ms.is_none_or(|since| run.seconds.saturating_mul(1000) >= since));
+/// Which runs are listed.
+pub(super) struct Wanted<'a> {
+    pub(super) worker: Option<&'a str>,
+    pub(super) since_ms: Option<u64>,
+    /// None: those of all projects.
+    pub(super) project: Option<&'a Path>,
+}
+
+impl Wanted<'_> {
+    fn is_of(&self, about: Option<&About>) -> bool {
+        // One that does not say where it was is listed everywhere.
+        match (self.project, about) {
+            (Some(project), Some(about)) => about.project == project,
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+pub(super) fn list(global: &Global, runs: &Runs, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
     let mut rows = Vec::new();
+    let (mut listed, mut elsewhere) = (0_u64, 0_u64);
     let mut all_read = true;
-    for run in wanted {
+    let chosen = runs
+        .newest_first()
+        .filter(|run| wanted.worker.is_none_or(|worker| run.worker == worker))
+        .filter(|run| {
+            let at_ms = run.seconds.saturating_mul(1000);
+            wanted.since_ms.is_none_or(|since| at_ms >= since)
+        });
+    for run in chosen {
+        let about = run.about();
+        if !wanted.is_of(about.as_ref()) {
+            elsewhere += 1;
+            continue;
+        }
+        listed += 1;
         let left = Left::briefly(run);
         let came = match came(run) {
             Ok(came) => came,
@@ -48,39 +77,70 @@ pub(super) fn list(
                 Came::unreadable()
             }
         };
-        let at = rfc3339(UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799)));
         if global.json {
-            let mut row = json!({
-                "run": run.name,
-                "worker": run.worker,
-                "at": at,
-                "outcome": came.outcome,
-                "calls": came.calls,
-                "failed": came.failed,
-                "denied": came.denied,
-                "programs": came.programs,
-            });
-            for (name, value) in left.fields() {
-                row[name] = value;
-            }
-            rows.push(row);
+            rows.push(row(run, about.as_ref(), &came, &left));
         } else {
-            let more = left.shown().map(|left| format!("; {left}"));
-            put(format_args!(
-                "{at}  {}  {}: {}, {} failed, {} denied{}",
-                run.shown(),
-                escape_controls(&came.outcome),
-                show::count(came.calls, "call"),
-                came.failed,
-                came.denied,
-                more.unwrap_or_default(),
-            ))?;
+            put(line(run, about.as_ref(), wanted, &came, &left))?;
         }
     }
     if global.json {
         put(json!({ "runs": rows }))?;
+    } else if elsewhere > 0 && listed == 0 && !global.quiet {
+        let runs = show::count(elsewhere, "run");
+        say(format_args!(
+            "note: no run of this project, {runs} of others: --all"
+        ));
     }
     Ok(if all_read { Exit::Done } else { Exit::Negative })
+}
+
+fn began(run: &Run) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799))
+}
+
+fn row(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
+    let mut row = json!({
+        "run": run.name,
+        "worker": run.worker,
+        "at": rfc3339(began(run)),
+        "project": about.map(|about| &about.project),
+        "command": about.and_then(|about| about.command.as_deref()),
+        "outcome": came.outcome,
+        "calls": came.calls,
+        "failed": came.failed,
+        "denied": came.denied,
+        "programs": came.programs,
+    });
+    for (name, value) in left.fields() {
+        row[name] = value;
+    }
+    row
+}
+
+/// In the person's time, with its distance from UTC.
+fn line(run: &Run, about: Option<&About>, wanted: &Wanted<'_>, came: &Came, left: &Left) -> String {
+    let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M:%S %:z");
+    let mut line = format!("{at}  {}  ", run.shown());
+    if let (Some(about), None) = (about, wanted.project) {
+        line.push_str(&format!("{}  ", visible_path(&about.project)));
+    }
+    if let Some(command) = about.and_then(|about| about.command.as_deref()) {
+        line.push_str(&format!(
+            "{}  ",
+            shortened(visible(command), MAX_COMMAND_CHARS)
+        ));
+    }
+    line.push_str(&format!(
+        "{}: {}, {} failed, {} denied",
+        escape_controls(&came.outcome),
+        show::count(came.calls, "call"),
+        came.failed,
+        came.denied,
+    ));
+    if let Some(left) = left.shown() {
+        line.push_str(&format!("; {left}"));
+    }
+    line
 }
 
 impl Came {

@@ -18,6 +18,7 @@ use std::io::Write as _;
 use crate::ambient::Ambient;
 use crate::cli::{Global, Log, LogAction};
 use crate::exit::{Exit, Failure};
+use crate::gather;
 use crate::runs::{Run, Runs};
 
 pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -27,8 +28,17 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
         .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
     let runs = Runs::read(state)?;
     match &args.action {
-        LogAction::List { worker, since } => {
-            list::list(global, &runs, worker.as_deref(), since.as_deref())
+        LogAction::List { worker, since, all } => {
+            let project = match all {
+                true => None,
+                false => gather::project_dir(global, ambient).ok(),
+            };
+            let wanted = list::Wanted {
+                worker: worker.as_deref(),
+                since_ms: since.as_deref().map(since::parse).transpose()?,
+                project: project.as_deref(),
+            };
+            list::list(global, &runs, &wanted)
         }
         LogAction::Show {
             run,

@@ -64,7 +64,9 @@ impl Kept {
             [Message::Input { text }] => text.clone(),
             _ => input,
         };
-        let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name())?;
+        let shown = redactor.redact(input.lines().next().unwrap_or_default());
+        let shown = Some(&*shown).filter(|_| !args.ephemeral);
+        let dir = RunDir::create(&chosen.project, ambient, chosen.worker.name(), shown)?;
         chosen.grant = dir.holds(chosen.grant.clone())?;
         let chosen = &*chosen;
         let Chosen {
