@@ -326,15 +326,20 @@ pub(crate) fn confinement_table(grant: &Grant, indent: &str) -> String {
     table(&rows, indent)
 }
 
+/// As the file spells them.
 fn limits_in_words(grant: &Grant) -> String {
-    let list: Vec<String> = limits(grant)
-        .into_iter()
-        .map(|(name, value)| match name {
-            "max_cost_nano_usd" => format!("max_cost {}", Dollars(value)),
-            name => format!("{name} {value}"),
-        })
-        .collect();
-    list.join(", ")
+    let list = limits(grant).into_iter().map(|(name, value)| {
+        let (key, unit) = match name {
+            "max_cost_nano_usd" => return format!("max_cost_usd {}", Dollars(value)),
+            "max_stdout_bytes" => ("max_stdout_kb", 1 << 10),
+            "max_stderr_bytes" => ("max_stderr_kb", 1 << 10),
+            "max_file_write_bytes" => ("max_file_write_mb", 1 << 20),
+            "memory_bytes" => ("memory_mb", 1 << 20),
+            name => (name, 1),
+        };
+        format!("{key} {}", value / unit)
+    });
+    list.collect::<Vec<_>>().join(", ")
 }
 
 /// The limits, name and value.

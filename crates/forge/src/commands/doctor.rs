@@ -53,8 +53,15 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
         json!({"sandbox": facts}).to_string()
     } else {
         match &proofs {
-            None => format!("{support}\n{}", verdict(&plan)),
-            Some(proofs) => format!("{support}\n{}\n{}", table(proofs), mounts(&surveys)),
+            None => format!("{}\n\n{support}", verdict(&plan)),
+            Some(proofs) => {
+                let holds = match all_hold(proofs) && looked(&surveys) {
+                    true => "Everything that is promised here holds.",
+                    false => "Something that is promised here does not hold: see below.",
+                };
+                let tables = format!("{}\n{}", table(proofs), mounts(&surveys));
+                format!("{holds}\n\n{support}\n{tables}")
+            }
         }
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;

@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     let written = if global.json {
         writeln!(out, "{}", explained.as_json())
     } else {
-        writeln!(out, "{}", explained.as_text().trim_end())
+        writeln!(out, "{}", explained.as_text(global.verbose > 0).trim_end())
     };
     written.map_err(Failure::stdout)?;
     Ok(Exit::Done)
@@ -579,7 +579,7 @@ impl Explained {
         }
     }
 
-    fn as_text(&self) -> String {
+    fn as_text(&self, verbose: bool) -> String {
         let who = match self.who.as_slice() {
             [] => "the project".to_owned(),
             names => names.join(" > "),
@@ -616,6 +616,15 @@ impl Explained {
         }
         text.push_str("\nfrom the project down\n");
         text.push_str(&describe::table(&rows, "  "));
+        if !verbose {
+            let more = !self.held_to.is_empty() || self.enforcement.is_some();
+            if let Some(Enforcement::Impossible(why)) = &self.enforcement {
+                text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
+            } else if more {
+                text.push_str("\n-v: what it is held to, and by what\n");
+            }
+            return text;
+        }
         if !self.held_to.is_empty() {
             text.push_str("\nheld to\n");
             let rows: Vec<Vec<String>> = self

@@ -93,7 +93,7 @@ fn the_table_and_the_tree() {
     survivors ended with their command
     required nothing; if the OS sandbox is unavailable: ask before each command
     runner prefer_local
-    limits timeout_s_default 30, timeout_s_max 300, max_stdout_bytes 262144, max_stderr_bytes 65536, max_file_write_bytes 10485760, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
+    limits timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     protected what every project keeps
     hidden what every project keeps
 
@@ -418,7 +418,7 @@ fn what_commands_and_file_tools_are_held_to_is_shown() {
         ),
         (
             "limits: { memory_mb: 64 }",
-            "memory_bytes 67108864",
+            "memory_mb 64",
             "/limits/memory_bytes",
             "67108864",
         ),

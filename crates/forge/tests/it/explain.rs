@@ -187,7 +187,7 @@ fn what_cannot_be_explained_is_a_usage_mistake() {
 #[test]
 fn people_see_the_whole_way_down() {
     let ran = world().forge(&[
-        "--trust", "explain", "--as", "main>fmt", "/ws/a.md", "--write",
+        "--trust", "explain", "-v", "--as", "main>fmt", "/ws/a.md", "--write",
     ]);
     ran.code(0);
     insta::assert_snapshot!(ran.stdout, @r#"
@@ -397,7 +397,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
     ] {
         assert_eq!(explained(&world, args), expected, "{args:?}");
     }
-    let ran = world.forge(&["explain", "--as", "main>less", "--", "echo x"]);
+    let ran = world.forge(&["explain", "-v", "--as", "main>less", "--", "echo x"]);
     let text = ran.code(0).stdout.split("\nenforced").next().unwrap();
     insta::assert_snapshot!(text, @r#"
     run echo x for main > less: block
@@ -417,7 +417,7 @@ fn programs_are_explained_as_the_tool_meets_them() {
       survivors     ended with their command
       required      nothing; if the OS sandbox is unavailable: ask before each command
       runner        prefer_local
-      limits        timeout_s_default 30, timeout_s_max 300, max_stdout_bytes 262144, max_stderr_bytes 65536, max_file_write_bytes 10485760, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
+      limits        timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
     "#);
     let check = world.forge(&["check"]);
     check.code(0);
