@@ -53,6 +53,9 @@ pub struct ApprovalRequest {
     pub only_a_person: bool,
 }
 
+/// Characters of the question in one line.
+const MAX_HEADLINE_CHARS: usize = 60;
+
 /// Most characters of what a call touches in a sentence about it.
 const MAX_SCOPE_CHARS: usize = 300;
 
@@ -155,9 +158,29 @@ impl ApprovalRequest {
         text
     }
 
+    /// What is asked, in one line; all that it leaves out stands below it.
+    fn headline(&self) -> String {
+        let argument = |name: &str| self.arguments[name].as_str();
+        let what = match (argument("command"), argument("path"), argument("from")) {
+            (Some(command), ..) => format!("`{command}`"),
+            (None, Some(path), _) => format!("{} {path}", self.tool),
+            (None, None, Some(from)) => {
+                let to = argument("to").unwrap_or_default();
+                format!("{} {from} {to}", self.tool)
+            }
+            (None, None, None) => self.tool.clone(),
+        };
+        let what = escape_exactly(&what);
+        if what.chars().count() <= MAX_HEADLINE_CHARS {
+            return format!("Allow {what}?\n");
+        }
+        let begins: String = what.chars().take(MAX_HEADLINE_CHARS).collect();
+        format!("Allow {begins}…?\n")
+    }
+
     /// Everything but the changes.
     fn beside(&self) -> String {
-        let mut text = String::new();
+        let mut text = self.headline();
         let mut line = |label: &str, value: &str| {
             text.push_str(&format!("{label:<10}{}\n", escape_exactly(value)));
         };
@@ -499,6 +522,7 @@ mod tests {
             only_a_person: true,
         };
         insta::assert_snapshot!(request.question(), @r"
+        Allow `ls\x1b[1A\r\x9b2K \u{202e}x`?
         worker    main
         tool      shell
                   command = ls\x1b[1A\r\x9b2K \u{202e}x

@@ -162,7 +162,8 @@ pub(crate) fn ask(
     let (columns, height) = size();
     let rows = rows(text, columns, colour);
     let page = height.saturating_sub(2).max(4);
-    write("\n")?;
+    // A bell: whoever does something else meanwhile hears that a question waits.
+    write("\x07\n")?;
     let mut left = rows.as_slice();
     while left.len() > page {
         let (now, later) = left.split_at(page);
@@ -243,19 +244,29 @@ fn rows(text: &str, columns: usize, colour: bool) -> Vec<String> {
         let mut row = String::new();
         let mut cells = 0;
         for c in line.chars() {
-            // Whatever is not ASCII may be two cells wide.
-            let width = if c.is_ascii() { 1 } else { 2 };
-            if cells + width > columns {
+            if cells + cells_of(c) > columns {
+                // A word goes to the next row whole, if it is none of a row's size.
+                let word = match row.rfind(' ') {
+                    Some(at) if at > CONTINUED.len() && row.len() - at < columns / 2 => {
+                        row.split_off(at + 1)
+                    }
+                    Some(_) | None => String::new(),
+                };
                 rows.push(painted(&row, paint));
-                row = CONTINUED.to_owned();
-                cells = CONTINUED.len();
+                row = format!("{CONTINUED}{word}");
+                cells = row.chars().map(cells_of).sum();
             }
             row.push(c);
-            cells += width;
+            cells += cells_of(c);
         }
         rows.push(painted(&row, paint));
     }
     rows
+}
+
+/// Whatever is not ASCII may be two cells wide.
+fn cells_of(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 /// The colour of a line: of a diff, or a warning.

@@ -75,6 +75,7 @@ fn the_question_shows_everything_and_its_answer_counts_once() {
         let state = asked["result"]["requestState"].take();
         let message = asked["result"]["inputRequests"]["approval"]["params"]["message"].take();
         insta::assert_snapshot!(message.as_str().unwrap(), @r#"
+        Allow write_file /out/a.md?
         tool      write_file
                   path = /out/a.md
                   content = (shown below)

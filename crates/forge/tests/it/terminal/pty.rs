@@ -231,6 +231,8 @@ fn only_ours(raw: &[u8]) {
         rest = &rest[at + c.len_utf8()..];
         match c {
             '\r' | '\n' | '\t' => {}
+            // The bell of a question.
+            '\u{7}' if rest.starts_with("\r\n") => {}
             '\u{1b}' => {
                 let sequence = rest.strip_prefix('[').unwrap_or_else(|| panic!("{text:?}"));
                 let digits = sequence.trim_start_matches(|c: char| c.is_ascii_digit());

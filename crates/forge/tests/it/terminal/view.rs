@@ -26,6 +26,7 @@ fn a_run_at_eighty_columns() {
       │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
       ▸ writer
 
+    Allow write_file /out/report.md?
     worker    main > writer
     tool      write_file
               path = /out/report.md
@@ -41,13 +42,17 @@ fn a_run_at_eighty_columns() {
 
               -old line
               +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
-    this run  write_file with exactly these arguments and this difference (write /ou
-                t/report.md), for worker writer
+    this run  write_file with exactly these arguments and this difference (write
+                /out/report.md), for worker writer
     [y] once  [r] this run  [n] no  [?] >
     "##);
     terminal.type_text("y\n");
     let ended = terminal.end();
     assert_eq!(ended.code, Some(0));
+    assert!(
+        ended.raw.contains('\u{7}'),
+        "no bell for who looks elsewhere"
+    );
     // The difference, line by line.
     for painted in [
         "31m          -old line",
@@ -76,6 +81,7 @@ fn a_run_at_eighty_columns() {
       │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
       ▸ writer
 
+    Allow write_file /out/report.md?
     worker    main > writer
     tool      write_file
               path = /out/report.md
@@ -91,8 +97,8 @@ fn a_run_at_eighty_columns() {
 
               -old line
               +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
-    this run  write_file with exactly these arguments and this difference (write /ou
-                t/report.md), for worker writer
+    this run  write_file with exactly these arguments and this difference (write
+                /out/report.md), for worker writer
     [y] once  [r] this run  [n] no  [?] > y
         ✓ write_file /out/report.md: Written 51 characters to /out/report.md
         │ written
@@ -128,6 +134,7 @@ fn a_run_at_two_hundred_columns_without_colours() {
       │ \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
       ▸ writer
 
+    Allow write_file /out/report.md?
     worker    main > writer
     tool      write_file
               path = /out/report.md
