@@ -4,6 +4,8 @@
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
+use sandbox_names::git_config::entries;
+
 /// Bound on a file that is judged.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 
@@ -34,98 +36,6 @@ pub(crate) fn config(bytes: &[u8]) -> Option<String> {
         }
     }
     None
-}
-
-/// One value of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// In lower case, as the key.
-    pub(crate) section: String,
-    pub(crate) sub: Option<String>,
-    pub(crate) key: String,
-    pub(crate) value: String,
-}
-
-impl Entry {
-    /// `section.sub.key`.
-    pub(crate) fn name(&self) -> String {
-        match &self.sub {
-            Some(sub) => format!("{}.{sub}.{}", self.section, self.key),
-            None => format!("{}.{}", self.section, self.key),
-        }
-    }
-}
-
-/// Every value of a configuration, as git reads it. What git would not read is left out.
-pub(crate) fn entries(text: &str) -> Vec<Entry> {
-    let mut out = Vec::new();
-    let mut section: Option<(String, Option<String>)> = None;
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let mut line = line.trim().to_owned();
-        while line.ends_with('\\') {
-            line.pop();
-            line.push_str(lines.next().unwrap_or_default());
-        }
-        let mut rest = line.as_str();
-        if let Some(header) = rest.strip_prefix('[') {
-            let quoted = header.find('"').and_then(|start| {
-                let end = header[start + 1..].find("\"]")?;
-                Some((
-                    &header[..start],
-                    &header[start + 1..start + 1 + end],
-                    start + end + 3,
-                ))
-            });
-            let (name, sub, end) = match (quoted, header.find(']')) {
-                (Some((name, sub, end)), _) => (name, Some(sub), end),
-                (None, Some(end)) => match header[..end].split_once('.') {
-                    Some((name, sub)) => (name, Some(sub), end + 1),
-                    None => (&header[..end], None, end + 1),
-                },
-                (None, None) => continue,
-            };
-            section = Some((
-                name.trim().to_ascii_lowercase(),
-                sub.map(|sub| sub.replace("\\\"", "\"").replace("\\\\", "\\")),
-            ));
-            rest = header[end..].trim();
-        }
-        let Some((section, sub)) = &section else {
-            continue;
-        };
-        if rest.is_empty() || rest.starts_with(['#', ';']) {
-            continue;
-        }
-        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-        out.push(Entry {
-            section: section.clone(),
-            sub: sub.clone(),
-            key: key.trim().to_ascii_lowercase(),
-            value: value_of(value.trim()),
-        });
-    }
-    out
-}
-
-/// A value without its quotes, escapes and comment.
-fn value_of(text: &str) -> String {
-    let (mut out, mut quoted) = (String::new(), false);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => quoted = !quoted,
-            '\\' => out.push(match chars.next() {
-                Some('n') => '\n',
-                Some('t') => '\t',
-                Some(other) => other,
-                None => break,
-            }),
-            '#' | ';' if !quoted => break,
-            c => out.push(c),
-        }
-    }
-    out.trim_end().to_owned()
 }
 
 /// What is harmful in a `.gitmodules`.

@@ -287,9 +287,10 @@ const PROGRAM_KEYS: [&str; 26] = [
 const PROGRAM_SECTIONS: [&str; 6] = ["alias", "pager", "remote", "sendemail", "web", "browser"];
 
 /// Keys whose value is a file or directory that git obeys.
-const FILE_KEYS: [&str; 5] = [
+const FILE_KEYS: [&str; 6] = [
     "core.hookspath",
     "core.attributesfile",
+    "init.templatedir",
     "include.path",
     "includeif.*.path",
     "gpg.ssh.allowedsignersfile",

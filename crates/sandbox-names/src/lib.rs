@@ -4,6 +4,7 @@
 
 pub mod exempt;
 pub mod git;
+pub mod git_config;
 pub mod obeyed;
 pub mod pattern;
 

@@ -89,10 +89,13 @@ fn unlisted(mounts: &[HostMount], names: &[Names]) -> Vec<String> {
 }
 
 fn everywhere(policy: &Policy, mounts: &[HostMount]) -> Result<Vec<Names>, Error> {
-    let names: Vec<Names> = mounts
+    let mut names: Vec<Names> = mounts
         .iter()
         .map(|mount| names::find(policy, mount))
         .collect();
+    for index in names::follow_between(policy, mounts, &names) {
+        names[index] = names::find(policy, &mounts[index]);
+    }
     if let Some(reason) = names.iter().find_map(|names| names.incomplete.as_ref()) {
         return Err(unguarded(format!(
             "protected and hidden names cannot be looked for: {reason}"

@@ -54,10 +54,14 @@ pub(crate) struct Names {
     sockets: Vec<PathBuf>,
     /// Directories called `.git` that are not protected as a whole.
     pub(crate) repositories: Vec<PathBuf>,
+    /// Those that are: what they name lies outside of them.
+    whole: Vec<PathBuf>,
     /// Rebases and the like that are not done, where commands may have such.
     pub(crate) states: Vec<PathBuf>,
     /// What is protected because a link or a repository's configuration leads there.
     pub(crate) led: Vec<Led>,
+    /// The same, in other mounts perhaps.
+    elsewhere: Vec<(PathBuf, String)>,
     /// What of that cannot be kept, in words.
     pub(crate) unheld: Vec<String>,
     /// Directories that the caller may not list.
@@ -91,6 +95,49 @@ pub(crate) fn find(policy: &Policy, mount: &HostMount) -> Names {
         }
     }
     names
+}
+
+/// What mounts lead to in others that can be written, kept with those; which of them have to be
+/// walked again for it.
+pub(crate) fn follow_between(policy: &Policy, mounts: &[HostMount], names: &[Names]) -> Vec<usize> {
+    if policy.protect_patterns().is_empty() || mounts.len() == 1 {
+        return Vec::new();
+    }
+    let mut elsewhere: Vec<(PathBuf, String)> = Vec::new();
+    for (mount, names) in mounts.iter().zip(names) {
+        elsewhere.extend(names.elsewhere.iter().cloned());
+        // Nothing in it can be changed, so it was not walked; but its repository is obeyed.
+        if mount.is_dir && !mount.access.contains(Access::WRITE) {
+            let git = match mount.linked {
+                Some(_) => PathBuf::new(),
+                None => PathBuf::from(".git"),
+            };
+            elsewhere.extend(repository::led(mount, &[], &[git], &[]).elsewhere);
+        }
+    }
+    let mut again = Vec::new();
+    for (index, mount) in mounts.iter().enumerate() {
+        if !mount.access.contains(Access::WRITE) {
+            continue;
+        }
+        let below = |path: &Path| {
+            let below = path.strip_prefix(&mount.host);
+            let below = below.or_else(|_| path.strip_prefix(&mount.inside));
+            below.ok().map(Path::to_owned)
+        };
+        let led: Vec<Led> = elsewhere
+            .iter()
+            .filter_map(|(path, by)| {
+                let below = below(path).filter(|below| !below.as_os_str().is_empty())?;
+                let by = by.clone();
+                Some(Led { below, by })
+            })
+            .collect();
+        if !led.is_empty() && mount.led.set(led).is_ok() {
+            again.push(index);
+        }
+    }
+    again
 }
 
 /// Walks one mount; what is `known` (a path, and whether it is a link) is neither listed nor
@@ -232,6 +279,9 @@ pub(crate) fn find_but(
             }
             if link || held && !data {
                 let path = below.join(name);
+                if name == ".git" && kind.is_dir() {
+                    names.whole.push(path.clone());
+                }
                 if !known(&path, kind.is_symlink()) {
                     names.add(mount, path, kind, hidden);
                 }
@@ -380,19 +430,20 @@ impl Names {
         attributes: &[PathBuf],
         known: &dyn Fn(&Path, bool) -> bool,
     ) {
-        let git: Vec<PathBuf> = self
-            .repositories
-            .iter()
+        let git: Vec<PathBuf> = (self.repositories.iter())
             .chain(&self.bare)
+            .chain(&self.whole)
             .cloned()
             .collect();
         let git = match mount.linked {
             Some(_) => vec![PathBuf::new()],
             None => git,
         };
-        let (led, unheld) = repository::led(mount, links, &git, attributes);
-        self.unheld = unheld;
-        for one in led {
+        let from = repository::led(mount, links, &git, attributes);
+        self.unheld = from.unheld;
+        self.elsewhere = from.elsewhere;
+        let by_others = mount.led.get().into_iter().flatten().cloned();
+        for one in from.led.into_iter().chain(by_others) {
             let covered = self
                 .found
                 .iter()

@@ -233,7 +233,7 @@ pub(super) fn is_mutual(mount: &HostMount, pointer: &Path) -> bool {
         }
         [kind, _, ..] if kind == "modules" => {
             let config = read(mount, &target.join("config")).unwrap_or_default();
-            let entries = git_config::entries(&config);
+            let entries = sandbox_names::git_config::entries(&config);
             let mut worktrees = entries
                 .iter()
                 .filter(|entry| entry.section == "core" && entry.key == "worktree");
@@ -274,24 +274,36 @@ pub(super) fn harm_of_module(mount: &HostMount, config: &Path) -> Option<String>
 }
 
 /// A file of the mount that git obeys because something says so, and what says so.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Led {
     pub(crate) below: PathBuf,
     pub(crate) by: String,
 }
 
-/// Where links with protected names lead, and what the configuration of repositories names. What
-/// cannot be kept comes back in words.
+/// Where a mount leads.
+pub(super) struct LedFrom {
+    /// In it.
+    pub(super) led: Vec<Led>,
+    /// Out of it: places on the host, or as commands see them, and what says so.
+    pub(super) elsewhere: Vec<(PathBuf, String)>,
+    /// What cannot be kept, in words.
+    pub(super) unheld: Vec<String>,
+}
+
+/// Where links with protected names lead, and what the configuration of repositories names.
 pub(super) fn led(
     mount: &HostMount,
     links: &[PathBuf],
     repositories: &[PathBuf],
     attributes: &[PathBuf],
-) -> (Vec<Led>, Vec<String>) {
+) -> LedFrom {
     let mut found = Found {
         mount,
-        led: Vec::new(),
-        unheld: Vec::new(),
+        out: LedFrom {
+            led: Vec::new(),
+            elsewhere: Vec::new(),
+            unheld: Vec::new(),
+        },
     };
     for link in links {
         if let Ok(target) = mount.host.join(link).canonicalize() {
@@ -301,13 +313,12 @@ pub(super) fn led(
     for git in repositories {
         found.repository(git, attributes);
     }
-    (found.led, found.unheld)
+    found.out
 }
 
 struct Found<'a> {
     mount: &'a HostMount,
-    led: Vec<Led>,
-    unheld: Vec<String>,
+    out: LedFrom,
 }
 
 impl Found<'_> {
@@ -324,38 +335,27 @@ impl Found<'_> {
             let Some(text) = read(self.mount, &file) else {
                 continue;
             };
-            for entry in git_config::entries(&text) {
-                let by = format!("{}: {}", self.mount.shown(&file), entry.name());
-                let leads =
-                    sandbox_names::git::leads(&entry.section, entry.sub.as_deref(), &entry.key);
-                match leads {
+            let led = sandbox_names::git_config::led(&text);
+            drivers |= led.drivers;
+            for lead in led.paths {
+                let by = format!("{}: {}", self.mount.shown(&file), lead.by);
+                match lead.leads {
                     Leads::Nowhere => {}
-                    Leads::File => self.add(around, &entry.value, by),
+                    Leads::File => self.add(around, &lead.path, by),
                     Leads::Configuration => {
                         let base = file.parent().unwrap_or(git);
-                        self.add(base, &entry.value, by);
-                        let included = inside(self.mount, base, &entry.value);
+                        self.add(base, &lead.path, by);
+                        let included = inside(self.mount, base, &lead.path);
                         files.extend(included.filter(|_| at < MAX_INCLUDED));
                     }
-                    Leads::Program => {
-                        let driver = ["filter", "diff", "merge"].contains(&entry.section.as_str());
-                        drivers |= driver && !entry.value.starts_with("git-lfs ");
-                        let line = match entry.section.as_str() {
-                            "alias" => entry.value.strip_prefix('!').unwrap_or_default(),
-                            _ => entry.value.trim_start_matches('!'),
-                        };
-                        let split = |c: char| c.is_whitespace() || "\"';|&()<>=`$".contains(c);
-                        for word in line.split(split).filter(|word| !word.is_empty()) {
-                            self.add_program(around, word, by.clone());
-                        }
-                    }
+                    Leads::Program => self.add_program(around, &lead.path, by),
                 }
             }
         }
         if drivers {
             let by = format!("programs for files in {}", self.mount.shown(git));
             for file in attributes.iter().filter(|file| file.starts_with(around)) {
-                self.led.push(Led {
+                self.out.led.push(Led {
                     below: file.clone(),
                     by: by.clone(),
                 });
@@ -366,6 +366,9 @@ impl Found<'_> {
     /// A path as it is written: what is not there is nothing yet.
     fn add(&mut self, base: &Path, text: &str, by: String) {
         let Some(below) = inside(self.mount, base, text) else {
+            let path = plain(self.mount.host.join(base).join(text));
+            let path = path.canonicalize().unwrap_or(path);
+            self.out.elsewhere.push((path, by));
             return;
         };
         let path = self.mount.host.join(&below);
@@ -373,35 +376,51 @@ impl Found<'_> {
             self.add_host(&target, by.clone());
         }
         if path.is_symlink() {
-            self.led.push(Led { below, by });
+            self.out.led.push(Led { below, by });
         }
     }
 
     /// The same for a word of a command, which is a file, or anything else.
     fn add_program(&mut self, base: &Path, word: &str, by: String) {
-        let path = inside(self.mount, base, word).map(|path| self.mount.host.join(path));
-        if path.is_some_and(|path| path.is_file()) {
+        let path = match inside(self.mount, base, word) {
+            Some(below) => self.mount.host.join(below),
+            None => plain(self.mount.host.join(base).join(word)),
+        };
+        if path.is_file() {
             self.add(base, word, by);
         }
     }
 
     fn add_host(&mut self, target: &Path, by: String) {
         let Ok(below) = target.strip_prefix(&self.mount.host) else {
-            // Not in this mount. Another one that can be written may have it.
+            self.out.elsewhere.push((target.to_owned(), by));
             return;
         };
         if below.as_os_str().is_empty() {
-            self.unheld.push(format!(
+            self.out.unheld.push(format!(
                 "{by} leads to all of {}, which cannot be kept",
                 self.mount.inside
             ));
         } else {
-            self.led.push(Led {
+            self.out.led.push(Led {
                 below: below.to_owned(),
                 by,
             });
         }
     }
+}
+
+/// Without `.` and `..`, by the names alone.
+fn plain(path: PathBuf) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
+        }
+    }
+    out
 }
 
 /// A path below the mount, from a text in a file in `base`: by the names alone.

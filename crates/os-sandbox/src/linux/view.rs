@@ -3,6 +3,7 @@
 
 use super::below;
 use super::private::PrivateDir;
+use super::repository::Led;
 use super::worktree::Linked;
 use crate::access::Access;
 use crate::error::{Error, ErrorKind};
@@ -17,6 +18,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A mount whose links were followed once, now, in the broker, and that is held open: rules are
 /// made from the open handle, and the first process inside compares with its identity.
@@ -33,6 +35,8 @@ pub(crate) struct HostMount {
     pub(crate) linked: Option<Linked>,
     /// Directories below this mount that are not seen, because other mounts cover them.
     pub(crate) covered: Vec<PathBuf>,
+    /// What other mounts lead to here, once they have been looked through.
+    pub(crate) led: OnceLock<Vec<Led>>,
 }
 
 impl HostMount {
@@ -205,6 +209,7 @@ fn host_mount(mount: &Mount) -> Result<HostMount, Error> {
         handle,
         linked: None,
         covered: Vec::new(),
+        led: OnceLock::new(),
     })
 }
 

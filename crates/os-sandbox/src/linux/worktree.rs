@@ -20,6 +20,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Bound on a file that points somewhere.
 const MAX_POINTER_BYTES: u64 = 8192;
@@ -217,6 +218,7 @@ fn follow(
             handle: handle.into(),
             linked,
             covered: Vec::new(),
+            led: OnceLock::new(),
         })
     };
     let others = std::fs::read_dir(common.join("worktrees"))

@@ -30,13 +30,20 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
         report.skip("git files", "needs git");
         return;
     }
-    for git in [Git::Unaware, Git::Commit] {
-        for (name, outcome) in [
+    for git in [Git::Unaware, Git::Commit, Git::ReadOnly] {
+        let mut cases = vec![
             ("what is not content", layout(mechanism, git)),
             ("where configuration and links lead", leads(mechanism, git)),
-            ("what git itself writes", written(mechanism, git)),
-            ("a rebase that is not done", rebase(mechanism, git)),
-        ] {
+            (
+                "where they lead in another mount",
+                leads_away(mechanism, git),
+            ),
+        ];
+        if git != Git::ReadOnly {
+            cases.push(("what git itself writes", written(mechanism, git)));
+            cases.push(("a rebase that is not done", rebase(mechanism, git)));
+        }
+        for (name, outcome) in cases {
             report.case(&format!("git files: {name}, {git:?}"), outcome);
         }
     }
@@ -218,6 +225,54 @@ fn leads(mechanism: Mechanism, git: Git) -> Result<(), String> {
     })?;
     let _ = host(&project, EVERYDAY);
     ensure(!marker.exists(), || "a person's git obeyed".to_owned())
+}
+
+/// A repository in one mount, which can be written or not, and what it obeys in another one.
+fn leads_away(mechanism: Mechanism, git: Git) -> Result<(), String> {
+    for access in [Access::ALL, Access::READ] {
+        let world = World::new(mechanism);
+        let project = scene(&world)?;
+        let tools = project.with_file_name("tools");
+        let marker = world.host("marker");
+        host(
+            &project,
+            "set -e; mkdir -p ../tools/hooks ../tools/conf
+            for t in clean ssh hooks/pre-commit hooks/post-commit; do
+                printf '#!/bin/sh\nexit 0\n' > ../tools/$t; chmod +x ../tools/$t; done
+            git config core.hooksPath \"$(cd ..; pwd)/tools/hooks\"; git config include.path ../../tools/conf/absent
+            git config filter.x.clean ../tools/clean; git config core.sshCommand \"$(cd ..; pwd)/tools/ssh\"
+            rm -rf nested/.git/hooks; ln -s ../../../tools/hooks nested/.git/hooks",
+        )?;
+        let policy = Policy::builder()
+            .mount(&project, "/", access)
+            .mount(&tools, "/tools", Access::ALL)
+            .protect(".git/hooks")
+            .protect(".git/config")
+            .git(git)
+            .build()
+            .map_err(say)?;
+        let plan = world.mechanism.plan(&policy);
+        let script = format!(
+            "cd /tools; e() {{ printf '#!/bin/sh\ntouch {}\n' > $1; chmod +x $1; }}
+            for n in clean ssh hooks/pre-commit hooks/post-checkout; do e $n; rm -rf $n; e x; mv x $n; done 2>/dev/null
+            printf '[core]\n\tfsmonitor = touch {0}\n' > conf/absent; mv hooks aside; rm -f x; echo free > free; true",
+            marker.display()
+        );
+        let output = Command::new(&plan, "sh")
+            .args(["-c", &script])
+            .state_dir(world.host("state"))
+            .output()
+            .map_err(say)?;
+        ensure(output.exit.success(), || format!("{output:?}"))?;
+        let left = host(
+            &tools,
+            "grep -rl touch . --exclude-dir=.os-sandbox-quarantine || true; cat free",
+        )?;
+        ensure(left == "free\n", || format!("{access:?} {left}"))?;
+        let _ = host(&project, EVERYDAY);
+        ensure(!marker.exists(), || "a person's git obeyed".to_owned())?;
+    }
+    Ok(())
 }
 
 /// What git writes at everyday work stays, in modules and worktrees as well.

@@ -106,7 +106,9 @@ impl World {
             children.push(command.spawn().map_err(|error| error.to_string())?);
         }
         // Each is waited for before any is judged: what is left of one is a child of the next case.
-        let all = children.into_iter().map(std::process::Child::wait_with_output);
+        let all = children
+            .into_iter()
+            .map(std::process::Child::wait_with_output);
         let all: Vec<_> = all.collect();
         let mut first = None;
         for output in all {

@@ -1,0 +1,164 @@
+//! Git's configuration, read as git reads it: what stands in it, and which files it has git execute
+//! or obey.
+//!
+//! <https://git-scm.com/docs/git-config>
+
+use crate::git::{Leads, leads};
+
+/// One value of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// In lower case.
+    pub section: String,
+    /// As it is written: of `[filter "x"]`, `x`.
+    pub sub: Option<String>,
+    /// In lower case.
+    pub key: String,
+    /// Without quotes, escapes and comment.
+    pub value: String,
+}
+
+impl Entry {
+    /// `section.sub.key`.
+    pub fn name(&self) -> String {
+        match &self.sub {
+            Some(sub) => format!("{}.{sub}.{}", self.section, self.key),
+            None => format!("{}.{}", self.section, self.key),
+        }
+    }
+}
+
+/// Every value of a configuration, as git reads it. What git would not read is left out.
+#[must_use]
+pub fn entries(text: &str) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut section: Option<(String, Option<String>)> = None;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut line = line.trim().to_owned();
+        while line.ends_with('\\') {
+            line.pop();
+            line.push_str(lines.next().unwrap_or_default());
+        }
+        let mut rest = line.as_str();
+        if let Some(header) = rest.strip_prefix('[') {
+            let quoted = header.find('"').and_then(|start| {
+                let end = header[start + 1..].find("\"]")?;
+                Some((
+                    &header[..start],
+                    &header[start + 1..start + 1 + end],
+                    start + end + 3,
+                ))
+            });
+            let (name, sub, end) = match (quoted, header.find(']')) {
+                (Some((name, sub, end)), _) => (name, Some(sub), end),
+                (None, Some(end)) => match header[..end].split_once('.') {
+                    Some((name, sub)) => (name, Some(sub), end + 1),
+                    None => (&header[..end], None, end + 1),
+                },
+                (None, None) => continue,
+            };
+            section = Some((
+                name.trim().to_ascii_lowercase(),
+                sub.map(|sub| sub.replace("\\\"", "\"").replace("\\\\", "\\")),
+            ));
+            rest = header[end..].trim();
+        }
+        let Some((section, sub)) = &section else {
+            continue;
+        };
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
+        out.push(Entry {
+            section: section.clone(),
+            sub: sub.clone(),
+            key: key.trim().to_ascii_lowercase(),
+            value: value_of(value.trim()),
+        });
+    }
+    out
+}
+
+/// A value without its quotes, escapes and comment.
+fn value_of(text: &str) -> String {
+    let (mut out, mut quoted) = (String::new(), false);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => quoted = !quoted,
+            '\\' => out.push(match chars.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some(other) => other,
+                None => break,
+            }),
+            '#' | ';' if !quoted => break,
+            c => out.push(c),
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+/// A path that a configuration names, and why git would use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// The key: `core.hookspath`.
+    pub by: String,
+    /// What git makes of it. A [`Leads::Program`] is a word of a command, which need not be a file.
+    pub leads: Leads,
+    /// As it is written.
+    pub path: String,
+}
+
+/// Where a configuration leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Led {
+    /// Each path that it names.
+    pub paths: Vec<Lead>,
+    /// Whether it has programs for files, so that attributes say which file is given to one.
+    pub drivers: bool,
+}
+
+/// Where a configuration leads.
+///
+/// ```
+/// use sandbox_names::git_config::led;
+/// let led = led("[core]\n\thooksPath = tools/hooks\n[alias]\n\tst = !sh tools/st\n");
+/// let paths: Vec<&str> = led.paths.iter().map(|lead| lead.path.as_str()).collect();
+/// assert_eq!(paths, ["tools/hooks", "sh", "tools/st"]);
+/// assert!(!led.drivers);
+/// ```
+#[must_use]
+pub fn led(text: &str) -> Led {
+    let mut out = Led::default();
+    for entry in entries(text) {
+        let leads = leads(&entry.section, entry.sub.as_deref(), &entry.key);
+        let by = entry.name();
+        let mut add = |path: &str| {
+            out.paths.push(Lead {
+                by: by.clone(),
+                leads,
+                path: path.to_owned(),
+            });
+        };
+        match leads {
+            Leads::Nowhere => {}
+            Leads::File | Leads::Configuration => add(&entry.value),
+            Leads::Program => {
+                let line = match entry.section.as_str() {
+                    "alias" => entry.value.strip_prefix('!').unwrap_or_default(),
+                    _ => entry.value.trim_start_matches('!'),
+                };
+                let split = |c: char| c.is_whitespace() || "\"';|&()<>=`$".contains(c);
+                line.split(split)
+                    .filter(|word| !word.is_empty())
+                    .for_each(&mut add);
+                let driver = ["filter", "diff", "merge"].contains(&entry.section.as_str());
+                out.drivers |= driver && !entry.value.starts_with("git-lfs ");
+            }
+        }
+    }
+    out
+}
