@@ -324,6 +324,11 @@ pub(crate) enum Reason {
         verb: Verb,
         name: String,
     },
+    /// Git's configuration names the file.
+    Obeyed {
+        verb: Verb,
+        name: String,
+    },
     IsRoot {
         verb: Verb,
     },
@@ -442,9 +447,10 @@ impl Reason {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Outside { .. } => ErrorKind::OutsideSandbox,
-            Self::ReadOnly { .. } | Self::Protected { .. } | Self::IsRoot { .. } => {
-                ErrorKind::ReadOnly
-            }
+            Self::ReadOnly { .. }
+            | Self::Protected { .. }
+            | Self::Obeyed { .. }
+            | Self::IsRoot { .. } => ErrorKind::ReadOnly,
             Self::Closed { .. } => ErrorKind::ReadBlocked,
             // Another name of the file may lie outside, so reading it is an escape.
             Self::HardLinks {
@@ -499,6 +505,11 @@ impl Reason {
             Self::Protected { verb, name } => write!(
                 f,
                 "Cannot {} '{path}': path is read-only, because '{name}' is a protected name.",
+                verb.words()
+            ),
+            Self::Obeyed { verb, name } => write!(
+                f,
+                "Cannot {} '{path}': path is read-only, because git obeys it ('{name}').",
                 verb.words()
             ),
             Self::IsRoot { verb } => write!(
@@ -687,6 +698,7 @@ impl Reason {
             Self::NoMatch(no) => Some(no.hint()),
             Self::NotUnique { places, total, .. } => Some(places_hint(places, *total)),
             Self::Protected { .. }
+            | Self::Obeyed { .. }
             | Self::IsRoot { .. }
             | Self::HardLinks { .. }
             | Self::Invalid(_)

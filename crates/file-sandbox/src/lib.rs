@@ -44,6 +44,7 @@
 mod mode;
 mod path;
 
+mod led;
 mod limits;
 mod mount;
 mod rules;

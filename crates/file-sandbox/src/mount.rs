@@ -425,6 +425,13 @@ impl Mount {
         self.hosts.first().map(PathBuf::as_path)
     }
 
+    /// What is left of a path on the host below this directory, in either of its spellings.
+    pub(crate) fn below_host<'p>(&self, path: &'p Path) -> Option<&'p Path> {
+        self.hosts
+            .iter()
+            .find_map(|host| path.strip_prefix(host).ok())
+    }
+
     /// Whether it lives in memory.
     ///
     /// ```

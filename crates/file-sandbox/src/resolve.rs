@@ -135,6 +135,7 @@ impl FileSandbox {
             return Err(holds_root(path, verb));
         }
         self.check_bare(path, &spot, verb).await?;
+        self.check_led(path, &spot, verb).await?;
         Ok(spot)
     }
 

@@ -209,6 +209,10 @@ impl FileSandbox {
             self.check_suffix(from, &source)?;
         }
         let target = self.locate_for_change(to, Last::Keep, Verb::Write).await?;
+        if meta.kind == Kind::Directory {
+            // With all that is in it.
+            self.check_led(to, &target, Verb::Move).await?;
+        }
         if source.index == target.index && source.real == target.real {
             let (path, replaced) = (target.path(), false);
             return Ok(Moved { path, replaced });

@@ -124,6 +124,28 @@ impl FileSandbox {
         self.settled(|| now(self.write_at(path, bytes, &options)))
     }
 
+    /// Fails as [`write_bytes`](Self::write_bytes) would for what is there now: a directory, a file
+    /// with `create_new`, other bytes than `if_match`. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of writing, without `TOO_LARGE` and `QUOTA`.
+    pub fn check_write_with(
+        &self,
+        path: &SandboxPath,
+        options: &WriteOptions,
+    ) -> Result<(), Error> {
+        now(async {
+            let verb = Verb::Write;
+            let spot = self.locate_for_change(path, Last::Follow, verb).await?;
+            let old = self.check_file_target(path, &spot, verb)?;
+            if old.is_some() && options.create_new {
+                return Err(Error::new(path.asked(), Reason::Exists));
+            }
+            self.check_match(path, &spot, old, options.if_match, verb)
+                .await
+        })
+    }
+
     /// The hash of a file's bytes, for [`WriteOptions::if_match`].
     ///
     /// # Errors

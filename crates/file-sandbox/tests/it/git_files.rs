@@ -99,3 +99,106 @@ fn a_directory_brings_nothing_along() {
         assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
     }
 }
+
+/// Configuration leads to files of any name: what it names is git's like its own files are, in
+/// every kind of repository.
+#[test]
+fn where_configuration_leads_is_not_written() {
+    let keys = [
+        ("[core]\n\thooksPath = tools/t\n", "tools/t/pre-commit"),
+        (
+            "[core]\n\thooksPath = \"$TOP/tools/t\"\n",
+            "tools/t/post-commit",
+        ),
+        ("[core]\n\tattributesFile = ./tools/t\n", "tools/t"),
+        ("[core]\n\tfsmonitor = tools/t\n", "tools/t"),
+        ("[core]\n\tsshCommand = sh tools/t\n", "tools/t"),
+        ("[include]\n\tpath = ../tools/t\n", "tools/t"),
+        (
+            "[includeIf \"gitdir:/x\"]\n\tpath = ../tools/t\n",
+            "tools/t",
+        ),
+        ("[filter \"x\"]\n\tclean = ./tools/t %f\n", "tools/t"),
+        ("[diff \"x\"]\n\ttextconv = tools/t\n", "tools/t"),
+        ("[merge \"x\"]\n\tdriver = tools/t %A\n", "tools/t"),
+        ("[alias]\n\tst = !sh tools/t\n", "tools/t"),
+        ("[alias]\n\tst = !there\n", "there"),
+        ("[include]\n\tpath = more\n", "tools/t/pre-push"),
+    ];
+    // Where the working directory is, and its repository.
+    let places = [
+        ("", ".git"),
+        ("sub/deep", "sub/deep/.git"),
+        ("module", ".git/modules/third/party"),
+        ("side", ".git"),
+    ];
+    for (config, target) in keys {
+        for (around, git) in places {
+            let dir = tempfile::tempdir().unwrap();
+            let top = dir.path().canonicalize().unwrap();
+            let (work, git) = (top.join(around), top.join(git));
+            std::fs::create_dir_all(&git).unwrap();
+            std::fs::create_dir_all(&work).unwrap();
+            match around {
+                "module" => {
+                    std::fs::write(work.join(".git"), "gitdir: ../.git/modules/third/party\n")
+                        .unwrap();
+                }
+                "side" => {
+                    let own = git.join("worktrees/side");
+                    std::fs::create_dir_all(&own).unwrap();
+                    std::fs::write(own.join("commondir"), "../..\n").unwrap();
+                    let pointer = format!("gitdir: {}\n", own.display());
+                    std::fs::write(work.join(".git"), pointer).unwrap();
+                }
+                _ => {}
+            }
+            let text = config.replace("$TOP", work.to_str().unwrap());
+            // Included files are named from where they are, which for these is elsewhere.
+            let relative = !config.contains("../tools") || git == work.join(".git");
+            if !relative {
+                continue;
+            }
+            std::fs::write(git.join("config"), text).unwrap();
+            std::fs::write(git.join("more"), "[core]\n\thooksPath = tools/t\n").unwrap();
+            std::fs::write(work.join("there"), "exit 0\n").unwrap();
+            std::fs::write(top.join("other"), "x").unwrap();
+            let data = mount("/data", &top, Mode::ReadWrite);
+            let files = FileSandbox::new(vec![data.protect(DEFAULT_PROTECTED).unwrap()]).unwrap();
+            let at = |name: &str| path(&format!("/data/{around}/{name}").replace("//", "/"));
+            let (target, other) = (at(target), path("/data/other"));
+            let over = || MoveOptions::new().overwrite(true);
+            let outcomes = [
+                files.write(&target, "x", Default::default()).map(drop),
+                files.append(&target, b"x").map(drop),
+                files.copy(&other, &target, over()).map(drop),
+                files.rename(&other, &target, over()).map(drop),
+                files.delete(&target).map(drop),
+            ];
+            for (index, outcome) in outcomes.into_iter().enumerate() {
+                let error = outcome.expect_err(&format!("{index} {around} {config}"));
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::ReadOnly,
+                    "{index} {config}: {error}"
+                );
+                assert!(error.to_string().contains("git obeys it"), "{error}");
+            }
+            // What is on the way can be made, and does not come in from elsewhere or go.
+            let (aside, tools) = (at("aside"), at("tools"));
+            let inside = at("aside/t/pre-commit");
+            files.write(&inside, "x", Default::default()).unwrap();
+            if target.as_str().contains("tools") {
+                let moved = files.rename(&aside, &tools, Default::default()).map(drop);
+                files
+                    .write(&at("tools/else"), "x", Default::default())
+                    .unwrap();
+                let gone = files.rename(&tools, &at("gone"), Default::default());
+                for outcome in [moved, gone.map(drop), files.delete_all(&tools)] {
+                    let error = outcome.expect_err(config);
+                    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{config}: {error}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Files that git executes or obeys because a repository's configuration says so: `core.hooksPath`,
+//! includes, programs for files. Where a repository's names are protected, these are too.
+//!
+//! Looked at with each change, from the top down to the place: a repository may lie at any depth,
+//! and its configuration may have been changed by the person meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path};
+
+use sandbox_names::git::Leads;
+use sandbox_names::git_config::led;
+
+use crate::backend::{AnyDir, Contents as _, Directory as _, Fault, Kind};
+use crate::error::{Error, Reason, Verb};
+use crate::mount::Mount;
+use crate::path::SandboxPath;
+use crate::resolve::Spot;
+use crate::rules::fold;
+use crate::sandbox::FileSandbox;
+use crate::walk::Found;
+
+/// Bound on a file that is read here: above it nothing is known, and nothing is changed.
+const MAX_BYTES: u64 = 256 << 10;
+/// Bound on how often configuration includes more of it.
+const MAX_INCLUDED: usize = 32;
+
+impl FileSandbox {
+    /// Refuses what would change a file that the configuration of a repository around it names.
+    pub(crate) async fn check_led(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        if !spot.mount.protects_repositories() {
+            return Ok(());
+        }
+        let top = &spot.mount.dir;
+        let mut own: Option<AnyDir> = None;
+        for (index, name) in spot.real.iter().enumerate() {
+            let here = own.as_ref().unwrap_or(top);
+            let above = &spot.real[..index];
+            if let Some(git) = repository(spot.mount, here, above).await
+                && let Some(name) = leads_to(top, &git, above, spot, verb).await
+            {
+                return Err(Error::new(path.asked(), Reason::Obeyed { verb, name }));
+            }
+            match here.open_dir(name).await {
+                Ok(next) => own = Some(next),
+                // A file, or not there yet: no repository lies there.
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of the repository's directory below the top, if one is called `.git` in `here`.
+async fn repository(mount: &Mount, here: &AnyDir, above: &[OsString]) -> Option<Vec<OsString>> {
+    let top = &mount.dir;
+    let name = OsStr::new(".git");
+    let inside = |above: &[OsString], way: &str| match Path::new(way) {
+        way if way.is_absolute() => names_at(&[], mount.below_host(way)?),
+        way => names_at(above, way),
+    };
+    match here.meta(name).await.ok()?.kind {
+        Kind::Directory => Some([above, &[name.to_owned()]].concat()),
+        Kind::File => {
+            let text = text_of(here, name).await.ok()?;
+            let own = inside(above, text.strip_prefix("gitdir:")?.trim())?;
+            // A worktree has the main repository's configuration.
+            match text_at(top, &own, "commondir").await {
+                Some(Ok(common)) => inside(&own, common.trim()),
+                Some(Err(())) | None => Some(own),
+            }
+        }
+        Kind::Link | Kind::Pipe | Kind::Socket | Kind::Device | Kind::Unknown => None,
+    }
+}
+
+/// Which of the files named by the configuration in `git` the change would be of.
+async fn leads_to(
+    top: &AnyDir,
+    git: &[OsString],
+    above: &[OsString],
+    spot: &Spot<'_>,
+    verb: Verb,
+) -> Option<String> {
+    let place = folded(&spot.real);
+    let is_there = matches!(spot.found, Found::Entry { .. });
+    let takes_all = matches!(verb, Verb::Move | Verb::Delete);
+    let mut files: Vec<Vec<OsString>> = ["config", "config.worktree"]
+        .map(|name| [git, &[name.into()]].concat())
+        .into();
+    let mut at = 0;
+    while let Some(file) = files.get(at).cloned() {
+        at += 1;
+        let (name, base) = file.split_last()?;
+        let text = match text_at(top, base, &name.to_string_lossy()).await {
+            None => continue,
+            Some(Ok(text)) => text,
+            Some(Err(())) => return Some(".git/config".to_owned()),
+        };
+        for lead in led(&text).paths {
+            let base = match lead.leads {
+                Leads::Configuration => base,
+                Leads::File | Leads::Program | Leads::Nowhere => above,
+            };
+            let path = Path::new(&lead.path);
+            let way = match path.is_absolute() {
+                true => spot
+                    .mount
+                    .below_host(path)
+                    .and_then(|way| names_at(&[], way)),
+                false => names_at(base, path),
+            };
+            let Some(way) = way.filter(|way| !way.is_empty()) else {
+                continue;
+            };
+            let target = folded(&way);
+            // A word of a command need not be a file.
+            let counts = match lead.leads {
+                Leads::Nowhere => false,
+                Leads::Program => is_there || lead.path.contains('/'),
+                Leads::File | Leads::Configuration => true,
+            };
+            let hit = place.starts_with(&target) || takes_all && target.starts_with(&place);
+            if counts && hit {
+                return Some(lead.by);
+            }
+            if lead.leads == Leads::Configuration && at < MAX_INCLUDED {
+                files.push(way);
+            }
+        }
+    }
+    None
+}
+
+fn folded(names: &[OsString]) -> Vec<String> {
+    let names = names.iter();
+    names.map(|name| fold(&name.to_string_lossy())).collect()
+}
+
+/// A path's names from the top, read from `base`, by the names alone; `None` above the top.
+fn names_at(base: &[OsString], path: &Path) -> Option<Vec<OsString>> {
+    let mut out = base.to_vec();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name.to_owned()),
+            Component::CurDir => {}
+            Component::ParentDir => drop(out.pop()?),
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}
+
+/// The text of a file in the directory at `names`; `None`: there is none.
+async fn text_at(top: &AnyDir, names: &[OsString], file: &str) -> Option<Result<String, ()>> {
+    let mut own: Option<AnyDir> = None;
+    for name in names {
+        own = Some(own.as_ref().unwrap_or(top).open_dir(name).await.ok()?);
+    }
+    match text_of(own.as_ref().unwrap_or(top), OsStr::new(file)).await {
+        Err(Fault::Missing | Fault::NotDirectory | Fault::Link) => None,
+        Err(_) => Some(Err(())),
+        Ok(text) => Some(Ok(text)),
+    }
+}
+
+async fn text_of(dir: &AnyDir, name: &OsStr) -> Result<String, Fault> {
+    let file = dir.open_file(name).await?;
+    let size = file.meta().await?.size;
+    let size = usize::try_from(size.min(MAX_BYTES + 1)).unwrap_or(0);
+    let mut bytes = vec![0; size];
+    let mut got = 0;
+    while got < size {
+        match file.read_at(&mut bytes[got..], got as u64).await? {
+            0 => break,
+            read => got += read,
+        }
+    }
+    if got as u64 > MAX_BYTES {
+        return Err(Fault::Kind(std::io::ErrorKind::FileTooLarge));
+    }
+    Ok(String::from_utf8_lossy(&bytes[..got]).into_owned())
+}
