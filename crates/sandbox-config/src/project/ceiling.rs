@@ -15,6 +15,7 @@ use crate::project::discover::PROJECT_FILES;
 use crate::project::execution;
 use crate::project::file_rules;
 use crate::project::git::{self, GitSettings};
+use crate::project::git_leads;
 use crate::project::network;
 use crate::project::places::{self, Kept};
 use crate::project::sections;
@@ -101,6 +102,7 @@ pub(crate) fn read_project(walk: &mut Walk<'_>, root: &Node, found: &Found) -> R
         Arc::make_mut(&mut ceiling.mounts),
         &root.span,
     );
+    git_leads::protect(walk.sources, Arc::make_mut(&mut ceiling.mounts));
     walk.network_at = top.get("network").map(|entry| entry.node.span.origin());
     confinement::read_top(walk, &top, &mut ceiling);
     let section = top

@@ -8,6 +8,7 @@ pub(crate) mod execution;
 pub(crate) mod expand;
 pub(crate) mod file_rules;
 pub(crate) mod git;
+mod git_leads;
 pub(crate) mod hooks;
 pub(crate) mod layers;
 pub(crate) mod library;

@@ -8,6 +8,7 @@ mod durable;
 mod example;
 mod exec;
 mod fronts;
+mod git_leads;
 mod hosts;
 mod isolation;
 mod keys;

@@ -1,0 +1,212 @@
+//! Files in the mounts that the person's git executes or obeys because a configuration says so that
+//! lies outside of them: the person's own, the system's, and that of a repository around a mount or
+//! at the top of another one. They are protected like the names themselves. What a repository in a
+//! mount says about its own files is looked at where it is kept, each time.
+
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use sandbox_names::git::Leads;
+use sandbox_names::git_config::led;
+
+use crate::grant::mount::Mount;
+use crate::project::sources::Sources;
+
+/// Bound on a file that is read here.
+const MAX_BYTES: u64 = 256 << 10;
+/// Bound on how often configuration includes more of it.
+const MAX_INCLUDED: usize = 32;
+/// Bound on the directories above a mount.
+const MAX_ABOVE: usize = 64;
+
+/// Where a configuration leads.
+#[derive(Default)]
+struct Targets {
+    /// On the host.
+    host: Vec<PathBuf>,
+    /// In every repository: a person's `core.hooksPath = .githooks`.
+    anywhere: Vec<String>,
+}
+
+/// Adds them to what each mount protects.
+pub(crate) fn protect(sources: &Sources, mounts: &mut [Mount]) {
+    let roots: Vec<PathBuf> = mounts.iter().map(|mount| mount.host.clone()).collect();
+    let mut found = Targets::default();
+    for file in personal(sources) {
+        found.read(file, None, &roots, sources.home.as_deref());
+    }
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for around in roots
+        .iter()
+        .flat_map(|root| root.ancestors().take(MAX_ABOVE))
+    {
+        let git = around.join(".git");
+        if seen.iter().any(|one| one == around) || !git.exists() {
+            continue;
+        }
+        seen.push(around.to_owned());
+        let Some(git) = directory(&git) else { continue };
+        for name in ["config", "config.worktree"] {
+            found.read(
+                git.join(name),
+                Some(around),
+                &roots,
+                sources.home.as_deref(),
+            );
+        }
+    }
+    for mount in mounts {
+        let mut patterns = found.anywhere.clone();
+        let below = found
+            .host
+            .iter()
+            .filter_map(|path| path.strip_prefix(&mount.host).ok());
+        patterns.extend(
+            below
+                .filter_map(Path::to_str)
+                .filter(|path| !path.is_empty())
+                .map(|path| format!("/{}", sandbox_names::pattern::covering(path))),
+        );
+        patterns.sort();
+        patterns.dedup();
+        patterns.retain(|pattern| {
+            sandbox_names::pattern::problem(pattern).is_none() && !mount.own_files.contains(pattern)
+        });
+        mount.own_files.extend(patterns);
+    }
+}
+
+/// The files that git reads before a repository's.
+fn personal(sources: &Sources) -> Vec<PathBuf> {
+    let variable = |name: &str| {
+        let found = sources.env.iter().find(|(key, _)| key == name);
+        found
+            .map(|(_, value)| PathBuf::from(value))
+            .filter(|path| path.is_absolute())
+    };
+    let mut out = match variable("GIT_CONFIG_SYSTEM") {
+        Some(file) => vec![file],
+        None => vec![PathBuf::from("/etc/gitconfig")],
+    };
+    match (variable("GIT_CONFIG_GLOBAL"), &sources.home) {
+        (Some(file), _) => out.push(file),
+        (None, home) => {
+            let settings = variable("XDG_CONFIG_HOME");
+            let settings = settings.or_else(|| home.as_ref().map(|home| home.join(".config")));
+            out.extend(settings.map(|settings| settings.join("git/config")));
+            out.extend(home.as_ref().map(|home| home.join(".gitconfig")));
+        }
+    }
+    out
+}
+
+/// A repository's directory, which the file of a worktree or a submodule may name.
+fn directory(git: &Path) -> Option<PathBuf> {
+    if git.is_dir() {
+        return Some(git.to_owned());
+    }
+    let text = text(git)?;
+    let way = text.strip_prefix("gitdir:")?.trim();
+    let own = git.parent()?.join(way);
+    // A worktree has the main repository's configuration.
+    let common = self::text(&own.join("commondir"));
+    let common = common.map(|common| own.join(common.trim()));
+    plain(&common.unwrap_or(own)).canonicalize().ok()
+}
+
+impl Targets {
+    fn read(
+        &mut self,
+        file: PathBuf,
+        around: Option<&Path>,
+        roots: &[PathBuf],
+        home: Option<&Path>,
+    ) {
+        let mut files = vec![file];
+        let mut at = 0;
+        while let Some(file) = files.get(at).cloned() {
+            at += 1;
+            let Some(text) = text(&file) else { continue };
+            for lead in led(&text).paths {
+                let path = match (lead.path.strip_prefix("~/"), home) {
+                    (Some(below), Some(home)) => home.join(below),
+                    (Some(_), None) => continue,
+                    (None, _) => PathBuf::from(&lead.path),
+                };
+                let base = match lead.leads {
+                    Leads::Configuration => file.parent(),
+                    Leads::File | Leads::Program | Leads::Nowhere => around,
+                };
+                let host = match (path.is_absolute(), base) {
+                    (true, _) => Some(plain(&path)),
+                    (false, Some(base)) => Some(plain(&base.join(&path))),
+                    (false, None) => None,
+                };
+                match (lead.leads, host) {
+                    (Leads::Nowhere, _) => {}
+                    (Leads::File, Some(host)) => self.add(host),
+                    (Leads::File, None) => {
+                        let relative = lead.path.trim_start_matches("./");
+                        let relative = relative.trim_end_matches('/');
+                        let way = Path::new(relative);
+                        let is_plain = way.components().all(|c| matches!(c, Component::Normal(_)));
+                        if is_plain && !relative.is_empty() {
+                            self.anywhere
+                                .push(sandbox_names::pattern::covering(relative));
+                        }
+                    }
+                    (Leads::Configuration, Some(host)) => {
+                        if at < MAX_INCLUDED {
+                            files.push(host.clone());
+                        }
+                        self.add(host);
+                    }
+                    (Leads::Configuration, None) => {}
+                    // A word of a command, which need not be a file.
+                    (Leads::Program, Some(host)) => {
+                        if host.is_file() {
+                            self.add(host);
+                        }
+                    }
+                    (Leads::Program, None) => {
+                        let files = roots.iter().map(|root| plain(&root.join(&path)));
+                        files
+                            .filter(|file| file.is_file())
+                            .for_each(|file| self.add(file));
+                    }
+                }
+            }
+        }
+    }
+
+    /// As it is written, and where links on the way lead.
+    fn add(&mut self, path: PathBuf) {
+        if let Ok(real) = path.canonicalize()
+            && real != path
+        {
+            self.host.push(real);
+        }
+        self.host.push(path);
+    }
+}
+
+/// Without `.` and `..`, by the names alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => out.push(part),
+        }
+    }
+    out
+}
+
+fn text(file: &Path) -> Option<String> {
+    let is_file = std::fs::metadata(file).is_ok_and(|about| about.is_file());
+    let mut bytes = Vec::new();
+    let open = is_file.then(|| std::fs::File::open(file).ok()).flatten()?;
+    open.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
