@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use file_sandbox::{
     AppendOptions, ContentHash, EditOptions, EntryKind, ErrorKind, FileSandbox, ReadOptions,
-    Replacement, SandboxPath,
+    Replacement, SandboxPath, WriteOptions,
 };
 
 use crate::call::{Code, Failure};
@@ -343,6 +343,48 @@ impl View<'_> {
         match files.stat(path) {
             Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
             Ok(_) | Err(_) => Ok(files.check_removal(path, recursive)?),
+        }
+    }
+
+    /// Fails as the write would for what is there now. Blocks.
+    pub(crate) fn check_written(
+        &self,
+        path: &SandboxPath,
+        options: &WriteOptions,
+    ) -> Result<(), Failure> {
+        let files = self.hands.files()?;
+        match files.stat(path) {
+            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
+            Ok(_) | Err(_) => Ok(files.check_write_with(path, options)?),
+        }
+    }
+
+    /// Fails as the edit would for what is there now: the text is not there, or not once. Blocks.
+    pub(crate) fn check_edit(
+        &self,
+        path: &SandboxPath,
+        replacements: &[Replacement],
+        options: EditOptions,
+    ) -> Result<(), Failure> {
+        match self
+            .hands
+            .files()?
+            .edit(path, replacements, options.preview(true))
+        {
+            Ok(_) => Ok(()),
+            // Who may not read there is not told what is there.
+            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Fails as the addition would for what is there now: it is no text. Blocks.
+    pub(crate) fn check_addition(&self, path: &SandboxPath, content: &str) -> Result<(), Failure> {
+        let preview = AppendOptions::new().preview(true);
+        match self.hands.files()?.append_text(path, content, preview) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::ReadBlocked => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

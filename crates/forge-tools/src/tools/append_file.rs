@@ -66,7 +66,9 @@ impl Tool for AppendFile {
         let more = args.text("content").unwrap_or_default().len();
         let more = u64::try_from(more).unwrap_or(u64::MAX);
         let there = view.file_size(&path).unwrap_or(0);
-        view.check_file_size(&path, there.saturating_add(more))
+        view.check_file_size(&path, there.saturating_add(more))?;
+        let content = args.text("content").unwrap_or_default();
+        view.check_addition(&path, content)
     }
 
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {

@@ -116,7 +116,12 @@ impl Tool for EditFile {
         view.check_there(&path)?;
         // The file has at least what comes into it.
         let bytes = args.text("new_text").unwrap_or_default().len();
-        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))
+        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+        view.check_edit(
+            &path,
+            &[replacement(args)],
+            options(args, super::if_match(args)?),
+        )
     }
 
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {

@@ -3,7 +3,7 @@
 use file_sandbox::{ContentHash, ErrorKind, WriteOptions};
 use serde_json::json;
 
-use crate::call::{Failure, Reply};
+use crate::call::{Code, Failure, Reply};
 use crate::change::{Artifact, Change, Seen};
 use crate::gate::Intent;
 use crate::hands::{Hands, View, changed_since_shown};
@@ -50,6 +50,14 @@ pub fn write_file() -> WriteFile {
     )
 }
 
+fn options(args: &Arguments, if_match: Option<ContentHash>) -> WriteOptions {
+    let options = WriteOptions::new().create_new(args.flag("create_new").unwrap_or(false));
+    match if_match {
+        Some(hash) => options.if_match(hash),
+        None => options,
+    }
+}
+
 impl Tool for WriteFile {
     fn spec(&self) -> &Spec {
         &self.0
@@ -69,7 +77,12 @@ impl Tool for WriteFile {
     fn check(&self, args: &Arguments, view: &View<'_>) -> Result<(), Failure> {
         let path = view.path(args.text("path").unwrap_or_default())?;
         let bytes = args.text("content").unwrap_or_default().len();
-        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))
+        view.check_file_size(&path, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+        view.check_written(&path, &options(args, super::if_match(args)?))
+            .map_err(|failure| match failure.code {
+                Code::File(ErrorKind::Exists) => failure.hint(THERE),
+                _ => failure,
+            })
     }
 
     fn preview(&self, args: &Arguments, view: &View<'_>) -> Vec<Change> {
@@ -85,11 +98,7 @@ impl Tool for WriteFile {
             let files = hands.files()?;
             let path = hands.path(args.text("path").unwrap_or_default())?;
             let content = args.text("content").unwrap_or_default();
-            let mut options =
-                WriteOptions::new().create_new(args.flag("create_new").unwrap_or(false));
-            if let Some(hash) = super::must_match(&args, &hands, &path)? {
-                options = options.if_match(hash);
-            }
+            let mut options = options(&args, super::must_match(&args, &hands, &path)?);
             let is_new = hands.seen(&path) == Some(Seen::Missing);
             if is_new {
                 hands.check_seen(&path)?;

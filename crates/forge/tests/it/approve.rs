@@ -456,6 +456,60 @@ fn nobody_is_asked_about_what_cannot_be_done() {
     call("write_file", hook)
         .code(1)
         .says(&["is a protected name"]);
+    world.write("out/twice.md", "one\none\n");
+    std::fs::write(world.project().join("out/bytes"), b"\xff\xfe\x00").expect("a file");
+    let other = "0".repeat(64);
+    for (tool, arguments, why) in [
+        (
+            "edit_file",
+            json!({ "path": "/out/plain/a.md", "old_text": "b", "new_text": "c" }),
+            "not found",
+        ),
+        (
+            "edit_file",
+            json!({ "path": "/out/twice.md", "old_text": "one", "new_text": "c" }),
+            "found 2 times",
+        ),
+        (
+            "edit_file",
+            json!({ "path": "/out/plain/a.md", "old_text": "a", "new_text": "c", "if_match": other }),
+            "Read it again",
+        ),
+        (
+            "write_file",
+            json!({ "path": "/out/plain/a.md", "content": "x", "create_new": true }),
+            "Leave out create_new",
+        ),
+        (
+            "write_file",
+            json!({ "path": "/out/plain/a.md", "content": "x", "if_match": other }),
+            "Read it again",
+        ),
+        (
+            "write_file",
+            json!({ "path": "/out/plain", "content": "x" }),
+            "is a directory",
+        ),
+        (
+            "append_file",
+            json!({ "path": "/out/bytes", "content": "x" }),
+            "text",
+        ),
+        (
+            "copy_file",
+            json!({ "from": "/out/plain/a.md", "to": "/out/twice.md" }),
+            "already exists",
+        ),
+        (
+            "move_file",
+            json!({ "from": "/out/missing", "to": "/out/new.md" }),
+            "File not found",
+        ),
+    ] {
+        call(tool, arguments).code(1).says(&[why]);
+    }
+    let plain = std::fs::read_to_string(world.project().join("out/plain/a.md")).expect("a file");
+    assert_eq!(plain, "a\n");
     // What can be done is asked about.
     gone("/out/plain")
         .code(3)
