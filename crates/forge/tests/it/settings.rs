@@ -127,18 +127,18 @@ fn a_run_is_kept_where_and_as_the_project_says() {
     run("").code(0);
     assert_eq!(
         kept("../state/runs"),
-        ["audit.jsonl", "run.json", "transcript.jsonl"]
+        ["about.json", "audit.jsonl", "run.json", "transcript.jsonl"]
     );
     run("runs_dir: ./kept/here\nlog: { transcripts: false }\n").code(0);
-    assert_eq!(kept("kept/here"), ["audit.jsonl", "run.json"]);
-    assert_eq!(kept("../state/runs").len(), 3, "kept twice");
+    assert_eq!(kept("kept/here"), ["about.json", "audit.jsonl", "run.json"]);
+    assert_eq!(kept("../state/runs").len(), 4, "kept twice");
     // Somewhere else on the host, if a person agrees.
     run("runs_dir: ../elsewhere\n")
         .code(0)
         .says(&["runs_dir", "forge trust"]);
     assert!(!world.outside().join("elsewhere").exists());
     world.forge(&["--trust", "run"]).code(0);
-    assert_eq!(kept("../elsewhere").len(), 3);
+    assert_eq!(kept("../elsewhere").len(), 4);
     // Where a worker could change what is kept of it.
     run("runs_dir: ./workspace/runs\n").code(2);
 }

@@ -312,7 +312,10 @@ fn rows(doctor: &str, wanted: impl Fn(&str) -> bool) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    out.trim_end().replace("\n\n\n", "\n\n") + "\n"
+    while out.contains("\n\n\n") {
+        out = out.replace("\n\n\n", "\n\n");
+    }
+    out.trim_end().to_owned() + "\n"
 }
 
 /// Without what differs from machine to machine.
@@ -344,14 +347,14 @@ fn as_it_is() {
     let host = Host::default();
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        yes
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -366,6 +369,8 @@ fn without_openat2() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -374,8 +379,6 @@ fn without_openat2() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -390,6 +393,8 @@ fn without_landlock() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        yes
     landlock    no   the kernel does not offer Landlock
@@ -397,8 +402,6 @@ fn without_landlock() {
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -412,6 +415,8 @@ fn with_landlock_switched_off() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        yes
     landlock    no   the kernel has Landlock and does not use it
@@ -419,8 +424,6 @@ fn with_landlock_switched_off() {
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -434,16 +437,16 @@ fn without_user_namespaces() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -458,6 +461,8 @@ fn without_mounts_by_descriptor() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Operation not permitted (os error 1)
                      a user namespace within another with its capabilities: user.max_user_namespaces and AppArmor's profile for what bwrap starts decide
@@ -465,8 +470,6 @@ fn without_mounts_by_descriptor() {
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -481,14 +484,14 @@ fn without_close_range() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        yes
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -503,6 +506,8 @@ fn without_process_descriptors() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -510,8 +515,6 @@ fn without_process_descriptors() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -525,16 +528,16 @@ fn without_memory_files() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
+
+    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
+
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
     sockets     no   cannot be tried without the mechanism
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
                      an outer system call filter has to let memfd_create pass
-
-    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
-
-    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
@@ -557,16 +560,16 @@ fn without_programs_in_memory() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
+
+    launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
+
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
     sockets     no   cannot be tried without the mechanism
     launcher    no   could not start the launcher: Permission denied (os error 13)
                      memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
-
-    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
-
-    launcher: could not start the launcher: Permission denied (os error 13); memory that is executed must be allowed: sysctl -w vm.memfd_noexec=1
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
@@ -586,6 +589,10 @@ fn without_filters() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands cannot be confined on this machine: this host cannot keep: set-id bits, network, unix sockets, terminal input, kernel surface (needs system call filters)
+
+    seccomp: system call filters cannot be installed; a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)
+
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -593,10 +600,6 @@ fn without_filters() {
                      a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)
     sockets     no   cannot be tried without the mechanism
     launcher    yes
-
-    Commands cannot be confined on this machine: this host cannot keep: set-id bits, network, unix sockets, terminal input, kernel surface (needs system call filters)
-
-    seccomp: system call filters cannot be installed; a kernel with CONFIG_SECCOMP_FILTER, and no outer filter that forbids seccomp(2)
 
     error: OS sandbox required but unavailable: this host cannot keep: set-id bits, network, unix sockets, terminal input, kernel surface (needs system call filters)
 
@@ -616,6 +619,8 @@ fn linux_5_4() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
     bubblewrap  yes
     pins        no   the mounts inside mounts could not be made: Function not implemented (os error 38)
                      Linux 5.12 or later, and no outer system call filter that does not know openat2, open_tree, move_mount and mount_setattr
@@ -625,8 +630,6 @@ fn linux_5_4() {
     sockets     no   a command that tried could not connect to a named socket
                      Linux 5.9 or later, no outer filter that asks as well or hides openat2, and a kernel.yama.ptrace_scope of at most 1 (with bubblewrap 2)
     launcher    yes
-
-    Commands are confined by bubblewrap.
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 125
     "#);
@@ -640,16 +643,16 @@ fn without_bubblewrap() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   bwrap is not installed
                      apt-get install bubblewrap
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -663,16 +666,16 @@ fn with_bubblewrap_set_user_id() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap is set-user-id, which is not used (CVE-2026-41163)
                      chmod u-s,g-s /usr/bin/bwrap (user namespaces make the bit unnecessary)
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -686,16 +689,16 @@ fn with_bubblewrap_too_old() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap (0.3.1) is too old: bwrap: Unknown option --clearenv
                      bubblewrap 0.5 or later is needed: apt-get install bubblewrap
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -709,16 +712,16 @@ fn with_bubblewrap_that_fails() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap does not work: the launcher ended before the command was started: broken
                      to see it fail by hand: /usr/bin/bwrap --unshare-all --ro-bind / / --dev /dev --proc /proc true
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -733,16 +736,16 @@ fn under_apparmor() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: setting up uid map: Permission denied
                      AppArmor restricts user namespaces here; its profile for bwrap allows them: apt-get install apparmor-profiles && install -m 644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/bwrap-userns-restrict && apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -756,16 +759,16 @@ fn with_proc_masked() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by landlock.
+
+    metadata         absent    (needs a mount layer, such as bubblewrap)
+
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: Can't mount proc on /newroot/proc: Operation not permitted
                      an outer container or service masks parts of /proc, and must show all of it (docker: --security-opt systempaths=unconfined, podman: --security-opt unmask=ALL, systemd: ProtectKernelTunables=no)
     landlock    yes
     seccomp     yes
     sockets     yes
     launcher    yes
-
-    Commands are confined by landlock.
-
-    metadata         absent    (needs a mount layer, such as bubblewrap)
     exec --mechanism bubblewrap: 125
     exec --mechanism landlock: 0
     "#);
@@ -784,6 +787,11 @@ fn without_control_groups() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands are confined by bubblewrap.
+
+    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
+
     bubblewrap  yes
     pins        yes
     landlock    yes
@@ -792,11 +800,6 @@ fn without_control_groups() {
     launcher    yes
     memory      no   none can be made in […]: Read-only file system (os error 30)
     processes   no   none can be made in […]: Read-only file system (os error 30)
-
-    Commands are confined by bubblewrap.
-
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
-    process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
     exec --mechanism bubblewrap: 0
     exec --mechanism landlock: 0
     "#);
@@ -811,6 +814,11 @@ fn in_a_container_with_an_old_profile() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 11 more promises
+
+    bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
+    landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
+
     bubblewrap  no   /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace
                      whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
     landlock    no   the kernel does not offer Landlock
@@ -818,11 +826,6 @@ fn in_a_container_with_an_old_profile() {
     seccomp     yes
     sockets     no   cannot be tried without the mechanism
     launcher    yes
-
-    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 11 more promises
-
-    bubblewrap: /usr/bin/bwrap does not work: bwrap: No permissions to create new namespace; whatever started this program forbids user namespaces: a system call filter, or RestrictNamespaces= of a systemd service
-    landlock: the kernel does not offer Landlock; Linux 5.13 or later, built with CONFIG_SECURITY_LANDLOCK, and no outer filter that does not know its system calls
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 11 more promises
 
@@ -851,16 +854,16 @@ fn with_nothing() {
     };
     let Some(told) = told(host) else { return };
     insta::assert_snapshot!(told, @r#"
+    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
+
+    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
+
     bubblewrap  no   cannot be tried without the launcher
     landlock    no   cannot be tried without the launcher
     seccomp     no   cannot be tried without the launcher
     sockets     no   cannot be tried without the mechanism
     launcher    no   could not put the launcher into memory: Function not implemented (os error 38)
                      an outer system call filter has to let memfd_create pass
-
-    Commands cannot be confined on this machine: no mechanism works on this host, so it cannot keep read outside and 12 more promises
-
-    launcher: could not put the launcher into memory: Function not implemented (os error 38); an outer system call filter has to let memfd_create pass
 
     error: OS sandbox required but unavailable: no mechanism works on this host, so it cannot keep read outside and 12 more promises
 
