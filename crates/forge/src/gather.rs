@@ -58,7 +58,7 @@ pub(crate) fn project(
 }
 
 /// Whether all that is wrong is that nobody has agreed.
-fn is_untrusted(failure: &Failure) -> bool {
+pub(crate) fn is_untrusted(failure: &Failure) -> bool {
     failure.diagnostics().is_some_and(|all| {
         all.iter()
             .filter(|one| one.is_error())

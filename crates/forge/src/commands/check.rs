@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use os_sandbox::Survey;
-use sandbox_config::{Diagnostic, Diagnostics, Project, Review, WithoutFile};
+use sandbox_config::{Diagnostic, Diagnostics, Project, Review, Trust, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -24,6 +24,15 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
     let loaded = gather::project_silently(global, ambient, WithoutFile::DefaultZones);
     let project = match loaded {
         Ok(project) => project,
+        // Who decides whether to agree wants to see to what.
+        Err(failure) if format == CheckFormat::Text && gather::is_untrusted(&failure) => {
+            let (start, without_file) = (None, WithoutFile::DefaultZones);
+            let project =
+                gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
+            let text = as_text(&project, &project.review());
+            print(&format!("What it would be if you agreed:\n\n{text}"))?;
+            return Err(failure);
+        }
         // Whoever collects findings wants these as well.
         Err(failure) => match (failure.diagnostics(), for_programs(format)) {
             (Some(diagnostics), true) => {

@@ -475,3 +475,23 @@ fn what_commands_and_file_tools_are_held_to_is_shown() {
         "{plain}"
     );
 }
+
+/// Who decides whether to agree sees what it would come to.
+#[test]
+fn what_nobody_has_agreed_to_is_shown() {
+    let mount = "sandbox: { mounts: [{ source: ../other, target: /other, readonly: false }] }\n";
+    let world = World::new(&[(FILE, mount)]);
+    std::fs::create_dir(world.outside().join("other")).unwrap();
+    let checked = world.forge(&["check"]);
+    checked
+        .code(2)
+        .says(&["error[config.untrusted]", "forge trust"]);
+    let first = checked.stdout.lines().next();
+    assert_eq!(first, Some("What it would be if you agreed:"));
+    assert!(
+        checked
+            .stdout
+            .contains("what commands and file tools are held to")
+    );
+    world.forge(&["--trust", "check"]).code(0);
+}

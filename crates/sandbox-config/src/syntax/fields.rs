@@ -215,18 +215,18 @@ impl<'n> Fields<'n> {
 
     pub(crate) fn string(&self, reports: &mut Reports, key: &'static str) -> Option<&'n str> {
         let entry = self.get(key)?;
-        string(reports, &entry.node, &self.dotted(key))
+        string(reports, &entry.node, &self.dotted(&entry.key))
     }
 
     pub(crate) fn boolean(&self, reports: &mut Reports, key: &'static str) -> Option<bool> {
         let entry = self.get(key)?;
-        boolean(reports, &entry.node, &self.dotted(key))
+        boolean(reports, &entry.node, &self.dotted(&entry.key))
     }
 
     /// A whole number of at least 1.
     pub(crate) fn count(&self, reports: &mut Reports, key: &'static str) -> Option<u64> {
         let entry = self.get(key)?;
-        count(reports, &entry.node, &self.dotted(key))
+        count(reports, &entry.node, &self.dotted(&entry.key))
     }
 
     /// One of a list of words.
@@ -237,7 +237,7 @@ impl<'n> Fields<'n> {
         words: &[(&'static str, T)],
     ) -> Option<T> {
         let entry = self.get(key)?;
-        word(reports, &entry.node, &self.dotted(key), words)
+        word(reports, &entry.node, &self.dotted(&entry.key), words)
     }
 
     /// A list of strings with their places.
@@ -247,7 +247,7 @@ impl<'n> Fields<'n> {
         key: &'static str,
     ) -> Option<Vec<(&'n str, &'n Node)>> {
         let entry = self.get(key)?;
-        strings(reports, &entry.node, &self.dotted(key))
+        strings(reports, &entry.node, &self.dotted(&entry.key))
     }
 }
 
