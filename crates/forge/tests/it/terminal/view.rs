@@ -68,7 +68,6 @@ fn a_run_at_eighty_columns() {
     let answer = "All is done.\n\nThe report stands in /out/report.md.\n";
     assert_eq!(ended.stdout.as_deref(), Some(answer));
     insta::assert_snapshot!(ended.scrolled_by(), @r##"
-      │ 二倍です。日本語のテキスト
       ▸ reader
         ✓ list_files /data: 2 lines
         ✓ read_file /data/notes.md: 2 lines
