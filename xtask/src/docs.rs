@@ -92,6 +92,11 @@ fn generated(check: bool) -> Result<(), Failure> {
     )?;
     keep_part("docs/configuration.md", TRUST, &page("trust")?, check)?;
     keep("docs/mechanisms.md", &mechanisms()?, check)?;
+    keep(
+        "docs/first-hour.md",
+        &first_hour(&read("fixtures/everyday.tsv")?),
+        check,
+    )?;
     for which in ["config", "worker"] {
         let file = format!("schemas/forge-{which}.schema.json");
         keep(&file, &page(which)?, check)?;
@@ -122,6 +127,36 @@ fn mechanisms() -> Result<String, Failure> {
         .get(&("os-sandbox".to_owned(), "os".to_owned()))
         .ok_or_else(|| Failure::new("os-sandbox has no program `os`"))?;
     process::output(process::command(program).arg("--page"))
+}
+
+/// The commands that a test runs outside and inside, with what becomes of them.
+fn first_hour(table: &str) -> String {
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let rows = rows.map(|line| line.split('\t').collect::<Vec<_>>());
+    let count = rows.clone().count();
+    let mut page = format!(
+        "# Everyday commands in `forge exec`\n\n\
+         {count} commands, each run outside and inside by an ordinary user with an empty home, in a \
+         git project, without a configuration file: by `cargo xtask test`, from \
+         [`fixtures/everyday.tsv`](../fixtures/everyday.tsv). *Same* is: it succeeds and prints what it \
+         prints outside. Where the program is not installed, the test says that it skips the command.\n"
+    );
+    let mut group = "";
+    for row in rows {
+        let [of, command, _, bubblewrap, landlock] = row[..] else {
+            continue;
+        };
+        if of != group {
+            group = of;
+            let heading = format!("{}{}", of[..1].to_uppercase(), &of[1..]);
+            page += &format!(
+                "\n## {heading}\n\n| command | bubblewrap | Landlock alone |\n|---|---|---|\n"
+            );
+        }
+        let command = command.replace('|', "\\|");
+        page += &format!("| `` {command} `` | {bubblewrap} | {landlock} |\n");
+    }
+    page
 }
 
 /// What is made from the table of configuration keys, by a program beside it.

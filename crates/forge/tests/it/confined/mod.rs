@@ -5,6 +5,7 @@ mod calls;
 mod crash;
 mod doctor_mcp;
 mod durable;
+mod everyday;
 mod example;
 mod exec;
 mod fronts;

@@ -1,0 +1,232 @@
+//! Everyday commands run in `forge exec` as they do outside: as an ordinary user with an empty
+//! home, in a small git project. The table is `fixtures/everyday.tsv`; `docs/first-hour.md` is made
+//! from it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::support::{Ran, forge_program, ran};
+
+const TABLE: &str = include_str!("../../../../../fixtures/everyday.tsv");
+
+/// The user of a test that root starts.
+const ORDINARY: &str = "65534";
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What a row says of one mechanism when a command runs there as it does outside.
+const SAME: &str = "same";
+
+struct Row<'a> {
+    command: &'a str,
+    needs: &'a str,
+    expected: &'a str,
+}
+
+fn rows(mechanism: &str) -> Vec<Row<'static>> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    let rows = lines.map(|line| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [_, command, needs, bubblewrap, landlock] = cells[..] else {
+            panic!("not five cells: {line}");
+        };
+        let expected = match mechanism {
+            "bubblewrap" => bubblewrap,
+            _ => landlock,
+        };
+        Row {
+            command,
+            needs,
+            expected,
+        }
+    });
+    rows.collect()
+}
+
+/// A person with an empty home, and a project to copy for each command.
+struct Person {
+    root: tempfile::TempDir,
+}
+
+impl Person {
+    fn new() -> Person {
+        let person = Person {
+            root: tempfile::tempdir().unwrap(),
+        };
+        let root = person.root.path();
+        for dir in [
+            "home",
+            "state",
+            "project/src",
+            "project/empty",
+            "project/dep",
+        ] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for (name, text) in [
+            ("README.md", "hello\n"),
+            ("src/app.py", "def hello():\n    return 'hello'\n"),
+            ("src/data.txt", "one\ntwo\n"),
+            (
+                "test_app.py",
+                "import sys, unittest\nsys.path.insert(0, 'src')\nimport app\n\
+                 class T(unittest.TestCase):\n    def test(self): self.assertEqual(app.hello(), 'hello')\n",
+            ),
+            (
+                "hello.c",
+                "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n",
+            ),
+            (
+                "Makefile",
+                "hello: hello.c\n\tcc -o hello hello.c\nclean:\n\trm -f hello\n",
+            ),
+            (
+                "dep/package.json",
+                "{\"name\": \"dep\", \"version\": \"1.0.0\"}\n",
+            ),
+            ("dep/index.js", "module.exports = 'dep'\n"),
+        ] {
+            std::fs::write(root.join("project").join(name), text).unwrap();
+        }
+        std::fs::write(
+            root.join("home/.gitconfig"),
+            "[user]\n\tname = A. Person\n\temail = a@example.com\n[init]\n\tdefaultBranch = main\n",
+        )
+        .unwrap();
+        std::fs::copy(forge_program(), root.join("forge")).unwrap();
+        if is_root() {
+            let mut chown = Command::new("chown");
+            chown.arg("-R").arg(format!("{ORDINARY}:{ORDINARY}"));
+            chown.arg(root);
+            assert!(chown.status().unwrap().success());
+        }
+        let made = person.outside(
+            &root.join("project"),
+            "git init -q && git add -A && git commit -qm first && git clone -q --bare . hub.git && \
+             git remote add hub ./hub.git && echo hub.git >> .git/info/exclude",
+        );
+        made.code(0);
+        person
+    }
+
+    fn command(&self, directory: &Path, words: &[&str]) -> Ran {
+        let mut command = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                let ids = ["--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups"];
+                command.args(ids).args(words);
+                command
+            }
+            false => {
+                let mut command = Command::new(words[0]);
+                command.args(&words[1..]);
+                command
+            }
+        };
+        command
+            .current_dir(directory)
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", self.root.path().join("home"))
+            .env("FORGE_STATE_DIR", self.root.path().join("state"))
+            .stdin(Stdio::null());
+        ran(command.output().unwrap())
+    }
+
+    fn outside(&self, directory: &Path, script: &str) -> Ran {
+        self.command(directory, &["sh", "-ec", script])
+    }
+
+    fn inside(&self, directory: &Path, mechanism: &str, script: &str) -> Ran {
+        let forge = self.root.path().join("forge");
+        let forge = forge.to_str().unwrap();
+        let exec = [forge, "exec", "-q", "--mechanism", mechanism];
+        let words = [&exec[..], &["--", "sh", "-ec", script]].concat();
+        self.command(directory, &words)
+    }
+
+    /// A copy of the project, always of the same name, for commands that print it.
+    fn copy(&self, name: &str) -> PathBuf {
+        let around = self.root.path().join(name);
+        let to = around.join("project");
+        let script = format!("mkdir {0} && cp -a project {0}/", around.display());
+        self.outside(self.root.path(), &script).code(0);
+        to
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn they_run_under_bubblewrap() {
+    all_run("bubblewrap");
+}
+
+#[test]
+fn they_run_under_landlock_alone() {
+    all_run("landlock");
+}
+
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn all_run(mechanism: &str) {
+    let person = Person::new();
+    let probe = person.inside(&person.copy("probe"), mechanism, "true");
+    if probe.code != 0 {
+        eprintln!("skipped: no {mechanism} here: {}", probe.stderr);
+        return;
+    }
+    let rows = rows(mechanism);
+    let next = AtomicUsize::new(0);
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let one = || {
+            let mut wrong = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(row) = rows.get(index) else {
+                    return wrong;
+                };
+                wrong.extend(complaint(&person, mechanism, index, row));
+            }
+        };
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(one)).collect();
+        let wrong = workers.into_iter().map(|worker| worker.join().unwrap());
+        wrong.flatten().collect()
+    });
+    assert!(wrong.is_empty(), "{mechanism}:\n{}", wrong.join("\n"));
+}
+
+/// What is not as the row says.
+#[expect(clippy::print_stderr, reason = "a skip is said")]
+fn complaint(person: &Person, mechanism: &str, index: usize, row: &Row<'_>) -> Option<String> {
+    let command = row.command;
+    if row.needs != "-" {
+        let there = person.outside(Path::new("/"), &format!("command -v {}", row.needs));
+        if there.code != 0 {
+            eprintln!("skipped: no {} here: {command}", row.needs);
+            return None;
+        }
+    }
+    let outside = person.outside(&person.copy(&format!("{index}-outside")), command);
+    if outside.code != 0 {
+        let why = outside.stderr;
+        return Some(format!("it fails outside: {command}\n{why}"));
+    }
+    let directory = person.copy(&format!("{index}-inside"));
+    let inside = person.inside(&directory, mechanism, command);
+    let is_same = inside.code == 0 && inside.stdout == outside.stdout;
+    if is_same == (row.expected == SAME) {
+        return None;
+    }
+    let Ran {
+        code,
+        stdout,
+        stderr,
+    } = inside;
+    Some(format!(
+        "{command}\n  expected: {}\n  outside: {:?}\n  inside: exit {code}, {stdout:?}, {stderr:?}",
+        row.expected, outside.stdout
+    ))
+}
