@@ -393,7 +393,9 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
                     .iter()
                     .all(|part| !part.is_empty() && *part != "." && *part != "..");
             let words = text.contains(|c: char| c.is_whitespace() || c.is_control());
-            if (name || path) && !words {
+            // What sets a variable is no program, and no command would ever match it.
+            let sets = text.contains('=');
+            if (name || path) && !words && !sets {
                 names.push(text.to_owned());
                 continue;
             }
@@ -401,6 +403,8 @@ fn programs(reports: &mut Reports, section: &Fields<'_>) -> Programs {
             let bad = Diagnostic::error(Code::BadValue, message).at(&node.span);
             reports.add(bad.help(if words {
                 "a program stands alone; commands with arguments are `shell.rules`"
+            } else if sets {
+                "a program stands alone; variables are `shell.env.set`"
             } else {
                 "write a name (`git`) or an absolute path (`/usr/bin/git`)"
             }));
