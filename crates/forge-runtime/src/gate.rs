@@ -99,14 +99,20 @@ impl GrantGate {
             | Intent::CreateDir(_)
             | Intent::Delegate(_) => None,
         });
-        if let Some(rules) = self.grant.shell()
-            && let Some(judgement) = lines
-                .map(|line| by_rules(rules, line))
-                .reduce(Judgement::and)
-        {
-            return judgement;
-        }
         let risk = config_risk(request.risk);
+        if let Some(rules) = self.grant.shell()
+            && let Some((judgement, by_default)) = lines
+                .map(|line| (by_rules(rules, line), by_default(rules, line)))
+                .reduce(|(one, of_one), (other, of_other)| (one.and(other), of_one || of_other))
+        {
+            // A rule for the command replaces what is said of the tool and of its risk. The
+            // default is about commands that no rule names, and replaces neither.
+            let stated = self.grant.approval().tool_at(request.tool, risk).is_some();
+            return match by_default && stated {
+                true => judgement.and(self.rule_for(request.tool, risk, None, |_| String::new())),
+                false => judgement,
+            };
+        }
         if delegates(request) {
             return self.delegation_axis(request, risk);
         }
@@ -384,6 +390,12 @@ fn delegates(request: &Request<'_>) -> bool {
 
 /// What the rules say about a whole line: its strictest part. A line that a shell
 /// would expand is not allowed in advance, whatever the rules say.
+/// Whether there is a command in it that no rule names.
+fn by_default(rules: &ShellRules, line: &CommandLine) -> bool {
+    let mut segments = line.segments().iter();
+    segments.any(|segment| rules.decide(segment.words()).rule().is_none())
+}
+
 fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     let judged = line
         .segments()

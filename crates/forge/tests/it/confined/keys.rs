@@ -563,6 +563,63 @@ fn a_worker_asks_for_more_and_never_for_less() {
 }
 
 /// `log.dir` is `runs_dir` by another name.
+/// Each risk, and a call that has it and no other one.
+const RISKS: [(&str, &str, &str); 5] = [
+    ("read_only", "read_file", r#"{"path":"/d/one"}"#),
+    (
+        "writes_workspace",
+        "write_file",
+        r#"{"path":"/d/new","content":"x"}"#,
+    ),
+    (
+        "writes_fs",
+        "write_file",
+        r#"{"path":"/away/new","content":"x"}"#,
+    ),
+    (
+        "network",
+        "git_pull",
+        r#"{"repo":"../none.git","paths":["notes"],"into":"/d"}"#,
+    ),
+    ("exec", "shell", r#"{"command":"echo hello"}"#),
+];
+
+/// A rule for a risk is about calls that have it, and about no others.
+#[test]
+fn every_risk_has_an_effect_on_its_own_calls_only() {
+    assert_eq!(
+        RISKS.map(|(risk, ..)| risk),
+        sandbox_config::Risk::ALL.map(sandbox_config::Risk::word)
+    );
+    for (blocked, ..) in RISKS {
+        let world = World::new(&[
+            (
+                FILE,
+                &format!(
+                    "sandbox:\n  mode: direct\n  zones:\n    d: {{ path: ./d, approval: {{ write: preApproved }} }}\n    \
+                     away: {{ path: ../away, approval: {{ write: preApproved }} }}\n\
+                     git: {{ repositories: [../none.git] }}\nshell: {{ default: ask }}\n\
+                     approval: {{ require_user_permission_by_risk: {{ {blocked}: blocked }} }}\n"
+                ),
+            ),
+            ("d/one", "text"),
+        ]);
+        std::fs::create_dir(world.outside().join("away")).unwrap();
+        world.forge(&["trust", "--yes"]).code(0);
+        for (risk, tool, arguments) in RISKS {
+            let ran = world.forge(&["tools", "call", "--yes", tool, arguments]);
+            let both = format!("{}{}", ran.stdout, ran.stderr);
+            // A tool of which no call could pass is not offered at all.
+            let is_blocked = both.contains("blocked") || both.contains("There is no tool named");
+            assert_eq!(
+                is_blocked,
+                risk == blocked,
+                "{blocked} is blocked: {risk}\n{both}"
+            );
+        }
+    }
+}
+
 #[test]
 fn runs_are_kept_where_the_project_says() {
     for (keys, kept) in [
