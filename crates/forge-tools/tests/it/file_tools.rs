@@ -46,6 +46,7 @@ fn check(rows: &[Row]) {
 fn check_here(rows: &[Row]) {
     let (_host, toolbox) = scene(&[
         ("a.md", "one\ntwo\nthree\n"),
+        ("ignored/none.md", ""),
         ("sub/b.rs", "fn two() {}\n"),
         (".gitignore", "ignored/\n"),
         ("ignored/c.rs", "fn two() {}\n"),
@@ -108,6 +109,12 @@ fn rows() {
             json!({"path": "/data/a.md", "tail": 1, "offset": 4}),
             "Cannot call read_file: `offset`, `line` and `tail` exclude each other.",
             json!({"code": "INVALID_ARGUMENTS"}),
+        ),
+        row(
+            "read_file",
+            json!({"path": "/data/ignored/none.md"}),
+            "[empty file]",
+            json!({}),
         ),
         row(
             "append_file",

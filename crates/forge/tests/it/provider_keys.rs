@@ -1,7 +1,8 @@
 //! Keys of model providers: they reach the provider, and nobody and nothing else.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -317,4 +318,60 @@ fn every_worker_has_its_own_model() {
         "{}",
         asked[2].body
     );
+}
+
+/// A certificate that nobody vouches for is none the next time either, and the key is not sent.
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_not_tried_again() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: no openssl here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str| dir.path().join(name).display().to_string();
+    let (key, certificate) = (of("key"), of("certificate"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes"])
+        .args([
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            &key,
+            "-out",
+            &certificate,
+        ])
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    // A free port, taken again at once.
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let mut server = Command::new("openssl")
+        .args(["s_server", "-www", "-accept", &format!("127.0.0.1:{port}")])
+        .args(["-key", &key, "-cert", &certificate])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    while line.trim() != "ACCEPT" {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "it does not listen");
+    }
+    let world = world(
+        &format!("https://127.0.0.1:{port}/v1"),
+        &format!("api_key_env: {VARIABLE}"),
+    );
+    let ran = as_a_person(&world, &["run", "say something"], Some(CANARY));
+    server.kill().unwrap();
+    let output = server.wait_with_output().unwrap();
+    ran.code(7).says(&["certificate"]);
+    assert!(!ran.stderr.contains("again"), "{}", ran.stderr);
+    // One handshake, which ended with our alert.
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("alert certificate").count(), 1, "{text}");
 }

@@ -97,10 +97,13 @@ impl Ran {
 }
 
 pub(crate) fn ran(output: Output) -> Ran {
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    // An error is called one once, whatever has failed.
+    assert!(!stderr.contains("error: error"), "{stderr}");
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
+        stderr,
     }
 }
 
