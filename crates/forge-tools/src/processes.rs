@@ -188,6 +188,12 @@ impl Processes {
                 "Note: This worker's writable paths are: {writable}"
             ));
         }
+        if stderr.contains("could not write config file") && !self.policy.checks_git_config() {
+            notes.push(
+                "Note: The configuration of a repository (.git/config) is kept as it is."
+                    .to_owned(),
+            );
+        }
         let unreachable = [
             "Network is unreachable",
             "Could not resolve",

@@ -254,6 +254,10 @@ pub(crate) fn commands(grant: &Grant) -> Vec<(&'static str, String)> {
         GitMode::ReadOnly => "repositories are read only",
         GitMode::Commit => "commits, but nothing that git runs or obeys",
     };
+    let git = match confinement.checks_git_config() {
+        true => format!("{git}; git may change .git/config, which is looked at after the end"),
+        false => git.to_owned(),
+    };
     let survivors = match confinement.survivors() {
         Survivors::Ended => "ended with their command",
         Survivors::Left => "left running",
@@ -488,6 +492,7 @@ pub(crate) fn confinement_json(grant: &Grant) -> Value {
             GitMode::ReadOnly => "read_only",
             GitMode::Commit => "commit",
         },
+        "checks_git_config": confinement.checks_git_config(),
         "survivors": match confinement.survivors() {
             Survivors::Ended => "ended",
             Survivors::Left => "left",

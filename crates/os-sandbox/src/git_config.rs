@@ -4,7 +4,8 @@
 //!
 //! <https://git-scm.com/docs/git-config>, <https://git-scm.com/docs/gitattributes>
 
-use sandbox_names::git_config::entries;
+use sandbox_names::git_config::{Entry, entries};
+use std::collections::HashSet;
 
 /// Bound on a file that is judged.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
@@ -38,6 +39,82 @@ pub(crate) fn config(bytes: &[u8]) -> Option<String> {
     None
 }
 
+/// What is harmful in what a configuration says now and did not say before. It may say more:
+/// whatever git writes for a new remote, a branch or a module, and who commits. What it said it
+/// says in the same order, so that nothing leads elsewhere than it did.
+pub(crate) fn change<'a>(was: &'a [u8], now: &'a [u8]) -> Option<String> {
+    let (Ok(was), Ok(now)) = (std::str::from_utf8(was), std::str::from_utf8(now)) else {
+        return Some("it is not text".to_owned());
+    };
+    // New lines are plain, so that they mean to git what they mean here.
+    let known: HashSet<&str> = was.lines().collect();
+    let mut new_lines = now.lines().filter(|line| !known.contains(line));
+    if let Some(why) = new_lines.find_map(|line| plain(line.as_bytes()).err()) {
+        return Some(why);
+    }
+    // A line that goes on goes on as it did: git and the reader of this page may not agree about
+    // every such line that a person wrote.
+    let continued = |text: &'a str| -> HashSet<(&'a str, Option<&'a str>)> {
+        let next = text.lines().skip(1).map(Some).chain([None]);
+        let pairs = text.lines().zip(next);
+        pairs.filter(|(line, _)| line.ends_with('\\')).collect()
+    };
+    if !continued(now).is_subset(&continued(was)) {
+        return Some("it goes on with a line in another way".to_owned());
+    }
+    let (was, now) = (entries(was), entries(now));
+    let mut kept = was
+        .iter()
+        .filter(|entry| !is_about_a_person(entry))
+        .peekable();
+    for entry in now.iter().filter(|entry| !is_about_a_person(entry)) {
+        if kept.next_if(|kept| *kept == entry).is_some() {
+            continue;
+        }
+        let name = entry.name();
+        let same_key = |other: &&Entry| other.name() == name;
+        let same_remote = |other: &&Entry| {
+            entry.section == "remote" && other.section == "remote" && other.sub == entry.sub
+        };
+        if was
+            .iter()
+            .any(|other| same_key(&other) || same_remote(&other))
+        {
+            return Some(format!("it changes {name}"));
+        }
+        if !may_be_added(entry) {
+            return Some(format!("it sets {name}"));
+        }
+    }
+    kept.next()
+        .map(|entry| format!("it no longer sets {}", entry.name()))
+}
+
+fn is_about_a_person(entry: &Entry) -> bool {
+    entry.section == "user" && entry.sub.is_none() && matches!(&*entry.key, "name" | "email")
+}
+
+fn may_be_added(entry: &Entry) -> bool {
+    let value = entry.value.as_str();
+    let section = match (&*entry.section, entry.sub.as_deref()) {
+        ("remote", Some(_)) if entry.key == "url" && is_relative(value) => return true,
+        ("remote", Some(_)) => Section::Remote,
+        ("branch", Some(_)) => Section::Branch,
+        // Where its files come from; which programs it may run is not among these.
+        ("submodule", Some(_)) => {
+            return match &*entry.key {
+                "url" => url(value),
+                "active" => matches!(value, "true" | "false"),
+                _ => false,
+            };
+        }
+        ("init", None) => Section::Init,
+        _ => return false,
+    };
+    let sub = entry.sub.as_deref();
+    sub.is_none_or(reference) && section.allows(&entry.key, value)
+}
+
 /// What is harmful in a `.gitmodules`.
 pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
     let text = match plain(bytes) {
@@ -50,13 +127,11 @@ pub(crate) fn modules(bytes: &[u8]) -> Option<String> {
             !text.starts_with(['-', '/'])
                 && !text.split('/').any(|name| matches!(name, ".." | ".git"))
         };
-        let relative =
-            || (value.starts_with("./") || value.starts_with("../")) && !value.contains("::");
         let fine = entry.section == "submodule"
             && entry.sub.as_deref().is_some_and(path)
             && match entry.key.as_str() {
                 "path" => path(value),
-                "url" => url(value) || relative(),
+                "url" => url(value) || is_relative(value),
                 "branch" => value == "." || reference(value),
                 "shallow" | "fetchrecursesubmodules" => {
                     matches!(value, "true" | "false" | "on-demand")
@@ -219,6 +294,11 @@ fn refspec(value: &str) -> bool {
         .is_some_and(|(from, to)| side(from) && side(to))
 }
 
+/// A directory near the repository.
+fn is_relative(value: &str) -> bool {
+    (value.starts_with("./") || value.starts_with("../")) && !value.contains("::")
+}
+
 /// A web, ssh or plain local address. `ext::` and every other helper has `::`; a host that starts
 /// with a dash is an option for somebody (CVE-2017-1000117).
 fn url(value: &str) -> bool {
@@ -322,6 +402,74 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_added_to_a_configuration() {
+        const WAS: &str = "[core]\n\tbare = false\n# goes on \\\n\tfsmonitor = false\n\
+             [remote \"origin\"]\n\turl = https://example.org/a.git\n[branch \"main\"]\n\tremote = origin\n\
+             [alias]\n\tst = !sh \\\n\t  tools/st\n";
+        for (more, harmless) in [
+            ("", true),
+            ("[user]\n\tname = A. Person\n", true),
+            (
+                "[remote \"hub\"]\n\turl = ./hub.git\n\tfetch = +refs/heads/*:refs/remotes/hub/*\n",
+                true,
+            ),
+            ("[remote \"hub\"]\n\turl = git@example.org:a/b.git\n", true),
+            (
+                "[branch \"topic\"]\n\tremote = origin\n\tmerge = refs/heads/topic\n",
+                true,
+            ),
+            (
+                "[submodule \"a/b\"]\n\turl = https://example.org/b.git\n\tactive = true\n",
+                true,
+            ),
+            ("# said\n; twice\n", true),
+            // What runs, or leads elsewhere.
+            ("[core]\n\tfsmonitor = evil\n", false),
+            ("[core]\n\thooksPath = x\n", false),
+            ("[include]\n\tpath = x\n", false),
+            ("[submodule \"a\"]\n\tupdate = !evil\n", false),
+            ("[remote \"hub\"]\n\turl = ext::evil\n", false),
+            ("[remote \"hub\"]\n\tuploadpack = evil\n", false),
+            ("[remote \"hub\"]\n\tproxy = http://evil\n", false),
+            (
+                "[url \"https://evil/\"]\n\tinsteadOf = https://example.org/\n",
+                false,
+            ),
+            ("[credential]\n\thelper = evil\n", false),
+            ("[extensions]\n\tworktreeConfig = true\n", false),
+            // What is there leads where it led.
+            ("[remote \"origin\"]\n\turl = https://evil/\n", false),
+            ("[remote.ORIGIN]\n\turl = https://evil/\n", false),
+            ("[remote \"origin\"]\n\tpushurl = https://evil/\n", false),
+            ("[branch \"main\"]\n\tremote = hub\n", false),
+            ("[alias]\n\tst = !evil\n", false),
+            // Where git and a reader may not agree.
+            ("# goes on \\\n\tfsmonitor = evil\n", false),
+            ("[remote \"hub\"]\n\turl = \"a\\nb\"\n", false),
+            ("[remote \"h\\ub\"]\n\turl = https://example.org/\n", false),
+            ("\u{feff}[user]\n\tname = x\n", false),
+            ("[core] fsmonitor = evil\n", false),
+        ] {
+            let now = format!("{WAS}{more}");
+            let why = change(WAS.as_bytes(), now.as_bytes());
+            assert_eq!(why.is_none(), harmless, "{more}: {why:?}");
+        }
+        for (from, to) in [
+            ("\turl = https://example.org/a.git\n", ""),
+            ("example.org/a.git", "example.org/b.git"),
+            ("\tfsmonitor = false\n", ""),
+            ("\tfsmonitor = false\n", "\tfsmonitor = evil\n"),
+            ("[alias]\n", ""),
+            ("tools/st", "other/st"),
+            ("[core]", "[user]"),
+        ] {
+            let now = WAS.replacen(from, to, 1);
+            assert!(change(WAS.as_bytes(), now.as_bytes()).is_some(), "{now}");
+        }
+        assert!(change(b"", b"\xff").is_some());
+    }
+
+    #[test]
     fn modules_say_where_they_are() {
         for (text, harmless) in [
             (
@@ -375,7 +523,7 @@ mod tests {
             ("include.path", "../inc"),
             ("alias.st", "!sh \"a\""),
             ("alias.flag", "true"),
-            ("a.B.c", "d"),
+            ("a.b.c", "d"),
         ];
         assert_eq!(
             read,

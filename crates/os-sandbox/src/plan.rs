@@ -247,6 +247,10 @@ impl Plan {
         if mixed.is_some() {
             policy = policy.with_sockets_closed();
         }
+        // The others do not look after the end, or look at a copy.
+        if !matches!(backend, Backend::Bubblewrap | Backend::Landlock) {
+            policy = policy.with_git_config_kept();
+        }
         let mut entries = evaluate(&policy, support, backend);
         let entry = entries
             .iter_mut()
@@ -379,6 +383,10 @@ fn cannot_tell_own_sockets(
 /// What becomes of protected names below writable mounts, where existing ones are mounted over.
 fn protected_names(policy: &Policy) -> &'static str {
     match policy.holds_absent() {
+        false if policy.checks_git_config() => {
+            "those that are there cannot be changed, but for the configuration of repositories, \
+             which is looked at after the end; new ones are moved to a quarantine then"
+        }
         true => {
             "those that are there, or absent and held, cannot be changed; new ones by a pattern or \
              in a new directory are moved to a quarantine after the end"

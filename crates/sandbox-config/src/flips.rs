@@ -314,6 +314,12 @@ fn project_rows() -> Vec<Row> {
         ),
         (&SANDBOX, "show", "", "sandbox: { show: [.ssh] }"),
         (&SANDBOX, "unprotect", "", "sandbox: { unprotect: [.idea] }"),
+        (
+            &SANDBOX,
+            "unprotect",
+            "",
+            "sandbox: { unprotect: [.git/config] }",
+        ),
         (&SANDBOX, "survivors", "", "sandbox: { survivors: left }"),
         (&SANDBOX, "hardlinks", "", "sandbox: { hardlinks: allow }"),
         (

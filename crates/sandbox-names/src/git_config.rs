@@ -51,17 +51,18 @@ pub fn entries(text: &str) -> Vec<Entry> {
                 ))
             });
             let (name, sub, end) = match (quoted, header.find(']')) {
-                (Some((name, sub, end)), _) => (name, Some(sub), end),
+                (Some((name, sub, end)), _) => {
+                    let sub = sub.replace("\\\"", "\"").replace("\\\\", "\\");
+                    (name, Some(sub), end)
+                }
+                // In this form case says nothing.
                 (None, Some(end)) => match header[..end].split_once('.') {
-                    Some((name, sub)) => (name, Some(sub), end + 1),
+                    Some((name, sub)) => (name, Some(sub.to_ascii_lowercase()), end + 1),
                     None => (&header[..end], None, end + 1),
                 },
                 (None, None) => continue,
             };
-            section = Some((
-                name.trim().to_ascii_lowercase(),
-                sub.map(|sub| sub.replace("\\\"", "\"").replace("\\\\", "\\")),
-            ));
+            section = Some((name.trim().to_ascii_lowercase(), sub));
             rest = header[end..].trim();
         }
         let Some((section, sub)) = &section else {

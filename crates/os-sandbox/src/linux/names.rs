@@ -56,6 +56,8 @@ pub(crate) struct Names {
     pub(crate) repositories: Vec<PathBuf>,
     /// Those that are: what they name lies outside of them.
     whole: Vec<PathBuf>,
+    /// Configuration of repositories that the policy lets commands change.
+    pub(crate) configs: Vec<PathBuf>,
     /// Rebases and the like that are not done, where commands may have such.
     pub(crate) states: Vec<PathBuf>,
     /// What is protected because a link or a repository's configuration leads there.
@@ -250,6 +252,11 @@ pub(crate) fn find_but(
             }
             if git_matters && (!in_git || among_modules) {
                 listed.see(name, kind);
+            }
+            let is_config = |place: &repository::Place| kind.is_file() && place.is_config(name);
+            if in_git && policy.checks_git_config() && place.as_ref().is_some_and(is_config) {
+                names.configs.push(below.join(name));
+                continue;
             }
             let own = top && name == QUARANTINE;
             let foreign = mount

@@ -98,6 +98,11 @@ impl Place {
         own(&self.way, name)
     }
 
+    /// Whether a name in it is the configuration of a repository.
+    pub(super) fn is_config(&self, name: &OsStr) -> bool {
+        !self.among_modules && self.way.is_empty() && name == "config"
+    }
+
     /// Whether a name in it is kept from every command of the policy.
     pub(super) fn keeps(&self, policy: &Policy, name: &OsStr) -> bool {
         kept(policy, self.part(name), self.whole)

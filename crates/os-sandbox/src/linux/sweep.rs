@@ -14,6 +14,7 @@ use super::view::HostMount;
 use crate::access::Access;
 use crate::child::Findings;
 use crate::escape::visible;
+use crate::git_config;
 use crate::policy::{Git, Policy};
 use crate::promise::Promise;
 use crate::quarantine::{QUARANTINE, Quarantined};
@@ -21,7 +22,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, readlinkat, renameat2};
 use nix::sys::stat::{Mode, SFlag, mkdirat};
-use nix::unistd::symlinkat;
+use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -54,6 +55,8 @@ struct Before {
     /// Which file each name was, and whether it is hidden.
     names: HashMap<PathBuf, (Option<Identity>, bool)>,
     links: HashMap<PathBuf, OsString>,
+    /// What configuration said that may be changed; `None` if it could not be read.
+    configs: HashMap<PathBuf, Option<Vec<u8>>>,
     bare: HashSet<PathBuf>,
     /// What was to be done in rebases and the like that are not done.
     todo: HashMap<PathBuf, HashSet<String>>,
@@ -125,6 +128,7 @@ impl Sweep {
             if let Err(reason) = self.one(mount, before, &mut memory, &id, &mut findings) {
                 findings.fail(&reason);
             }
+            self.configurations(mount, before, &id, &mut findings);
         }
         findings
     }
@@ -157,7 +161,13 @@ impl Sweep {
             *memory = after.memory;
             let mut moved = false;
             let links = after.links.iter().map(|link| (link, true));
-            let names = after.found.iter().map(|found| (&found.below, false));
+            let configs = after.configs.iter();
+            let new_configs = configs
+                .filter(|config| !left.contains(*config) && !before.configs.contains_key(*config))
+                .cloned()
+                .collect::<Vec<_>>();
+            let names = after.found.iter().map(|found| &found.below);
+            let names = names.chain(&new_configs).map(|below| (below, false));
             for state in &after.states {
                 let none = HashSet::new();
                 let todo = before.todo.get(state).unwrap_or(&none);
@@ -225,6 +235,52 @@ impl Sweep {
             }
         }
         Ok(())
+    }
+
+    /// Puts configuration back that a command changed to something that git would obey. What it
+    /// was changed to is in the quarantine.
+    fn configurations(
+        &self,
+        mount: &HostMount,
+        before: &Before,
+        id: &str,
+        findings: &mut Findings,
+    ) {
+        let mut quarantine = Quarantine {
+            mount,
+            id,
+            top: None,
+            count: 0,
+        };
+        for (below, was) in &before.configs {
+            if !writable(&self.mounts, &mount.host.join(below)) {
+                continue;
+            }
+            let Some(why) = harm_of_change(mount, below, was.as_deref()) else {
+                continue;
+            };
+            let path = shown(mount, below);
+            let aside = match put_back(mount, below, was.as_deref(), id) {
+                Ok(Some(aside)) => Some(aside),
+                Ok(None) => {
+                    let reason = format!("{} is as before the start again: {why}", path.display());
+                    findings.note(Promise::ProtectedNames, &visible(&reason));
+                    continue;
+                }
+                Err(errno) => {
+                    let path = path.display();
+                    let reason = format!("{path} could not be put back: {}", errno.desc());
+                    findings.note(Promise::ProtectedNames, &reason);
+                    None
+                }
+            };
+            findings.quarantined.push(Quarantined {
+                path,
+                pattern: ".git/config".to_owned(),
+                why: visible(&format!("{why}; what was there before is there again")),
+                now: aside.and_then(|aside| quarantine.take_as(&aside, below).ok()),
+            });
+        }
     }
 
     /// Which pattern a new name is against, and why it cannot stay; `None` if it can.
@@ -350,6 +406,14 @@ impl Before {
             links: links
                 .filter_map(|link| Some((link.clone(), text(link)?)))
                 .collect(),
+            configs: names
+                .configs
+                .into_iter()
+                .map(|config| {
+                    let text = contents(mount, &config);
+                    (config, text)
+                })
+                .collect(),
             bare: names.bare.into_iter().collect(),
             todo: names
                 .states
@@ -420,14 +484,20 @@ struct Quarantine<'a> {
 impl Quarantine<'_> {
     /// Moves what is at `below`; returns where it is now.
     fn take(&mut self, below: &Path) -> Result<PathBuf, Errno> {
-        let (Some(name), Some(around)) = (below.file_name(), below.parent()) else {
+        self.take_as(below, below)
+    }
+
+    /// Moves what is at `below` to where what is at `place` would go.
+    fn take_as(&mut self, below: &Path, place: &Path) -> Result<PathBuf, Errno> {
+        let names = (below.file_name(), below.parent(), place.file_name());
+        let (Some(name), Some(around), Some(as_name)) = names else {
             return Err(Errno::EINVAL);
         };
         let parent = below::directory(self.mount.handle.as_fd(), around)?;
         let moved = self.top().and_then(|(top, path)| {
             let to = deep(top.as_fd(), around)?;
-            rename(&parent, name, &to, name)?;
-            Ok(path.join(below))
+            rename(&parent, name, &to, as_name)?;
+            Ok(path.join(place))
         });
         if let Ok(moved) = moved {
             return Ok(self.mount.host.join(moved));
@@ -523,6 +593,69 @@ fn restore(mount: &HostMount, below: &Path, text: &OsStr) {
         && let Ok(parent) = below::directory(mount.handle.as_fd(), parent)
     {
         let _ = symlinkat(text, &parent, name);
+    }
+}
+
+fn contents(mount: &HostMount, below: &Path) -> Option<Vec<u8>> {
+    let parent = below::directory(mount.handle.as_fd(), below.parent()?).ok()?;
+    let file = below::file(parent.as_fd(), below.file_name()?).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CONTENT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    (bytes.len() as u64 <= MAX_CONTENT_BYTES).then_some(bytes)
+}
+
+/// Why configuration cannot stay as it is now.
+fn harm_of_change(mount: &HostMount, below: &Path, was: Option<&[u8]>) -> Option<String> {
+    let now = contents(mount, below);
+    match (was, now) {
+        (Some(was), Some(now)) if was == now => None,
+        (Some(was), Some(now)) => git_config::change(was, &now),
+        (Some(_), None) => Some("it was removed, or no file that can be read".to_owned()),
+        (None, _) => Some("what it said before could not be read".to_owned()),
+    }
+}
+
+/// Puts configuration back in one step; returns where what was in its place is now, if anything
+/// was.
+fn put_back(
+    mount: &HostMount,
+    below: &Path,
+    was: Option<&[u8]>,
+    id: &str,
+) -> Result<Option<PathBuf>, Errno> {
+    let (Some(around), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    let was = was.ok_or(Errno::ENODATA)?;
+    let parent = below::directory(mount.handle.as_fd(), around)?;
+    let mode = below::look(parent.as_fd(), name).map_or(0o644, |stat| stat.st_mode & 0o666);
+    let aside = OsString::from(format!("{QUARANTINE}.config.{id}"));
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let fresh = openat(&parent, &*aside, flags, Mode::from_bits_truncate(mode))?;
+    File::from(fresh)
+        .write_all(was)
+        .map_err(|error| below::errno(&error))?;
+    let exchanged = renameat2(
+        &parent,
+        &*aside,
+        &parent,
+        name,
+        RenameFlags::RENAME_EXCHANGE,
+    );
+    match exchanged {
+        Ok(()) => Ok(Some(around.join(aside))),
+        // It is gone.
+        Err(Errno::ENOENT) => {
+            let no_replace = RenameFlags::RENAME_NOREPLACE;
+            renameat2(&parent, &*aside, &parent, name, no_replace).map(|()| None)
+        }
+        Err(errno) => {
+            let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
+            Err(errno)
+        }
     }
 }
 

@@ -69,6 +69,7 @@ pub struct Policy {
     derived: Vec<Pattern>,
     hide: Vec<Pattern>,
     hold_absent: bool,
+    check_git_config: bool,
 }
 
 impl Policy {
@@ -114,6 +115,19 @@ impl Policy {
     #[must_use]
     pub fn survivors(&self) -> Survivors {
         self.survivors
+    }
+
+    /// The same with the configuration of repositories kept as everything else that git obeys.
+    pub(crate) fn with_git_config_kept(mut self) -> Policy {
+        self.check_git_config = false;
+        self
+    }
+
+    /// Whether the configuration of repositories may be changed, and is looked at after the end:
+    /// [`PolicyBuilder::check_git_config`].
+    #[must_use]
+    pub fn checks_git_config(&self) -> bool {
+        self.check_git_config
     }
 
     /// Whether nobody is to supervise its commands, where nothing else ends what they leave.
@@ -299,6 +313,9 @@ impl Policy {
         if self.hold_absent {
             text.extend_from_slice(b"absent names\0held\n");
         }
+        if self.check_git_config {
+            text.extend_from_slice(b"git config\0checked\n");
+        }
         if self.git != Git::Unaware {
             text.extend_from_slice(format!("git {:?}\n", self.git).as_bytes());
         }
@@ -433,6 +450,7 @@ pub struct PolicyBuilder {
     protect: Vec<String>,
     hide: Vec<String>,
     hold_absent: bool,
+    check_git_config: bool,
 }
 
 impl PolicyBuilder {
@@ -572,6 +590,24 @@ impl PolicyBuilder {
         self
     }
 
+    /// Lets git change the configuration of repositories in writable mounts: `git config`,
+    /// `git remote add`, `git push -u`. When the command has ended, a configuration that has git
+    /// execute or obey anything more than before, or changes where something is fetched from or
+    /// pushed to, is moved to the quarantine, and what was there before is put back. Until then
+    /// whoever runs git there obeys it, so this is a guard given up for that time. Mechanisms that
+    /// cannot look afterwards keep the configuration as without this.
+    ///
+    /// ```
+    /// use os_sandbox::{Access, Policy};
+    /// let policy = Policy::builder().mount("/home/me/project", "/", Access::ALL);
+    /// let policy = policy.protect(".git/config").check_git_config().build()?;
+    /// # Ok::<(), os_sandbox::Error>(())
+    /// ```
+    pub fn check_git_config(mut self) -> Self {
+        self.check_git_config = true;
+        self
+    }
+
     /// Checks everything.
     ///
     /// # Errors
@@ -617,6 +653,7 @@ impl PolicyBuilder {
             derived: parse(&derived)?,
             hide: parse(&self.hide)?,
             hold_absent: self.hold_absent,
+            check_git_config: self.check_git_config,
             limits: self.limits,
         };
         if let UnixSockets::Named(paths) = &policy.unix_sockets

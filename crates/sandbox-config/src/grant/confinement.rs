@@ -137,6 +137,7 @@ pub struct Confinement {
     pub(crate) require_guards: bool,
     pub(crate) unix_sockets: UnixSockets,
     pub(crate) git: GitMode,
+    pub(crate) check_git_config: bool,
     pub(crate) survivors: Survivors,
     pub(crate) programs: ProgramDirs,
 }
@@ -158,6 +159,12 @@ impl Confinement {
     #[must_use]
     pub fn git(&self) -> GitMode {
         self.git
+    }
+
+    /// `sandbox.unprotect: [.git/config]`: git may change it, and it is looked at after the end.
+    #[must_use]
+    pub fn checks_git_config(&self) -> bool {
+        self.check_git_config
     }
 
     /// `sandbox.programs`.

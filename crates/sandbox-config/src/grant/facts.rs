@@ -84,11 +84,15 @@ impl Grant {
             require_guards,
             unix_sockets,
             git,
+            check_git_config,
             survivors,
             programs,
         } = confinement;
         let held = format!("{require_guards} {unix_sockets:?} {git:?} {survivors:?}");
         say(&mut facts, "confinement", held);
+        if *check_git_config {
+            say(&mut facts, "sandbox.unprotect", ".git/config");
+        }
         // Where `PATH` looks among them is the person's, and may be another today.
         let programs = format!("{:?}", programs.directories());
         say(&mut facts, "sandbox.programs", programs);

@@ -112,6 +112,8 @@ impl Grant {
             .limits(self.command_limits());
         if self.confinement.require_guards {
             builder = builder.hold_absent();
+        } else if self.confinement.check_git_config {
+            builder = builder.check_git_config();
         }
         let mut count = 0_usize;
         let mut protected: BTreeSet<String> = self.protect.iter().map(|p| anywhere(p)).collect();

@@ -283,8 +283,12 @@ fn sandbox(walk: &mut Walk<'_>, top: &Fields<'_>, found: &Found, ceiling: &mut G
     confinement::read_sandbox(walk, &section, ceiling);
     let gone = taken_back(walk, &section, "show", &DEFAULT_HIDE, &widening::SHOW);
     ceiling.hide = without(&DEFAULT_HIDE, &gone);
-    let known = keys::UNPROTECTABLE;
-    let gone = taken_back(walk, &section, "unprotect", known, &widening::UNPROTECT);
+    let known = &keys::UNPROTECTABLE;
+    let mut gone = taken_back(walk, &section, "unprotect", known, &widening::UNPROTECT);
+    // File tools write it never, and what commands make of it is looked at.
+    let asked = gone.len();
+    gone.retain(|name| name != keys::GIT_CONFIG);
+    ceiling.confinement.check_git_config = gone.len() < asked;
     ceiling.protect = without(&DEFAULT_PROTECT, &gone);
     for key in ["protect", "hide"] {
         let read = patterns(&mut walk.reports, &section, key, ceiling);

@@ -9,6 +9,7 @@ mod everyday;
 mod example;
 mod exec;
 mod fronts;
+mod git_config;
 mod git_leads;
 mod hosts;
 mod isolation;

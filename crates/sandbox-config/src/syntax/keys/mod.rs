@@ -15,7 +15,9 @@ pub(crate) use git::{GIT, GIT_CREDENTIAL, GIT_REPOSITORY, USER_GIT_CREDENTIAL, W
 pub(crate) use project::{APPROVAL, DELEGATION, LIMITS, NETWORK, PROJECT, USER};
 pub(crate) use provider::{MODEL_FACTS, PRICE, PROVIDER, USER_PROVIDER};
 pub(crate) use runtime::{DOCKER, EXECUTION, LOG};
-pub(crate) use sandbox::{MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL};
+pub(crate) use sandbox::{
+    GIT_CONFIG, MOUNT, NAMED_PATH, QUOTA, SANDBOX, UNPROTECTABLE, ZONE, ZONE_APPROVAL,
+};
 pub(crate) use shape::{Names, Shape};
 pub(crate) use shell::{ENVIRONMENT, EXAMPLES, RULE, SHELL, WORKER_SHELL};
 pub(crate) use worker::{

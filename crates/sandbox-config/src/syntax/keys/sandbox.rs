@@ -8,8 +8,19 @@ use crate::syntax::keys::{Key, Keys, MODE_HELP, now};
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
-/// What `unprotect` may name: not what git executes or obeys.
-pub(crate) const UNPROTECTABLE: &[&str] = PROTECTED.split_at(PROTECTED_OF_GIT).1;
+/// The one name of git's that `unprotect` may name: git replaces it, and it is looked at afterwards.
+pub(crate) const GIT_CONFIG: &str = ".git/config";
+
+/// What `unprotect` may name: nothing else that git executes or obeys.
+pub(crate) const UNPROTECTABLE: [&str; PROTECTED.len() - PROTECTED_OF_GIT + 1] = {
+    let mut names = [GIT_CONFIG; PROTECTED.len() - PROTECTED_OF_GIT + 1];
+    let mut at = 1;
+    while at < names.len() {
+        names[at] = PROTECTED[PROTECTED_OF_GIT + at - 1];
+        at += 1;
+    }
+    names
+};
 
 pub(crate) const MODE: Shape = Shape::Words(&["ro", "rw"], &[]);
 
@@ -177,8 +188,8 @@ pub(crate) static SANDBOX: Keys = Keys {
         .trust("always"),
         now(
             "unprotect",
-            Shape::List(&Shape::Words(UNPROTECTABLE, &[])),
-            "Built-in names of `protect` that may be written here, such as `.vscode`; not those below `.git`, which are for `git.mode`.",
+            Shape::List(&Shape::Words(&UNPROTECTABLE, &[])),
+            "Built-in names of `protect` that may be written here, such as `.vscode`. `.git/config` may be changed by git in commands (`git remote add`, `git push -u`), and is put back after the end if it then executes, obeys or redirects anything; the other names below `.git` are for `git.mode`.",
         )
         .strongest()
         .default("[]")
