@@ -232,6 +232,9 @@ fn broken_link(root: &Path, page: &Path, text: &str, target: &str) -> Option<&'s
     let headings = if file.is_empty() {
         text
     } else {
+        if page.starts_with("crates") && page.ends_with("README.md") {
+            return Some("dead on the page of the package; name the file instead");
+        }
         let Some(path) = within(&page.parent().unwrap_or(Path::new("")).join(file)) else {
             return Some("leads out of the repository");
         };
@@ -375,6 +378,15 @@ mod tests {
             ("missing.md", Some("no such file")),
             ("../../outside", Some("leads out of the repository")),
             ("/etc/passwd", Some("leads out of the repository")),
+        ] {
+            assert_eq!(broken_link(&root, page, text, target), expected, "{target}");
+        }
+        let page = Path::new("crates/forge/README.md");
+        let dead = "dead on the page of the package; name the file instead";
+        for (target, expected) in [
+            ("https://example.org/x", None),
+            ("#here", None),
+            ("../../README.md", Some(dead)),
         ] {
             assert_eq!(broken_link(&root, page, text, target), expected, "{target}");
         }
