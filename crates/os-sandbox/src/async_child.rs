@@ -195,7 +195,7 @@ impl AsyncChild {
             exceeded: self.exceeded,
             stdout,
             stderr,
-            quarantined: std::mem::take(&mut self.enforcement.quarantined),
+            enforcement: self.enforcement,
         })
     }
 

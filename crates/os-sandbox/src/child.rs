@@ -259,7 +259,7 @@ impl Child {
             exceeded: self.exceeded,
             stdout,
             stderr,
-            quarantined: std::mem::take(&mut self.enforcement.quarantined),
+            enforcement: self.enforcement,
         })
     }
 

@@ -23,6 +23,7 @@
 //! let output = Command::new(&plan, "sh").args(["-c", "echo hello > note; cat note"]).output()?;
 //! assert_eq!(output.exit, Exit::Code(0));
 //! assert_eq!(output.stdout.text(), "hello\n");
+//! assert_eq!(output.enforcement.policy, policy.hash()); // the receipt
 //! # std::fs::remove_dir_all(&project)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

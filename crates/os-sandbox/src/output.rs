@@ -1,8 +1,8 @@
 //! How a command ended and what it printed, in bounded memory.
 
 use crate::captured::Captured;
+use crate::enforcement::Enforcement;
 use crate::exceeded::Exceeded;
-use crate::quarantine::Quarantined;
 use std::fmt;
 
 /// How a command ended.
@@ -52,7 +52,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// How a command ended and what it printed.
+/// How a command ended, what it printed, and what was enforced.
 ///
 /// ```
 /// use os_sandbox::{Command, Plan, Policy, Requirement, Support};
@@ -61,6 +61,7 @@ impl fmt::Display for Exit {
 /// let plan = Plan::new(&Policy::builder().build()?, &Support::detect(), Requirement::Enforce)?;
 /// let output = Command::new(&plan, "echo").arg("hello").output()?;
 /// assert_eq!((output.exit.code(), &*output.stdout.text()), (0, "hello\n"));
+/// assert_eq!(output.enforcement.backend, plan.backend());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +74,6 @@ pub struct Output {
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
-    /// Protected names that it made where it could, and where they are now.
-    pub quarantined: Vec<Quarantined>,
+    /// The receipt: what was applied, and which protected names were found after the end.
+    pub enforcement: Enforcement,
 }

@@ -350,10 +350,20 @@ pub(crate) fn names(engine: &Daemon) {
     );
     let output = world.sh(&swept, "echo x > .envrc");
     assert_eq!(text(&output), "exit code 0: ");
-    assert_eq!(output.quarantined.len(), 1, "{:?}", output.quarantined);
+    assert_eq!(
+        output.enforcement.quarantined.len(),
+        1,
+        "{:?}",
+        output.enforcement.quarantined
+    );
     assert!(!world.path("project/.envrc").exists(), "it is swept");
     let output = world.sh(&plan, "echo x > b.pem");
-    assert_eq!(output.quarantined.len(), 1, "{:?}", output.quarantined);
+    assert_eq!(
+        output.enforcement.quarantined.len(),
+        1,
+        "{:?}",
+        output.enforcement.quarantined
+    );
     assert!(!world.path("project/b.pem").exists());
     let hidden = plan
         .entries()

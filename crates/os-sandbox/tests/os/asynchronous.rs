@@ -64,6 +64,7 @@ fn output(runtime: &Runtime, world: &World) -> Outcome {
                   head -c 70000 /dev/zero >&2; exit 3";
     let command = Command::new(&plan, "sh").args(["-c", script]);
     let got = runtime.block_on(command.output_async()).map_err(say)?;
+    expect(got.enforcement.policy.clone(), plan.policy().hash())?;
     let seen = (
         got.exit,
         String::from_utf8_lossy(&got.stdout.bytes()).into_owned(),

@@ -118,8 +118,8 @@ fn work(mechanism: Mechanism, place: &str) -> Result<(), String> {
     ensure(output.exit.success(), || {
         format!("{}: {}", output.exit, output.stderr.text())
     })?;
-    ensure(output.quarantined.is_empty(), || {
-        format!("{:?}", output.quarantined)
+    ensure(output.enforcement.quarantined.is_empty(), || {
+        format!("{:?}", output.enforcement.quarantined)
     })?;
     // A person finds it in order, in all worktrees, and nothing of ours.
     for place in ["main", "linked", "other"] {
@@ -319,8 +319,14 @@ fn made(mechanism: Mechanism) -> Result<(), String> {
              git clone -q . ../clone",
         )?;
         ensure(
-            output.exit.success() && output.quarantined.is_empty(),
-            || format!("{git:?}: {} {:?}", output.stderr.text(), output.quarantined),
+            output.exit.success() && output.enforcement.quarantined.is_empty(),
+            || {
+                format!(
+                    "{git:?}: {} {:?}",
+                    output.stderr.text(),
+                    output.enforcement.quarantined
+                )
+            },
         )?;
         let log = host(
             &root,
@@ -346,6 +352,7 @@ fn harmful(mechanism: Mechanism) -> Result<(), String> {
          mkdir e; echo 'gitdir: ../a/.git' > e/.git; mkdir f; ln -s ../a/.git f/.git; true",
     )?;
     let mut found: Vec<String> = output
+        .enforcement
         .quarantined
         .iter()
         .map(|one| one.path.display().to_string())
@@ -381,6 +388,7 @@ fn linked_away(mechanism: Mechanism, place: &str) -> Result<(), String> {
     let names = ["logs/HEAD", "COMMIT_EDITMSG", "logs/refs/heads/side"];
     for name in names {
         let found = output
+            .enforcement
             .quarantined
             .iter()
             .any(|one| one.path.ends_with(name));
@@ -410,6 +418,7 @@ fn nameless(mechanism: Mechanism) -> Result<(), String> {
     let script = script.replace("MARKER", &marker.display().to_string());
     let output = run(&world, &plan, &script)?;
     let mut found: Vec<String> = output
+        .enforcement
         .quarantined
         .iter()
         .map(|one| one.path.display().to_string())
@@ -446,6 +455,7 @@ fn bare(mechanism: Mechanism) -> Result<(), String> {
          echo evil > old/hooks/post-update; chmod +x old/hooks/post-update",
     )?;
     let found: Vec<String> = output
+        .enforcement
         .quarantined
         .iter()
         .map(|one| one.path.display().to_string())
@@ -576,7 +586,7 @@ fn usual(mechanism: Mechanism) -> Result<(), String> {
          cd main; git worktree add -q ../added -b added; git -C ../added commit -q --allow-empty -m a",
     )?;
     ensure(
-        output.exit.success() && output.quarantined.is_empty(),
+        output.exit.success() && output.enforcement.quarantined.is_empty(),
         || format!("{output:?}"),
     )?;
     let left = host(
@@ -614,6 +624,7 @@ fn elsewhere(mechanism: Mechanism) -> Result<(), String> {
     let script = script.replace("MARKER", &marker.display().to_string());
     let output = run(&world, &plan, &script)?;
     let mut found: Vec<String> = output
+        .enforcement
         .quarantined
         .iter()
         .map(|one| one.path.display().to_string())

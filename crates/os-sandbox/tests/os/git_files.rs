@@ -221,7 +221,7 @@ fn leads(mechanism: Mechanism, git: Git) -> Result<(), String> {
         "grep -rl 'touch' tools conf nested/hooks 2>/dev/null; ls conf/absent .gitattributes sub/.gitattributes 2>/dev/null; true",
     )?;
     ensure(left.is_empty(), || {
-        format!("{left} {:?}", output.quarantined)
+        format!("{left} {:?}", output.enforcement.quarantined)
     })?;
     let _ = host(&project, EVERYDAY);
     ensure(!marker.exists(), || "a person's git obeyed".to_owned())
@@ -293,8 +293,8 @@ fn written(mechanism: Mechanism, git: Git) -> Result<(), String> {
         git cherry-pick --allow-empty re; git reset -q --hard",
     )?;
     ensure(output.exit.success(), || output.stderr.text().to_string())?;
-    ensure(output.quarantined.is_empty(), || {
-        format!("{:?}", output.quarantined)
+    ensure(output.enforcement.quarantined.is_empty(), || {
+        format!("{:?}", output.enforcement.quarantined)
     })?;
     host(
         &project,
@@ -327,10 +327,10 @@ fn rebase(mechanism: Mechanism, git: Git) -> Result<(), String> {
         let output = run(&world, &project, git, &format!("{start}; {more}; true"))?;
         let there = project.join(".git/rebase-merge").exists();
         ensure(there == stays, || {
-            format!("{more}: {there} {:?}", output.quarantined)
+            format!("{more}: {there} {:?}", output.enforcement.quarantined)
         })?;
-        ensure(output.quarantined.is_empty() == stays, || {
-            format!("{more}: {:?}", output.quarantined)
+        ensure(output.enforcement.quarantined.is_empty() == stays, || {
+            format!("{more}: {:?}", output.enforcement.quarantined)
         })?;
         let _ = host(
             &project,

@@ -207,8 +207,8 @@ fn absent(mechanism: Mechanism) -> Result<(), String> {
     let mut names: Vec<&str> = EXACT.to_vec();
     names.extend(["sub/.git/hooks", "sub/.git/config", "sub/.git/info"]);
     let output = run(&world, &plan, &attack(&names))?;
-    ensure(output.quarantined.is_empty(), || {
-        format!("{:?}", output.quarantined)
+    ensure(output.enforcement.quarantined.is_empty(), || {
+        format!("{:?}", output.enforcement.quarantined)
     })?;
     same(&before, &listing(&world.host("rw")))?;
     // Nothing is left to say either.
@@ -308,8 +308,8 @@ fn present(mechanism: Mechanism) -> Result<(), String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let output = run(&world, &plan, &attack(&names))?;
     same(&before, &listing(&world.host("rw")))?;
-    ensure(output.quarantined.is_empty(), || {
-        format!("{:?}", output.quarantined)
+    ensure(output.enforcement.quarantined.is_empty(), || {
+        format!("{:?}", output.enforcement.quarantined)
     })
 }
 
@@ -384,7 +384,7 @@ fn quarantined(mechanism: Mechanism) -> Result<(), String> {
     let script = "ls .os-sandbox-quarantine/* || mv .os-sandbox-quarantine x || echo closed";
     let output = run(&world, &plan, script)?;
     ensure(
-        output.stdout.text() == "closed\n" && output.quarantined.is_empty(),
+        output.stdout.text() == "closed\n" && output.enforcement.quarantined.is_empty(),
         || format!("{output:?}"),
     )?;
     same(&after, &listing(&world.host("rw")))
@@ -400,7 +400,7 @@ fn stubborn(mechanism: Mechanism) -> Result<(), String> {
         "echo mine > .os-sandbox-quarantine; mkdir -p a/.vscode; echo evil > a/.vscode/x
          chmod 0555 a/.vscode a; true",
     )?;
-    let [one] = output.quarantined.as_slice() else {
+    let [one] = output.enforcement.quarantined.as_slice() else {
         return Err(format!("{output:?}"));
     };
     ensure(
@@ -425,6 +425,7 @@ fn links(mechanism: Mechanism) -> Result<(), String> {
         "ln -sfn evil .vscode; rm .envrc; echo evil > .envrc; ln -s evil .env.new; true",
     )?;
     let mut names: Vec<_> = output
+        .enforcement
         .quarantined
         .iter()
         .map(|one| one.path.clone())
@@ -449,7 +450,7 @@ fn secrets(mechanism: Mechanism) -> Result<(), String> {
     let script = "mkdir -p venv/lib; echo > venv/lib/cacert.pem; echo > venv/.env.example";
     let output = run(&world, &plan, script)?;
     let there = world.host("rw").join("venv/lib/cacert.pem").exists();
-    ensure(output.quarantined.is_empty() && there, || {
+    ensure(output.enforcement.quarantined.is_empty() && there, || {
         format!("{output:?}")
     })
 }
@@ -797,7 +798,9 @@ fn parts(mechanism: Mechanism) -> Result<(), String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let script = format!("cd /tmp; {}", attack(&names));
     let output = run(&world, &plan, &script)?;
-    ensure(output.quarantined.is_empty(), || format!("{output:?}"))?;
+    ensure(output.enforcement.quarantined.is_empty(), || {
+        format!("{output:?}")
+    })?;
     same(&before.0, &listing(&world.host("rw")))?;
     same(&before.1, &listing(&world.host("ro")))
 }
