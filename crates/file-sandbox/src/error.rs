@@ -17,7 +17,8 @@ mod places;
 pub(crate) use places::{Difference, NoMatch, Place};
 use places::{places_hint, the_text};
 
-/// Why an operation was refused or failed. `Display` is the text for a model.
+/// Why an operation was refused or failed. `Display` is the text for a model, `Debug` the same with
+/// the causes that it does not name, for `unwrap()` and for a `main` that returns it.
 ///
 /// ```
 /// use file_sandbox::{ErrorKind, SandboxPath};
@@ -27,7 +28,6 @@ use places::{places_hint, the_text};
 /// assert_eq!(error.kind().code(), "INVALID_PATH");
 /// assert_eq!(error.path(), "~/notes");
 /// ```
-#[derive(Debug)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
@@ -215,6 +215,28 @@ impl fmt::Display for Error {
             None => Ok(()),
         }
     }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
+/// Writes an error for `unwrap()` and for a `main` that returns it: the sentence, and below it each
+/// cause that the sentence does not name.
+fn write_with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let sentence = error.to_string();
+        if !text.contains(&sentence) {
+            text.push_str("\ncaused by: ");
+            text.push_str(&sentence);
+        }
+        cause = error.source();
+    }
+    f.write_str(&text)
 }
 
 impl std::error::Error for Error {

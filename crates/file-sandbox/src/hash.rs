@@ -86,6 +86,12 @@ impl FromStr for ContentHash {
 /// let error = "x".parse::<file_sandbox::ContentHash>().unwrap_err();
 /// assert_eq!(error.to_string(), "a content hash has 64 hexadecimal digits");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a content hash has 64 hexadecimal digits")]
 pub struct ParseHashError(());
+
+impl fmt::Debug for ParseHashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

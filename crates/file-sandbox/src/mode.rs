@@ -61,6 +61,12 @@ impl FromStr for Mode {
 /// let error = "host".parse::<file_sandbox::Mode>().unwrap_err();
 /// assert_eq!(error.to_string(), "a mode is 'ro' or 'rw'");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a mode is 'ro' or 'rw'")]
 pub struct ParseModeError(());
+
+impl fmt::Debug for ParseModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

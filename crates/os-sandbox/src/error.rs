@@ -2,6 +2,7 @@
 //! to try. Programs match on [`ErrorKind`]; people read `Display` and [`Error::hint`].
 
 use crate::promise::Entry;
+use std::fmt;
 use std::io;
 
 /// What went wrong, for programs.
@@ -34,7 +35,8 @@ pub enum ErrorKind {
     Io,
 }
 
-/// Why a policy could not be built, or a command not be started or awaited.
+/// Why a policy could not be built, or a command not be started or awaited. `Debug` is the sentence
+/// too, with the causes that it does not name.
 ///
 /// ```
 /// use os_sandbox::{Access, Policy};
@@ -43,7 +45,7 @@ pub enum ErrorKind {
 /// assert!(error.to_string().contains("/etc"));
 /// assert!(error.hint().is_some());
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{}", self.text())]
 pub struct Error {
     kind: ErrorKind,
@@ -51,6 +53,28 @@ pub struct Error {
     hint: Option<String>,
     gaps: Vec<Entry>,
     source: Option<io::Error>,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
+/// Writes an error for `unwrap()` and for a `main` that returns it: the sentence, and below it each
+/// cause that the sentence does not name.
+fn write_with_causes(error: &dyn std::error::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let sentence = error.to_string();
+        if !text.contains(&sentence) {
+            text.push_str("\ncaused by: ");
+            text.push_str(&sentence);
+        }
+        cause = error.source();
+    }
+    f.write_str(&text)
 }
 
 impl Error {

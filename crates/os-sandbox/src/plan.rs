@@ -108,7 +108,7 @@ pub struct Plan {
 /// assert!(!refused.gaps().is_empty());
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{}", self.text())]
 pub struct PlanError {
     backend: Backend,
@@ -116,6 +116,12 @@ pub struct PlanError {
     unusable: bool,
     gaps: Vec<Entry>,
     hints: Vec<String>,
+}
+
+impl fmt::Debug for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Plan {

@@ -12,6 +12,27 @@ use crate::scene::path;
 /// As many as `ErrorKind` has.
 const KINDS: usize = 19;
 
+/// `unwrap()` and a `main` that returns the error print a text for people.
+#[test]
+fn debug_is_the_sentence_and_its_causes() {
+    let authority = cap_std::ambient_authority();
+    let gone = Mount::open_ambient(path("/a"), "/no/such/dir", Mode::ReadOnly, authority);
+    let rows = [
+        (
+            gone.map(drop).unwrap_err(),
+            "\ncaused by: No such file or directory (os error 2)",
+        ),
+        (SandboxPath::parse("").unwrap_err(), ""),
+    ];
+    for (error, causes) in rows {
+        assert_eq!(format!("{error:?}"), format!("{error}{causes}"));
+    }
+    let mode = "x".parse::<Mode>().unwrap_err();
+    assert_eq!(format!("{mode:?}"), mode.to_string());
+    let hash = "x".parse::<file_sandbox::ContentHash>().unwrap_err();
+    assert_eq!(format!("{hash:?}"), hash.to_string());
+}
+
 #[test]
 fn every_kind_can_happen() {
     let data = Mount::memory(path("/data"), Mode::ReadWrite)

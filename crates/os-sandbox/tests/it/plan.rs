@@ -61,6 +61,7 @@ fn each_landlock_version_says_what_it_lacks() {
 fn nothing_to_enforce_with() {
     let bare = Support::assume(Assumed::default());
     let refused = Plan::new(&policy(), &bare, Requirement::Enforce).unwrap_err();
+    assert_eq!(format!("{refused:?}"), refused.to_string());
     let error = Error::from(refused);
     assert_eq!(
         (error.kind(), error.exit_code()),

@@ -77,6 +77,8 @@ fn system_profiles() {
 fn what_makes_no_sense_is_told() {
     let refused = |error: os_sandbox::Error| {
         assert_eq!(error.kind(), ErrorKind::Invalid);
+        // As `unwrap()` and a `main` that returns it print it.
+        assert_eq!(format!("{error:?}"), error.to_string());
         format!("{error}\n{}", error.hint().unwrap_or_default())
     };
     let error = Policy::builder()
