@@ -12,6 +12,18 @@
 //! - An **escape** is a link that leads out of every mount. It is refused, whatever it points to.
 //! - **Protected** names can be read but not changed; **hidden** ones are as if absent.
 //!
+//! # The smallest example
+//! ```
+//! # let temporary = tempfile::tempdir()?;
+//! # let project = temporary.path().join("project");
+//! use file_sandbox::{FileSandbox, cap_std::ambient_authority};
+//! let files = FileSandbox::direct(&project, None, ambient_authority())?;
+//! let note = files.path("/workspace/note.md")?;
+//! files.write(&note, "Hello 世界", Default::default())?;
+//! assert_eq!(files.read(&note, Default::default())?.content, "Hello 世界");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Allowed and denied
 //! ```
 //! use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath, WriteOptions};
