@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(crate) fn attempt(world: &World<'_>, cases: &[&Case]) -> Result<Vec<Seen>, String> {
     let authority = cap_std::ambient_authority();
     let files = world.spec.files(|target, dir, mode| {
-        Mount::open_ambient(target.clone(), &world.top.join(dir), mode, authority)
+        Mount::open_ambient(target.clone(), world.top.join(dir), mode, authority)
             .map_err(|error| error.to_string())
     })?;
     Ok(cases

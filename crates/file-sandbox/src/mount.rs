@@ -198,10 +198,11 @@ impl Mount {
     /// `/dev` and what lies below the last three (but `/dev/shm`): their files are doors, not data.
     pub fn open_ambient(
         target: SandboxPath,
-        host: &Path,
+        host: impl AsRef<Path>,
         mode: Mode,
         authority: AmbientAuthority,
     ) -> Result<Self, Error> {
+        let host = host.as_ref();
         let failed = |source| not_opened(&target, source);
         let real = host.canonicalize().map_err(failed)?;
         if is_door(&real) {
@@ -234,7 +235,7 @@ impl Mount {
     /// let mount = Mount::create_ambient(
     ///     SandboxPath::parse("/cache")?,
     ///     project,
-    ///     ".sandbox/cache".as_ref(),
+    ///     ".sandbox/cache",
     ///     Mode::ReadWrite,
     ///     cap_std::ambient_authority(),
     /// )?;
@@ -247,14 +248,14 @@ impl Mount {
     /// climbs, or meets a link.
     pub fn create_ambient(
         target: SandboxPath,
-        host: &Path,
-        below: &Path,
+        host: impl AsRef<Path>,
+        below: impl AsRef<Path>,
         mode: Mode,
         authority: AmbientAuthority,
     ) -> Result<Self, Error> {
         let base = Self::open_ambient(target.clone(), host, mode, authority)?;
         let mut names = Vec::new();
-        for component in below.components() {
+        for component in below.as_ref().components() {
             match component {
                 Component::CurDir => {}
                 Component::Normal(name) => names.push(name.to_owned()),

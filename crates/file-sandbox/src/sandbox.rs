@@ -172,19 +172,20 @@ impl FileSandbox {
     /// # Errors
     /// Those of [`Mount::create_ambient`] and [`new`](Self::new).
     pub fn direct(
-        workspace: &Path,
+        workspace: impl AsRef<Path>,
         cache: Option<&Path>,
         authority: AmbientAuthority,
     ) -> Result<Self, Error> {
+        let workspace = workspace.as_ref();
         let mode = Mode::ReadWrite;
         let made = |target: &str, host: &Path| {
             let target = SandboxPath::parse(target)?;
             match (host.parent(), host.file_name()) {
                 (Some(above), Some(name)) if above.is_dir() => {
-                    Mount::create_ambient(target, above, name.as_ref(), mode, authority)
+                    Mount::create_ambient(target, above, name, mode, authority)
                 }
                 (Some(above), Some(name)) if above.as_os_str().is_empty() => {
-                    Mount::create_ambient(target, ".".as_ref(), name.as_ref(), mode, authority)
+                    Mount::create_ambient(target, ".", name, mode, authority)
                 }
                 _ => Mount::open_ambient(target, host, mode, authority),
             }
@@ -199,7 +200,7 @@ impl FileSandbox {
             Some(host) => open("/cache", host)?,
             None => {
                 let target = SandboxPath::parse("/cache")?;
-                let below = ".cache".as_ref();
+                let below = ".cache";
                 Mount::create_ambient(target, workspace, below, mode, authority)?
             }
         };
@@ -457,8 +458,8 @@ impl FileSandbox {
     /// The sandbox path of an absolute path of the host, by text alone: models copy such paths
     /// from the output of commands. `None` if it lies in no mount that was opened by path.
     #[must_use]
-    pub fn path_of_host(&self, host: &Path) -> Option<SandboxPath> {
-        let (mount, names) = self.table.by_host(host)?;
+    pub fn path_of_host(&self, host: impl AsRef<Path>) -> Option<SandboxPath> {
+        let (mount, names) = self.table.by_host(host.as_ref())?;
         let path = self.table.mounts[mount].target();
         Some(names.iter().fold(path.clone(), |path, name| {
             path.child(&crate::escape::spell(name))

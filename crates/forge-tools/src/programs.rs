@@ -249,7 +249,7 @@ impl<'w> Program<'w> {
         // What a command may replace could be another file a moment later.
         let replaceable = self.first.as_deref().is_some_and(|path| {
             path.parent()
-                .is_none_or(|dir| policy.allows(&dir.join("x"), Access::WRITE))
+                .is_none_or(|dir| policy.allows(dir.join("x"), Access::WRITE))
         });
         let same_name = entry.contains('/') || self.names.first() == meant.names.first();
         same_name && self.real == meant.real && (!replaceable || self.first == meant.first)
@@ -311,7 +311,7 @@ impl Way {
                 way.names.push(base_name(&link));
             } else {
                 let dir = host.parent().unwrap_or(&host);
-                way.through_own |= policy.allows(&dir.join("x"), Access::WRITE);
+                way.through_own |= policy.allows(dir.join("x"), Access::WRITE);
             }
             if link.is_absolute() {
                 inside = PathBuf::from("/");

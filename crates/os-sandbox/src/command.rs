@@ -8,7 +8,7 @@ use crate::policy::check_variable;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bound on one argument, the kernel's own (`MAX_ARG_STRLEN`).
@@ -162,8 +162,8 @@ impl Command {
     /// missing, for the caller alone. All callers that share a mount should share it. Default
     /// `os-sandbox` in `$XDG_STATE_HOME` or `~/.local/state`, else one for the user in the
     /// temporary directory.
-    pub fn state_dir(mut self, path: impl Into<PathBuf>) -> Self {
-        self.state_dir = Some(path.into());
+    pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
+        self.state_dir = Some(path.as_ref().to_owned());
         self
     }
 
@@ -176,7 +176,7 @@ impl Command {
         Child::start(self)
     }
 
-    /// Starts it, waits, and returns what it printed.
+    /// Starts it, waits, and returns how it ended, what it printed and what was enforced.
     ///
     /// # Errors
     /// As [`Command::spawn`] and [`Child::wait_with_output`].

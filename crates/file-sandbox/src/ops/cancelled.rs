@@ -238,7 +238,7 @@ fn scene() -> Scene {
     let mount = |name: &str| {
         let target = crate::path::SandboxPath::parse(name).expect("path");
         let authority = cap_std::ambient_authority();
-        Mount::open_ambient(target, &root.join(&name[1..]), Mode::ReadWrite, authority)
+        Mount::open_ambient(target, root.join(&name[1..]), Mode::ReadWrite, authority)
             .expect("mount")
     };
     let quota = mount("/q").with_limits(Limits::new().max_files(1_000_000));

@@ -18,7 +18,7 @@ fn files(dir: &std::path::Path) -> FileSandbox {
     let authority = cap_std::ambient_authority();
     let open = |at: &str, host: &str| {
         std::fs::create_dir_all(dir.join(host)).unwrap();
-        Mount::open_ambient(path(at), &dir.join(host), Mode::ReadWrite, authority).unwrap()
+        Mount::open_ambient(path(at), dir.join(host), Mode::ReadWrite, authority).unwrap()
     };
     let mounts = vec![
         open("/", "all"),

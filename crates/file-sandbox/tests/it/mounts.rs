@@ -94,12 +94,12 @@ fn doors_of_the_system_are_no_mounts() {
     for host in ["/", "/proc", "/proc/self", "/sys", "/dev"] {
         let at = SandboxPath::root();
         let authority = cap_std::ambient_authority();
-        let mount = Mount::open_ambient(at, host.as_ref(), Mode::ReadOnly, authority);
+        let mount = Mount::open_ambient(at, host, Mode::ReadOnly, authority);
         assert_eq!(mount.unwrap_err().kind(), ErrorKind::InvalidPath, "{host}");
     }
     let missing = Mount::open_ambient(
         SandboxPath::root(),
-        "/no/such/directory".as_ref(),
+        "/no/such/directory",
         Mode::ReadOnly,
         cap_std::ambient_authority(),
     );
@@ -112,13 +112,7 @@ fn a_mount_is_made_below_its_base_only() {
     let create = |below: &str| {
         let authority = cap_std::ambient_authority();
         let host = scene.at("data");
-        Mount::create_ambient(
-            path("/m"),
-            &host,
-            below.as_ref(),
-            Mode::ReadWrite,
-            authority,
-        )
+        Mount::create_ambient(path("/m"), &host, below, Mode::ReadWrite, authority)
     };
     let before = scene.picture();
     for below in [
@@ -194,11 +188,11 @@ fn questions() {
     let resolved = files.resolve(&path("/data/in_abs")).unwrap();
     assert_eq!(resolved.path().as_str(), "/data/sub/b.md");
     assert_eq!(
-        files.path_of_host(&scene.at("data/sub/b.md")),
+        files.path_of_host(scene.at("data/sub/b.md")),
         Some(path("/data/sub/b.md"))
     );
-    assert_eq!(files.path_of_host(&scene.at("data/../outside")), None);
-    assert_eq!(files.path_of_host("/etc/passwd".as_ref()), None);
+    assert_eq!(files.path_of_host(scene.at("data/../outside")), None);
+    assert_eq!(files.path_of_host("/etc/passwd"), None);
 }
 
 #[test]

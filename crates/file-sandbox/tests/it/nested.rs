@@ -143,7 +143,7 @@ fn the_deepest_mount_has_a_path() {
             ("project/src/a.rs", Some("/src/a.rs")),
             ("project/cache/old.txt", None),
         ] {
-            let found = files.path_of_host(&tree.top.join(host));
+            let found = files.path_of_host(tree.top.join(host));
             assert_eq!(
                 found.as_ref().map(|found| found.as_str()),
                 expected,

@@ -3,5 +3,5 @@
 use file_sandbox::{Mode, Mount, SandboxPath};
 
 fn main() {
-    let _ = Mount::open_ambient(SandboxPath::root(), "/etc".as_ref(), Mode::ReadOnly);
+    let _ = Mount::open_ambient(SandboxPath::root(), "/etc", Mode::ReadOnly);
 }

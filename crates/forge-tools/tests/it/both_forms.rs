@@ -30,7 +30,7 @@ fn world() -> (TempDir, Toolbox) {
     std::os::unix::fs::symlink("a.md", at("data/link.md")).unwrap();
     let mount = Mount::open_ambient(
         SandboxPath::parse("/data").unwrap(),
-        &at("data"),
+        at("data"),
         Mode::ReadWrite,
         cap_std::ambient_authority(),
     )

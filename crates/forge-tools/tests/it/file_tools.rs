@@ -19,7 +19,7 @@ fn scene(files: &[(&str, &str)]) -> (TempDir, Toolbox) {
     }
     let mount = Mount::open_ambient(
         SandboxPath::parse("/data").unwrap(),
-        &host.path().join("data"),
+        host.path().join("data"),
         Mode::ReadWrite,
         cap_std::ambient_authority(),
     )

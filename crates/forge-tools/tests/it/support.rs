@@ -41,7 +41,7 @@ impl World {
         let open = |target: &str, dir: &str, mode| {
             Mount::open_ambient(
                 SandboxPath::parse(target).unwrap(),
-                &host.path().join(dir),
+                host.path().join(dir),
                 mode,
                 cap_std::ambient_authority(),
             )

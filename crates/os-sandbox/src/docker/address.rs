@@ -120,10 +120,10 @@ impl Address {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a file is missing or is not what it
     /// should be.
-    pub fn with_certificates(self, directory: &Path) -> Result<Address, Error> {
+    pub fn with_certificates(self, directory: impl AsRef<Path>) -> Result<Address, Error> {
         let way = match self.way {
             Way::Tcp { host, port, tls: _ } => Way::Tcp {
-                tls: Some(tls::read(directory, &host)?),
+                tls: Some(tls::read(directory.as_ref(), &host)?),
                 host,
                 port,
             },

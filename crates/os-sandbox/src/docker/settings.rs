@@ -164,10 +164,10 @@ impl Settings {
     /// are too many.
     pub fn mount(
         mut self,
-        host: impl Into<PathBuf>,
+        host: impl AsRef<Path>,
         inside: impl Into<String>,
     ) -> Result<Settings, Error> {
-        let (host, inside) = (host.into(), inside.into());
+        let (host, inside) = (host.as_ref().to_owned(), inside.into());
         for path in [&*host, Path::new(&inside)] {
             let plain =
                 |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));

@@ -4,6 +4,7 @@
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// Where programs are looked up inside, unless the policy sets `PATH` itself.
 pub(crate) const DEFAULT_PATH: &str =
@@ -66,8 +67,8 @@ impl Environment {
     /// assert!(path.starts_with("/home/me/.cargo/bin:/usr/local/sbin:"));
     /// ```
     #[must_use]
-    pub fn search(mut self, directory: impl Into<OsString>) -> Self {
-        self.search.push(directory.into());
+    pub fn search(mut self, directory: impl AsRef<Path>) -> Self {
+        self.search.push(directory.as_ref().into());
         self
     }
 

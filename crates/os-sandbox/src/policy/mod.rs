@@ -213,7 +213,8 @@ impl Policy {
     /// # Ok::<(), os_sandbox::Error>(())
     /// ```
     #[must_use]
-    pub fn directory_inside(&self, host: &Path) -> Option<String> {
+    pub fn directory_inside(&self, host: impl AsRef<Path>) -> Option<String> {
+        let host = host.as_ref();
         let text = |path: &Path| path.to_str().map(str::to_owned);
         if let Some(mount) = self.mount_of(host) {
             let below = host.strip_prefix(mount.host()).ok()?;
@@ -236,7 +237,8 @@ impl Policy {
     /// a linked worktree ([`Git::Commit`]), which is found at the start, nor what git's own table
     /// keeps below repositories beside the patterns (`sandbox-names`).
     #[must_use]
-    pub fn allows(&self, path: &Path, access: Access) -> bool {
+    pub fn allows(&self, path: impl AsRef<Path>, access: Access) -> bool {
+        let path = path.as_ref();
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return false;
         }
@@ -468,11 +470,11 @@ impl PolicyBuilder {
     /// ```
     pub fn mount(
         self,
-        host: impl Into<PathBuf>,
+        host: impl AsRef<Path>,
         shown_at: impl Into<String>,
         access: Access,
     ) -> Self {
-        self.add(host.into(), shown_at.into(), access, Links::Followed)
+        self.add(host.as_ref(), shown_at.into(), access, Links::Followed)
     }
 
     /// The same for a path whose links the caller has followed before: at each start it is reached
@@ -487,16 +489,16 @@ impl PolicyBuilder {
     /// ```
     pub fn mount_resolved(
         self,
-        host: impl Into<PathBuf>,
+        host: impl AsRef<Path>,
         shown_at: impl Into<String>,
         access: Access,
     ) -> Self {
-        self.add(host.into(), shown_at.into(), access, Links::Refused)
+        self.add(host.as_ref(), shown_at.into(), access, Links::Refused)
     }
 
-    fn add(mut self, host: PathBuf, shown_at: String, access: Access, links: Links) -> Self {
+    fn add(mut self, host: &Path, shown_at: String, access: Access, links: Links) -> Self {
         self.mounts.push(mounts::Wanted {
-            host,
+            host: host.to_owned(),
             shown_at,
             access,
             links,
@@ -530,8 +532,8 @@ impl PolicyBuilder {
 
     /// One more local socket of the host that can be connected, under the same path, such as
     /// `/run/docker.sock`. Not one in a directory that the command may write.
-    pub fn unix_socket(mut self, host_path: impl Into<PathBuf>) -> Self {
-        self.named_sockets.push(host_path.into());
+    pub fn unix_socket(mut self, host_path: impl AsRef<Path>) -> Self {
+        self.named_sockets.push(host_path.as_ref().to_owned());
         self
     }
 
@@ -539,8 +541,9 @@ impl PolicyBuilder {
     /// and executed. Names are neither protected nor hidden in it. What does not exist at the
     /// start is left out, and containers have the programs of their image instead. `PATH` is the
     /// environment's ([`Environment::search`]).
-    pub fn programs(mut self, host: impl Into<PathBuf>, shown_at: impl Into<PathBuf>) -> Self {
-        self.programs.push((host.into(), shown_at.into()));
+    pub fn programs(mut self, host: impl AsRef<Path>, shown_at: impl AsRef<Path>) -> Self {
+        let pair = (host.as_ref().to_owned(), shown_at.as_ref().to_owned());
+        self.programs.push(pair);
         self
     }
 

@@ -21,12 +21,12 @@ fn mounts_guards_and_limits_arrive() {
     let (scratch, project) = project();
     let policy = project.ceiling().policy().unwrap();
     let host = |path: &str| scratch.path().join(path);
-    assert!(policy.allows(&host("d/x"), Access::READ | Access::EXECUTE));
-    assert!(!policy.allows(&host("d/x"), Access::WRITE));
-    assert!(policy.allows(&host("w/x"), Access::ALL));
-    assert!(!policy.allows(&host("w/secret"), Access::READ));
-    assert!(!policy.allows(&host("w/.git/hooks/pre-commit"), Access::WRITE));
-    assert!(!policy.allows(&host("golem-forge.config.yaml"), Access::READ));
+    assert!(policy.allows(host("d/x"), Access::READ | Access::EXECUTE));
+    assert!(!policy.allows(host("d/x"), Access::WRITE));
+    assert!(policy.allows(host("w/x"), Access::ALL));
+    assert!(!policy.allows(host("w/secret"), Access::READ));
+    assert!(!policy.allows(host("w/.git/hooks/pre-commit"), Access::WRITE));
+    assert!(!policy.allows(host("golem-forge.config.yaml"), Access::READ));
     assert_eq!(policy.network(), &Network::Denied);
     assert_eq!(policy.limits().stdout_bytes, 1024);
     assert_eq!(policy.limits().processes, Some(7));
@@ -41,9 +41,9 @@ fn the_root_form_shows_the_directory_and_guards_forges_own_files() {
     let policy = load(&sources).unwrap().ceiling().policy().unwrap();
     assert_eq!(policy.mounts()[0].inside(), "/work");
     let host = |path: &str| scratch.path().join(path);
-    assert!(policy.allows(&host("src/workers/pool.rs"), Access::WRITE));
+    assert!(policy.allows(host("src/workers/pool.rs"), Access::WRITE));
     for own in ["program.yaml", "workers/a.worker", ".bashrc", ".git/config"] {
-        assert!(!policy.allows(&host(own), Access::WRITE), "{own}");
+        assert!(!policy.allows(host(own), Access::WRITE), "{own}");
     }
 }
 

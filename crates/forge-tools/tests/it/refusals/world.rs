@@ -59,7 +59,7 @@ impl World {
         let open = |target: &str, dir: &str, mode| {
             Mount::open_ambient(
                 SandboxPath::parse(target).unwrap(),
-                &self.host.path().join(dir),
+                self.host.path().join(dir),
                 mode,
                 cap_std::ambient_authority(),
             )

@@ -81,15 +81,15 @@ fn files_of_each_front_end() {
         let policy = grant.policy().unwrap();
         let host = |path: &str| project.dir().join(path);
         assert!(
-            policy.allows(&host("data/new.md"), Access::WRITE),
+            policy.allows(host("data/new.md"), Access::WRITE),
             "{config}"
         );
         assert!(
-            !policy.allows(&host("docs/new.md"), Access::WRITE),
+            !policy.allows(host("docs/new.md"), Access::WRITE),
             "{config}"
         );
         assert!(
-            !policy.allows(&scratch.path().join("outside/x"), Access::READ),
+            !policy.allows(scratch.path().join("outside/x"), Access::READ),
             "{config}"
         );
     }
