@@ -78,6 +78,7 @@ pub use open::host_dirs::GrantError;
 pub use project::discover::PROJECT_FILES;
 pub use project::git::{CredentialSource, GitCredential, GitSettings, RepositoryCheck};
 pub use project::own_dirs::OutOfReach;
+pub use project::personal_rules::PersonalRules;
 pub use project::settings::{Setting, Settings, UnknownKey};
 pub use project::sources::{ConfigChoice, Sources, Trust, WithoutFile};
 pub use project::trust::WideningKey;

@@ -191,7 +191,8 @@ fn stated(verdict: Stated) -> String {
 }
 
 fn of_shell(facts: &mut Facts, shell: Option<&ShellRules>) {
-    let Some(ShellRules { lists }) = shell else {
+    // Why: the person's rules are answers given in advance, and an answer changes no configuration.
+    let Some(ShellRules { lists, personal: _ }) = shell else {
         say(facts, "shell", "not offered");
         return;
     };

@@ -407,6 +407,9 @@ impl Step {
         };
         let matched = rules.decide(words);
         let rule = match matched.rule() {
+            Some(rule) if matched.is_personal() => {
+                format!("`{rule}`, a rule of the person's own for this project")
+            }
             Some(rule) => format!("{rule}: {}", matched.verdict()),
             None => format!("default: {}", matched.verdict()),
         };

@@ -37,9 +37,9 @@ use crate::grant::meet::{DrawnFrom, innermost, meet_zones};
 use crate::grant::mount::{Mode, Mount};
 use crate::grant::network::NetworkAccess;
 use crate::grant::restrict::{meet_places, meet_restrict};
-use crate::grant::shell::ShellRules;
+use crate::grant::shell::{Pattern, Rule, ShellRules};
 use crate::grant::verdict::{Approval, MountApproval, Operation, Stated, Verdict};
-use crate::syntax::text::Span;
+use crate::syntax::text::{Origin, Span};
 
 /// The rights of a worker.
 ///
@@ -387,6 +387,40 @@ impl Grant {
             for mount in Arc::make_mut(pool) {
                 mount.in_run(workspace);
             }
+        }
+        grant
+    }
+
+    /// Returns the same grant with these rules of the person's for its project beside those that
+    /// it has. They answer only what the rules of the project and its workers would ask.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # std::fs::write(dir.path().join("golem-forge.config.yaml"),
+    /// #     "shell: { rules: [{ pattern: 'npm *', approval: ask }] }\n").unwrap();
+    /// use sandbox_config::{load, Pattern, Sources, Verdict};
+    /// let project = load(&Sources::new(dir.path())).unwrap();
+    /// let rules = [Pattern::parse("npm test").unwrap(), Pattern::parse("rm *").unwrap()];
+    /// let grant = project.ceiling().with_personal_rules(rules);
+    /// let decide = |words: &[&str]| {
+    ///     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    ///     grant.shell().unwrap().decide(&words).verdict()
+    /// };
+    /// assert_eq!(decide(&["npm", "test"]), Verdict::Allow);
+    /// assert_eq!(decide(&["npm", "publish"]), Verdict::Ask);
+    /// assert_eq!(decide(&["rm", "x"]), Verdict::Block);
+    /// ```
+    #[must_use]
+    pub fn with_personal_rules(&self, patterns: impl IntoIterator<Item = Pattern>) -> Grant {
+        let mut grant = self.clone();
+        if let Some(shell) = &mut grant.shell {
+            let new = patterns.into_iter().map(|pattern| Rule {
+                pattern,
+                verdict: Verdict::Allow,
+                why: None,
+                origin: Origin::built_in(),
+            });
+            shell.personal = shell.personal.iter().cloned().chain(new).collect();
         }
         grant
     }

@@ -126,6 +126,16 @@ fn rules(default: Option<Option<Verdict>>) -> impl Strategy<Value = RuleList> {
     })
 }
 
+fn personal_rules() -> impl Strategy<Value = Vec<Rule>> {
+    rules(Some(None)).prop_map(|list| {
+        let allow = |rule: &Rule| Rule {
+            verdict: Verdict::Allow,
+            ..rule.clone()
+        };
+        list.rules.iter().map(allow).collect()
+    })
+}
+
 fn mount(name: &'static str) -> impl Strategy<Value = Mount> {
     (
         mode(),
@@ -209,7 +219,7 @@ fn ceiling() -> impl Strategy<Value = Grant> {
     (
         mounts,
         network(),
-        proptest::option::of(rules(Some(Some(Verdict::Block)))),
+        proptest::option::of((rules(Some(Some(Verdict::Block))), personal_rules())),
         limits(),
         tools(),
         any::<bool>(),
@@ -236,7 +246,10 @@ fn ceiling() -> impl Strategy<Value = Grant> {
                     front: FrontEnd::Zones,
                     mounts: mounts.into(),
                     network,
-                    shell: shell.map(|list| ShellRules { lists: vec![list] }),
+                    shell: shell.map(|(list, personal)| ShellRules {
+                        lists: vec![list],
+                        personal: personal.into(),
+                    }),
                     environment: Arc::new(Environment {
                         pass: vec!["LANG".into()],
                         set: BTreeMap::new(),

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::grant::verdict::Verdict;
-use crate::syntax::text::{Origin, Place};
+use crate::syntax::text::{Layer, Origin, Place};
 
 /// What one word of a command is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +120,33 @@ impl Pattern {
         self.open
     }
 
+    /// Returns the pattern that matches exactly these words; `None` if a word cannot be written in
+    /// a pattern.
+    ///
+    /// ```
+    /// use sandbox_config::Pattern;
+    /// let words = ["npm".to_owned(), "test".to_owned(), "a b".to_owned(), "*".to_owned()];
+    /// let exact = Pattern::of_words(&words).unwrap();
+    /// assert_eq!(exact.text(), r#"npm test "a b" "*""#);
+    /// assert!(exact.matches(&words));
+    /// ```
+    #[must_use]
+    pub fn of_words(words: &[String]) -> Option<Pattern> {
+        let quoted = words.iter().map(|word| {
+            let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+            if !word.is_empty() && word.chars().all(is_plain) {
+                return Some(word.clone());
+            }
+            let quote = ['"', '\'']
+                .into_iter()
+                .find(|quote| !word.contains(*quote))?;
+            Some(format!("{quote}{word}{quote}"))
+        });
+        let quoted: Option<Vec<String>> = quoted.collect();
+        let pattern = Pattern::parse(&quoted?.join(" ")).ok()?;
+        pattern.matches(words).then_some(pattern)
+    }
+
     /// Returns the tokens as a rule with this verdict reads them; `None` is any number of words.
     fn items(&self, verdict: Verdict) -> impl Iterator<Item = Option<&Token>> {
         let own = self.tokens.iter().map(move |token| {
@@ -201,6 +228,15 @@ impl Rule {
     /// Returns whether the rule speaks about a command.
     pub(crate) fn matches(&self, words: &[String]) -> bool {
         self.pattern.matches_in(self.verdict, words)
+    }
+
+    fn to_match(&self) -> RuleMatch {
+        RuleMatch {
+            verdict: self.verdict,
+            rule: Some(self.pattern.text.clone()),
+            why: self.why.clone(),
+            origin: self.origin.clone(),
+        }
     }
 
     /// Returns whether it matches everything that `other` matches, as far as the patterns show it.
@@ -300,19 +336,31 @@ impl Programs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellRules {
     pub(crate) lists: Vec<RuleList>,
+    /// The person's rules for this project: they answer what the lists would ask.
+    pub(crate) personal: Arc<[Rule]>,
 }
 
 impl ShellRules {
     /// What holds for a command. In each list: a matching blocked rule, else the first match,
-    /// else the list's default.
+    /// else the list's default. What that leaves to be asked, a rule of the person's answers.
     pub fn decide(&self, words: &[String]) -> RuleMatch {
         let answers = self.lists.iter().filter_map(|list| list.decide(words));
-        strictest(answers).unwrap_or(RuleMatch {
+        let decided = strictest(answers).unwrap_or(RuleMatch {
             verdict: Verdict::Block,
             rule: None,
             why: None,
             origin: Origin::built_in(),
-        })
+        });
+        self.answered(words, decided)
+    }
+
+    /// Turns an *ask* into the *allow* of the person's rule that matches, and nothing else.
+    fn answered(&self, words: &[String], decided: RuleMatch) -> RuleMatch {
+        let own = || self.personal.iter().find(|rule| rule.matches(words));
+        match decided.verdict {
+            Verdict::Allow | Verdict::Block => decided,
+            Verdict::Ask => own().map_or(decided, Rule::to_match),
+        }
     }
 
     /// The same where only rules speak: none, if none of them matches.
@@ -329,7 +377,8 @@ impl ShellRules {
     /// ```
     pub fn decide_by_rule(&self, words: &[String]) -> Option<RuleMatch> {
         let answers = self.lists.iter().filter_map(|list| list.decide(words));
-        strictest(answers.filter(|answer| answer.rule.is_some()))
+        let decided = strictest(answers.filter(|answer| answer.rule.is_some()))?;
+        Some(self.answered(words, decided))
     }
 
     /// The lists of programs, from the project down; those that say nothing are left out.
@@ -340,7 +389,14 @@ impl ShellRules {
             .filter(|programs| programs.say_something())
     }
 
-    /// Every rule: list by list from the project down, in file order.
+    /// The person's rules for this project, with where they stand.
+    pub fn personal_rules(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        let rules = self.personal.iter();
+        rules.map(|rule| (rule.pattern.text(), &rule.origin))
+    }
+
+    /// Every rule of the project and its workers: list by list from the project down, in file
+    /// order.
     pub fn rules(&self) -> impl Iterator<Item = (&str, Verdict, &Origin)> {
         self.lists.iter().flat_map(|list| {
             list.rules
@@ -366,12 +422,7 @@ impl RuleList {
         let first = matching.clone().next();
         let blocked = matching.find(|rule| rule.verdict == Verdict::Block);
         match (blocked.or(first), self.default) {
-            (Some(rule), _) => Some(RuleMatch {
-                verdict: rule.verdict,
-                rule: Some(rule.pattern.text.clone()),
-                why: rule.why.clone(),
-                origin: rule.origin.clone(),
-            }),
+            (Some(rule), _) => Some(rule.to_match()),
             (None, Some(verdict)) => Some(RuleMatch {
                 verdict,
                 rule: None,
@@ -426,6 +477,12 @@ impl RuleMatch {
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// `true` if a rule of the person's for this project answered what would have been asked.
+    #[must_use]
+    pub fn is_personal(&self) -> bool {
+        self.verdict == Verdict::Allow && self.origin.layer() == Layer::User
     }
 }
 
@@ -699,6 +756,7 @@ mod tests {
                 ],
                 Some(Verdict::Block),
             )],
+            personal: Arc::default(),
         };
         for (command, expected) in [
             ("find . -name x", Verdict::Allow),
@@ -731,6 +789,7 @@ mod tests {
         );
         let rules = ShellRules {
             lists: vec![project],
+            personal: Arc::default(),
         };
         let verdict = |command: &str| rules.decide(&example_words(command).unwrap()).verdict();
         assert_eq!(verdict("git push x"), Verdict::Block);
@@ -747,6 +806,7 @@ mod tests {
         );
         let rules = ShellRules {
             lists: vec![project, worker],
+            personal: Arc::default(),
         };
         let verdict = |command: &str| rules.decide(&example_words(command).unwrap()).verdict();
         assert_eq!(verdict("git x"), Verdict::Ask);

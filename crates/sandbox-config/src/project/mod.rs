@@ -14,6 +14,7 @@ pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod network;
 pub(crate) mod own_dirs;
+pub(crate) mod personal_rules;
 pub(crate) mod places;
 pub(crate) mod preferences;
 pub(crate) mod sections;
@@ -136,6 +137,10 @@ pub fn load(sources: &Sources) -> Result<Project, Diagnostics> {
     let mut read = read_project(&mut walk, &root, &found);
     if let Some(user) = &user {
         user.meet_grant(&mut read.ceiling);
+    }
+    let personal = personal_rules::of_project(&mut walk.reports, sources, &found);
+    if let Some(shell) = &mut read.ceiling.shell {
+        shell.personal = personal;
     }
     guards::report(&mut walk.reports, &read.ceiling);
     let mut out_of_reach = sources.out_of_reach.clone();

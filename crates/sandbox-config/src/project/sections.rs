@@ -324,6 +324,7 @@ pub(crate) fn shell(
             programs,
             origin: list.origin,
         }],
+        personal: std::sync::Arc::default(),
     });
     (rules, environment(walk, &section))
 }

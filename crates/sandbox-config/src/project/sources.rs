@@ -31,6 +31,11 @@ pub struct Sources {
     pub home: Option<PathBuf>,
     /// The person's own file, if there is one; an absent file is fine.
     pub user_file: Option<PathBuf>,
+    /// The directory of the person's rules for single projects ([`PersonalRules`]); absent is
+    /// fine.
+    ///
+    /// [`PersonalRules`]: crate::PersonalRules
+    pub personal_rules: Option<PathBuf>,
     /// What the person has agreed to.
     pub trust: Trust,
     /// What holds when there is no project file.
@@ -58,6 +63,7 @@ impl Sources {
             env: Vec::new(),
             home: None,
             user_file: None,
+            personal_rules: None,
             trust: Trust::Store(BTreeSet::new()),
             without_file: WithoutFile::DefaultZones,
             known_tools: None,

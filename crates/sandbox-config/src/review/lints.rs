@@ -4,18 +4,21 @@
 use std::collections::BTreeSet;
 
 use crate::grant::declaration::MountWish;
-use crate::grant::shell::{Rule, RuleList};
+use crate::grant::shell::{Programs, Rule, RuleList};
 use crate::grant::verdict::Verdict;
 use crate::grant::{Grant, Undeclared};
 use crate::project::Project;
 use crate::review::tree::Branch;
 use crate::syntax::diagnostic::{Code, Diagnostic};
+use crate::syntax::text::Origin;
 use crate::worker::Worker;
 
 pub(crate) fn rules(ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
     for list in ceiling.shell().into_iter().flat_map(|rules| &rules.lists) {
         rule_list(list, findings);
     }
+    let personal = ceiling.shell().map_or(&[][..], |rules| &rules.personal);
+    personal_rules(personal, ceiling, findings);
 }
 
 pub(crate) fn worker_rules(worker: &Worker, findings: &mut Vec<Diagnostic>) {
@@ -39,8 +42,29 @@ pub(crate) fn container_network(ceiling: &Grant, findings: &mut Vec<Diagnostic>)
     }
 }
 
+/// Looks at the person's rules for a project, beside what the project blocks.
+pub(crate) fn personal_rules(own: &[Rule], ceiling: &Grant, findings: &mut Vec<Diagnostic>) {
+    let lists = ceiling.shell().into_iter().flat_map(|rules| &rules.lists);
+    let rules = lists.flat_map(|list| list.rules.iter());
+    let blocked: Vec<&Rule> = rules
+        .filter(|rule| rule.verdict == Verdict::Block)
+        .collect();
+    let list = RuleList {
+        rules: blocked.iter().copied().chain(own).cloned().collect(),
+        default: None,
+        programs: Programs::default(),
+        origin: Origin::built_in(),
+    };
+    some_rules(&list, blocked.len(), findings);
+}
+
 fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
-    for (index, rule) in list.rules.iter().enumerate() {
+    some_rules(list, 0, findings);
+}
+
+/// Looks at the rules from this one on.
+fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
+    for (index, rule) in list.rules.iter().enumerate().skip(from) {
         if let Some(over) = decides_before(list, index, rule) {
             let message = format!(
                 "`{}` never decides: `{}` always does",

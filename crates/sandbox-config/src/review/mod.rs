@@ -1,7 +1,7 @@
 //! What `forge check` finds in a project that loads: every worker file's mistakes, calls that
 //! cannot work, and what is odd. Looks at nothing but what was loaded, and changes nothing.
 
-mod lints;
+pub(crate) mod lints;
 mod models;
 mod needs;
 pub(crate) mod tree;

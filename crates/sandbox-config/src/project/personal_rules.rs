@@ -1,0 +1,327 @@
+//! The person's shell rules for one project: commands that this person is not asked about there.
+//!
+//! They are in a file of the person's, one for each project directory, outside the project: one
+//! pattern a line, `#` begins a comment. A rule answers what the project and its workers would ask
+//! about. It never lifts a block, and gives no right that the worker does not have.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::grant::Grant;
+use crate::grant::shell::{Pattern, Rule};
+use crate::grant::verdict::Verdict;
+use crate::project::Found;
+use crate::project::sources::Sources;
+use crate::review::lints;
+use crate::syntax::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::syntax::fields::Reports;
+use crate::syntax::read::read;
+use crate::syntax::shown::{is_hidden, visible};
+use crate::syntax::text::{Layer, Origin, Span, Text};
+
+/// Every command that is asked about is compared with every rule.
+const MAX_RULES: usize = 1_000;
+
+/// Bytes of the hash of a project's path that are part of a file's name.
+const HASH_BYTES: usize = 8;
+
+/// The text of a file of a person's rules for one project.
+///
+/// ```
+/// use sandbox_config::PersonalRules;
+/// let none = PersonalRules::parse("x.rules", "").unwrap();
+/// let text = none.with("/home/a/p".as_ref(), &["npm test *".into()]).unwrap();
+/// let rules = PersonalRules::parse("x.rules", &text).unwrap();
+/// let list: Vec<&str> = rules.iter().map(|(rule, _)| rule).collect();
+/// assert_eq!(list, ["npm test *"]);
+/// assert!(rules.with("/home/a/p".as_ref(), &["./run *".into()]).is_err());
+/// assert!(!rules.without("npm test *").unwrap().contains("npm"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct PersonalRules {
+    text: String,
+    rules: Vec<Rule>,
+}
+
+impl PersonalRules {
+    /// Returns the name of the file for the project in this directory, which is absolute and
+    /// without links.
+    ///
+    /// ```
+    /// use sandbox_config::PersonalRules;
+    /// let name = PersonalRules::file_name("/home/a/my project".as_ref());
+    /// assert_eq!(name, "my_project-8d0f7c133f101f64.rules");
+    /// ```
+    #[must_use]
+    pub fn file_name(project: &Path) -> String {
+        let hash = Sha256::digest(project.as_os_str().as_encoded_bytes());
+        let hash: String = hash[..HASH_BYTES]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let name = project.file_name().unwrap_or_default().to_string_lossy();
+        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
+            true => c,
+            false => '_',
+        };
+        let name: String = name.chars().take(40).map(plain).collect();
+        format!("{name}-{hash}.rules")
+    }
+
+    /// Reads a file; one that is absent holds no rules. `shown` is its name in messages.
+    ///
+    /// # Errors
+    /// The file cannot be read, other users can write it, or it holds a line that is not a rule.
+    pub fn read(file: &Path, shown: &str) -> Result<PersonalRules, Diagnostics> {
+        match std::fs::metadata(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(PersonalRules {
+                    text: String::new(),
+                    rules: Vec::new(),
+                });
+            }
+            // Who can write there answers for this person.
+            Ok(meta) if meta.is_file() && meta.mode() & 0o022 != 0 => {
+                let message = format!("cannot use {shown}: other users can write it");
+                let mistake = Diagnostic::error(Code::Unreadable, message).in_file(shown);
+                return Err(mistake
+                    .help("look at what is there, then run `chmod go-w` on it")
+                    .into());
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let text = read(file, shown, Layer::User).map_err(|problem| Diagnostics::from(*problem))?;
+        Self::of(&text)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// A line is not a rule.
+    pub fn parse(shown: &str, text: &str) -> Result<PersonalRules, Diagnostics> {
+        Self::of(&Text::inline(
+            shown.to_owned(),
+            Layer::User,
+            text.to_owned(),
+        ))
+    }
+
+    fn of(text: &Arc<Text>) -> Result<PersonalRules, Diagnostics> {
+        let mut reports = Reports::default();
+        let mut rules = Vec::new();
+        let mut start = 0;
+        for line in text.text.split_inclusive('\n') {
+            let span = Span {
+                width: 1,
+                ..text.place_of(start)
+            };
+            start += line.len();
+            let line = line.trim_end();
+            if is_comment(line) {
+                continue;
+            }
+            if rules.len() == MAX_RULES {
+                let message = format!("more than {MAX_RULES} rules");
+                reports.add(Diagnostic::error(Code::TooComplex, message).at(&span));
+                break;
+            }
+            match rule(line, &span) {
+                Ok(rule) => rules.push(rule),
+                Err(mistake) => reports.add(*mistake),
+            }
+        }
+        reports.finish()?;
+        Ok(PersonalRules {
+            text: text.text.clone(),
+            rules,
+        })
+    }
+
+    /// Returns the text as it is.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the rules in the order of the file, with where they stand.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        let rules = self.rules.iter();
+        rules.map(|rule| (rule.pattern.text(), &rule.origin))
+    }
+
+    /// Returns the rule for exactly this command; `None` if it cannot be one.
+    ///
+    /// ```
+    /// use sandbox_config::PersonalRules;
+    /// let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+    /// assert_eq!(PersonalRules::exact(&words("npm test")).unwrap().text(), "npm test");
+    /// assert!(PersonalRules::exact(&words("./build now")).is_none());
+    /// ```
+    #[must_use]
+    pub fn exact(words: &[String]) -> Option<Pattern> {
+        let text = Pattern::of_words(words)?.text().to_owned();
+        let typed = Text::inline("RULE".to_owned(), Layer::CommandLine, text.clone());
+        Some(rule(&text, &Span::start(&typed)).ok()?.pattern)
+    }
+
+    fn has(&self, pattern: &str) -> bool {
+        self.iter().any(|(known, _)| known == pattern)
+    }
+
+    /// Returns the text with these rules at its end, for the project in this directory. Rules that
+    /// are there already are not repeated.
+    ///
+    /// # Errors
+    /// A pattern cannot be read, or is not one that approves a command in advance.
+    pub fn with(&self, project: &Path, patterns: &[String]) -> Result<String, Diagnostics> {
+        let mut reports = Reports::default();
+        let mut text = self.text.clone();
+        let mut added: Vec<&str> = Vec::new();
+        for pattern in patterns {
+            let typed = Text::inline("RULE".to_owned(), Layer::CommandLine, pattern.clone());
+            if let Err(mistake) = rule(pattern.trim_end(), &Span::start(&typed)) {
+                reports.add(*mistake);
+            }
+            let pattern = pattern.trim();
+            if self.has(pattern) || added.contains(&pattern) {
+                continue;
+            }
+            if text.is_empty() {
+                text = format!(
+                    "# Commands that forge does not ask about in {}.\n\
+                     # One pattern a line; `forge allow` writes here. What is blocked stays blocked.\n",
+                    visible(&project.to_string_lossy())
+                );
+            }
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(pattern);
+            text.push('\n');
+            added.push(pattern);
+        }
+        reports.finish()?;
+        Ok(text)
+    }
+
+    /// Returns the text without a rule; `None` if the rule is not there.
+    #[must_use]
+    pub fn without(&self, pattern: &str) -> Option<String> {
+        let pattern = pattern.trim();
+        let lines = self.text.split_inclusive('\n');
+        self.has(pattern)
+            .then(|| lines.filter(|line| line.trim() != pattern).collect())
+    }
+
+    /// Returns what is odd about these rules under the rules of a project: that one allows running
+    /// anything, or never answers because what it names is blocked.
+    #[must_use]
+    pub fn review(&self, ceiling: &Grant) -> Vec<Diagnostic> {
+        let mut findings = Vec::new();
+        lints::personal_rules(&self.rules, ceiling, &mut findings);
+        findings
+    }
+}
+
+/// Reads the rules of the person for a project, if there are any. Mistakes are reported.
+pub(crate) fn of_project(reports: &mut Reports, sources: &Sources, found: &Found) -> Arc<[Rule]> {
+    let Some(dir) = &sources.personal_rules else {
+        return Arc::default();
+    };
+    let file = dir.join(PersonalRules::file_name(&found.dir));
+    match PersonalRules::read(&file, &found.show(&file)) {
+        Ok(read) => read.rules.into(),
+        Err(mistakes) => {
+            reports.extend(mistakes.into_list());
+            Arc::default()
+        }
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// Reads a line as a rule. `start` is the place of its first character.
+fn rule(line: &str, start: &Span) -> Result<Rule, Box<Diagnostic>> {
+    let text = line.trim_start();
+    let at = |offset: usize, part: &str| {
+        let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let before = line.get(..line.len() - text.len() + offset).unwrap_or("");
+        Span {
+            column: start.column.saturating_add(chars(before)),
+            width: chars(part).max(1),
+            ..start.clone()
+        }
+    };
+    let mistake = |message: String, at: Span, help: &str| {
+        let mistake = Diagnostic::error(Code::BadPattern, message).at(&at);
+        Box::new(match help {
+            "" => mistake,
+            help => mistake.help(help),
+        })
+    };
+    if is_comment(text) {
+        let help = "write the command, for example `npm test *`";
+        return Err(mistake("the rule is empty".to_owned(), at(0, text), help));
+    }
+    if let Some((offset, _)) = text
+        .char_indices()
+        .find(|(_, c)| is_hidden(*c) && *c != '\t')
+    {
+        let message = "the rule holds a character that is not seen".to_owned();
+        return Err(mistake(message, at(offset, "x"), ""));
+    }
+    let pattern = Pattern::parse(text).map_err(|problem| {
+        mistake(
+            format!("the pattern cannot be read: {problem}"),
+            at(0, text),
+            "",
+        )
+    })?;
+    let first = text.split_whitespace().next().unwrap_or(text);
+    let is_foreign = first.starts_with(|c: char| c.is_ascii_uppercase()) && first.contains('(');
+    if is_foreign {
+        return Err(mistake(
+            format!("`{first}` is another tool's spelling"),
+            at(0, first),
+            "write the command alone, for example `npm test *`",
+        ));
+    }
+    let programs = pattern.word(0).unwrap_or_default();
+    if let Some(program) = programs
+        .iter()
+        .find(|program| program.contains('/') && !program.starts_with('/'))
+    {
+        return Err(mistake(
+            format!("`{program}` is a relative path"),
+            at(0, first),
+            "name a program (`npm`) or an absolute path: a worker can put another file at a \
+             relative one",
+        ));
+    }
+    let mut from = 0;
+    for word in text.split_whitespace() {
+        let offset = text[from..].find(word).map_or(from, |found| from + found);
+        from = offset + word.len();
+        // `*` is a word of its own; inside of quotes it is meant as itself.
+        if word != "*" && word.contains('*') && !text.contains(['\'', '"']) {
+            return Err(mistake(
+                format!("`*` in `{word}` is not a pattern"),
+                at(offset, word),
+                "`*` stands alone, for one word or at the end for any rest; quote a `*` that is \
+                 meant as itself",
+            ));
+        }
+    }
+    Ok(Rule {
+        pattern,
+        verdict: Verdict::Allow,
+        why: None,
+        origin: at(0, text).origin(),
+    })
+}
