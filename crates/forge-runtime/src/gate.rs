@@ -12,7 +12,9 @@ use file_sandbox::SandboxPath;
 use forge_tools::{
     CommandLine, Gate, Intent, Judgement, MountVerdicts, Reason, Request, Risk, Verdict,
 };
-use sandbox_config::{Grant, Layer, Operation, Origin, RunnerChoice, ShellRules, Usable};
+use sandbox_config::{
+    Grant, Layer, Operation, Origin, Pattern, PersonalRules, RunnerChoice, ShellRules, Usable,
+};
 
 use crate::repositories::is_git;
 
@@ -318,6 +320,52 @@ impl Gate for GrantGate {
     }
 
     fn judge(&self, request: &Request<'_>) -> Judgement {
+        let mut judgement = self.judge_by_rules(request);
+        if judgement.verdict == Verdict::Ask && !judgement.only_a_person {
+            judgement.rules_to_allow = self.rules_to_allow(request);
+        }
+        judgement
+    }
+}
+
+impl GrantGate {
+    /// Returns the rules of the person's that would allow exactly this call from now on; none if
+    /// rules alone do not.
+    fn rules_to_allow(&self, request: &Request<'_>) -> Vec<String> {
+        let Some(shell) = self.grant.shell() else {
+            return Vec::new();
+        };
+        let lines = request.intents.iter().filter_map(|intent| match intent {
+            Intent::Execute(line) => Some(line),
+            Intent::Read(_)
+            | Intent::ReadBelow(_)
+            | Intent::Write(_)
+            | Intent::Delete(_)
+            | Intent::CreateDir(_)
+            | Intent::Delegate(_) => None,
+        });
+        let asked = lines.flat_map(CommandLine::segments).filter(|segment| {
+            shell.decide(segment.words()).verdict() == sandbox_config::Verdict::Ask
+        });
+        let patterns: Option<Vec<Pattern>> = asked
+            .map(|segment| PersonalRules::exact(segment.words()))
+            .collect();
+        let Some(mut patterns) = patterns else {
+            return Vec::new();
+        };
+        patterns.dedup();
+        let rules: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+        let with_rules = GrantGate {
+            grant: self.grant.with_personal_rules(patterns),
+            found: self.found.clone(),
+        };
+        match with_rules.judge_by_rules(request).verdict {
+            Verdict::Allow => rules,
+            Verdict::Ask | Verdict::Block => Vec::new(),
+        }
+    }
+
+    fn judge_by_rules(&self, request: &Request<'_>) -> Judgement {
         // `network` is about what a worker reaches itself. To its repositories forge talks, of which
         // it has those that are granted.
         let reaches_out = request.needs_network && !is_git(request.tool);
@@ -404,6 +452,9 @@ fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
             let matched = rules.decide(segment.words());
             let program = segment.words().first().map_or("", String::as_str);
             let text = match matched.rule() {
+                Some(rule) if matched.is_personal() => {
+                    format!("`{program}` matches the person's own rule `{rule}` for this project")
+                }
                 Some(rule) => format!("`{program}` matches the rule `{rule}`"),
                 None => format!("no rule for `{program}`"),
             };

@@ -25,6 +25,7 @@ use crate::tool::BoxFuture;
 ///     reasons: Vec::new(),
 ///     confined: true,
 ///     only_a_person: false,
+///     rules_to_allow: Vec::new(),
 /// };
 /// assert!(request.preview().contains("run make"));
 /// ```
@@ -51,6 +52,8 @@ pub struct ApprovalRequest {
     pub confined: bool,
     /// No stored preference may answer this one.
     pub only_a_person: bool,
+    /// The rules with which a person would not be asked about this call; none if no rule does.
+    pub rules_to_allow: Vec<String>,
 }
 
 /// Characters of the question in one line.
@@ -111,7 +114,7 @@ impl ApprovalRequest {
     /// # let request = ApprovalRequest { caller: Caller::new("main"), tool: "write_file".into(),
     /// #   arguments: serde_json::Value::Null, intents: vec!["write /out/a.md".into()],
     /// #   changes: vec![], runner: "local", network: false, reasons: vec![], confined: true,
-    /// #   only_a_person: false };
+    /// #   only_a_person: false, rules_to_allow: vec![] };
     /// assert_eq!(
     ///     request.scope(),
     ///     "write_file with exactly these arguments (write /out/a.md), for worker main"
@@ -314,7 +317,7 @@ pub trait Approver: Send + Sync + 'static {
     /// # let request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
     /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
     /// #   runner: "os", network: false, reasons: vec![], confined: true,
-    /// #   only_a_person: false };
+    /// #   only_a_person: false, rules_to_allow: vec![] };
     /// let both = NobodyAnswers::because("no terminal").or_else(AssumeYes::confined());
     /// assert!(rt.block_on(both.ask(&request)).allows());
     /// ```
@@ -414,7 +417,7 @@ impl Approver for NobodyAnswers {
 /// # let mut request = ApprovalRequest { caller: Caller::new("w"), tool: "t".into(),
 /// #   arguments: serde_json::Value::Null, intents: vec![], changes: vec![],
 /// #   runner: "os", network: false, reasons: vec![], confined: true,
-/// #   only_a_person: false };
+/// #   only_a_person: false, rules_to_allow: vec![] };
 /// assert!(rt.block_on(AssumeYes::confined().ask(&request)).allows());
 ///
 /// (request.only_a_person, request.confined) = (true, false);
@@ -520,6 +523,7 @@ mod tests {
             reasons: vec![Reason::new("risk `exec`")],
             confined: false,
             only_a_person: true,
+            rules_to_allow: Vec::new(),
         };
         insta::assert_snapshot!(request.question(), @r"
         Allow `ls\x1b[1A\r\x9b2K \u{202e}x`?

@@ -166,6 +166,17 @@ impl Toolbox {
             reasons: judgement.deciding().to_vec(),
             confined: self.inner.confined(),
             only_a_person: judgement.only_a_person,
+            rules_to_allow: self.rules_to_allow(judgement),
+        }
+    }
+
+    /// Returns the rules that would answer this question, unless one of them would show a secret.
+    fn rules_to_allow(&self, judgement: &Judgement) -> Vec<String> {
+        let rules = &judgement.rules_to_allow;
+        let shows_secret = |rule: &String| self.inner.redactor.redact(rule) != rule.as_str();
+        match judgement.only_a_person || rules.iter().any(shows_secret) {
+            true => Vec::new(),
+            false => rules.clone(),
         }
     }
 

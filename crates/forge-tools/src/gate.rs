@@ -145,6 +145,8 @@ pub struct Judgement {
     pub only_a_person: bool,
     /// Where the call would run and why, if the gate knows.
     pub runner: Option<String>,
+    /// The rules with which a person would not be asked about this call; none if no rule does.
+    pub rules_to_allow: Vec<String>,
 }
 
 impl Judgement {
@@ -156,6 +158,7 @@ impl Judgement {
             deciding: 1,
             only_a_person: false,
             runner: None,
+            rules_to_allow: Vec::new(),
         }
     }
 

@@ -118,6 +118,12 @@ impl Ambient {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The directory of the person's rules for single projects.
+    pub(crate) fn personal_rules(&self) -> Option<PathBuf> {
+        let settings = self.user_file.as_deref()?.parent()?;
+        Some(settings.join("projects"))
+    }
+
     /// Where the requests of a project are answered from another terminal.
     pub(crate) fn queue(&self, project: &Path) -> Place {
         Place::of(project, self.runtime.as_deref(), self.state.as_deref())
@@ -190,6 +196,8 @@ impl Ambient {
         // The directory of settings may be a link to where a person keeps theirs.
         let settings = self.user_file.as_deref().and_then(Path::parent);
         let settings = settings.and_then(|dir| dir.canonicalize().ok());
+        let rules = settings.as_ref().map(|dir| dir.join("projects"));
+        let settings = settings.into_iter().chain(rules);
         let settings = settings.map(|dir| (dir, "XDG_CONFIG_HOME"));
         let kept = self.sandbox_keeps.iter().cloned();
         for (dir, moved_by) in own.chain(settings).chain(kept) {

@@ -145,6 +145,10 @@ pub(crate) fn shell(grant: &Grant) -> String {
         1 => "1 rule".to_owned(),
         count => format!("{count} rules"),
     };
+    match shell.personal_rules().count() {
+        0 => {}
+        own => text.push_str(&format!(", {own} of your own (`forge allow --list`)")),
+    }
     for programs in shell.programs() {
         match programs.allow() {
             None => {}
@@ -156,6 +160,17 @@ pub(crate) fn shell(grant: &Grant) -> String {
         }
     }
     text
+}
+
+/// The person's rules for this project, for programs.
+pub(crate) fn personal_rules_json(grant: &Grant) -> Value {
+    let rules = grant
+        .shell()
+        .into_iter()
+        .flat_map(ShellRules::personal_rules);
+    rules
+        .map(|(rule, origin)| json!({ "rule": rule, "origin": origin_json(origin) }))
+        .collect()
 }
 
 /// `shell.allow` and `shell.deny` of everybody on the way, for programs.

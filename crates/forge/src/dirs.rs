@@ -1,9 +1,9 @@
 //! Directories made below one that a person named, or that is ours: a link on the way leads to
 //! another's files, which `create_dir_all` would follow.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Makes every directory of `below` in `base`, and refuses what is there and is none.
@@ -88,6 +88,20 @@ pub(crate) fn check_own(dir: &Path) -> Result<()> {
     };
     let message = format!("{} {why}", dir.display());
     Err(Error::new(ErrorKind::PermissionDenied, message))
+}
+
+/// Takes the lock of a file in `dir`, which is made for this user alone if it is absent. It is held
+/// until the file is dropped.
+pub(crate) fn lock(dir: &Path, lock: &Path) -> Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(lock)?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// A directory, no link, our own, and closed to everybody else.

@@ -195,6 +195,7 @@ fn sources(
     sources.env = ambient.env.clone();
     sources.home = ambient.home.clone();
     sources.user_file = ambient.user_file.clone();
+    sources.personal_rules = ambient.personal_rules();
     sources.without_file = without_file;
     sources.trust = trust;
     let of_git = forge_tools::git::tools::NAMES.map(str::to_owned);
@@ -321,7 +322,7 @@ pub(crate) fn approver(
         Some(reason) => queue(Absent::Refuse(format!(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
-        None => Arc::new(Terminal::new(patience, ambient.colour)),
+        None => Arc::new(Terminal::new(patience, ambient.colour, !global.quiet)),
     }
 }
 

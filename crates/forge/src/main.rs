@@ -57,6 +57,7 @@ fn main() -> std::process::ExitCode {
         return failure.report(cli.wants_json()).into();
     }
     let outcome = match &cli.command {
+        cli::Command::Allow(args) => commands::allow::run(&cli.global, args, &ambient),
         cli::Command::Approve(args) => commands::approve::run(&cli.global, args, &ambient),
         cli::Command::Check(args) => commands::check::run(&cli.global, args, &ambient),
         cli::Command::Clean(args) => commands::clean::run(&cli.global, args, &ambient),

@@ -12,6 +12,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use forge_tools::{Answer, ApprovalRequest, Approver, BoxFuture, escape_controls};
 
 use crate::stderr::{self, say};
+use crate::visible::shell_word;
 
 /// More than this nobody reads, so nobody is asked to agree to it: the longest difference, with
 /// what is not seen in it written out, and what is said beside it.
@@ -24,8 +25,11 @@ const CONTINUED: &str = "            ";
 /// What may be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// A call, once or as often as it is asked until forge ends.
+    /// A call, once or as often as it is asked until forge ends; and with it everything else that
+    /// asks.
     Call,
+    /// A call of another process, once or as often as it is asked until that ends.
+    Queued,
     /// A push.
     Push,
 }
@@ -33,7 +37,8 @@ pub(crate) enum Offered {
 impl Offered {
     fn keys(self) -> &'static str {
         match self {
-            Offered::Call => "[y] once  [r] this run  [n] no  [?] > ",
+            Offered::Call => "[y] once  [r] this run  [a] everything that asks  [n] no  [?] > ",
+            Offered::Queued => "[y] once  [r] this run  [n] no  [?] > ",
             Offered::Push => "[y] push it  [n] no  [?] > ",
         }
     }
@@ -41,12 +46,13 @@ impl Offered {
     /// What else a key does before the end.
     fn turning() -> &'static str {
         // It may be long, and a terminal scrolls back.
-        "Enter shows them, a all at once, n says no"
+        "Enter shows them, e all at once, n says no"
     }
 
     fn help(self) -> &'static str {
         match self {
             Offered::Call => HELP,
+            Offered::Queued => QUEUED_HELP,
             Offered::Push => PUSH_HELP,
         }
     }
@@ -61,6 +67,15 @@ n REASON  no, and the log says why
 const HELP: &str = "\
 y         this call goes ahead, once
 r         and so does what the line `this run` names, until forge ends
+a         this call and, unseen, every later one that asks until forge ends; as
+          with --yes, blocks stay, and what --yes does not answer is asked
+n         no; Enter and anything unknown mean the same
+n REASON  no, and the model is told why
+";
+
+const QUEUED_HELP: &str = "\
+y         this call goes ahead, once
+r         and so does what the line `this run` names, until its process ends
 n         no; Enter and anything unknown mean the same
 n REASON  no, and the model is told why
 ";
@@ -70,20 +85,41 @@ n REASON  no, and the model is told why
 pub(crate) struct Terminal {
     patience: Duration,
     colour: bool,
-    /// One question at a time, whoever asks.
-    turn: tokio::sync::Mutex<()>,
+    /// Whether the rule that would have answered is named after a yes.
+    hints: bool,
+    /// One question at a time, whoever asks. Holds whether the person has said yes to everything
+    /// that asks.
+    turn: tokio::sync::Mutex<bool>,
 }
 
 impl Terminal {
     /// A question waits as long as `patience`; then it counts as no.
-    pub(crate) fn new(patience: Duration, colour: bool) -> Self {
+    pub(crate) fn new(patience: Duration, colour: bool, hints: bool) -> Self {
         Terminal {
             patience,
             colour,
-            turn: tokio::sync::Mutex::new(()),
+            hints,
+            turn: tokio::sync::Mutex::new(false),
         }
     }
 }
+
+/// Returns how the person would not be asked this again, where rules are enough for that.
+pub(crate) fn allow_hint(rules: &[String]) -> Option<String> {
+    // What a person types is what they read.
+    let is_readable = |rule: &String| escape_controls(rule) == rule.as_str();
+    if rules.is_empty() || !rules.iter().all(is_readable) {
+        return None;
+    }
+    let words: Vec<String> = rules.iter().map(|rule| shell_word(rule)).collect();
+    Some(format!(
+        "To be asked no more for this: forge allow {}",
+        words.join(" ")
+    ))
+}
+
+/// Who answered, where the person answered everything at once.
+const TO_ALL: &str = "a person at the terminal, by [a] everything that asks";
 
 impl Approver for Terminal {
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
@@ -93,12 +129,30 @@ impl Approver for Terminal {
             if let Some(reason) = too_long(&preview) {
                 return Answer::Unanswered { reason };
             }
-            let _turn = self.turn.lock().await;
+            let mut to_all = self.turn.lock().await;
+            if *to_all && !request.only_a_person {
+                return Answer::AllowOnce {
+                    by: TO_ALL.to_owned(),
+                };
+            }
             let asked =
                 tokio::task::spawn_blocking(move || ask(&preview, patience, colour, Offered::Call))
                     .await;
             let by = || "a person at the terminal".to_owned();
+            let allows = matches!(asked, Ok(Ok(Typed::Once | Typed::Run)));
+            if allows
+                && self.hints
+                && let Some(hint) = allow_hint(&request.rules_to_allow)
+            {
+                say(hint);
+            }
             match asked {
+                Ok(Ok(Typed::All)) => {
+                    *to_all = true;
+                    Answer::AllowOnce {
+                        by: TO_ALL.to_owned(),
+                    }
+                }
                 Ok(Ok(Typed::Once)) => Answer::AllowOnce { by: by() },
                 Ok(Ok(Typed::Run)) => Answer::AllowForRun { by: by() },
                 Ok(Ok(Typed::No { reason })) => Answer::Deny { by: by(), reason },
@@ -127,6 +181,8 @@ pub(crate) enum Typed {
     Once,
     /// Yes, until the run ends.
     Run,
+    /// Yes, and to everything else that asks until the run ends.
+    All,
     /// No.
     No {
         /// Why not, if they said so.
@@ -175,7 +231,7 @@ pub(crate) fn ask(
             Offered::turning()
         ))?;
         match typed(until)? {
-            Line::Text(line) if line.trim() == "a" => break,
+            Line::Text(line) if line.trim() == "e" => break,
             // Every other key only turns the page.
             Line::Text(line) if line.trim().starts_with(['n', 'N']) => {
                 return Ok(Typed::No {
@@ -196,6 +252,7 @@ pub(crate) fn ask(
             Line::Text(line) => match answer_of(&line, offered) {
                 Answered::Once => return Ok(Typed::Once),
                 Answered::Run => return Ok(Typed::Run),
+                Answered::All => return Ok(Typed::All),
                 Answered::No(reason) => return Ok(Typed::No { reason }),
                 Answered::Help => write(offered.help())?,
             },
@@ -208,6 +265,7 @@ pub(crate) fn ask(
 enum Answered {
     Once,
     Run,
+    All,
     No(Option<String>),
     Help,
 }
@@ -215,7 +273,8 @@ enum Answered {
 fn answer_of(line: &str, offered: Offered) -> Answered {
     match line.trim() {
         "y" | "Y" | "yes" => Answered::Once,
-        "r" | "R" if offered == Offered::Call => Answered::Run,
+        "r" | "R" if offered != Offered::Push => Answered::Run,
+        "a" if offered == Offered::Call => Answered::All,
         "?" => Answered::Help,
         word => Answered::No(reason_of(word)),
     }
@@ -360,6 +419,8 @@ mod tests {
             ("y", true),
             ("yes\n", true),
             ("r", true),
+            ("a", true),
+            ("A", false),
             ("", false),
             ("n", false),
             ("yy", false),
@@ -369,16 +430,22 @@ mod tests {
         ] {
             let allowed = matches!(
                 answer_of(word, Offered::Call),
-                Answered::Once | Answered::Run
+                Answered::Once | Answered::Run | Answered::All
             );
             assert_eq!(allowed, allows, "{word:?}");
+            // Another process's questions are answered one by one.
+            let queued = matches!(
+                answer_of(word, Offered::Queued),
+                Answered::Once | Answered::Run
+            );
+            assert_eq!(queued, allows && word != "a", "{word:?}");
             // A push is agreed to once.
             let pushed = match answer_of(word, Offered::Push) {
                 Answered::Once => true,
-                Answered::Run => panic!("{word:?}"),
+                Answered::Run | Answered::All => panic!("{word:?}"),
                 Answered::No(_) | Answered::Help => false,
             };
-            assert_eq!(pushed, allows && word != "r", "{word:?}");
+            assert_eq!(pushed, allows && !["r", "a"].contains(&word), "{word:?}");
         }
     }
 

@@ -275,6 +275,10 @@ terminal: it lists what waits in this project, `forge approve ID` shows one and 
 `--watch` stays. Requests of processes without a terminal come there while somebody
 watches, or with --approver queue, and those of `forge mcp` in any case.
 
+After a yes to a command forge names the rule that would keep it. `forge allow 'npm test *'`
+writes it into a file of your own for this project, which workers cannot reach; it turns
+an ask about a command into a yes, and lifts no block. `forge allow --list`, `--remove`.
+
 What leaves through git is asked once more, when it does: `forge stage push` shows all of
 it on the terminal and takes no yes from anywhere else.
 

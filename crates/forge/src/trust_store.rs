@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::bounded::read_text;
@@ -83,21 +83,8 @@ impl TrustStore {
     /// file or the new one, never half of it, whenever forge is stopped.
     pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeSet<String>)) -> Result<(), Failure> {
         let dir = self.file.parent().unwrap_or(Path::new("."));
-        let lock = (|| {
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir)?;
-            let lock = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(self.file.with_extension("lock"))?;
-            lock.lock()?;
-            Ok(lock)
-        })()
-        .map_err(|error: std::io::Error| self.failed(&error))?;
+        let lock = crate::dirs::lock(dir, &self.file.with_extension("lock"));
+        let lock = lock.map_err(|error| self.failed(&error))?;
         let mut hashes = self.read()?;
         change(&mut hashes);
         let replaced = self.replace(dir, &hashes);

@@ -10,6 +10,15 @@ pub(crate) fn visible(text: &str) -> String {
     forge_tools::escape_controls(text).replace("##[", "#\\x23[")
 }
 
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A text in which everything is seen, up to `max_chars` characters; an ellipsis says that there was more.
 pub(crate) fn shortened(shown: String, max_chars: usize) -> String {
     match shown.char_indices().nth(max_chars) {

@@ -130,6 +130,7 @@ pub(super) fn question(commit: &StagedCommit) -> ApprovalRequest {
         reasons: Vec::new(),
         confined: true,
         only_a_person: true,
+        rules_to_allow: Vec::new(),
     }
 }
 

@@ -36,6 +36,35 @@ pub(crate) struct Approve {
     pub(crate) watch: bool,
 }
 
+/// `forge allow`
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  forge allow 'npm test'
+  forge allow 'npm test *' 'cargo (check|test) *'
+  forge allow --list
+  forge allow --remove 'npm test'
+
+A rule answers for you where this project asks about a command: the command then runs
+unasked. It holds for you, in the directory of this project, and is kept in your
+configuration directory, which workers cannot reach. What the project blocks stays
+blocked, and a worker gets no right that it does not have. The file and the change are
+shown before anything is written. `*` is one word, or at the end any rest.")]
+pub(crate) struct Allow {
+    /// The commands, as in `shell.rules` of a project file.
+    #[arg(value_name = "RULE", required_unless_present_any = ["list", "remove"])]
+    pub(crate) rules: Vec<String>,
+    /// List your rules for this project, and where they stand.
+    #[arg(long, conflicts_with_all = ["rules", "remove", "yes"])]
+    pub(crate) list: bool,
+    /// Take a rule back.
+    #[arg(long, value_name = "RULE", conflicts_with = "rules")]
+    pub(crate) remove: Option<String>,
+    /// Write without being asked.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 /// How calls are approved; shared by `run` and `tools call`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Approval")]

@@ -21,7 +21,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{self, Failure};
 
-pub(crate) use approvals::{Approval, Approve, ApproveAll, ApproverName};
+pub(crate) use approvals::{Allow, Approval, Approve, ApproveAll, ApproverName};
 pub(crate) use doctor::Doctor;
 pub(crate) use exec::{Exec, MechanismName, RunnerName};
 pub(crate) use image::{Build, Image, ImageAction};
@@ -209,6 +209,8 @@ pub(crate) enum Colors {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run commands of this project unasked: rules of your own, outside the project.
+    Allow(Allow),
     /// List, show and answer what waits for approval in this project.
     Approve(Approve),
     /// Check the project file and every worker; run nothing.

@@ -164,13 +164,13 @@ impl Desk<'_> {
         let shown = whole(found, text);
         let (left, colour) = (Duration::from_secs(found.request.left_s), self.colour);
         let typed =
-            tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, Offered::Call))
+            tokio::task::spawn_blocking(move || prompt::ask(&shown, left, colour, Offered::Queued))
                 .await
                 .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?
                 .map_err(|error| Failure::new(Exit::Negative, "terminal", error.to_string()))?;
         match typed {
             Typed::Once => self.answer(found, Said::AllowOnce, None).await?,
-            Typed::Run => self.answer(found, Said::AllowRun, None).await?,
+            Typed::Run | Typed::All => self.answer(found, Said::AllowRun, None).await?,
             Typed::No { reason } => self.answer(found, Said::Deny, reason).await?,
             Typed::Nothing => return Err(gone(&found.request.id)),
             Typed::HungUp => return Ok(false),
@@ -200,6 +200,11 @@ impl Desk<'_> {
                         "; it is kept for when the call is made again"
                     };
                     say(format_args!("answered: {}{kept}", said.as_str()));
+                    let allows = matches!(said, Said::AllowOnce | Said::AllowRun);
+                    if allows && let Some(hint) = prompt::allow_hint(&found.request.rules_to_allow)
+                    {
+                        say(hint);
+                    }
                 }
                 Ok(())
             }

@@ -243,6 +243,7 @@ fn as_json(project: &Project, review: &Review, shown: &[Diagnostic]) -> Value {
         "repositories": describe_git::repositories_json(ceiling),
         "credentials": describe_git::credentials_json(project),
         "shell": ceiling.shell().map(|rules| rules.rules().count()),
+        "personal_rules": describe::personal_rules_json(ceiling),
         "limits": describe::limits_json(ceiling),
         "confinement": describe::confinement_json(ceiling),
         "approval_mode": ceiling.approval().mode().to_string(),

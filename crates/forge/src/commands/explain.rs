@@ -21,7 +21,7 @@ use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
-use crate::visible::visible;
+use crate::visible::{shell_word, visible};
 
 pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
@@ -227,19 +227,11 @@ fn command(words: &[String]) -> Result<CommandLine, Failure> {
         [line] => line.clone(),
         words => words
             .iter()
-            .map(|word| quoted(word))
+            .map(|word| shell_word(word))
             .collect::<Vec<_>>()
             .join(" "),
     };
     CommandLine::parse(&line).map_err(|error| Failure::usage(format!("the command: {error}")))
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn internal<T>(outcome: Result<T, String>) -> Result<T, Failure> {

@@ -14,7 +14,7 @@ use crate::install::{
     edit, start,
 };
 use crate::stderr::say;
-use crate::visible::{visible, visible_lines, visible_path};
+use crate::visible::{shell_word, visible, visible_lines, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<Exit, Failure> {
     let start = start(global)?;
@@ -158,18 +158,9 @@ fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &
         visible_path(path)
     ));
     if let Some(words) = own_command(args, scope, server) {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
         say(format_args!("or: {}", visible(&words.join(" "))));
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn not_used(path: &Path, error: TargetError) -> Failure {

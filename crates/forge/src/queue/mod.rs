@@ -204,6 +204,7 @@ fn question(request: &ApprovalRequest, text: String) -> Question {
         tool: request.tool.clone(),
         what: short,
         text,
+        rules_to_allow: request.rules_to_allow.clone(),
     }
 }
 

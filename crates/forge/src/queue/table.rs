@@ -28,6 +28,7 @@ pub(super) struct Question {
     pub(super) tool: String,
     pub(super) what: String,
     pub(super) text: String,
+    pub(super) rules_to_allow: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -224,5 +225,6 @@ fn summary(entry: &Entry, now: Instant) -> Summary {
         what: question.what.clone(),
         waiting: matches!(entry.state, State::Waiting(_)),
         left_s: left.as_secs(),
+        rules_to_allow: question.rules_to_allow.clone(),
     }
 }

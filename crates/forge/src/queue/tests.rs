@@ -24,6 +24,7 @@ fn request(path: &str) -> ApprovalRequest {
         reasons: Vec::new(),
         confined: true,
         only_a_person: false,
+        rules_to_allow: Vec::new(),
     }
 }
 
@@ -387,6 +388,7 @@ async fn a_text_that_is_not_the_ids_is_not_shown() {
         what: "w".into(),
         waiting: true,
         left_s: 9,
+        rules_to_allow: Vec::new(),
     };
     let (listed, shown) = (
         json!({"is": "open", "requests": [summary, {"id": "../x", "at_ms": 1, "worker": "",

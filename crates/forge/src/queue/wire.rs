@@ -109,6 +109,9 @@ pub(crate) struct Summary {
     pub(crate) waiting: bool,
     /// How long it can still be answered.
     pub(crate) left_s: u64,
+    /// The rules with which it would not have been asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rules_to_allow: Vec<String>,
 }
 
 /// Reads one line of at most `max_bytes`.

@@ -2,6 +2,7 @@
 //! error out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod allow;
 mod alone;
 mod approve;
 mod check;

@@ -219,7 +219,9 @@ impl Approver for Question {
             let answer = match asked {
                 Ok(Ok(Typed::Once)) => Answer::AllowOnce { by },
                 Ok(Ok(Typed::No { reason })) => Answer::Deny { by, reason },
-                Ok(Ok(Typed::Run | Typed::HungUp)) => Answer::Deny { by, reason: None },
+                Ok(Ok(Typed::Run | Typed::All | Typed::HungUp)) => {
+                    Answer::Deny { by, reason: None }
+                }
                 Ok(Ok(Typed::Nothing)) => Answer::Unanswered {
                     reason: format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60),
                 },

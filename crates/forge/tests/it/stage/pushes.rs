@@ -517,11 +517,11 @@ fn a_long_difference_is_shown_at_once_to_who_wants_that() {
     let id = stage(&world, &repo, files, "Long");
     let start = || Terminal::start(&world, USUAL, &["stage", "push", &id]);
     let terminal = start();
-    terminal.until("Enter shows them, a all at once, n says no");
+    terminal.until("Enter shows them, e all at once, n says no");
     terminal.type_text("n\n");
     assert_eq!(terminal.end().code, Some(1));
     let terminal = start();
-    terminal.until("a all at once");
+    terminal.until("e all at once");
     terminal.type_text("a\n");
     terminal.until(ASKED);
     terminal.type_text("y\n");
