@@ -522,7 +522,7 @@ fn a_long_difference_is_shown_at_once_to_who_wants_that() {
     assert_eq!(terminal.end().code, Some(1));
     let terminal = start();
     terminal.until("e all at once");
-    terminal.type_text("a\n");
+    terminal.type_text("e\n");
     terminal.until(ASKED);
     terminal.type_text("y\n");
     let ended = terminal.end();
