@@ -10,6 +10,7 @@ use forge_tools::Redactor;
 use sandbox_config::OutOfReach;
 
 use crate::cli::Colors;
+use crate::describe::Layout;
 use crate::exit::{Exit, Failure};
 use crate::queue::Place;
 
@@ -116,6 +117,15 @@ impl Ambient {
             .iter()
             .find(|(known, value)| known == name && !value.is_empty())
             .map(|(_, value)| value.as_str())
+    }
+
+    /// How the result is laid out.
+    pub(crate) fn layout(&self) -> Layout {
+        let width = crate::stderr::stdout_width().filter(|_| self.stdout_terminal);
+        Layout {
+            width,
+            colour: self.colour_of_result,
+        }
     }
 
     /// The directory of the person's rules for single projects.

@@ -1,9 +1,9 @@
 //! What a grant holds, written out: for `check`, `explain` and `worker`, in words for people and
 //! as JSON.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use comfy_table::ContentArrangement;
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
 use forge_tools::git::tools::{RepoAccess, all as all_of_git};
@@ -19,34 +19,81 @@ use serde_json::{Value, json};
 use crate::describe_git;
 use crate::visible::{visible, visible_path};
 
-/// Columns wide enough for their longest cell, two blanks between; the last one runs free. Cells
-/// hold what files say, so each is made visible here.
-pub(crate) fn table(rows: &[Vec<String>], indent: &str) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| visible(cell)).collect())
-        .collect();
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = indent.to_owned();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
+/// Narrower than this no table is readable.
+const MIN_WIDTH: u16 = 30;
+
+/// Columns of a screen that has room for host paths beside verdicts.
+const WIDE: u16 = 100;
+
+/// How a result is laid out: for a screen, or as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Layout {
+    /// Columns of the screen; `None` where the result goes elsewhere, and nothing is wrapped.
+    pub(crate) width: Option<u16>,
+    pub(crate) colour: bool,
+}
+
+/// What a word of a result means.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+impl Tone {
+    pub(crate) fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Allow => Tone::Good,
+            Verdict::Ask => Tone::Doubtful,
+            Verdict::Block => Tone::Bad,
         }
-        text.push_str(line.trim_end());
-        text.push('\n');
     }
-    text
+}
+
+impl Layout {
+    /// Returns the text in the colour of what it means, where there are colours.
+    pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
+        let code = match tone {
+            _ if !self.colour => return text.to_owned(),
+            Tone::Good => 32,
+            Tone::Doubtful => 33,
+            Tone::Bad => 31,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    /// Returns a line with its end; on a screen it goes on in further rows.
+    pub(crate) fn wrap(self, line: &str, indent: &str) -> String {
+        table(&[vec![line.to_owned()]], indent, self)
+    }
+}
+
+/// Columns wide enough for their longest cell, two blanks between. On a screen cells are wrapped at
+/// words. Cells hold what files say, so each is made visible here.
+pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: Layout) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::NOTHING);
+    let indent_width = u16::try_from(indent.len()).unwrap_or(0);
+    match layout.width {
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+        Some(width) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width.saturating_sub(indent_width).max(MIN_WIDTH)),
+    };
+    for row in rows {
+        table.add_row(row.iter().map(|cell| visible(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let rows = table.lines();
+    rows.map(|row| format!("{indent}{}\n", row.trim_end()))
+        .collect()
 }
 
 /// The mount table, with its heading.
-pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
+pub(crate) fn mount_table(grant: &Grant, indent: &str, layout: Layout, verbose: bool) -> String {
     let heading = [
         "NAME", "PATH", "MODE", "READ", "WRITE", "DELETE", "FILES", "HOST", "FROM",
     ];
@@ -56,9 +103,9 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
             mount.name().to_owned(),
             mount.target().to_owned(),
             mode(mount),
-            consent(mount, Operation::Read),
-            consent(mount, Operation::Write),
-            consent(mount, Operation::Delete),
+            effective(grant, mount, Operation::Read),
+            effective(grant, mount, Operation::Write),
+            effective(grant, mount, Operation::Delete),
             files_of(mount),
             host(mount),
             mount.origin().to_string(),
@@ -67,7 +114,26 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str) -> String {
     if rows.len() == 1 {
         return format!("{indent}no files\n");
     }
-    table(&rows, indent)
+    if layout.width.is_some() && !verbose {
+        // Why: nine columns fit no screen. The name is the path, and any file is no news.
+        let shows_host = layout.width >= Some(WIDE);
+        let has_suffixes = grant.mounts().any(|mount| files_of(mount) != "any");
+        let shown = |column: usize| match column {
+            0 | 8 => false,
+            7 => shows_host,
+            6 => has_suffixes,
+            _ => true,
+        };
+        for row in &mut rows {
+            let mut column = 0..;
+            row.retain(|_| column.next().is_some_and(shown));
+        }
+    }
+    let mut text = table(&rows, indent, layout);
+    if layout.width.is_some() && !verbose {
+        text.push_str(&layout.wrap("-v: where they are on the host, and who says so", indent));
+    }
+    text
 }
 
 /// Where calls run, as far as that is known without trying.
@@ -111,14 +177,43 @@ fn mode(mount: &Mount) -> String {
     }
 }
 
-/// What is read-only is not asked about.
-fn consent(mount: &Mount, operation: Operation) -> String {
-    match (operation, mount.mode()) {
-        (Operation::Write | Operation::Delete, Mode::ReadOnly) => "-".to_owned(),
-        (Operation::Read, _) | (_, Mode::ReadWrite) => {
-            mount.approval().verdict(operation).to_string()
-        }
+/// Returns what would be decided about a file of the mount: by the rules for the tool, the mount,
+/// the approval mode and the person's own file together. What is read-only is not asked about.
+fn effective(grant: &Grant, mount: &Mount, operation: Operation) -> String {
+    if operation != Operation::Read && mount.mode() == Mode::ReadOnly {
+        return "-".to_owned();
     }
+    let Ok(path) = SandboxPath::parse(mount.target()) else {
+        return mount.approval().verdict(operation).to_string();
+    };
+    let (spec, intent) = match operation {
+        Operation::Read => (
+            forge_tools::tools::read_file().spec().clone(),
+            Intent::Read(path),
+        ),
+        Operation::Write => (
+            forge_tools::tools::write_file().spec().clone(),
+            Intent::Write(path),
+        ),
+        Operation::Delete => (
+            forge_tools::tools::delete_file().spec().clone(),
+            Intent::Delete(path),
+        ),
+    };
+    let judged = GrantGate::new(grant.clone()).judge(&Request {
+        tool: &spec.name,
+        risk: spec.risk,
+        requires_permission: spec.requires_permission,
+        needs_network: spec.needs_network,
+        confined: true,
+        intents: &[intent],
+    });
+    let verdict = match judged.verdict {
+        forge_tools::Verdict::Allow => Verdict::Allow,
+        forge_tools::Verdict::Ask => Verdict::Ask,
+        forge_tools::Verdict::Block => Verdict::Block,
+    };
+    verdict.to_string()
 }
 
 fn files_of(mount: &Mount) -> String {
@@ -337,12 +432,12 @@ fn names(held: &[String], everywhere: &[&str]) -> String {
 }
 
 /// The same as rows of a table.
-pub(crate) fn confinement_table(grant: &Grant, indent: &str) -> String {
+pub(crate) fn confinement_table(grant: &Grant, indent: &str, layout: Layout) -> String {
     let rows: Vec<Vec<String>> = confinement(grant)
         .into_iter()
         .map(|(name, value)| vec![name.to_owned(), value])
         .collect();
-    table(&rows, indent)
+    table(&rows, indent, layout)
 }
 
 /// As the file spells them.
@@ -389,12 +484,12 @@ pub(crate) fn limits(grant: &Grant) -> Vec<(&'static str, u64)> {
 }
 
 /// The delegation tree, one line a worker.
-pub(crate) fn tree(branches: &[Branch], entry: &str) -> String {
+pub(crate) fn tree(branches: &[Branch], entry: &str, layout: Layout) -> String {
     let mut rows = Vec::new();
     for branch in branches {
         tree_rows(branch, None, 1, entry, &mut rows);
     }
-    table(&rows, "")
+    table(&rows, "", layout)
 }
 
 /// Returns what the approval rules of `caller` say about calls of a worker.

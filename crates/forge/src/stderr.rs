@@ -80,6 +80,12 @@ pub(crate) fn size() -> (u16, u16) {
     )
 }
 
+/// Columns of the screen that standard output is; `None` if it does not say.
+pub(crate) fn stdout_width() -> Option<u16> {
+    let size = tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
+}
+
 fn view() -> Option<Arc<Live>> {
     VIEW.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -19,7 +19,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let file = RulesFile::of_project(global, ambient)?;
     if args.list {
         let rules = file.read()?;
-        return file.list(global, &rules);
+        return file.list(global, ambient, &rules);
     }
     loop {
         // Why: who is asked takes their time, and holds up nobody else.
@@ -201,7 +201,12 @@ impl RulesFile {
         }
     }
 
-    fn list(&self, global: &Global, rules: &PersonalRules) -> Result<Exit, Failure> {
+    fn list(
+        &self,
+        global: &Global,
+        ambient: &Ambient,
+        rules: &PersonalRules,
+    ) -> Result<Exit, Failure> {
         let text = if global.json {
             let rules: Vec<Value> = rules
                 .iter()
@@ -217,7 +222,9 @@ impl RulesFile {
                 .iter()
                 .map(|(rule, origin)| vec![visible(rule), visible(&origin.to_string())])
                 .collect();
-            crate::describe::table(&rows, "").trim_end().to_owned()
+            crate::describe::table(&rows, "", ambient.layout())
+                .trim_end()
+                .to_owned()
         };
         print(&text)?;
         Ok(Exit::Done)

@@ -1,7 +1,6 @@
 //! `forge check`: the project file and every worker, what each would hold, and nothing run.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Check, CheckFormat, Global};
-use crate::describe;
+use crate::describe::{self, Layout, Tone};
 use crate::describe_git;
 use crate::exit::{Exit, Failure};
 use crate::findings;
@@ -29,7 +28,14 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
             let (start, without_file) = (None, WithoutFile::DefaultZones);
             let project =
                 gather::project_trusting(global, ambient, start, without_file, Trust::Given)?;
-            let text = as_text(&project, &project.review());
+            let review = project.review();
+            let text = as_text(
+                &project,
+                &review,
+                review.findings(),
+                global,
+                ambient.layout(),
+            );
             print(&format!("What it would be if you agreed:\n\n{text}"))?;
             return Err(failure);
         }
@@ -46,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
     let review = project.review();
     let shown = restricted(global, args, &project, &review)?;
     let text = match format {
-        CheckFormat::Text => as_text(&project, &review),
+        CheckFormat::Text => as_text(&project, &review, &shown, global, ambient.layout()),
         CheckFormat::Json => as_json(&project, &review, &shown).to_string(),
         CheckFormat::Sarif | CheckFormat::Github => written(format, &shown),
     };
@@ -201,33 +207,64 @@ fn belongs(project: &Project, path: &Path) -> bool {
     is_project_file || is_worker
 }
 
-fn as_text(project: &Project, review: &Review) -> String {
+/// What came of it, in a few words.
+fn verdict(shown: &[Diagnostic], layout: Layout) -> String {
+    let errors = shown.iter().filter(|one| one.is_error()).count();
+    let warnings = shown.len() - errors;
+    let count = |number: usize, noun: &str| crate::show::count(number as u64, noun);
+    match (errors, warnings) {
+        (0, 0) => layout.paint("no mistakes", Tone::Good),
+        (0, warnings) => layout.paint(&count(warnings, "warning"), Tone::Doubtful),
+        (errors, 0) => layout.paint(&count(errors, "error"), Tone::Bad),
+        (errors, warnings) => {
+            let text = format!("{}, {}", count(errors, "error"), count(warnings, "warning"));
+            layout.paint(&text, Tone::Bad)
+        }
+    }
+}
+
+fn as_text(
+    project: &Project,
+    review: &Review,
+    shown: &[Diagnostic],
+    global: &Global,
+    layout: Layout,
+) -> String {
     let file = project
         .file()
         .map_or("no project file, defaults".to_owned(), |file| {
             visible_path(file)
         });
     let ceiling = project.ceiling();
-    let mut text = format!("project {} ({file})\n\n", visible(project.name()));
-    text.push_str(&describe::mount_table(ceiling, "  "));
-    let _ = write!(
-        text,
-        "\n  network {} · shell {} · approval mode {} · delegation up to {} deep\n",
+    let mut text = format!("{}\n", verdict(shown, layout));
+    let project_line = format!("project {} ({file})", visible(project.name()));
+    text.push_str(&layout.wrap(&project_line, ""));
+    text.push('\n');
+    text.push_str(&describe::mount_table(
+        ceiling,
+        "  ",
+        layout,
+        global.verbose > 0,
+    ));
+    let line = format!(
+        "network {} · shell {} · approval mode {} · delegation up to {} deep",
         visible(&describe::network(ceiling)),
         describe::shell(ceiling),
         ceiling.approval().mode(),
         project.max_depth()
     );
+    text.push('\n');
+    text.push_str(&layout.wrap(&line, "  "));
     text.push_str("\nwhat commands and file tools are held to\n");
-    text.push_str(&describe::confinement_table(ceiling, "  "));
+    text.push_str(&describe::confinement_table(ceiling, "  ", layout));
     let servers = describe_git::credentials(project).into_iter();
     let servers: Vec<Vec<String>> = servers
         .map(|(name, text)| vec![name.to_owned(), text])
         .collect();
-    text.push_str(&describe::table(&servers, "  "));
+    text.push_str(&describe::table(&servers, "  ", layout));
     if !review.tree().is_empty() {
         text.push_str("\nworkers\n");
-        text.push_str(&describe::tree(review.tree(), project.entry()));
+        text.push_str(&describe::tree(review.tree(), project.entry(), layout));
     }
     text
 }

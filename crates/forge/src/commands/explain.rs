@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Explain, Global};
-use crate::describe;
+use crate::describe::{self, Layout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
@@ -35,7 +35,13 @@ pub(crate) fn run(global: &Global, args: &Explain, ambient: &Ambient) -> Result<
     let written = if global.json {
         writeln!(out, "{}", explained.as_json())
     } else {
-        writeln!(out, "{}", explained.as_text(global.verbose > 0).trim_end())
+        writeln!(
+            out,
+            "{}",
+            explained
+                .as_text(global.verbose > 0, ambient.layout())
+                .trim_end()
+        )
     };
     written.map_err(Failure::stdout)?;
     Ok(Exit::Done)
@@ -250,6 +256,13 @@ impl Decision {
         match self {
             Decision::Judged(verdict) => describe::word(verdict),
             Decision::Outside => "outside",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Decision::Judged(verdict) => Tone::of(verdict),
+            Decision::Outside => Tone::Bad,
         }
     }
 }
@@ -571,24 +584,26 @@ impl Explained {
         }
     }
 
-    fn as_text(&self, verbose: bool) -> String {
+    fn as_text(&self, verbose: bool, layout: Layout) -> String {
         let who = match self.who.as_slice() {
             [] => "the project".to_owned(),
             names => names.join(" > "),
         };
-        let mut text = format!(
-            "{} for {}: {}\n",
-            visible(&self.shown),
-            visible(&who),
-            self.decision.word()
-        );
-        text.push_str(&format!("  {}", visible(&self.why.text)));
+        let word = self.decision.word();
+        let line = format!("{} for {}: {word}", visible(&self.shown), visible(&who));
+        let line = layout.wrap(&line, "");
+        // The decision ends the line.
+        let mut text = match line.trim_end().strip_suffix(word) {
+            Some(before) => format!("{before}{}\n", layout.paint(word, self.decision.tone())),
+            None => line,
+        };
+        let mut reason = self.why.text.clone();
         if let Some(origin) = &self.why.origin {
-            text.push_str(&format!("  ({})", visible(origin)));
+            reason.push_str(&format!("  ({origin})"));
         }
-        text.push('\n');
+        text.push_str(&layout.wrap(&reason, "  "));
         if let Some(why) = &self.why.why {
-            text.push_str(&format!("  {}\n", visible(why)));
+            text.push_str(&layout.wrap(why, "  "));
         }
         let mut rows = Vec::new();
         for (index, answer) in self.answers.iter().enumerate() {
@@ -607,7 +622,7 @@ impl Explained {
             }
         }
         text.push_str("\nfrom the project down\n");
-        text.push_str(&describe::table(&rows, "  "));
+        text.push_str(&describe::table(&rows, "  ", layout));
         if !verbose {
             let more = !self.held_to.is_empty() || self.enforcement.is_some();
             if let Some(Enforcement::Impossible(why)) = &self.enforcement {
@@ -624,7 +639,7 @@ impl Explained {
                 .iter()
                 .map(|(name, value)| vec![(*name).to_owned(), value.clone()])
                 .collect();
-            text.push_str(&describe::table(&rows, "  "));
+            text.push_str(&describe::table(&rows, "  ", layout));
         }
         match &self.enforcement {
             None => {}

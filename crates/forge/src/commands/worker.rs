@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Global, Worker as Args, WorkerAction};
-use crate::describe;
+use crate::describe::{self, Layout};
 use crate::dirs::make_below;
 use crate::exit::{Exit, Failure};
 use crate::gather;
@@ -18,8 +18,8 @@ use crate::visible::{visible, visible_path};
 pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exit, Failure> {
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let (object, text) = match &args.action {
-        WorkerAction::List => list(&project)?,
-        WorkerAction::Show { name, tree } => show(&project, name, *tree)?,
+        WorkerAction::List => list(&project, ambient.layout())?,
+        WorkerAction::Show { name, tree } => show(&project, name, *tree, global, ambient.layout())?,
         WorkerAction::New { name, description } => {
             new(global, &project, name, description.as_deref())?
         }
@@ -34,7 +34,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     Ok(Exit::Done)
 }
 
-fn list(project: &Project) -> Result<(Value, String), Failure> {
+fn list(project: &Project, layout: Layout) -> Result<(Value, String), Failure> {
     let workers = project.workers()?;
     let mut rows = Vec::new();
     let mut objects = Vec::new();
@@ -74,12 +74,18 @@ fn list(project: &Project) -> Result<(Value, String), Failure> {
     let text = if rows.is_empty() {
         "This project has no workers. `forge worker new main` begins one.".to_owned()
     } else {
-        describe::table(&rows, "")
+        describe::table(&rows, "", layout)
     };
     Ok((json!({ "workers": objects }), text))
 }
 
-fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Failure> {
+fn show(
+    project: &Project,
+    name: &str,
+    tree: bool,
+    global: &Global,
+    layout: Layout,
+) -> Result<(Value, String), Failure> {
     let worker = project.worker(name)?;
     let grant = gather::entry_grant(project, &worker)?;
     let tools = describe::tools(&grant)
@@ -93,9 +99,13 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
         visible(worker.shown())
     );
     if let Some(description) = worker.description() {
-        let _ = writeln!(text, "  description: {}", visible(description));
+        text.push_str(&layout.wrap(&format!("description: {description}"), "  "));
     }
-    let _ = writeln!(text, "\n{}", describe::mount_table(&grant, "  ").trim_end());
+    let _ = writeln!(
+        text,
+        "\n{}",
+        describe::mount_table(&grant, "  ", layout, global.verbose > 0).trim_end()
+    );
     let or_none = |list: &[String]| match list {
         [] => "nothing".to_owned(),
         list => list.join(", "),
@@ -117,7 +127,7 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
     text.push('\n');
     let confinement = describe::confinement(&grant);
     for (name, value) in confinement.iter().chain(&facts) {
-        let _ = writeln!(text, "  {name}: {}", visible(value));
+        text.push_str(&layout.wrap(&format!("{name}: {value}"), "  "));
     }
     let mut object = json!({
         "name": worker.name(),
@@ -138,7 +148,7 @@ fn show(project: &Project, name: &str, tree: bool) -> Result<(Value, String), Fa
             let _ = write!(
                 text,
                 "\n{}",
-                describe::tree(std::slice::from_ref(branch), project.entry())
+                describe::tree(std::slice::from_ref(branch), project.entry(), layout)
             );
         }
         object["tree"] = branch.as_ref().map(describe::tree_json).into();

@@ -77,6 +77,7 @@ fn the_table_and_the_tree() {
     ran.code(0);
     assert_eq!(ran.stderr, "");
     insta::assert_snapshot!(anonymous(&world, &ran.stdout), @r#"
+    no mistakes
     project demo (<project>/golem-forge.config.yaml)
 
     NAME PATH MODE READ WRITE DELETE FILES HOST FROM

@@ -85,7 +85,11 @@ fn block(name: &str, caller: &str, model: Option<&str>, grant: &sandbox_config::
         "" => format!("worker {}\n", visible(name)),
         caller => format!("worker {} (called by {})\n", visible(name), visible(caller)),
     };
-    let _ = writeln!(text, "{}", describe::mount_table(grant, "  ").trim_end());
+    let _ = writeln!(
+        text,
+        "{}",
+        describe::mount_table(grant, "  ", describe::Layout::default(), true).trim_end()
+    );
     let asks = match asked(grant).as_slice() {
         [] => "nothing".to_owned(),
         list => list.join(", "),

@@ -6,6 +6,7 @@ mod events;
 mod plain;
 pub(crate) mod pty;
 mod view;
+mod widths;
 
 use crate::support::World;
 
