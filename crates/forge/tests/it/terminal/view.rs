@@ -44,7 +44,7 @@ fn a_run_at_eighty_columns() {
               +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write
                 /out/report.md), for worker writer
-    [y] once  [r] this run  [n] no  [?] >
+    [y] once  [r] this run  [a] everything that asks  [n] no  [?] >
     "##);
     terminal.type_text("y\n");
     let ended = terminal.end();
@@ -98,7 +98,7 @@ fn a_run_at_eighty_columns() {
               +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write
                 /out/report.md), for worker writer
-    [y] once  [r] this run  [n] no  [?] > y
+    [y] once  [r] this run  [a] everything that asks  [n] no  [?] > y
         ✓ write_file /out/report.md: Written 51 characters to /out/report.md
         │ written
       ✓ writer write it: written
@@ -150,7 +150,7 @@ fn a_run_at_two_hundred_columns_without_colours() {
               -old line
               +new line \x1b[2J\x1b]0;owned\x07\x1b[?25l\x9b31m\r\u{202e}evil\x08
     this run  write_file with exactly these arguments and this difference (write /out/report.md), for worker writer
-    [y] once  [r] this run  [n] no  [?] > n not now
+    [y] once  [r] this run  [a] everything that asks  [n] no  [?] > n not now
         ✗ write_file /out/report.md: This call of write_file was denied by a person at the terminal: not now
         │ written
       ✓ writer write it: written
