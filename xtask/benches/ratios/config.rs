@@ -134,7 +134,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 /// Beside this program, which stands one directory deeper.
-fn forge() -> Option<PathBuf> {
+pub(crate) fn forge() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let forge = program.parent()?.parent()?.join("forge");
     forge.is_file().then_some(forge)

@@ -33,15 +33,8 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
     let scratch = tempfile::tempdir()?;
     let (empty, large) = (scratch.path().join("empty"), scratch.path().join("large"));
     std::fs::create_dir(&empty)?;
-    for directory in 0..DIRECTORIES {
-        let directory = large.join(format!("d{}/d{directory}", directory % 50));
-        std::fs::create_dir_all(&directory)?;
-        for file in 0..FILES_EACH {
-            std::fs::write(directory.join(format!("file{file}.rs")), "")?;
-        }
-    }
-    // As a project is that nobody has made just now: times of directories tell changes.
-    std::thread::sleep(Duration::from_secs(4));
+    plant(&large)?;
+    settle();
     let name = "guards, a project of 100 000 files";
     let outcome = match (plan(&empty), plan(&large)) {
         (Ok(empty), Ok(large)) => {
@@ -62,6 +55,23 @@ pub(crate) fn measures() -> Result<Vec<Measure>, Box<dyn Error>> {
         (Err(why), _) | (_, Err(why)) => Outcome::NotHere(why.to_string()),
     };
     Ok(vec![Measure { name, outcome }])
+}
+
+/// 100 000 files in a directory.
+pub(crate) fn plant(large: &Path) -> Result<(), Box<dyn Error>> {
+    for directory in 0..DIRECTORIES {
+        let directory = large.join(format!("d{}/d{directory}", directory % 50));
+        std::fs::create_dir_all(&directory)?;
+        for file in 0..FILES_EACH {
+            std::fs::write(directory.join(format!("file{file}.rs")), "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a project is like one that was not made just now: times of directories tell changes.
+pub(crate) fn settle() {
+    std::thread::sleep(Duration::from_secs(4));
 }
 
 fn plan(project: &Path) -> Result<Plan, Box<dyn Error>> {

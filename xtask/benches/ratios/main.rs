@@ -17,6 +17,8 @@ mod containers;
 #[expect(dead_code, reason = "the tests of another crate use all of it")]
 #[path = "../../../crates/os-sandbox/tests/docker/daemon.rs"]
 mod daemon;
+#[cfg(target_os = "linux")]
+mod exec;
 mod files;
 mod guards;
 mod inside;
@@ -50,6 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     if arguments.as_slice() == [containers::FLAG] {
         return containers::node();
     }
+    #[cfg(target_os = "linux")]
+    if arguments.as_slice() == [exec::FLAG] {
+        return exec::operate();
+    }
     // Cargo adds a word of its own.
     let asked = |name: &str| {
         let mut words = arguments
@@ -60,15 +66,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     #[cfg(target_os = "linux")]
     let of_containers: &[Group] = &[containers::measures];
-    // Only Linux starts an engine of its own.
+    #[cfg(target_os = "linux")]
+    let of_exec: &[Group] = &[exec::measures];
+    // Only Linux starts an engine of its own, and has bubblewrap.
     #[cfg(not(target_os = "linux"))]
-    let of_containers: &[Group] = &[];
-    let groups: [(&str, &[Group]); 6] = [
+    let (of_containers, of_exec): (&[Group], &[Group]) = (&[], &[]);
+    let groups: [(&str, &[Group]); 7] = [
         (
             "files",
             &[files::measures, trees::measures, amounts::measures],
         ),
         ("os", &[spawn::measures, inside::measures, guards::measures]),
+        ("exec", of_exec),
         ("config", &[config::measures]),
         ("mcp", &[calls::measures, mcp::measures]),
         ("loop", &[agents::measures]),

@@ -45,7 +45,7 @@ const BARE_BEFORE: &str = "--unshare-user --unshare-pid --unshare-ipc --unshare-
     --unshare-cgroup-try --unshare-net --die-with-parent --as-pid-1 --clearenv --cap-drop ALL \
     --hostname sandbox --chdir / --proc /proc";
 const BARE_AFTER: &str = "--dev /dev --perms 1777 --tmpfs /dev/shm --perms 1777 --tmpfs /tmp \
-    --perms 0700 --tmpfs /home/sandbox --dir /work --remount-ro /";
+    --perms 0700 --tmpfs /home/sandbox --dir /work";
 
 /// Directories of the host, or links as they are there.
 const SHOWN: [&str; 9] = [
@@ -188,7 +188,7 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
         (Ok(_), None) => Outcome::NotHere("no bwrap".to_owned()),
         (Ok(plan), Some(bwrap)) => {
             let program = bwrap.path().to_string_lossy().into_owned();
-            let arguments = bare_arguments();
+            let arguments = bare_arguments(&[]);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let [ours, other] = medians(
                 ROUNDS,
@@ -209,7 +209,8 @@ fn bubblewrap(support: &Support) -> Result<Measure, Box<dyn Error>> {
     })
 }
 
-fn bare_arguments() -> Vec<String> {
+/// The arguments of a bubblewrap by hand, with `more` before its root becomes read-only.
+pub(crate) fn bare_arguments(more: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = BARE_BEFORE.split_whitespace().map(str::to_owned).collect();
     let mut show = |words: [&str; 3]| arguments.extend(words.map(str::to_owned));
     for path in SHOWN.iter().filter(|path| Path::new(path).exists()) {
@@ -227,7 +228,8 @@ fn bare_arguments() -> Vec<String> {
     arguments.extend(
         BARE_AFTER
             .split_whitespace()
-            .chain(["--", PROGRAM])
+            .chain(more.iter().copied())
+            .chain(["--remount-ro", "/", "--", PROGRAM])
             .map(str::to_owned),
     );
     arguments
