@@ -28,6 +28,7 @@ mod private;
 #[cfg(feature = "docker")]
 pub(crate) mod process;
 mod prove;
+mod ready_patterns;
 mod record;
 mod remove;
 mod repository;

@@ -7,16 +7,18 @@
 use super::bare;
 use super::below;
 use super::listings::{Lister, Memory};
+use super::ready_patterns::{Guards, LastNames};
 use super::repository::{self, Led};
 use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
-use crate::policy::{Git, OBEYED, Pattern, Policy, UnixSockets};
+use crate::policy::{Git, Policy, UnixSockets};
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
 use nix::unistd::geteuid;
 use rustix::fs::FileType;
+use sandbox_names::git;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -173,7 +175,8 @@ pub(crate) fn find_but(
     }
     let pointers = policy.git() != Git::Unaware && !protect.is_empty();
     let git_matters = bare::matters(policy, protect);
-    let notable = Notable::new(protect, hide);
+    let notable = LastNames::new(protect.iter().chain(hide), beside_patterns());
+    let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
     let mut lister = Lister::new(mount, earlier);
     let mut queue = VecDeque::from([PathBuf::new()]);
     let mut again = 0usize;
@@ -182,7 +185,11 @@ pub(crate) fn find_but(
     while let Some(below) = queue.pop_front() {
         let in_git = mount.linked.is_some() || below.iter().any(|name| name == ".git");
         let part = git_matters && (mount.linked.is_some() || bare::is_part(&below, &names.bare));
-        let mut list = |below: &Path| lister.list(below, in_git || part, &|name| notable.has(name));
+        let place = git_matters.then(|| repository::Place::of(mount, &below, &names.bare));
+        let place = place.flatten();
+        // Where every name has a meaning.
+        let whole = in_git || part || place.is_some();
+        let mut list = |below: &Path| lister.list(below, whole, &|name| notable.may_have(name));
         let listed = match list(&below) {
             Err(Errno::EACCES | Errno::EPERM) if !known(&below, false) => match &mut opened {
                 Some(opened) => opened.open(mount, &below).and_then(|()| list(&below)),
@@ -241,8 +248,6 @@ pub(crate) fn find_but(
         let top = below.as_os_str().is_empty();
         // Names of branches, which can be anything.
         let data = mount.linked.as_ref().is_some_and(|one| one.is_data(&below));
-        let place = git_matters.then(|| repository::Place::of(mount, &below, &names.bare));
-        let place = place.flatten();
         let among_modules = place.as_ref().is_some_and(|place| place.among_modules);
         let mut listed = bare::Listed::of(policy, among_modules);
         for (name, kind) in &listing.entries {
@@ -263,13 +268,13 @@ pub(crate) fn find_but(
                 .linked
                 .as_ref()
                 .is_some_and(|one| one.foreign(&below, name));
-            let hidden = own || matches(hide, &named, name);
+            let hidden = own || hidden_names.has(&named, name);
             let pointer = pointers && name == ".git" && !kind.is_dir();
             let link = part && kind.is_symlink();
             let kept = place
                 .as_ref()
                 .is_some_and(|place| place.keeps(policy, name));
-            let protected = pointer || foreign || kept || matches(protect, &named, name);
+            let protected = pointer || foreign || kept || protected_names.has(&named, name);
             let held = hidden || protected;
             // Another repository is looked for, and looked at, by what is in it.
             if protected && !data && kind.is_symlink() && name != ".git" {
@@ -336,6 +341,15 @@ pub(crate) fn find_but(
     names
 }
 
+/// Names outside of repositories that matter whatever the patterns are: by these a directory is told
+/// for a repository, and what git obeys in it.
+fn beside_patterns() -> impl Iterator<Item = &'static str> {
+    let told = ["HEAD", "objects", "refs", "commondir"];
+    let own = [".git", ".gitattributes", QUARANTINE];
+    let own = own.into_iter().chain(told);
+    own.chain(git::OBEYED).chain(git::STATE)
+}
+
 /// A path that people can read: of a very long one its beginning and its end.
 fn short(path: &str) -> String {
     const EACH: usize = 80;
@@ -346,45 +360,6 @@ fn short(path: &str) -> String {
     let first: String = path.chars().take(EACH).collect();
     let last: String = path.chars().skip(count - EACH).collect();
     format!("{first}…{last}")
-}
-
-/// Tells names that cannot matter from the rest by their first and last bytes, in either case;
-/// asked for every entry of a tree. Beyond ASCII a spelling says too little, so all of those matter.
-struct Notable {
-    first: [bool; 256],
-    last: [bool; 256],
-}
-
-impl Notable {
-    fn new(protect: &[Pattern], hide: &[Pattern]) -> Notable {
-        let beyond_ascii = std::array::from_fn(|byte| byte >= 0x80);
-        let mut notable = Notable {
-            first: beyond_ascii,
-            last: beyond_ascii,
-        };
-        let set = |table: &mut [bool; 256], byte: u8| {
-            table[usize::from(byte.to_ascii_lowercase())] = true;
-            table[usize::from(byte.to_ascii_uppercase())] = true;
-        };
-        let git = [".git", "HEAD", "objects", "refs", "commondir", QUARANTINE];
-        let patterns = protect.iter().chain(hide).map(Pattern::last_name);
-        for name in patterns.chain(git).chain(OBEYED) {
-            match (name.as_bytes().first(), name.as_bytes().last()) {
-                (Some(b'*'), Some(b'*')) => notable.first = [true; 256],
-                (Some(b'*'), Some(last)) => set(&mut notable.last, *last),
-                (Some(first), _) => set(&mut notable.first, *first),
-                (None, _) => {}
-            }
-        }
-        notable
-    }
-
-    fn has(&self, name: &[u8]) -> bool {
-        let at = |table: &[bool; 256], byte: Option<&u8>| {
-            byte.is_some_and(|byte| table[usize::from(*byte)])
-        };
-        at(&self.first, name.first()) || at(&self.last, name.last())
-    }
 }
 
 impl Opened {
@@ -507,11 +482,4 @@ impl Names {
             });
         }
     }
-}
-
-/// The last name decides in most cases, and needs no path.
-fn matches(patterns: &[Pattern], below: &Path, name: &OsStr) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| pattern.last(name) && pattern.ends(&below.join(name)))
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) struct Pattern {
     text: String,
     folded: String,
-    /// Where its last name starts.
+    /// Where the last name of `folded` starts.
     last: usize,
     /// Where it does not hold. Such patterns have one name.
     exempt: Option<Exemption>,
@@ -30,10 +30,11 @@ impl Pattern {
             return Err(Error::invalid(format!("not a name pattern: {text:?}"))
                 .with_hint("write names joined by single slashes, such as .git/hooks or *.pem"));
         }
+        let folded = sandbox_names::fold(text);
         Ok(Pattern {
             text: text.to_owned(),
-            folded: sandbox_names::fold(text),
-            last: text.rfind('/').map_or(0, |slash| slash + 1),
+            last: folded.rfind('/').map_or(0, |slash| slash + 1),
+            folded,
             exempt: Exemption::of(text),
         })
     }
@@ -79,15 +80,14 @@ impl Pattern {
             .is_some_and(|name| self.is_exempt(names, name))
     }
 
-    /// Its last name.
+    /// Its last name, folded.
     pub(crate) fn last_name(&self) -> &str {
-        &self.text[self.last..]
+        &self.folded[self.last..]
     }
 
     /// Whether a name can be the last one of what the pattern names.
     pub(crate) fn last(&self, name: &OsStr) -> bool {
-        let folded = self.folded.rsplit('/').next();
-        folded.is_some_and(|folded| fits(folded, name))
+        fits(self.last_name(), name)
     }
 
     /// The path, if the pattern stands for exactly one name or run of names.
