@@ -337,22 +337,21 @@ impl Shared {
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
             }
+            // The first line waits this long at most, and others with it; closing does not wait.
+            let waited = self
+                .wake
+                .wait_timeout_while(state, self.sync_after, |state| !state.closing);
+            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             let closing = state.closing;
-            if !state.dirty {
-                return;
-            }
+            let dirty = state.dirty;
             drop(state);
-            if let Err(error) = self.sync() {
+            // Whoever sealed the log has seen to it.
+            if dirty && let Err(error) = self.sync() {
                 self.lock().sync_failed = Some(error.kind());
             }
             if closing {
                 return;
             }
-            let state = self.lock();
-            // The next line waits this long at most; closing does not wait for it.
-            let _ = self
-                .wake
-                .wait_timeout_while(state, self.sync_after, |state| !state.closing);
         }
     }
 }
