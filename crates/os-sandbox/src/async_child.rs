@@ -271,7 +271,7 @@ impl AsyncChild {
         for (stream, slot) in streams {
             let Some(pipe) = slot else { continue };
             let mut buffer = ReadBuf::new(chunk);
-            match Pin::new(pipe).poll_read(cx, &mut buffer) {
+            match Pin::new(&mut *pipe).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => *slot = None,
                 Poll::Ready(Ok(())) => {
                     // One that is never empty does not keep the other waiting.
@@ -284,10 +284,20 @@ impl AsyncChild {
                         error,
                     )));
                 }
-                // Nobody can hold it open any more but a process outside that was given the same
-                // file.
-                Poll::Pending if ended => *slot = None,
-                Poll::Pending => {}
+                Poll::Pending if !ended => {}
+                // The runtime may not have heard yet of what is in it, or wants another task to go
+                // on first: the pipe itself is asked. Nobody can hold it open any more but a process
+                // outside that was given the same file.
+                Poll::Pending => match in_pipe(pipe, chunk) {
+                    Ok(0) => *slot = None,
+                    Ok(bytes) => return Poll::Ready(Ok(Some((stream, bytes)))),
+                    Err(error) => {
+                        return Poll::Ready(Err(Error::io(
+                            "could not read the command's output",
+                            error,
+                        )));
+                    }
+                },
             }
         }
         if ended {
@@ -362,6 +372,17 @@ impl AsyncChild {
         let (exit, seen) = outcome?;
         self.exceeded = self.bounds.exceeded(exit, seen);
         Ok(exit)
+    }
+}
+
+/// Reads what a pipe holds now, without waiting; nothing if it holds nothing.
+fn in_pipe(pipe: &pipe::Receiver, chunk: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match nix::unistd::read(pipe, chunk) {
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::EAGAIN) => return Ok(0),
+            read => return Ok(read?),
+        }
     }
 }
 

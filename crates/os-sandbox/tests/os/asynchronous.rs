@@ -27,8 +27,9 @@ pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     ];
     for (flavour, mut builder) in flavours {
         let runtime = builder.enable_all().build().expect("a runtime");
-        let cases: [(&str, Case); 8] = [
+        let cases: [(&str, Case); 9] = [
             ("output and its caps", output),
+            ("what the pipes hold at the end", left_in_pipes),
             ("streams", streams),
             ("waiting again", waiting_again),
             ("other tasks go on", other_tasks),
@@ -75,6 +76,31 @@ fn output(runtime: &Runtime, world: &World) -> Outcome {
         seen,
         (Exit::Code(3), "beginended".to_owned(), 3_000_010, 70_000),
     )
+}
+
+/// The end is seen before the runtime has heard of anything in the pipes.
+fn left_in_pipes(runtime: &Runtime, world: &World) -> Outcome {
+    let over = format!("{}/over", world.inside("rw"));
+    let script = format!("head -c 60000 /dev/zero; head -c 50000 /dev/zero >&2; echo > {over}");
+    runtime.block_on(async {
+        let child = Command::new(&world.plan(), "sh")
+            .args(["-c", &script])
+            .spawn_async()
+            .await
+            .map_err(say)?;
+        let until = Instant::now() + WITHIN;
+        while !world.host("rw/over").exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The supervisor has a little more to say.
+        std::thread::sleep(Duration::from_millis(300));
+        let got = child.wait_with_output().await.map_err(say)?;
+        let _ = std::fs::remove_file(world.host("rw/over"));
+        expect(
+            (got.stdout.bytes().len(), got.stderr.bytes().len()),
+            (60_000, 50_000),
+        )
+    })
 }
 
 fn streams(runtime: &Runtime, world: &World) -> Outcome {
