@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{Ran, World, forge_program, ran};
 
@@ -346,7 +346,7 @@ mod asked {
     use crate::terminal::pty::{Terminal, USUAL};
 
     fn call(command: &str) -> Vec<String> {
-        let arguments = json!({ "command": command }).to_string();
+        let arguments = serde_json::json!({ "command": command }).to_string();
         ["tools", "call", "shell", &arguments]
             .map(str::to_owned)
             .to_vec()
