@@ -92,15 +92,7 @@ impl GrantGate {
     }
 
     fn tool_axis(&self, request: &Request<'_>) -> Judgement {
-        let lines = request.intents.iter().filter_map(|intent| match intent {
-            Intent::Execute(line) => Some(line),
-            Intent::Read(_)
-            | Intent::ReadBelow(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Delegate(_) => None,
-        });
+        let lines = commands_of(request);
         let risk = config_risk(request.risk);
         if let Some(rules) = self.grant.shell()
             && let Some((judgement, by_default)) = lines
@@ -335,15 +327,7 @@ impl GrantGate {
         let Some(shell) = self.grant.shell() else {
             return Vec::new();
         };
-        let lines = request.intents.iter().filter_map(|intent| match intent {
-            Intent::Execute(line) => Some(line),
-            Intent::Read(_)
-            | Intent::ReadBelow(_)
-            | Intent::Write(_)
-            | Intent::Delete(_)
-            | Intent::CreateDir(_)
-            | Intent::Delegate(_) => None,
-        });
+        let lines = commands_of(request);
         let asked = lines.flat_map(CommandLine::segments).filter(|segment| {
             shell.decide(segment.words()).verdict() == sandbox_config::Verdict::Ask
         });
@@ -436,14 +420,27 @@ fn delegates(request: &Request<'_>) -> bool {
         .any(|intent| matches!(intent, Intent::Delegate(_)))
 }
 
-/// What the rules say about a whole line: its strictest part. A line that a shell
-/// would expand is not allowed in advance, whatever the rules say.
-/// Whether there is a command in it that no rule names.
+/// Returns the command lines that a call would run.
+fn commands_of<'r>(request: &'r Request<'_>) -> impl Iterator<Item = &'r CommandLine> {
+    request.intents.iter().filter_map(|intent| match intent {
+        Intent::Execute(line) => Some(line),
+        Intent::Read(_)
+        | Intent::ReadBelow(_)
+        | Intent::Write(_)
+        | Intent::Delete(_)
+        | Intent::CreateDir(_)
+        | Intent::Delegate(_) => None,
+    })
+}
+
+/// Returns whether a command of the line is answered by the default, since no rule names it.
 fn by_default(rules: &ShellRules, line: &CommandLine) -> bool {
     let mut segments = line.segments().iter();
     segments.any(|segment| rules.decide(segment.words()).rule().is_none())
 }
 
+/// What the rules say about a whole line: its strictest part. A line that a shell
+/// would expand is not allowed in advance, whatever the rules say.
 fn by_rules(rules: &ShellRules, line: &CommandLine) -> Judgement {
     let judged = line
         .segments()

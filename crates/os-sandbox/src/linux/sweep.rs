@@ -260,26 +260,23 @@ impl Sweep {
                 continue;
             };
             let path = shown(mount, below);
-            let aside = match put_back(mount, below, was.as_deref(), id) {
-                Ok(Some(aside)) => Some(aside),
+            match put_back(mount, below, was.as_deref(), id) {
+                Ok(Some(aside)) => findings.quarantined.push(Quarantined {
+                    path,
+                    pattern: ".git/config".to_owned(),
+                    why: visible(&format!("{why}; what was there before is there again")),
+                    now: quarantine.take_as(&aside, below).ok(),
+                }),
                 Ok(None) => {
                     let reason = format!("{} is as before the start again: {why}", path.display());
                     findings.note(Promise::ProtectedNames, &visible(&reason));
-                    continue;
                 }
                 Err(errno) => {
                     let path = path.display();
-                    let reason = format!("{path} could not be put back: {}", errno.desc());
-                    findings.note(Promise::ProtectedNames, &reason);
-                    None
+                    let reason = format!("{why}; {path} could not be put back: {}", errno.desc());
+                    findings.fail(&visible(&reason));
                 }
-            };
-            findings.quarantined.push(Quarantined {
-                path,
-                pattern: ".git/config".to_owned(),
-                why: visible(&format!("{why}; what was there before is there again")),
-                now: aside.and_then(|aside| quarantine.take_as(&aside, below).ok()),
-            });
+            }
         }
     }
 
@@ -635,9 +632,10 @@ fn put_back(
     let flags =
         OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let fresh = openat(&parent, &*aside, flags, Mode::from_bits_truncate(mode))?;
-    File::from(fresh)
-        .write_all(was)
-        .map_err(|error| below::errno(&error))?;
+    if let Err(error) = File::from(fresh).write_all(was) {
+        let _ = unlinkat(&parent, &*aside, UnlinkatFlags::NoRemoveDir);
+        return Err(below::errno(&error));
+    }
     let exchanged = renameat2(
         &parent,
         &*aside,
