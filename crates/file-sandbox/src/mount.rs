@@ -68,6 +68,19 @@ pub struct Mount {
 impl Mount {
     /// A mount of an open directory. Absolute links in it are refused, because nobody said where
     /// the directory lies.
+    ///
+    /// Text is not authority: a mount takes a directory handle.
+    ///
+    /// ```no_run
+    /// # use file_sandbox::{Mode, Mount, SandboxPath};
+    /// # fn mount(etc: cap_std::fs::Dir) {
+    /// let _ = Mount::new(SandboxPath::root(), etc, Mode::ReadOnly);
+    /// # }
+    /// ```
+    /// ```compile_fail
+    /// # use file_sandbox::{Mode, Mount, SandboxPath};
+    /// let _ = Mount::new(SandboxPath::root(), "/etc", Mode::ReadOnly);
+    /// ```
     #[must_use]
     pub fn new(target: SandboxPath, dir: Dir, mode: Mode) -> Self {
         Self::of(target, AnyDir::Host(HostDir::of(dir)), mode)
@@ -196,6 +209,18 @@ impl Mount {
     /// # Errors
     /// `INVALID_PATH` if it cannot be opened, is no directory, or is one of `/`, `/proc`, `/sys`,
     /// `/dev` and what lies below the last three (but `/dev/shm`): their files are doors, not data.
+    ///
+    /// Opening by path takes the ambient authority as an argument.
+    ///
+    /// ```no_run
+    /// # use file_sandbox::{Mode, Mount, SandboxPath};
+    /// let authority = cap_std::ambient_authority();
+    /// let _ = Mount::open_ambient(SandboxPath::root(), "/etc", Mode::ReadOnly, authority);
+    /// ```
+    /// ```compile_fail
+    /// # use file_sandbox::{Mode, Mount, SandboxPath};
+    /// let _ = Mount::open_ambient(SandboxPath::root(), "/etc", Mode::ReadOnly);
+    /// ```
     pub fn open_ambient(
         target: SandboxPath,
         host: impl AsRef<Path>,

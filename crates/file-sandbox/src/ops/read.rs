@@ -194,6 +194,19 @@ pub(super) const NO_SIZE_BYTES: u64 = 1024 * 1024;
 impl FileSandbox {
     /// Reads text. Characters are counted, not bytes.
     ///
+    /// A path of the host is not a path of the sandbox.
+    ///
+    /// ```no_run
+    /// # fn read(files: file_sandbox::FileSandbox, path: file_sandbox::SandboxPath) {
+    /// let _ = files.read(&path, Default::default());
+    /// # }
+    /// ```
+    /// ```compile_fail
+    /// # fn read(files: file_sandbox::FileSandbox, path: std::path::PathBuf) {
+    /// let _ = files.read(&path, Default::default());
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `NOT_TEXT` for what is text in no encoding, as far as it was looked at; `TOO_LARGE` above
     /// the mount's limit; and those of finding the file.

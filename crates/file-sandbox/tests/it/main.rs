@@ -29,5 +29,4 @@ mod restrict;
 mod scene;
 mod search;
 mod texts;
-mod ui;
 mod whole;
