@@ -136,7 +136,8 @@ pub(crate) fn is_root() -> bool {
     output(command("id").arg("-u")).is_ok_and(|text| text.trim() == "0")
 }
 
-fn judge(command: &Command, status: ExitStatus) -> Result<(), Failure> {
+/// `Ok` if `status` is success; otherwise a failure that names `command`.
+pub(crate) fn judge(command: &Command, status: ExitStatus) -> Result<(), Failure> {
     if status.success() {
         Ok(())
     } else {

@@ -112,7 +112,8 @@ fn tests() -> Result<(), Failure> {
             .arg("test")
             .args(EVERYTHING)
             .arg("--no-fail-fast")
-            .env(SEED, seed),
+            .env(SEED, seed)
+            .env(test_os::LATER, "1"),
     )
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::container;
 use crate::failure::{Context, Failure};
@@ -17,6 +18,10 @@ use crate::test::EVERYTHING;
 use crate::workspace;
 
 pub(crate) const ABOUT: &str = "sandbox tests on this kernel, as root and as an ordinary user (--full: every case everywhere; --container: there only)";
+
+/// Set for `cargo test` as a step of `cargo xtask test`: the sandbox tests are a step of their own
+/// there, and would run twice.
+pub(crate) const LATER: &str = "FORGE_TEST_OS_LATER";
 
 /// An ordinary user that owns nothing: nobody, by number, since names differ.
 pub(crate) const ORDINARY: u32 = 65534;
@@ -95,9 +100,25 @@ fn all_users(what: What) -> Result<Coverage, Failure> {
     };
     let mut runs = Vec::new();
     let mut failed = Vec::new();
-    for user in users.iter().filter(|_| what != What::Container) {
+    let users: &[User] = if what == What::Container { &[] } else { &users };
+    // Side by side: most of a case is waiting for processes.
+    let results = thread::scope(|scope| {
+        let started: Vec<_> = users
+            .iter()
+            .map(|user| scope.spawn(|| stage.run(user, what)))
+            .collect();
+        started
+            .into_iter()
+            .map(|run| {
+                run.join()
+                    .unwrap_or_else(|_| Err(Failure::new("a thread of test-os panicked")))
+            })
+            .collect::<Vec<_>>()
+    });
+    for (user, result) in users.iter().zip(results) {
         println!("\n-- as {}", user.name);
-        let (run, result) = stage.run(user, what)?;
+        let (run, output, result) = result?;
+        print!("{output}");
         if let Err(failure) = result {
             failed.push(format!("{}: {failure}", user.name));
         }
@@ -190,7 +211,8 @@ impl Stage {
         })
     }
 
-    fn run(&self, user: &User, what: What) -> Result<(Run, Result<(), Failure>), Failure> {
+    /// Runs the test program as `user`. Returns its report, its output and how it ended.
+    fn run(&self, user: &User, what: What) -> Result<(Run, String, Result<(), Failure>), Failure> {
         let home = self.scratch.file(&user.name.replace(' ', "-"));
         fs::create_dir(&home).context(home.display())?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).context(home.display())?;
@@ -198,15 +220,15 @@ impl Stage {
             chown(&home, Some(uid), Some(uid)).context(home.display())?;
         }
         let table = process::output(&mut user.command(&self.support, &home))?;
-        let (text, support) = support(&table)?;
-        println!("{text}");
+        let (table, support) = support(&table)?;
 
         let report = home.join("report.jsonl");
         let mut tests = user.command(&self.tests, &home);
         if what == What::Full {
             tests.env("FORGE_TEST_OS_FULL", "1");
         }
-        let result = process::shown(tests.env("FORGE_TEST_OS_REPORT", &report));
+        let (status, output) = process::captured(tests.env("FORGE_TEST_OS_REPORT", &report))?;
+        let result = process::judge(&tests, status);
         let text = fs::read_to_string(&report)
             .context("the sandbox tests wrote no report (FORGE_TEST_OS_REPORT)")?;
         let records = report::parse(&text).context("the sandbox tests' report")?;
@@ -216,6 +238,7 @@ impl Stage {
                 support,
                 records,
             },
+            format!("{table}\n{output}"),
             result,
         ))
     }
