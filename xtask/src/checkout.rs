@@ -1,17 +1,16 @@
-//! A copy of what git knows of this checkout, as a reader's fresh clone would have it, but with
-//! today's contents. It lies in the target directory and is kept, so that the second run does
-//! not build forge again.
+//! A copy of the files that git knows in this checkout, as a reader's fresh clone would have them,
+//! but with today's contents. It is in the target directory and stays there between runs.
 
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Context, Failure};
 use crate::process;
 use crate::scratch::Scratch;
-use crate::workspace;
 
 /// How deep a directory tree may be.
 const MAX_DEPTH: usize = 32;
@@ -29,8 +28,13 @@ pub(crate) fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     Ok(list
         .split_terminator('\0')
         .map(PathBuf::from)
-        .filter(|path| root.join(path).is_file())
+        .filter(|path| is_file_or_link(&root.join(path)))
         .collect())
+}
+
+/// `true` for regular files and for links, wherever they lead.
+fn is_file_or_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() || found.is_symlink())
 }
 
 /// The copy: a checkout, and directories for what programs keep.
@@ -54,6 +58,10 @@ pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
     remove_others(&checkout, Path::new(""), &files, MAX_DEPTH)?;
     for file in &files {
         let (from, to) = (root.join(file), checkout.join(file));
+        if from.is_symlink() {
+            copy_link(&from, &to)?;
+            continue;
+        }
         let fresh = fs::read(&from).context(from.display())?;
         if fs::read(&to).is_ok_and(|old| old == fresh) {
             continue;
@@ -61,10 +69,14 @@ pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).context(parent.display())?;
         }
+        // A copy onto a link would write where the link leads.
+        if to.is_symlink() {
+            fs::remove_file(&to).context(to.display())?;
+        }
         // Copies the permissions too: scripts stay executable.
         fs::copy(&from, &to).context(to.display())?;
     }
-    // Where a reader's builds would be; ours lie in the shared one.
+    // A reader's checkout has this directory once forge is built.
     let target = checkout.join("target");
     fs::create_dir_all(&target).context(target.display())?;
     if !checkout.join(".git").exists() {
@@ -75,6 +87,21 @@ pub(crate) fn copy(root: &Path, dir: &Path) -> Result<Copy, Failure> {
         )?;
     }
     Ok(Copy { checkout, state })
+}
+
+/// Copies a link as a link.
+fn copy_link(from: &Path, to: &Path) -> Result<(), Failure> {
+    let target = fs::read_link(from).context(from.display())?;
+    if fs::read_link(to).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).context(parent.display())?;
+    }
+    if is_file_or_link(to) {
+        fs::remove_file(to).context(to.display())?;
+    }
+    symlink(target, to).context(to.display())
 }
 
 /// Where commands of a page run.
@@ -127,23 +154,24 @@ impl Place {
         })
     }
 
-    /// Lets `command` run here: a target directory for all pages, and the programs built there in
-    /// `PATH`. What readers build for release is built without optimisation: that takes a fraction
-    /// of the time, and prints the same.
-    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), Failure> {
-        let target = workspace::target_dir().join("readme").join("target");
+    /// Writes a file of a page. `name` is a relative path without `..`.
+    pub(crate) fn write(&self, name: &Path, text: &str) -> Result<(), Failure> {
+        let path = self.dir.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).context(parent.display())?;
+        }
+        fs::write(&path, text).context(path.display())
+    }
+
+    /// Makes `command` run here, with the program `forge` first in `PATH`.
+    pub(crate) fn enter(&self, command: &mut Command, forge: &Path) -> Result<(), Failure> {
         let path = env::var_os("PATH").unwrap_or_default();
+        let programs = forge.parent().map(Path::to_path_buf);
         let path =
-            env::join_paths(std::iter::once(target.join("release")).chain(env::split_paths(&path)))
-                .context("PATH")?;
+            env::join_paths(programs.into_iter().chain(env::split_paths(&path))).context("PATH")?;
         command.current_dir(&self.dir).env("PATH", path);
-        // Pages show what readers see, who are not in CI: there forge asks nobody anything.
-        command
-            .env("CARGO_TARGET_DIR", target)
-            .env("CARGO_TERM_QUIET", "true")
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256")
-            .env_remove("CI");
+        // Pages show what a person sees at a terminal, and in CI forge asks no questions.
+        command.env_remove("CI");
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),
@@ -204,6 +232,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("below root")).expect("mkdir");
             fs::write(path, text).expect("write");
         }
+        symlink("/nowhere", root.join("link")).expect("a link");
         process::quiet(
             process::command("git")
                 .current_dir(&root)
@@ -220,8 +249,10 @@ mod tests {
 
         let made = copy(&root, &dir).expect("second copy");
         let seen = files(&made.checkout).expect("git in the copy");
-        let expected = [".gitignore", "a/b.txt", "kept"].map(PathBuf::from);
+        let expected = [".gitignore", "a/b.txt", "kept", "link"].map(PathBuf::from);
         assert_eq!(seen, BTreeSet::from(expected));
+        let target = fs::read_link(made.checkout.join("link")).expect("a link");
+        assert_eq!(target, Path::new("/nowhere"));
         assert_eq!(
             fs::read_to_string(made.checkout.join("kept")).expect("read"),
             "two"

@@ -1,22 +1,24 @@
-//! `cargo xtask docs`: keeps the pages true. Runs the commands of some of them in a copy of the
-//! checkout, follows the relative links, and writes (or with `--check` compares) the parts that
-//! are generated. How a page says what it expects: `docs/testing.md`.
+//! `cargo xtask docs`: keeps the pages true. Writes the files and runs the commands of every page,
+//! follows the relative links, looks for stale phrases, and writes (or with `--check` compares) the
+//! parts that are generated. How a page says what it expects: `docs/testing.md`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::checkout;
 use crate::failure::{Context, Failure};
-use crate::markdown::{self, Block, Shown};
+use crate::markdown::{self, Block, Shown, Step};
+use crate::picture;
 use crate::process;
 use crate::test_os;
 use crate::workspace;
 
 pub(crate) const ABOUT: &str = "write generated pages (--check: compare; --generated: nothing else), check links, run the pages' commands";
 
-/// Generous: the first command also builds forge for release.
-const WATCHDOG_S: u64 = 3600;
+/// Generous: a watchdog for commands that do not end.
+const WATCHDOG_S: u64 = 600;
 
 /// The marks around the generated part of a page that is otherwise written by hand.
 const HELP: &str = "<!-- generated: cargo xtask help -->\n";
@@ -25,28 +27,22 @@ const USER_FILE: &str = "<!-- generated: your own file -->\n";
 const KEYS: &str = "<!-- generated: every key -->\n";
 const END: &str = "<!-- end of generated -->";
 
-/// The pages whose commands are run, in this order: the README's first command builds forge.
-const RUN: [(&str, Start); 10] = [
-    ("README.md", Start::Checkout),
-    ("docs/tutorial.md", Start::Empty),
-    ("docs/how-to/add-a-directory.md", Start::Empty),
-    ("docs/how-to/let-tests-listen.md", Start::Empty),
-    ("docs/how-to/run-in-ci.md", Start::Empty),
-    ("docs/how-to/share-with-a-team.md", Start::Empty),
-    ("docs/how-to/use-your-toolchain.md", Start::Empty),
-    ("docs/how-to/write-a-playbook-test.md", Start::Empty),
-    ("docs/mcp.md", Start::Empty),
-    ("docs/git.md", Start::Empty),
-];
+/// The page whose reader is in a fresh clone. Readers of the others are in an empty directory, with
+/// an empty home.
+const README: &str = "README.md";
 
-/// Where a page's reader is.
-#[derive(Debug, Clone, Copy)]
-enum Start {
-    /// In a fresh clone.
-    Checkout,
-    /// In an empty directory, with an empty home.
-    Empty,
-}
+/// The only page that may speak of what was and what will be.
+const CHANGELOG: &str = "CHANGELOG.md";
+
+/// How readers of a fresh clone start forge. The check starts the forge that is built already,
+/// because a release build takes minutes and prints the same.
+const FROM_SOURCE: &str = "cargo run --release -- ";
+
+/// The picture of the README, the command whose output it shows, and the mechanism that the
+/// output names on the machines for which the picture is made.
+const PICTURE: &str = "docs/stopped-attacks.svg";
+const PICTURE_COMMAND: &str = "forge run --trust examples/dep-audit";
+const PICTURE_MECHANISM: &str = "bubblewrap + landlock";
 
 /// Commands that would run this check inside itself, or the whole of which it is a step.
 const OURSELVES: [&str; 2] = ["cargo xtask ", ".ci/run"];
@@ -63,15 +59,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     };
     generated(check)?;
-    let broken = broken_links()?;
-    for line in &broken {
+    let programs = test_os::built()?;
+    let forge = program(&programs, "forge", "forge")?;
+    let root = workspace::root();
+    let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
+    picture(&copy.checkout(), forge, check)?;
+    let mut wrong = stale_phrases()?;
+    wrong.extend(broken_links()?);
+    for line in &wrong {
         println!("{line}");
     }
-    let failed = run_pages()?;
-    match (broken.len(), failed) {
+    let failed = run_pages(&copy, forge)?;
+    match (wrong.len(), failed) {
         (0, 0) => Ok(()),
-        (links, commands) => Err(Failure::new(format!(
-            "{links} broken links, {commands} commands not as written"
+        (texts, steps) => Err(Failure::new(format!(
+            "{texts} broken links or stale phrases, {steps} files or commands not as written"
         ))),
     }
 }
@@ -94,7 +96,10 @@ fn generated(check: bool) -> Result<(), Failure> {
     keep("docs/mechanisms.md", &mechanisms()?, check)?;
     keep(
         "docs/first-hour.md",
-        &first_hour(&read("fixtures/everyday.tsv")?),
+        &first_hour(
+            &read("fixtures/first-hour.tsv")?,
+            &read("fixtures/everyday.tsv")?,
+        )?,
         check,
     )?;
     for which in ["config", "worker"] {
@@ -123,40 +128,104 @@ fn generated(check: bool) -> Result<(), Failure> {
 /// Made by the sandbox tests' program, which reads the fixtures anyway.
 fn mechanisms() -> Result<String, Failure> {
     let programs = test_os::built()?;
-    let program = programs
-        .get(&("os-sandbox".to_owned(), "os".to_owned()))
-        .ok_or_else(|| Failure::new("os-sandbox has no program `os`"))?;
+    let program = program(&programs, "os-sandbox", "os")?;
     process::output(process::command(program).arg("--page"))
 }
 
-/// The commands that a test runs outside and inside, with what becomes of them.
-fn first_hour(table: &str) -> String {
-    let rows = table.lines().filter(|line| !line.starts_with('#'));
-    let rows = rows.map(|line| line.split('\t').collect::<Vec<_>>());
-    let count = rows.clone().count();
-    let mut page = format!(
-        "# Everyday commands in `forge exec`\n\n\
-         {count} commands, each run outside and inside by an ordinary user with an empty home, in a \
-         git project, without a configuration file: by `cargo xtask test`, from \
-         [`fixtures/everyday.tsv`](../fixtures/everyday.tsv). *Same* is: it succeeds and prints what it \
-         prints outside. Where the program is not installed, the test says that it skips the command.\n"
+fn program<'a>(
+    programs: &'a BTreeMap<(String, String), PathBuf>,
+    package: &str,
+    name: &str,
+) -> Result<&'a Path, Failure> {
+    programs
+        .get(&(package.to_owned(), name.to_owned()))
+        .map(PathBuf::as_path)
+        .ok_or_else(|| Failure::new(format!("{package} has no program `{name}`")))
+}
+
+/// Draws the table that the example ends with, from a real run.
+fn picture(place: &checkout::Place, forge: &Path, check: bool) -> Result<(), Failure> {
+    if !cfg!(target_os = "linux") {
+        println!("{PICTURE}: not compared: its run is confined by mechanisms of Linux");
+        return Ok(());
+    }
+    let mut command = process::command("sh");
+    command.arg("-c").arg(PICTURE_COMMAND);
+    place.enter(&mut command, forge)?;
+    let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
+    let table = picture::table(&output).ok_or_else(|| {
+        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        Failure::new(format!(
+            "`{PICTURE_COMMAND}` (exit code {code}) printed no table of attempts:\n{output}"
+        ))
+    })?;
+    if table
+        .iter()
+        .flatten()
+        .any(|cell| cell.contains(PICTURE_MECHANISM))
+    {
+        keep(PICTURE, &picture::svg(&table), check)
+    } else {
+        println!("{PICTURE}: not compared: this machine does not have {PICTURE_MECHANISM}");
+        Ok(())
+    }
+}
+
+/// The page of the first half hour: promises with their tests, and everyday commands with what
+/// becomes of them.
+fn first_hour(promises: &str, commands: &str) -> Result<String, Failure> {
+    let count = rows(commands).count();
+    let mut page = "# The first half hour\n\n\
+         What a newcomer meets first, each with a test of `cargo xtask test` that shows it. The page \
+         is generated from [`fixtures/first-hour.tsv`](../fixtures/first-hour.tsv) and \
+         [`fixtures/everyday.tsv`](../fixtures/everyday.tsv).\n\n\
+         | about | promise | test |\n|---|---|---|\n"
+        .to_owned();
+    for row in rows(promises) {
+        let [topic, promise, file, test] = row[..] else {
+            return Err(Failure::new(format!(
+                "first-hour.tsv: not four cells: {row:?}"
+            )));
+        };
+        if !read(file)?.contains(&format!("fn {test}(")) {
+            return Err(Failure::new(format!(
+                "first-hour.tsv: {file} has no `{test}`"
+            )));
+        }
+        page += &format!("| {topic} | {promise} | `{test}` in [{file}](../{file}) |\n");
+    }
+    page += &format!(
+        "\n## Everyday commands in `forge exec`\n\n\
+         A test runs {count} commands outside and inside, by an ordinary user with an empty home, in a \
+         git project without a configuration file. *Same* means: the command succeeds and prints the \
+         same as outside. If a program is not installed, the test says that it skips the command.\n"
     );
     let mut group = "";
-    for row in rows {
+    for row in rows(commands) {
         let [of, command, _, bubblewrap, landlock] = row[..] else {
-            continue;
+            return Err(Failure::new(format!(
+                "everyday.tsv: not five cells: {row:?}"
+            )));
         };
         if of != group {
             group = of;
             let heading = format!("{}{}", of[..1].to_uppercase(), &of[1..]);
             page += &format!(
-                "\n## {heading}\n\n| command | bubblewrap | Landlock alone |\n|---|---|---|\n"
+                "\n### {heading}\n\n| command | bubblewrap | Landlock alone |\n|---|---|---|\n"
             );
         }
         let command = command.replace('|', "\\|");
         page += &format!("| `` {command} `` | {bubblewrap} | {landlock} |\n");
     }
-    page
+    Ok(page)
+}
+
+/// The rows of a table of tab-separated cells, without comments.
+fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
+    table
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split('\t').collect())
 }
 
 /// What is made from the table of configuration keys, by a program beside it.
@@ -200,15 +269,40 @@ fn replace_generated(page: &str, mark: &str, text: &str) -> Option<String> {
     Some(format!("{before}{mark}{text}{END}{after}"))
 }
 
+/// The tracked pages with their texts, the README first.
+fn pages() -> Result<Vec<(PathBuf, String)>, Failure> {
+    let root = workspace::root();
+    let mut pages = Vec::new();
+    for page in checkout::files(&root)? {
+        if page.extension().is_some_and(|extension| extension == "md") {
+            let text = fs::read_to_string(root.join(&page)).context(page.display())?;
+            pages.push((page, text));
+        }
+    }
+    pages.sort_by_key(|(page, _)| page != Path::new(README));
+    Ok(pages)
+}
+
+/// Every stale phrase of a page but the changelog.
+fn stale_phrases() -> Result<Vec<String>, Failure> {
+    let pages = pages()?;
+    let pages = pages
+        .iter()
+        .filter(|(page, _)| page != Path::new(CHANGELOG));
+    Ok(pages
+        .flat_map(|(page, text)| {
+            markdown::stale_phrases(text)
+                .into_iter()
+                .map(|(line, phrase)| format!("{}:{line}: stale phrase: {phrase}", page.display()))
+        })
+        .collect())
+}
+
 /// Every relative link of a tracked page that leads nowhere.
 fn broken_links() -> Result<Vec<String>, Failure> {
     let root = workspace::root();
     let mut broken = Vec::new();
-    for page in checkout::files(&root)? {
-        if page.extension().is_none_or(|extension| extension != "md") {
-            continue;
-        }
-        let text = fs::read_to_string(root.join(&page)).context(page.display())?;
+    for (page, text) in pages()? {
         for link in markdown::links(&text) {
             if let Some(why) = broken_link(&root, &page, &text, &link.target) {
                 broken.push(format!(
@@ -270,28 +364,40 @@ fn within(path: &Path) -> Option<PathBuf> {
     Some(clean)
 }
 
-/// Runs the commands of the pages and returns how many were not as written.
-fn run_pages() -> Result<usize, Failure> {
-    let root = workspace::root();
-    let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
+/// Writes the files and runs the commands of all pages. Returns how many were not as written.
+fn run_pages(copy: &checkout::Copy, forge: &Path) -> Result<usize, Failure> {
     let mut failed = 0;
-    for (page, start) in RUN {
-        let text = fs::read_to_string(root.join(page)).context(page)?;
-        let blocks = markdown::console_blocks(&text).context(page)?;
-        let place = match start {
-            Start::Checkout => copy.checkout(),
-            Start::Empty => checkout::Place::empty()?,
+    for (page, text) in pages()? {
+        let name = page.display();
+        let steps = markdown::steps(&text).context(&name)?;
+        if steps.is_empty() {
+            continue;
+        }
+        for file in unused_files(&steps) {
+            failed += 1;
+            println!("{name}:{file}: FAILED: no command of the page uses this file");
+        }
+        let mut place = if page == Path::new(README) {
+            copy.checkout()
+        } else {
+            checkout::Place::empty()?
         };
-        for block in &blocks {
-            for shown in &block.commands {
-                print!("{page}:{}: {} ", shown.line, first_line(&shown.command));
-                let _ = std::io::stdout().flush();
-                match verdict(block, shown, &place)? {
-                    Verdict::AsWritten => println!("... ok"),
-                    Verdict::NotRun(reason) => println!("... not run: {reason}"),
-                    Verdict::Otherwise { why, output } => {
-                        failed += 1;
-                        println!("... FAILED: {why}\n{output}");
+        for step in &steps {
+            match step {
+                Step::NewDirectory => place = checkout::Place::empty()?,
+                Step::File(file) => place.write(&file.name, &file.text)?,
+                Step::Commands(block) => {
+                    for shown in &block.commands {
+                        print!("{name}:{}: {} ", shown.line, first_line(&shown.command));
+                        let _ = std::io::stdout().flush();
+                        match verdict(block, shown, &place, forge)? {
+                            Verdict::AsWritten => println!("... ok"),
+                            Verdict::NotRun(reason) => println!("... not run: {reason}"),
+                            Verdict::Otherwise { why, output } => {
+                                failed += 1;
+                                println!("... FAILED: {why}\n{output}");
+                            }
+                        }
                     }
                 }
             }
@@ -300,13 +406,42 @@ fn run_pages() -> Result<usize, Failure> {
     Ok(failed)
 }
 
+/// The lines of files after which no command runs in the same directory: nothing would check them.
+fn unused_files(steps: &[Step]) -> Vec<usize> {
+    let mut unused = Vec::new();
+    let mut written = Vec::new();
+    for step in steps {
+        match step {
+            Step::File(file) => written.push(file.line),
+            Step::Commands(block) if block.not_run.is_none() => written.clear(),
+            Step::Commands(_) => {}
+            Step::NewDirectory => unused.append(&mut written),
+        }
+    }
+    unused.append(&mut written);
+    unused
+}
+
+/// The command that is run for a shown one.
+fn as_run(shown: &str) -> String {
+    match shown.strip_prefix(FROM_SOURCE) {
+        Some(arguments) => format!("forge {arguments}"),
+        None => shown.to_owned(),
+    }
+}
+
 enum Verdict {
     AsWritten,
     NotRun(String),
     Otherwise { why: String, output: String },
 }
 
-fn verdict(block: &Block, shown: &Shown, place: &checkout::Place) -> Result<Verdict, Failure> {
+fn verdict(
+    block: &Block,
+    shown: &Shown,
+    place: &checkout::Place,
+    forge: &Path,
+) -> Result<Verdict, Failure> {
     if let Some(reason) = &block.not_run {
         return Ok(Verdict::NotRun(reason.clone()));
     }
@@ -317,13 +452,11 @@ fn verdict(block: &Block, shown: &Shown, place: &checkout::Place) -> Result<Verd
         return Ok(Verdict::NotRun("it would run this check again".into()));
     }
     if !cfg!(target_os = "linux") {
-        return Ok(Verdict::NotRun(
-            "the pages' commands are confined, which is for Linux so far".into(),
-        ));
+        return Ok(Verdict::NotRun("the output shown is that of Linux".into()));
     }
     let mut command = process::command("sh");
-    command.arg("-c").arg(&shown.command);
-    place.enter(&mut command)?;
+    command.arg("-c").arg(as_run(&shown.command));
+    place.enter(&mut command, forge)?;
     let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
     let Some(code) = code else {
         return Ok(Verdict::Otherwise {
@@ -362,6 +495,66 @@ mod tests {
             Some(format!("a\n{KEYS}new\n{END}\nb\n"))
         );
         assert_eq!(replace_generated(&page, HELP, "new\n"), None);
+    }
+
+    #[test]
+    fn a_promise_without_its_test_is_refused() {
+        let commands = "files\tls | cat\t-\tsame\tno pipes\n";
+        let row = "# a comment\nways in\tPages run.\txtask/src/docs.rs\trun_pages\n";
+        let page = first_hour(row, commands).expect("the function is there");
+        for part in [
+            "| ways in | Pages run. | `run_pages` in [xtask/src/docs.rs](../xtask/src/docs.rs) |\n",
+            "### Files\n",
+            "| `` ls \\| cat `` | same | no pipes |\n",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        let gone = row.replace("run_pages", "missing_test");
+        let error = first_hour(&gone, commands).expect_err("there is no such test");
+        assert_eq!(
+            error.to_string(),
+            "first-hour.tsv: xtask/src/docs.rs has no `missing_test`"
+        );
+    }
+
+    #[test]
+    fn a_file_that_no_command_uses_is_told() {
+        let page = "\
+`one.yaml`:
+```yaml
+a: 1
+```
+```console
+$ forge check
+```
+`two.yaml`:
+```yaml
+a: 1
+```
+<!-- not run: needs a key -->
+```console
+$ forge run
+```
+<!-- new directory -->
+`three.yaml`:
+```yaml
+a: 1
+```
+";
+        let steps = markdown::steps(page).expect("a valid page");
+        assert_eq!(unused_files(&steps), [8, 17]);
+    }
+
+    #[test]
+    fn the_forge_that_is_built_runs_what_readers_build() {
+        assert_eq!(
+            as_run("cargo run --release -- exec -- true"),
+            "forge exec -- true"
+        );
+        assert_eq!(
+            as_run("cat cargo run --release -- x"),
+            "cat cargo run --release -- x"
+        );
     }
 
     #[test]

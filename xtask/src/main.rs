@@ -28,6 +28,7 @@ mod engine;
 mod failure;
 mod markdown;
 mod peers;
+mod picture;
 mod process;
 mod report;
 mod scratch;

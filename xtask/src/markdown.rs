@@ -1,7 +1,51 @@
-//! What `cargo xtask docs` reads out of a Markdown file: the commands of `console` blocks, the
-//! links, the headings. Line by line and no more of the language than these files use.
+//! Reads a Markdown file for `cargo xtask docs`: files to write, commands to run, links, headings,
+//! stale phrases. The parser works line by line and knows no more of the language than these files use.
 
 use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+/// Phrases that describe a state of the program which passes. A page that says "not in this
+/// version" stays when the version has it.
+const STALE_PHRASES: [&str; 14] = [
+    "in this version",
+    "in a later version",
+    "in a future version",
+    "in the future",
+    "not yet implemented",
+    "not implemented yet",
+    "will be implemented",
+    "will be supported",
+    "will be added",
+    "coming soon",
+    "at the moment",
+    "currently",
+    "for now",
+    "so far",
+];
+
+/// Notes to oneself, in capitals.
+const UNFINISHED: [&str; 3] = ["TODO", "FIXME", "TBD"];
+
+/// One step of a page, in the order of the page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A fenced block below a line that consists of a name in backticks and a colon.
+    File(NamedFile),
+    /// A fenced block marked `console`.
+    Commands(Block),
+    /// `<!-- new directory -->`: the rest of the page runs in an empty directory.
+    NewDirectory,
+}
+
+/// A file that the page shows whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NamedFile {
+    /// Of the line with the name, counted from 1.
+    pub(crate) line: usize,
+    /// Relative and without `..`.
+    pub(crate) name: PathBuf,
+    pub(crate) text: String,
+}
 
 /// A fenced block marked `console`.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,12 +74,13 @@ pub(crate) struct Link {
     pub(crate) target: String,
 }
 
-/// The `console` blocks of a page. A directive that is not understood is an error with its
-/// line: a block that quietly expects something else would be worse.
-pub(crate) fn console_blocks(page: &str) -> Result<Vec<Block>, String> {
-    let mut blocks = Vec::new();
+/// Returns the steps of a page. A directive that cannot be read is an error with its line, because
+/// the block below it would expect something else than the page says.
+pub(crate) fn steps(page: &str) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
     let mut exit = 0;
     let mut not_run = None;
+    let mut name = None;
     let mut lines = numbered(page);
     while let Some((number, line)) = lines.next() {
         let trimmed = line.trim();
@@ -44,9 +89,11 @@ pub(crate) fn console_blocks(page: &str) -> Result<Vec<Block>, String> {
                 exit = code
                     .trim()
                     .parse()
-                    .map_err(|_| format!("line {number}: no exit code in `{trimmed}`"))?;
+                    .map_err(|_| format!("line {number}: invalid exit code in `{trimmed}`"))?;
             } else if let Some(reason) = directive.strip_prefix("not run:") {
                 not_run = Some(reason.trim().to_owned());
+            } else if directive == "new directory" {
+                steps.push(Step::NewDirectory);
             }
             continue;
         }
@@ -58,18 +105,59 @@ pub(crate) fn console_blocks(page: &str) -> Result<Vec<Block>, String> {
                 .by_ref()
                 .take_while(|(_, line)| fence(line.trim()) != Some(""))
                 .collect();
-            if info == "console" {
-                blocks.push(Block {
+            if let Some((line, name)) = name.take() {
+                let text = body.iter().map(|(_, line)| format!("{line}\n")).collect();
+                steps.push(Step::File(NamedFile { line, name, text }));
+            } else if info == "console" {
+                steps.push(Step::Commands(Block {
                     exit,
                     not_run: not_run.take(),
                     commands: commands(&body),
-                });
+                }));
             }
+        } else {
+            name = file_name(trimmed).map(|name| (number, name));
         }
         exit = 0;
         not_run = None;
     }
-    Ok(blocks)
+    Ok(steps)
+}
+
+/// The name in a line such as `` `workers/main.worker`: ``, if it is a relative path without `..`.
+fn file_name(line: &str) -> Option<PathBuf> {
+    let name = line.strip_prefix('`')?.strip_suffix("`:")?;
+    let path = Path::new(name);
+    let mut components = path.components();
+    let is_plain = components.all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && !name.is_empty() && !name.contains(['`', ' '])).then(|| path.to_owned())
+}
+
+/// Returns the stale phrases in the prose of a page, each with its line.
+pub(crate) fn stale_phrases(page: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    for (line, text) in prose(page) {
+        let text = without_code_spans(text);
+        let words = format!(" {} ", words_of(&text));
+        let lower = words.to_lowercase();
+        let has = |text: &str, phrase: &str| text.contains(&format!(" {phrase} "));
+        found.extend(
+            STALE_PHRASES
+                .into_iter()
+                .filter(|phrase| has(&lower, phrase))
+                .chain(UNFINISHED.into_iter().filter(|phrase| has(&words, phrase)))
+                .map(|phrase| (line, phrase)),
+        );
+    }
+    found
+}
+
+/// The words of a text with one space between them.
+fn words_of(text: &str) -> String {
+    text.split(|character: char| !character.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Links outside code, `[text](target)` and `[name]: target`.
@@ -241,7 +329,14 @@ $ not a console block
 
     #[test]
     fn blocks_carry_commands_output_and_what_is_expected() {
-        let blocks = console_blocks(PAGE).expect("a valid page");
+        let blocks: Vec<Block> = steps(PAGE)
+            .expect("a valid page")
+            .into_iter()
+            .filter_map(|step| match step {
+                Step::Commands(block) => Some(block),
+                Step::File(_) | Step::NewDirectory => None,
+            })
+            .collect();
         let seen: Vec<(i32, Option<&str>, Vec<&str>)> = blocks
             .iter()
             .map(|block| {
@@ -271,9 +366,83 @@ $ not a console block
     }
 
     #[test]
-    fn an_exit_code_that_is_none_is_an_error() {
-        let error = console_blocks("<!-- exit: no -->\n").expect_err("no number");
-        assert_eq!(error, "line 1: no exit code in `<!-- exit: no -->`");
+    fn an_invalid_exit_code_is_an_error() {
+        let error = steps("<!-- exit: no -->\n").expect_err("no number");
+        assert_eq!(error, "line 1: invalid exit code in `<!-- exit: no -->`");
+    }
+
+    #[test]
+    fn a_block_below_a_name_is_a_file() {
+        let page = "\
+`workers/main.worker`:
+
+```yaml
+---
+name: main
+---
+Work.
+```
+
+A sentence about `forge.yaml`:
+```yaml
+unnamed: true
+```
+`../outside`:
+```text
+x
+```
+`/etc/passwd`:
+```text
+x
+```
+`forge.yaml`:
+A sentence between name and block.
+```yaml
+unnamed: true
+```
+<!-- new directory -->
+`run.sh`:
+```console
+$ not a command here
+```
+";
+        let file = |line, name: &str, text: &str| {
+            Step::File(NamedFile {
+                line,
+                name: name.into(),
+                text: text.into(),
+            })
+        };
+        assert_eq!(
+            steps(page).expect("a valid page"),
+            [
+                file(1, "workers/main.worker", "---\nname: main\n---\nWork.\n"),
+                Step::NewDirectory,
+                file(28, "run.sh", "$ not a command here\n"),
+            ]
+        );
+    }
+
+    #[test]
+    fn stale_phrases_are_found_in_prose_as_whole_words() {
+        let page = "\
+Staging is in version 2.
+Pushing is Not In  This Version, *currently*.
+`currently` in code, concurrently, todo.
+```text
+in this version
+```
+A TODO, so far.
+";
+        assert_eq!(
+            stale_phrases(page),
+            [
+                (2, "in this version"),
+                (2, "currently"),
+                (7, "so far"),
+                (7, "TODO"),
+            ]
+        );
     }
 
     #[test]
