@@ -63,13 +63,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let forge = program(&programs, "forge", "forge")?;
     let root = workspace::root();
     let copy = checkout::copy(&root, &workspace::target_dir().join("readme"))?;
-    picture(&copy.checkout(), forge, check)?;
+    let failed = run_pages(&copy, forge, check)?;
     let mut wrong = stale_phrases()?;
     wrong.extend(broken_links()?);
     for line in &wrong {
         println!("{line}");
     }
-    let failed = run_pages(&copy, forge)?;
     match (wrong.len(), failed) {
         (0, 0) => Ok(()),
         (texts, steps) => Err(Failure::new(format!(
@@ -143,27 +142,15 @@ fn program<'a>(
         .ok_or_else(|| Failure::new(format!("{package} has no program `{name}`")))
 }
 
-/// Draws the table that the example ends with, from a real run.
-fn picture(place: &checkout::Place, forge: &Path, check: bool) -> Result<(), Failure> {
-    if !cfg!(target_os = "linux") {
-        println!("{PICTURE}: not compared: its run is confined by mechanisms of Linux");
-        return Ok(());
-    }
-    let mut command = process::command("sh");
-    command.arg("-c").arg(PICTURE_COMMAND);
-    place.enter(&mut command, forge)?;
-    let (code, output) = process::watched(&mut command, WATCHDOG_S)?;
-    let table = picture::table(&output).ok_or_else(|| {
-        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+/// Draws the table that `output` ends with.
+fn picture(output: &str, check: bool) -> Result<(), Failure> {
+    let table = picture::table(output).ok_or_else(|| {
         Failure::new(format!(
-            "`{PICTURE_COMMAND}` (exit code {code}) printed no table of attempts:\n{output}"
+            "`{PICTURE_COMMAND}` printed no table of attempts:\n{output}"
         ))
     })?;
-    if table
-        .iter()
-        .flatten()
-        .any(|cell| cell.contains(PICTURE_MECHANISM))
-    {
+    let mut cells = table.iter().flatten();
+    if cells.any(|cell| cell.contains(PICTURE_MECHANISM)) {
         keep(PICTURE, &picture::svg(&table), check)
     } else {
         println!("{PICTURE}: not compared: this machine does not have {PICTURE_MECHANISM}");
@@ -365,8 +352,9 @@ fn within(path: &Path) -> Option<PathBuf> {
 }
 
 /// Writes the files and runs the commands of all pages. Returns how many were not as written.
-fn run_pages(copy: &checkout::Copy, forge: &Path) -> Result<usize, Failure> {
+fn run_pages(copy: &checkout::Copy, forge: &Path, check: bool) -> Result<usize, Failure> {
     let mut failed = 0;
+    let mut shows_picture = false;
     for (page, text) in pages()? {
         let name = page.display();
         let steps = markdown::steps(&text).context(&name)?;
@@ -390,8 +378,15 @@ fn run_pages(copy: &checkout::Copy, forge: &Path) -> Result<usize, Failure> {
                     for shown in &block.commands {
                         print!("{name}:{}: {} ", shown.line, first_line(&shown.command));
                         let _ = std::io::stdout().flush();
+                        let is_picture = as_run(&shown.command) == PICTURE_COMMAND;
+                        shows_picture |= is_picture;
                         match verdict(block, shown, &place, forge)? {
-                            Verdict::AsWritten => println!("... ok"),
+                            Verdict::AsWritten(output) => {
+                                println!("... ok");
+                                if is_picture {
+                                    picture(&output, check)?;
+                                }
+                            }
                             Verdict::NotRun(reason) => println!("... not run: {reason}"),
                             Verdict::Otherwise { why, output } => {
                                 failed += 1;
@@ -402,6 +397,10 @@ fn run_pages(copy: &checkout::Copy, forge: &Path) -> Result<usize, Failure> {
                 }
             }
         }
+    }
+    if !shows_picture {
+        failed += 1;
+        println!("{PICTURE}: FAILED: no page runs `{PICTURE_COMMAND}`");
     }
     Ok(failed)
 }
@@ -431,9 +430,13 @@ fn as_run(shown: &str) -> String {
 }
 
 enum Verdict {
-    AsWritten,
+    /// With what the command printed.
+    AsWritten(String),
     NotRun(String),
-    Otherwise { why: String, output: String },
+    Otherwise {
+        why: String,
+        output: String,
+    },
 }
 
 fn verdict(
@@ -476,7 +479,7 @@ fn verdict(
             output,
         });
     }
-    Ok(Verdict::AsWritten)
+    Ok(Verdict::AsWritten(output))
 }
 
 fn first_line(text: &str) -> &str {
