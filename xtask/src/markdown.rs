@@ -108,6 +108,10 @@ pub(crate) fn steps(page: &str) -> Result<Vec<Step>, String> {
             if let Some((line, name)) = name.take() {
                 let text = body.iter().map(|(_, line)| format!("{line}\n")).collect();
                 steps.push(Step::File(NamedFile { line, name, text }));
+            } else if let Some(name) = body.first().and_then(|(_, line)| name_in_comment(line)) {
+                return Err(format!(
+                    "line {number}: write the name above the block, as `` `{name}`: ``"
+                ));
             } else if info == "console" {
                 steps.push(Step::Commands(Block {
                     exit,
@@ -131,6 +135,16 @@ fn file_name(line: &str) -> Option<PathBuf> {
     let mut components = path.components();
     let is_plain = components.all(|part| matches!(part, Component::Normal(_)));
     (is_plain && !name.is_empty() && !name.contains(['`', ' '])).then(|| path.to_owned())
+}
+
+/// The name of a configuration file in a comment such as `# forge.yaml`. A block that begins with
+/// one is a file that nothing checks.
+fn name_in_comment(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("# ")?;
+    let is_configuration = [".yaml", ".yml", ".worker"]
+        .iter()
+        .any(|suffix| name.ends_with(suffix));
+    (is_configuration && !name.contains(' ')).then_some(name)
 }
 
 /// Returns the stale phrases in the prose of a page, each with its line.
@@ -369,6 +383,19 @@ $ not a console block
     fn an_invalid_exit_code_is_an_error() {
         let error = steps("<!-- exit: no -->\n").expect_err("no number");
         assert_eq!(error, "line 1: invalid exit code in `<!-- exit: no -->`");
+    }
+
+    #[test]
+    fn a_name_in_a_comment_is_an_error() {
+        let error = steps("```yaml\n# workers/main.worker\nname: main\n```\n").expect_err("a name");
+        assert_eq!(
+            error,
+            "line 1: write the name above the block, as `` `workers/main.worker`: ``"
+        );
+        for fine in ["# Your own file", "# see forge.yaml", "#forge.yaml"] {
+            let page = format!("```yaml\n{fine}\nname: main\n```\n");
+            assert_eq!(steps(&page), Ok(Vec::new()), "{fine}");
+        }
     }
 
     #[test]
