@@ -55,6 +55,10 @@ pub struct Param {
     of_a_file: bool,
 }
 
+/// The largest whole number below which a double holds every one. Clients read JSON into doubles and
+/// would send a larger bound back as another number.
+const MAX_EXACT: i64 = (1 << 53) - 1;
+
 /// The first whole number that is no `i64`.
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
@@ -76,9 +80,14 @@ impl Param {
         Param::new(name, description, ParamKind::Text)
     }
 
-    /// A whole-number parameter; both bounds are accepted values.
+    /// A whole-number parameter; both bounds are accepted values. Bounds beyond ±(2⁵³ - 1), which not
+    /// every client can read, are narrowed to it.
     pub fn integer(name: &'static str, description: &'static str, min: i64, max: i64) -> Self {
-        Param::new(name, description, ParamKind::Integer { min, max })
+        let kind = ParamKind::Integer {
+            min: min.clamp(-MAX_EXACT, MAX_EXACT),
+            max: max.clamp(-MAX_EXACT, MAX_EXACT),
+        };
+        Param::new(name, description, kind)
     }
 
     /// A parameter that is `true` or `false`.

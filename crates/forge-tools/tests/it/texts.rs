@@ -91,6 +91,37 @@ fn every_tool_describes_itself_and_names_no_place() {
     assert!(text.len() < 14 * 1024, "{} bytes", text.len());
 }
 
+/// Clients read JSON into doubles: what they show and send back must be the number that was meant.
+#[test]
+fn numbers_in_schemas_fit_a_double() {
+    fn numbers(value: &serde_json::Value, found: &mut Vec<f64>) {
+        match value {
+            serde_json::Value::Number(number) => {
+                let exact = number.as_f64().unwrap();
+                assert_eq!(exact as i128, number.as_i128().unwrap(), "{number}");
+                found.push(exact);
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
+            serde_json::Value::Object(pairs) => {
+                pairs.values().for_each(|item| numbers(item, found))
+            }
+            serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::String(_) => {
+            }
+        }
+    }
+    let world = World::new();
+    let toolbox = world.toolbox();
+    let mut found = Vec::new();
+    for spec in toolbox.specs() {
+        let spec = spec.to_json();
+        numbers(&spec["input_schema"], &mut found);
+        numbers(&spec["output_schema"], &mut found);
+    }
+    assert!(found.len() > 20, "{}", found.len());
+    let most = found.iter().copied().fold(0.0, f64::max);
+    assert_eq!(most, 9_007_199_254_740_991.0);
+}
+
 proptest::proptest! {
     /// No text for a model contains a host path or the word "zone", and nothing
     /// panics, whatever is asked for.
