@@ -10,26 +10,35 @@ use crate::ambient::Ambient;
 use crate::cli::{Global, Install};
 use crate::exit::{Exit, Failure};
 use crate::install::{
-    Client, EditError, Edited, Entry, Place, Places, Scope, Server, Target, TargetError, absolute,
-    edit, start,
+    Audience, Client, EditError, Edited, Entry, Place, Places, Scope, Server, Target, TargetError,
+    absolute, edit, in_path, own_places, start,
 };
 use crate::stderr::say;
 use crate::visible::{shell_word, visible, visible_lines, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<Exit, Failure> {
     let start = start(global)?;
+    let scope = args.scope.unwrap_or(args.client.usual_scope());
+    let audience = match args.file {
+        Some(_) => Audience::ThisUser,
+        None => Audience::of(args.client, scope),
+    };
     let server = Server::here(
         global,
         ambient,
         &args.name,
         args.worker.as_deref(),
         args.approver,
+        audience,
     )?;
     let entry = Entry::new(args.client, &server);
-    let scope = args.scope.unwrap_or(args.client.usual_scope());
     let target = target(args, scope, &start, ambient)?;
     let path = target.path();
     let alone = alone(args.client, &entry)?;
+    let notes = match audience {
+        Audience::Team(client) => team_notes(client, &server, ambient)?,
+        Audience::ThisUser => Vec::new(),
+    };
     let mut facts = json!({
         "client": args.client.word(),
         "name": server.name,
@@ -39,12 +48,14 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
         "entry": entry.value(),
         "text": alone,
         "command": own_command(args, scope, &server),
+        "notes": notes,
         "state": "shown",
         "diff": null,
     });
     if !args.write {
         hints(global, args, scope, &server, &path);
-        return print(global, &facts, alone.trim_end());
+        print(global, &facts, alone.trim_end())?;
+        return Ok(show_notes(global, &notes));
     }
     let unusable = |error| not_used(&path, error);
     let found = target.read().map_err(unusable)?;
@@ -58,7 +69,8 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
                 visible_path(&path),
                 server.name
             );
-            return print(global, &facts, &text);
+            print(global, &facts, &text)?;
+            return Ok(show_notes(global, &notes));
         }
         Ok(Edited::New(new)) => new,
     };
@@ -66,11 +78,9 @@ pub(crate) fn run(global: &Global, args: &Install, ambient: &Ambient) -> Result<
     let diff = diff(&path, old, &new);
     facts["state"] = json!("written");
     facts["diff"] = json!(diff);
-    if scope == Scope::Project && args.file.is_none() && !global.quiet {
-        say("note: the file is in the project, and names directories of this machine");
-    }
     let text = format!("written: {}\n{}", visible_path(&path), visible_lines(&diff));
-    print(global, &facts, text.trim_end())
+    print(global, &facts, text.trim_end())?;
+    Ok(show_notes(global, &notes))
 }
 
 /// Only the lines that change: those around them may hold others' keys.
@@ -84,14 +94,13 @@ fn diff(path: &Path, old: Option<&str>, new: &str) -> String {
         .to_string()
 }
 
-fn print(global: &Global, facts: &Value, text: &str) -> Result<Exit, Failure> {
+fn print(global: &Global, facts: &Value, text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match global.json {
         true => writeln!(out, "{facts}"),
         false => writeln!(out, "{text}"),
     }
-    .map_err(Failure::stdout)?;
-    Ok(Exit::Done)
+    .map_err(Failure::stdout)
 }
 
 fn target(
@@ -161,6 +170,41 @@ fn hints(global: &Global, args: &Install, scope: Scope, server: &Server, path: &
         let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
         say(format_args!("or: {}", visible(&words.join(" "))));
     }
+}
+
+/// Returns what a person has to know about an entry in a file that a team commits.
+fn team_notes(client: Client, server: &Server, ambient: &Ambient) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    if in_path(ambient)?.is_none() {
+        notes.push(
+            "the entry starts `forge`, and PATH leads to no or another one here: install this one, \
+             or use --scope user"
+                .to_owned(),
+        );
+    }
+    let has_host_path = |word: &&String| word.starts_with('/') || word.contains("=/");
+    for word in server.arguments.iter().filter(has_host_path) {
+        notes.push(format!(
+            "the file is the project's, and `{}` is a path of this machine",
+            visible(word)
+        ));
+    }
+    for (name, _) in own_places(ambient) {
+        notes.push(format!(
+            "{name} is set here and not written into the project: set it where the client starts, \
+             or use --scope user"
+        ));
+    }
+    notes.extend(client.trust().map(str::to_owned));
+    Ok(notes)
+}
+
+fn show_notes(global: &Global, notes: &[String]) -> Exit {
+    let shown = if global.quiet { &[] } else { notes };
+    for note in shown {
+        say(format_args!("note: {note}"));
+    }
+    Exit::Done
 }
 
 fn not_used(path: &Path, error: TargetError) -> Failure {

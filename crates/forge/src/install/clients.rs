@@ -22,6 +22,14 @@ pub(crate) enum Client {
     Gemini,
     /// Goose.
     Goose,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Windsurf.
+    Windsurf,
+    /// Cline.
+    Cline,
+    /// OpenCode.
+    Opencode,
     /// The file of a project that several clients read.
     #[value(name = ".mcp.json", alias = "mcp-json")]
     McpJson,
@@ -156,6 +164,10 @@ impl Client {
             Client::Zed => "zed",
             Client::Gemini => "gemini",
             Client::Goose => "goose",
+            Client::ClaudeDesktop => "claude-desktop",
+            Client::Windsurf => "windsurf",
+            Client::Cline => "cline",
+            Client::Opencode => "opencode",
             Client::McpJson => ".mcp.json",
         }
     }
@@ -163,10 +175,18 @@ impl Client {
     /// Whom an entry is for if nobody says.
     pub(crate) fn usual_scope(self) -> Scope {
         match self {
-            Client::Claude | Client::Vscode | Client::Cursor | Client::Gemini | Client::McpJson => {
-                Scope::Project
-            }
-            Client::Codex | Client::Zed | Client::Goose => Scope::User,
+            Client::Claude
+            | Client::Vscode
+            | Client::Cursor
+            | Client::Gemini
+            | Client::Opencode
+            | Client::McpJson => Scope::Project,
+            Client::Codex
+            | Client::Zed
+            | Client::Goose
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline => Scope::User,
         }
     }
 
@@ -179,6 +199,10 @@ impl Client {
             | Client::Cursor
             | Client::Zed
             | Client::Gemini
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline
+            | Client::Opencode
             | Client::McpJson => Format::Json,
         }
     }
@@ -190,7 +214,60 @@ impl Client {
             Client::Vscode => "servers",
             Client::Zed => "context_servers",
             Client::Goose => "extensions",
-            Client::Claude | Client::Cursor | Client::Gemini | Client::McpJson => "mcpServers",
+            Client::Opencode => "mcp",
+            Client::Claude
+            | Client::Cursor
+            | Client::Gemini
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline
+            | Client::McpJson => "mcpServers",
+        }
+    }
+
+    /// Returns the client's placeholder for the directory of a project. `None` if the client starts
+    /// servers there anyway.
+    pub(crate) fn project_variable(self) -> Option<&'static str> {
+        match self {
+            Client::Vscode | Client::Cursor => Some("${workspaceFolder}"),
+            Client::Claude
+            | Client::Codex
+            | Client::Zed
+            | Client::Gemini
+            | Client::Goose
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline
+            | Client::Opencode
+            | Client::McpJson => None,
+        }
+    }
+
+    /// Returns how a person confirms servers of a project's file. `None` if the client does not ask.
+    pub(crate) fn trust(self) -> Option<&'static str> {
+        match self {
+            Client::Claude => Some(
+                "Claude Code asks once whether to use the servers of this project: start `claude` in it",
+            ),
+            Client::Codex => Some(
+                "Codex reads this file in projects that it trusts only: start `codex` in it and agree",
+            ),
+            Client::Vscode => Some(
+                "VS Code starts servers in trusted folders only, and asks before the first start",
+            ),
+            Client::Cursor => {
+                Some("Cursor asks before it starts a server of a project: Settings, MCP")
+            }
+            Client::Gemini => Some(
+                "Gemini CLI disables all servers in folders that it does not trust: `/permissions` in it",
+            ),
+            Client::Zed
+            | Client::Goose
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline
+            | Client::Opencode
+            | Client::McpJson => None,
         }
     }
 
@@ -207,6 +284,10 @@ impl Client {
             | Client::Cursor
             | Client::Zed
             | Client::Goose
+            | Client::ClaudeDesktop
+            | Client::Windsurf
+            | Client::Cline
+            | Client::Opencode
             | Client::McpJson => return None,
         };
         Some(words.iter().map(|word| (*word).to_owned()).collect())
@@ -243,7 +324,34 @@ impl Client {
                 ".config/goose/config.yaml",
                 "goose/config.yaml",
             ),
-            (Client::Zed | Client::Goose, Scope::Project) | (Client::McpJson, Scope::User) => None,
+            // No build for Linux is Anthropic's own; those that exist keep to its names.
+            (Client::ClaudeDesktop, Scope::User) => places.settings(
+                "Claude/claude_desktop_config.json",
+                "Library/Application Support/Claude/claude_desktop_config.json",
+                "Claude/claude_desktop_config.json",
+            ),
+            (Client::Windsurf, Scope::User) => places.home(".codeium/windsurf/mcp_config.json"),
+            (Client::Cline, Scope::User) => places.named(
+                "CLINE_DATA_DIR",
+                "settings/cline_mcp_settings.json",
+                ".cline/data/settings/cline_mcp_settings.json",
+            ),
+            (Client::Opencode, Scope::Project) => place(project, "opencode.json"),
+            // On every system: it follows XDG on macOS and Windows, too.
+            (Client::Opencode, Scope::User) => places.named(
+                "XDG_CONFIG_HOME",
+                "opencode/opencode.json",
+                ".config/opencode/opencode.json",
+            ),
+            (
+                Client::Zed
+                | Client::Goose
+                | Client::ClaudeDesktop
+                | Client::Windsurf
+                | Client::Cline,
+                Scope::Project,
+            )
+            | (Client::McpJson, Scope::User) => None,
         }
     }
 }
@@ -269,6 +377,14 @@ gemini    project /p/.gemini/settings.json /p/.gemini/settings.json /p/.gemini/s
 gemini    user    /h/.gemini/settings.json /h/.gemini/settings.json /h/.gemini/settings.json /h/.gemini/settings.json
 goose     project -                     -                     -            -
 goose     user    /h/.config/goose/config.yaml /x/goose/config.yaml /h/.config/goose/config.yaml /a/Block/goose/config/config.yaml
+claude-desktop project -                -                     -            -
+claude-desktop user /h/.config/Claude/claude_desktop_config.json /x/Claude/claude_desktop_config.json /h/Library/Application_Support/Claude/claude_desktop_config.json /a/Claude/claude_desktop_config.json
+windsurf  project -                     -                     -            -
+windsurf  user    /h/.codeium/windsurf/mcp_config.json /h/.codeium/windsurf/mcp_config.json /h/.codeium/windsurf/mcp_config.json /h/.codeium/windsurf/mcp_config.json
+cline     project -                     -                     -            -
+cline     user    /h/.cline/data/settings/cline_mcp_settings.json /cd/settings/cline_mcp_settings.json /h/.cline/data/settings/cline_mcp_settings.json /h/.cline/data/settings/cline_mcp_settings.json
+opencode  project /p/opencode.json      /p/opencode.json      /p/opencode.json /p/opencode.json
+opencode  user    /h/.config/opencode/opencode.json /x/opencode/opencode.json /h/.config/opencode/opencode.json /h/.config/opencode/opencode.json
 .mcp.json project /p/.mcp.json          /p/.mcp.json          /p/.mcp.json /p/.mcp.json
 .mcp.json user    -                     -                     -            -
 ";
@@ -287,6 +403,7 @@ goose     user    /h/.config/goose/config.yaml /x/goose/config.yaml /h/.config/g
             ("XDG_CONFIG_HOME", "/x"),
             ("CODEX_HOME", "/co"),
             ("CLAUDE_CONFIG_DIR", "/cl"),
+            ("CLINE_DATA_DIR", "/cd"),
         ]);
         let windows = pairs(&[("APPDATA", "/a")]);
         let columns = [

@@ -122,7 +122,10 @@ fn command_line(entry: &Value) -> String {
     for key in ["command", "cmd", "url"] {
         words.extend(entry.get(key).and_then(Value::as_str));
     }
-    let arguments = entry.get("args").and_then(Value::as_array);
-    words.extend(arguments.into_iter().flatten().filter_map(Value::as_str));
+    // OpenCode has program and arguments in one list.
+    for key in ["command", "args"] {
+        let list = entry.get(key).and_then(Value::as_array);
+        words.extend(list.into_iter().flatten().filter_map(Value::as_str));
+    }
     words.join(" ")
 }

@@ -40,7 +40,24 @@ impl Entry {
                 ("command", program),
                 ("args", arguments),
             ],
-            Client::Zed | Client::Gemini => vec![("command", program), ("args", arguments)],
+            Client::Zed | Client::Gemini | Client::ClaudeDesktop | Client::Windsurf => {
+                vec![("command", program), ("args", arguments)]
+            }
+            Client::Cline => vec![
+                ("type", json!("stdio")),
+                ("command", program),
+                ("args", arguments),
+                ("timeout", json!(TOOL_TIMEOUT_S)),
+            ],
+            Client::Opencode => {
+                let words = std::iter::once(&server.program).chain(&server.arguments);
+                vec![
+                    ("type", json!("local")),
+                    ("command", words.cloned().collect()),
+                    ("enabled", json!(true)),
+                    ("timeout", json!(TOOL_TIMEOUT_S * 1000)),
+                ]
+            }
             Client::Codex => vec![
                 ("command", program),
                 ("args", arguments),
@@ -62,12 +79,16 @@ impl Entry {
                 .collect();
             let key = match client {
                 Client::Goose => "envs",
+                Client::Opencode => "environment",
                 Client::Claude
                 | Client::Codex
                 | Client::Vscode
                 | Client::Cursor
                 | Client::Zed
                 | Client::Gemini
+                | Client::ClaudeDesktop
+                | Client::Windsurf
+                | Client::Cline
                 | Client::McpJson => "env",
             };
             keys.push((key, Value::Object(env)));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::clients::{Client, Scope};
 use super::entry::Server;
 use crate::ambient::Ambient;
 use crate::cli::{ApproverName, Global};
@@ -12,16 +13,40 @@ use crate::visible::{visible, visible_path};
 /// set where a person types this has to be told to them.
 pub(crate) const OUR_PLACES: [&str; 3] = ["FORGE_STATE_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
 
+/// The name of this program in PATH.
+const PROGRAM: &str = "forge";
+
 const MAX_NAME_CHARS: usize = 64;
 
+/// For whom an entry names the program and the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// This user on this machine: absolute paths, which hold wherever the client starts the server.
+    ThisUser,
+    /// A team that commits the file: the program by its name in PATH, paths relative to the project,
+    /// and no variables. The client starts the server in the project or has a variable for it.
+    Team(Client),
+}
+
+impl Audience {
+    /// Returns the readers of a client's settings of this scope.
+    pub(crate) fn of(client: Client, scope: Scope) -> Self {
+        match scope {
+            Scope::Project => Audience::Team(client),
+            Scope::User => Audience::ThisUser,
+        }
+    }
+}
+
 impl Server {
-    /// The command line that starts the server from any directory, with the settings of this one.
+    /// Returns the command line that starts the server with the settings of this directory.
     pub(crate) fn here(
         global: &Global,
         ambient: &Ambient,
         name: &str,
         worker: Option<&str>,
         approver: Option<ApproverName>,
+        audience: Audience,
     ) -> Result<Server, Failure> {
         let start = &start(global)?;
         if global.trust {
@@ -37,12 +62,26 @@ impl Server {
                 visible(name)
             )));
         }
-        let mut arguments = vec!["-C".to_owned(), utf8(start)?];
+        let directory = match audience {
+            Audience::ThisUser => Some(utf8(start)?),
+            Audience::Team(client) => client.project_variable().map(str::to_owned),
+        };
+        let mut arguments = Vec::new();
+        if let Some(directory) = directory {
+            arguments.extend(["-C".to_owned(), directory]);
+        }
         let named = global.config.clone();
         let named = named.or_else(|| ambient.var("FORGE_CONFIG").map(PathBuf::from));
         match named {
             _ if global.no_config => arguments.push("--no-config".to_owned()),
-            Some(file) => arguments.extend(["--config".to_owned(), utf8(&start.join(file))?]),
+            Some(file) => {
+                let file = start.join(file);
+                let shown = match audience {
+                    Audience::ThisUser => &file,
+                    Audience::Team(_) => file.strip_prefix(start).unwrap_or(&file),
+                };
+                arguments.extend(["--config".to_owned(), utf8(shown)?]);
+            }
             None => {}
         }
         for pair in &global.set {
@@ -62,17 +101,26 @@ impl Server {
             };
             arguments.extend(["--approver".to_owned(), word.to_owned()]);
         }
-        let env = OUR_PLACES.into_iter().filter_map(|name| {
-            let value = ambient.var(name)?;
-            Some((name.to_owned(), value.to_owned()))
-        });
+        let (program, env) = match audience {
+            Audience::ThisUser => (utf8(&program(ambient)?)?, own_places(ambient)),
+            Audience::Team(_) => (PROGRAM.to_owned(), Vec::new()),
+        };
         Ok(Server {
             name: name.to_owned(),
-            program: utf8(&program(ambient)?)?,
+            program,
             arguments,
-            env: env.collect(),
+            env,
         })
     }
+}
+
+/// Returns the variables that say where forge's own files are, as they are set here.
+pub(crate) fn own_places(ambient: &Ambient) -> Vec<(String, String)> {
+    let set = OUR_PLACES.into_iter().filter_map(|name| {
+        let value = ambient.var(name)?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    set.collect()
 }
 
 /// The directory that forge was started for.
@@ -80,23 +128,31 @@ pub(crate) fn start(global: &Global) -> Result<PathBuf, Failure> {
     absolute(global.directory.as_deref().unwrap_or(Path::new("")))
 }
 
-/// Where this program is, by the name that stays when it is updated: the one in PATH, if that is
-/// this program.
+/// Returns the path of this program by the name that stays when it is updated: the one in PATH, if
+/// that is this program.
 fn program(ambient: &Ambient) -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(|error| {
+    Ok(in_path(ambient)?.unwrap_or(own()?))
+}
+
+/// Returns the path of this program in PATH. `None` if PATH has no `forge` or another one.
+pub(crate) fn in_path(ambient: &Ambient) -> Result<Option<PathBuf>, Failure> {
+    let own = own()?;
+    let dirs = std::env::split_paths(ambient.var("PATH").unwrap_or_default());
+    let first = dirs
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(PROGRAM))
+        .find(|path| path.canonicalize().is_ok_and(|path| path == own));
+    Ok(first)
+}
+
+fn own() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
         Failure::new(
             Exit::Negative,
             "client.file",
             format!("cannot tell where this program is: {error}"),
         )
-    })?;
-    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == own);
-    let dirs = std::env::split_paths(ambient.var("PATH").unwrap_or_default());
-    let in_path = dirs
-        .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join("forge"))
-        .find(is_own);
-    Ok(in_path.unwrap_or(own))
+    })
 }
 
 /// As the person who typed it means it.

@@ -13,5 +13,5 @@ mod yaml;
 pub(crate) use clients::{Client, Place, Places, Scope};
 pub(crate) use edit::{EditError, Edited, edit};
 pub(crate) use entry::{Entry, Server};
-pub(crate) use here::{OUR_PLACES, absolute, start};
+pub(crate) use here::{Audience, OUR_PLACES, absolute, in_path, own_places, start};
 pub(crate) use target::{Target, TargetError};

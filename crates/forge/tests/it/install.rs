@@ -10,7 +10,7 @@ fn fixtures() -> PathBuf {
 }
 
 /// Where a client keeps its settings, from the test's own directory.
-const PLACES: [(&str, &str); 8] = [
+const PLACES: [(&str, &str); 12] = [
     ("claude", "project/.mcp.json"),
     ("codex", "home/.codex/config.toml"),
     ("vscode", "project/.vscode/mcp.json"),
@@ -18,6 +18,13 @@ const PLACES: [(&str, &str); 8] = [
     ("zed", "home/.config/zed/settings.json"),
     ("gemini", "project/.gemini/settings.json"),
     ("goose", "home/.config/goose/config.yaml"),
+    (
+        "claude-desktop",
+        "home/.config/Claude/claude_desktop_config.json",
+    ),
+    ("windsurf", "home/.codeium/windsurf/mcp_config.json"),
+    ("cline", "home/.cline/data/settings/cline_mcp_settings.json"),
+    ("opencode", "project/opencode.json"),
     (".mcp.json", "project/.mcp.json"),
 ];
 
@@ -96,7 +103,11 @@ fn everything_else_stays_as_it_was() {
         }
         count += 1;
         let case = path.file_stem().unwrap().to_str().unwrap();
-        let client = case.split('-').next().unwrap();
+        let clients = PLACES.iter().map(|(client, _)| *client);
+        let client = clients
+            .filter(|client| case.starts_with(client))
+            .max_by_key(|client| client.len())
+            .unwrap();
         let before = std::fs::read_to_string(&path).unwrap();
         let refused = path.with_extension("refused");
         if let Ok(expected) = std::fs::read_to_string(&refused) {
@@ -118,7 +129,7 @@ fn everything_else_stays_as_it_was() {
             is_written(client, &crlf(&before), &crlf(&after), case);
         }
     }
-    assert!(count >= 20, "{count}");
+    assert!(count >= 30, "{count}");
 }
 
 /// Every client: printed and written say the same, and the file is made where there is none.
@@ -184,47 +195,66 @@ fn the_printed_command_names_the_scope() {
 fn the_server_is_started_as_here() {
     let world = World::new(&[]);
     let config = world.project().join("x.yaml");
-    let mut command = world.command(
-        forge_program(),
-        &[
-            "--config",
-            "x.yaml",
-            "-c",
-            "network=false",
-            "mcp",
-            "install",
-            ".mcp.json",
-            "--worker",
-            "reader",
-            "--approver",
-            "queue",
-            "--json",
-        ],
-    );
-    let facts = ran(command.output().unwrap());
-    let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+    let entry = |client: &str| {
+        let mut command = world.command(
+            forge_program(),
+            &[
+                "--config",
+                "x.yaml",
+                "-c",
+                "network=false",
+                "mcp",
+                "install",
+                client,
+                "--worker",
+                "reader",
+                "--approver",
+                "queue",
+                "--json",
+            ],
+        );
+        let facts = ran(command.output().unwrap());
+        let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+        facts["entry"].clone()
+    };
+    let rest = serde_json::json!([
+        "-c",
+        "network=false",
+        "mcp",
+        "--worker",
+        "reader",
+        "--approver",
+        "queue"
+    ]);
+    let arguments = |first: serde_json::Value| {
+        let lists = [&first, &rest].map(|list| list.as_array().unwrap().clone());
+        serde_json::Value::from(lists.concat())
+    };
+    let user = entry("codex");
+    assert_eq!(user["command"], forge_program().to_str().unwrap());
     assert_eq!(
-        facts["entry"]["args"],
-        serde_json::json!([
+        user["args"],
+        arguments(serde_json::json!([
             "-C",
             world.project(),
             "--config",
-            config,
-            "-c",
-            "network=false",
-            "mcp",
-            "--worker",
-            "reader",
-            "--approver",
-            "queue"
-        ])
+            config
+        ]))
     );
     // Clients pass on next to nothing of their environment.
     let state = world.outside().join("state");
-    assert_eq!(
-        facts["entry"]["env"],
-        serde_json::json!({"FORGE_STATE_DIR": state})
-    );
+    assert_eq!(user["env"], serde_json::json!({"FORGE_STATE_DIR": state}));
+    for (client, directory) in [(".mcp.json", None), ("vscode", Some("${workspaceFolder}"))] {
+        let team = entry(client);
+        let mut first = Vec::new();
+        if let Some(directory) = directory {
+            first.extend(["-C", directory]);
+        }
+        first.extend(["--config", "x.yaml"]);
+        assert_eq!(team["command"], "forge");
+        assert_eq!(team["args"], arguments(first.into()), "{client}");
+        assert_eq!(team["env"], serde_json::Value::Null);
+    }
     world
         .forge(&["--trust", "mcp", "install", "codex"])
         .code(2)
@@ -234,6 +264,84 @@ fn the_server_is_started_as_here() {
         .install(&["zed", "--scope", "project"])
         .code(2)
         .says(&["no settings of scope project"]);
+}
+
+/// A file that a team commits names nothing of this machine; what it cannot carry is told.
+#[test]
+fn a_file_of_the_project_holds_no_path_of_this_machine() {
+    let mut project_files = 0;
+    for (client, place) in PLACES {
+        if !place.starts_with("project/") {
+            continue;
+        }
+        project_files += 1;
+        let world = World::new(&[]);
+        let written = world.install(&[client, "--write"]);
+        written.code(0).says(&["PATH leads to no or another one"]);
+        let text = std::fs::read_to_string(world.settings(client)).unwrap();
+        assert!(!text.contains(world.outside().to_str().unwrap()), "{text}");
+        assert!(!text.contains(forge_program().to_str().unwrap()), "{text}");
+        // Its own settings of the user's scope name both.
+        let user = world.install(&[client, "--scope", "user", "--json"]);
+        if user.code == 0 {
+            let facts: serde_json::Value = serde_json::from_str(&user.stdout).unwrap();
+            let entry = facts["entry"].to_string();
+            assert!(entry.contains(world.project().to_str().unwrap()), "{entry}");
+            assert_eq!(facts["notes"], serde_json::json!([]));
+        }
+    }
+    assert_eq!(project_files, 6);
+
+    let world = World::new(&[]);
+    let elsewhere = world.outside().join("x.yaml");
+    let elsewhere = elsewhere.to_str().unwrap();
+    let arguments = ["--config", elsewhere, "mcp", "install", "claude", "--write"];
+    world.forge(&arguments).code(0).says(&[
+        elsewhere,
+        "is a path of this machine",
+        "FORGE_STATE_DIR",
+    ]);
+    let text = std::fs::read_to_string(world.settings("claude")).unwrap();
+    assert!(!text.contains("FORGE_STATE_DIR"), "{text}");
+}
+
+#[test]
+fn a_forge_in_path_is_not_mentioned() {
+    let world = World::new(&[]);
+    let program = forge_program();
+    for (dir, expected) in [(program.parent().unwrap(), 0), (world.outside(), 1)] {
+        let mut command = world.command(program, &["mcp", "install", ".mcp.json", "--json"]);
+        command.env_remove("FORGE_STATE_DIR").env("PATH", dir);
+        let facts = ran(command.output().unwrap());
+        let facts: serde_json::Value = serde_json::from_str(&facts.code(0).stdout).unwrap();
+        let notes = facts["notes"].as_array().unwrap();
+        assert_eq!(notes.len(), expected, "{notes:?}");
+    }
+}
+
+/// A person who wonders why nothing happens in an untrusted folder has read the reason before.
+#[test]
+fn the_trust_of_a_folder_is_mentioned() {
+    for (client, text) in [
+        ("claude", Some("asks once whether to use the servers")),
+        ("codex", Some("projects that it trusts")),
+        ("vscode", Some("trusted folders only")),
+        ("cursor", Some("asks before it starts a server")),
+        ("gemini", Some("folders that it does not trust")),
+        ("opencode", None),
+    ] {
+        let world = World::new(&[]);
+        let project = world.install(&[client, "--scope", "project"]);
+        let notes = &project.code(0).stderr;
+        assert_eq!(
+            notes.contains("trust") || notes.contains("asks"),
+            text.is_some(),
+            "{notes}"
+        );
+        project.says(text.as_slice());
+        let user = world.install(&[client, "--scope", "user"]);
+        assert!(!user.code(0).stderr.contains("note: "), "{}", user.stderr);
+    }
 }
 
 #[test]

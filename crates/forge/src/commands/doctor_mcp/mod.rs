@@ -16,7 +16,8 @@ use crate::cli::Global;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::install::{
-    Client, EditError, Edited, Entry, OUR_PLACES, Places, Scope, Server, Target, edit, start,
+    Audience, Client, EditError, Edited, Entry, OUR_PLACES, Places, Scope, Server, Target, edit,
+    start,
 };
 use crate::runs::Runs;
 use crate::visible::{visible_lines, visible_path};
@@ -79,7 +80,7 @@ impl Findings {
 }
 
 pub(super) fn run(global: &Global, ambient: &Ambient) -> Result<Exit, Failure> {
-    let server = Server::here(global, ambient, "forge", None, None)?;
+    let server = Server::here(global, ambient, "forge", None, None, Audience::ThisUser)?;
     let mut findings = Findings::default();
     let talks: Vec<Talk> = [Era::Handshake, Era::Stateless]
         .into_iter()
@@ -268,10 +269,19 @@ fn settings(
             let Ok(Some(found)) = target.read() else {
                 continue;
             };
-            let entry = Entry::new(*client, server);
+            let audience = Audience::of(*client, scope);
+            let for_scope = Server::here(global, ambient, &server.name, None, None, audience)?;
+            // A person's own entry in a project's file may name this machine.
+            let entries = [Entry::new(*client, &for_scope), Entry::new(*client, server)];
             let shown = format!("{}: {}", client.word(), visible_path(&path));
             seen.push(path);
-            match edit(client.format(), Some(&found.text), &entry, false) {
+            let edits = entries.map(|each| edit(client.format(), Some(&found.text), &each, false));
+            let [first, second] = edits;
+            let outcome = match second {
+                Ok(Edited::Unchanged) => second,
+                Ok(_) | Err(_) => first,
+            };
+            match outcome {
                 Ok(Edited::Unchanged) => findings.add("settings", State::Ok, shown),
                 // It knows other servers, and not this one.
                 Ok(Edited::New(_)) | Err(EditError::Shape(_)) => {}
