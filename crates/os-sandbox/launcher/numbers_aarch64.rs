@@ -46,6 +46,7 @@ pub const MMAP: usize = 222;
 pub const PERF_EVENT_OPEN: usize = 241;
 pub const WAIT4: usize = 260;
 pub const PRLIMIT64: usize = 261;
+pub const PTRACE: usize = 117;
 pub const PROCESS_VM_READV: usize = 270;
 pub const RENAMEAT2: usize = 276;
 pub const SECCOMP: usize = 277;

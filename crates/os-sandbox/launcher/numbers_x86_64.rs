@@ -46,6 +46,7 @@ pub const DUP3: usize = 292;
 pub const PIPE2: usize = 293;
 pub const PERF_EVENT_OPEN: usize = 298;
 pub const PRLIMIT64: usize = 302;
+pub const PTRACE: usize = 101;
 pub const PROCESS_VM_READV: usize = 310;
 pub const RENAMEAT2: usize = 316;
 pub const SECCOMP: usize = 317;

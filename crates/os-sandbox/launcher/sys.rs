@@ -252,15 +252,39 @@ pub fn fork() -> Result<i32> {
     raw(nr::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
 }
 
-/// Waits for any child; `None` if none has changed (with `block` false).
+/// Waits for a child that ended; `None` if none has (with `block` false). A child that asked its
+/// parent to trace it (`PTRACE_TRACEME`) stops at its first signal: it is let go, and the signal
+/// goes on to it.
 pub fn wait_any(block: bool) -> Result<Option<(i32, i32)>> {
-    let mut status: i32 = 0;
+    const STOPPED: i32 = 0x7f;
     let options = if block { 0 } else { 1 };
-    let pid = raw(
-        nr::WAIT4,
-        [fd(-1), &raw mut status as usize, options, 0, 0, 0],
-    )? as i32;
-    Ok((pid > 0).then_some((pid, status)))
+    loop {
+        let mut status: i32 = 0;
+        let pid = raw(
+            nr::WAIT4,
+            [fd(-1), &raw mut status as usize, options, 0, 0, 0],
+        )? as i32;
+        if pid <= 0 {
+            return Ok(None);
+        }
+        if status & 0xff != STOPPED {
+            return Ok(Some((pid, status)));
+        }
+        let_go(pid, status >> 8 & 0xff);
+    }
+}
+
+/// Stops tracing a stopped process, which gets the signal that it stopped at.
+fn let_go(pid: i32, signal: i32) {
+    const PTRACE_DETACH: usize = 17;
+    const SIGTRAP: i32 = 5;
+    // The kernel sends it after an exec, to those that are traced only.
+    let signal = if signal == SIGTRAP { 0 } else { signal };
+    // It has been ended meanwhile if this fails, and is waited for as such.
+    let _ = raw(
+        nr::PTRACE,
+        [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0],
+    );
 }
 
 pub fn close(number: i32) {

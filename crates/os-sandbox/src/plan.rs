@@ -14,6 +14,7 @@ use std::sync::Arc;
 mod container;
 mod kept;
 
+pub(crate) use kept::MemoryLimiter;
 use kept::evaluate;
 
 /// The reason why a mechanism without a mount layer of ours cannot keep what a mount covers unseen.
@@ -359,6 +360,16 @@ impl Plan {
         let all = self.open().count();
         let boundary = self.boundary_gaps().len();
         (boundary, all - boundary)
+    }
+
+    /// Returns whether the command may trace processes of its own tree.
+    pub(crate) fn allows_own_tracing(&self) -> bool {
+        kept::own_tracing(&self.policy, &self.support, self.backend).is_ok()
+    }
+
+    /// What holds the limit on memory.
+    pub(crate) fn memory_limiter(&self) -> MemoryLimiter {
+        MemoryLimiter::new(&self.policy, &self.support, self.backend)
     }
 
     /// Whether a command without a network has a loopback interface of its own, or that of a

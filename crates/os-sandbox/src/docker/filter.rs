@@ -67,6 +67,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -
         freeze_metadata: false,
         shared_host: false,
         shared_group: false,
+        tracing: false,
     });
     let mut out = Profile::new(arch);
     let mut plain: Vec<&str> = PLAIN.split_whitespace().collect();
@@ -250,6 +251,7 @@ mod tests {
             freeze_metadata: false,
             shared_host: false,
             shared_group: false,
+            tracing: false,
         })
     }
 

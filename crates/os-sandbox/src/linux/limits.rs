@@ -4,7 +4,7 @@
 use super::cgroup::{Group, Resource, Wanted};
 use super::message::Run;
 use crate::error::Error;
-use crate::plan::{Backend, Plan};
+use crate::plan::{Backend, MemoryLimiter, Plan};
 
 /// Processes that the caller's user may have beside those of the command.
 const ROOM_FOR_OTHERS: u64 = 16 << 10;
@@ -24,12 +24,11 @@ pub(super) fn limits(plan: &Plan) -> Vec<(u64, u64, u64)> {
         let seconds = cpu.as_secs().max(1);
         out.push((CPU, seconds, seconds.saturating_add(1)));
     }
-    // It counts what is reserved, and sanitizers reserve terabytes: only where no group counts
-    // what is used.
-    let group = plan.support().memory_group.found().is_some();
+    // Why not always: the kernel counts what is reserved, and sanitizers reserve terabytes.
+    let each = plan.memory_limiter() == MemoryLimiter::EachProcess;
     for (resource, limit) in [
         (FILE_SIZE, limits.file_bytes),
-        (DATA, limits.memory_bytes.filter(|_| !group)),
+        (DATA, limits.memory_bytes.filter(|_| each)),
         (OPEN_FILES, limits.open_files),
     ] {
         out.extend(limit.map(|limit| (resource, limit, limit)));

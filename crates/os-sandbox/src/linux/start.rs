@@ -519,6 +519,7 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
             && !plan.support().own_container,
         shared_host: plan.backend() == Backend::Landlock,
         shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
+        tracing: plan.allows_own_tracing(),
     };
     plan.places().filter(wanted).ok_or_else(none)
 }

@@ -205,6 +205,9 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     out.any(Promise::Environment, &[&started]);
     out.any(Promise::Signals, &[&layer, &need(6, "6.12")]);
     out.any(Promise::Tracing, &[&layer, &need(1, "5.13")]);
+    if let Err(reason) = own_tracing(policy, support, backend) {
+        out.remark(reason);
+    }
     out.any(Promise::Terminal, &[&filtered]);
     out.any(Promise::KernelSurface, &[&filtered]);
     if mount_layer {
@@ -264,11 +267,64 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
     out.0
 }
 
+/// Why a command cannot trace processes of its own tree, where it cannot. Landlock keeps all others
+/// closed to it, and the supervisor lets go what asks its parent to trace it: without one that
+/// parent would be the caller.
+pub(super) fn own_tracing(
+    policy: &Policy,
+    support: &Support,
+    backend: Backend,
+) -> Result<(), &'static str> {
+    match backend {
+        Backend::Bubblewrap | Backend::Landlock if support.landlock_abi() == 0 => {
+            Err("debuggers do not work: they need Landlock, Linux 5.13")
+        }
+        Backend::Landlock if policy.leaves() => {
+            Err("debuggers do not work: they need a supervisor")
+        }
+        Backend::Birdcage => Err("debuggers do not work: birdcage's own filter refuses ptrace"),
+        Backend::Bubblewrap | Backend::Landlock => Ok(()),
+        // Not this filter's to decide.
+        Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
+    }
+}
+
+/// What holds the limit on memory: one thing, so that nothing tighter than what was asked for is
+/// in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryLimiter {
+    /// The kernel, by what the tree uses.
+    Cgroup,
+    /// The supervisor, which counts now and then what the tree uses.
+    Supervisor,
+    /// The kernel, by what each process reserves (`RLIMIT_DATA`).
+    EachProcess,
+}
+
+impl MemoryLimiter {
+    pub(super) fn new(policy: &Policy, support: &Support, backend: Backend) -> MemoryLimiter {
+        if support.memory_cgroup() {
+            MemoryLimiter::Cgroup
+        } else if is_supervised(policy, backend) {
+            MemoryLimiter::Supervisor
+        } else {
+            MemoryLimiter::EachProcess
+        }
+    }
+}
+
+/// Survivors that are left have no supervisor who could look.
+fn is_supervised(policy: &Policy, backend: Backend) -> bool {
+    backend.has_mount_layer() || !policy.leaves()
+}
+
 /// Those of the whole tree. Without a control group the supervisor looks at it now and then.
 fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     use Mechanism::{Cgroup, Launcher, Rlimits};
     const LOOKS: &str =
         "looked at ten times a second, and ended; a writable control group keeps it exactly";
+    const COUNTED: &str = "what is used is counted ten times a second, and the tree is ended; in \
+                           between it can use more; a writable control group keeps it exactly";
     let confined = backend != Backend::None;
     // Who is not confined could move itself out.
     let state = if confined {
@@ -286,20 +342,23 @@ fn limits(out: &mut Out, policy: &Policy, support: &Support, backend: Backend) {
     } else {
         State::Degraded
     };
-    // Survivors that are left have no supervisor who could look.
-    let watched = backend.has_mount_layer() || !policy.leaves();
+    let watched = is_supervised(policy, backend);
     let bounds = Bounds::new(policy.limits(), support);
     if let Some(asked) = policy.limits().memory_bytes {
         let promise = Promise::MemoryLimit;
         if !support.launcher() {
             out.push(promise, State::Absent, &[], "no mechanism");
-        } else if support.memory_cgroup() {
-            out.push(promise, state, &[Cgroup], reason);
-        } else if watched {
-            out.push(promise, looks, &[Launcher, Rlimits], LOOKS);
         } else {
-            let each = "for each process; what may be left is not watched";
-            out.push(promise, State::Degraded, &[Rlimits], each);
+            match MemoryLimiter::new(policy, support, backend) {
+                MemoryLimiter::Cgroup => out.push(promise, state, &[Cgroup], reason),
+                MemoryLimiter::Supervisor => out.push(promise, looks, &[Launcher], COUNTED),
+                MemoryLimiter::EachProcess => out.push(
+                    promise,
+                    State::Degraded,
+                    &[Rlimits],
+                    "for each process, by what it reserves; what may be left is not watched",
+                ),
+            }
         }
         if support.launcher() && bounds.memory_bytes < Some(asked) {
             out.remark_too("less than was asked for, because the host has no more");

@@ -31,8 +31,9 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
     /// Processes and threads of the whole tree. Default 2048.
     pub processes: Option<u64>,
-    /// Memory of the whole tree, and private writable memory of each process. Default 16 GiB; never
-    /// more than seven eighths of the machine's.
+    /// Memory that the whole tree uses; what each process reserves (`RLIMIT_DATA`) where nothing
+    /// counts what is used, as the plan says. Default 16 GiB; never more than seven eighths of the
+    /// machine's.
     pub memory_bytes: Option<u64>,
 }
 

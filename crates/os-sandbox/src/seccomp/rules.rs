@@ -24,6 +24,9 @@ pub(crate) struct Wanted {
     /// The command starts in its caller's process group, whose members outside its namespaces
     /// `kill(0)` reaches, and no Landlock scope keeps signals in.
     pub(crate) shared_group: bool,
+    /// Debuggers may trace processes of the command's own tree. The filter cannot tell whose a
+    /// process is: only a Landlock domain of the command's own makes the kernel refuse all others.
+    pub(crate) tracing: bool,
 }
 
 /// Local sockets.
@@ -81,12 +84,14 @@ pub(crate) fn table(wanted: Wanted) -> Table {
     rules.always(ENOSYS, &["clone3", "openat2"]);
 
     // Other processes' memory, descriptors and secrets.
+    if wanted.tracing {
+        rules.rule("ptrace", tracing());
+    } else {
+        rules.always(EPERM, &["ptrace", "process_vm_readv", "process_vm_writev"]);
+    }
     rules.always(
         EPERM,
         &[
-            "ptrace",
-            "process_vm_readv",
-            "process_vm_writev",
             "pidfd_getfd",
             "kcmp",
             "process_madvise",
@@ -259,6 +264,32 @@ pub(crate) fn table(wanted: Wanted) -> Table {
         Local::Closed | Local::Open => {}
     }
     Table::new(wanted.arch, rules.out)
+}
+
+/// Refuses `PTRACE_O_SUSPEND_SECCOMP`, which turns off the filter of the traced process.
+/// Why: the kernel asks for `CAP_SYS_ADMIN`, but Linux before 5.17.2 forgot to for `PTRACE_SEIZE`
+/// (CVE-2022-30594). Everything else a tracer changes is before the filter looks, since Linux 4.8.
+fn tracing() -> Rule {
+    const SUSPEND_SECCOMP: u32 = 1 << 21;
+    // PTRACE_SETOPTIONS, its old number, and PTRACE_SEIZE.
+    let clauses = [0x4200, 21, 0x4206].map(|request| Clause {
+        tests: vec![
+            Test::Masked {
+                arg: 0,
+                mask: ALL,
+                value: request,
+            },
+            Test::Any {
+                arg: 3,
+                mask: SUSPEND_SECCOMP,
+            },
+        ],
+        action: Action::Errno(EPERM),
+    });
+    Rule {
+        clauses: clauses.into(),
+        otherwise: Action::Allow,
+    }
 }
 
 /// Keystrokes into the terminal of the person (CVE-2017-5226), line disciplines, which are kernel

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 fn all_wanted() -> Vec<Wanted> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..64 {
+        for bits in 0..128 {
             all.push(Wanted {
                 arch,
                 internet: bits & 1 != 0,
@@ -25,6 +25,7 @@ fn all_wanted() -> Vec<Wanted> {
                 freeze_metadata: bits & 4 != 0,
                 shared_host: bits & 8 != 0,
                 shared_group: bits & 16 != 0,
+                tracing: bits & 64 != 0,
             });
         }
     }
@@ -43,6 +44,7 @@ const CLOSED: Wanted = Wanted {
     freeze_metadata: true,
     shared_host: true,
     shared_group: true,
+    tracing: false,
 };
 const OPEN: Wanted = Wanted {
     arch: Arch::X86_64,
@@ -51,6 +53,7 @@ const OPEN: Wanted = Wanted {
     freeze_metadata: false,
     shared_host: false,
     shared_group: false,
+    tracing: true,
 };
 const NAMED: Wanted = Wanted {
     unix: Local::Asked,
@@ -133,7 +136,33 @@ fn what_is_refused_and_what_is_not() {
         (CLOSED, "shmget", [1, 0, 0, 0, 0, 0], Errno(ENOSYS)),
         (CLOSED, "prlimit64", [0, 7, 0, 0, 0, 0], Allow),
         (CLOSED, "prlimit64", [1, 7, 0, 0, 0, 0], Errno(EPERM)),
-        (OPEN, "ptrace", [0; 6], Errno(EPERM)),
+        (CLOSED, "ptrace", [0; 6], Errno(EPERM)),
+        (CLOSED, "process_vm_readv", [0; 6], Errno(EPERM)),
+        (OPEN, "process_vm_writev", [0; 6], Allow),
+        (OPEN, "pidfd_getfd", [0; 6], Errno(EPERM)),
+        // PTRACE_ATTACH, PTRACE_SEIZE, PTRACE_POKEDATA with the bit in its data; then
+        // PTRACE_O_SUSPEND_SECCOMP by each request that sets options.
+        (OPEN, "ptrace", [16, 7, 0, 0, 0, 0], Allow),
+        (OPEN, "ptrace", [0x4206, 7, 0, 0x80, 0, 0], Allow),
+        (OPEN, "ptrace", [5, 7, 0, 0x20_0000, 0, 0], Allow),
+        (
+            OPEN,
+            "ptrace",
+            [0x4206, 7, 0, 0x20_0080, 0, 0],
+            Errno(EPERM),
+        ),
+        (
+            OPEN,
+            "ptrace",
+            [0x4200, 7, 0, 0x20_0000, 0, 0],
+            Errno(EPERM),
+        ),
+        (
+            OPEN,
+            "ptrace",
+            [21, 7, 0, high | 0x20_0000, 0, 0],
+            Errno(EPERM),
+        ),
         (CLOSED, "socketpair", [1, 0o2_000_005, 0, 0, 0, 0], Allow),
         (CLOSED, "socketpair", [1, 2, 0, 0, 0, 0], Errno(EACCES)),
         (

@@ -227,7 +227,7 @@ fn a_plan_reads_like_a_table() {
     metadata         enforced  bubblewrap
     process list     enforced  bubblewrap
     devices          enforced  bubblewrap
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    enforced  rlimits
     ");
     let plan = Plan::new(&policy, &host(6, false), Requirement::Enforce).unwrap();
@@ -252,7 +252,7 @@ fn a_plan_reads_like_a_table() {
     metadata         absent    (needs a mount layer, such as bubblewrap)
     process list     absent    (needs a mount layer, such as bubblewrap)
     devices          enforced  landlock
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
     ");
 }
@@ -433,7 +433,7 @@ fn limits_of_a_whole_tree() {
     process limit    enforced  cgroup + rlimits
     process limit    enforced  cgroup
     process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly; less than was asked for, because the host has no more)
+    memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly; less than was asked for, because the host has no more)
     ");
 }
 
@@ -505,7 +505,7 @@ fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     descriptors      enforced  launcher
     environment      enforced  launcher
     signals          enforced  birdcage + landlock
-    tracing          enforced  birdcage + landlock
+    tracing          enforced  birdcage + landlock (debuggers do not work: birdcage's own filter refuses ptrace)
     terminal input   enforced  seccomp
     kernel surface   enforced  seccomp
     survivors        enforced  birdcage + launcher
@@ -514,7 +514,7 @@ fn birdcage_is_there_by_name_and_says_what_it_lacks() {
     metadata         enforced  birdcage
     process list     enforced  birdcage
     devices          enforced  birdcage
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    enforced  rlimits
     ");
     // Where nobody has named its program, it says how.

@@ -34,9 +34,10 @@ pub(crate) fn run(words: &[&str]) -> Option<io::Result<String>> {
             Some(value) => Ok(value.display().to_string()),
             None => Err(errno(libc::ENOENT)),
         },
-        ["allocate", mb] => allocate(mb),
+        ["allocate", mb] => allocate(mb, Duration::ZERO),
+        // A supervisor that looks now and then must get the time to.
+        ["allocate-and-stay", mb] => allocate(mb, Duration::from_secs(60)),
         ["fork", count] => fork(count, Duration::ZERO),
-        // Whoever only looks now and then must get the time to.
         ["fork-and-stay", count] => fork(count, Duration::from_secs(60)),
         ["signal-threads"] => signal_threads(),
         _ => return None,
@@ -205,7 +206,7 @@ fn through_descriptors(path: &str) -> io::Result<String> {
     Err(errno(libc::ENOENT))
 }
 
-fn allocate(mb: &str) -> io::Result<String> {
+fn allocate(mb: &str, stay: Duration) -> io::Result<String> {
     let bytes = number::<usize>(mb)? << 20;
     let mut memory: Vec<u8> = Vec::new();
     memory
@@ -213,6 +214,7 @@ fn allocate(mb: &str) -> io::Result<String> {
         .map_err(|_| errno(libc::ENOMEM))?;
     // Reserved is not used: a control group counts pages that were written to.
     memory.resize(bytes, 1);
+    std::thread::sleep(stay);
     std::hint::black_box(memory);
     Ok(String::new())
 }

@@ -234,15 +234,27 @@ fn memory(world: &World, host: &Support) -> Done {
     Ok(())
 }
 
-/// The belt: a single process is told no by the kernel, whatever watches over the tree.
+/// A single process, which may reserve what it likes: only what it uses counts.
 fn memory_of_one(world: &World, host: &Support) -> Done {
+    let limit = 64 << 20;
     let limits = Limits {
-        memory_bytes: Some(64 << 20),
+        memory_bytes: Some(limit),
         ..Limits::default()
     };
-    let output = probe(&plan(world, host, limits)?, &["hog", "100"])?;
+    let plan = plan(world, host, limits)?;
+    is(
+        &probe(&plan, &["reserve", "1024"])?,
+        Exit::Code(0),
+        "ok",
+        None,
+    )?;
+    let then = match keeps(&plan, Promise::MemoryLimit, By::Cgroup) {
+        true => "leave",
+        false => "stay",
+    };
+    let output = probe(&plan, &["hogs", "1", "100", then])?;
     ensure(
-        !output.exit.success() && output.stdout.bytes().is_empty(),
+        output.exceeded == Some(Exceeded::Memory(limit)) && output.stdout.text() != "ok 1\n",
         || format!("{output:?}"),
     )
 }

@@ -65,6 +65,8 @@ mod sockets;
 #[cfg(target_os = "linux")]
 mod survivors;
 #[cfg(target_os = "linux")]
+mod tracing;
+#[cfg(target_os = "linux")]
 mod uncover;
 #[cfg(target_os = "linux")]
 mod words;
@@ -232,6 +234,7 @@ fn tests() -> Vec<Test> {
             ("holds", holds::all),
             ("guards", guards::all),
             ("limits", limits::all),
+            ("tracing", tracing::all),
             ("git", git::all),
             ("git_files", git_files::all),
         ];

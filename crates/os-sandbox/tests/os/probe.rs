@@ -1,6 +1,6 @@
 //! The confined target: does one thing and says what came of it, `ok`, `ok TEXT` or `errno N`.
 
-use crate::{attempts, raw, words};
+use crate::{attempts, raw, tracing, words};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::libc;
 use std::fs::{self, OpenOptions};
@@ -43,7 +43,7 @@ fn said(words: &[&str]) -> String {
 }
 
 fn run(words: &[&str]) -> io::Result<String> {
-    if let Some(result) = attempts::run(words) {
+    if let Some(result) = attempts::run(words).or_else(|| tracing::run(words)) {
         return result;
     }
     let done = |()| String::new();
@@ -149,10 +149,12 @@ fn run(words: &[&str]) -> io::Result<String> {
         }
         ["hold", path, how] => hold(path, how),
         ["hogs", count, megabytes, then] => hogs(parse(count)?, megabytes, then),
+        ["reserve", gigabytes] => reserve(parse(gigabytes)?),
         ["hog", megabytes] => hog(parse(megabytes)?),
         ["children", count, then] => children(parse(count)?, then),
         ["files", count] => files(parse(count)?),
-        ["spin"] => loop {
+        // With a word to be found by.
+        ["spin"] | ["spin", _] => loop {
             std::thread::sleep(Duration::from_secs(3600));
         },
         _ => crate::connects::run(words),
@@ -267,6 +269,21 @@ fn hog(megabytes: usize) -> io::Result<String> {
     println!("full");
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(String::new())
+}
+
+/// Takes addresses, and uses none of them.
+fn reserve(gigabytes: u64) -> io::Result<String> {
+    let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let args = [
+        0,
+        gigabytes << 30,
+        protection.cast_unsigned().into(),
+        how.cast_unsigned().into(),
+        u64::MAX,
+        0,
+    ];
+    number(raw::call(libc::SYS_mmap, args, &mut [])).map(|_| String::new())
 }
 
 /// Starts processes until it cannot, and says how many there were.

@@ -789,7 +789,7 @@ fn without_control_groups() {
     insta::assert_snapshot!(told, @r#"
     Commands are confined by bubblewrap.
 
-    memory limit     detected  launcher + rlimits (looked at ten times a second, and ended; a writable control group keeps it exactly)
+    memory limit     detected  launcher (what is used is counted ten times a second, and the tree is ended; in between it can use more; a writable control group keeps it exactly)
     process limit    detected  launcher (looked at ten times a second, and ended; a writable control group keeps it exactly)
 
     bubblewrap  yes

@@ -44,7 +44,7 @@ fn run() -> std::io::Result<bool> {
         .args([format!("--reuid={ORDINARY}"), format!("--regid={ORDINARY}")])
         .args(["--clear-groups", "--"])
         .arg(&program)
-        .arg("matrix::")
+        .args(["matrix::", "::tracing"])
         .current_dir(&home)
         .env("HOME", &home)
         .env("TMPDIR", &home)
