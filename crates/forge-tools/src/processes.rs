@@ -170,8 +170,9 @@ impl Processes {
 
     /// What to tell the model after a command failed, from what it printed
     /// (F004-34..36; decisions on notes: also read-only file systems, refused
-    /// operations, and name resolution with the network off).
-    pub(crate) fn notes_after(&self, stderr: &str) -> Vec<String> {
+    /// operations, and name resolution with the network off). `unreachable` is `true` if it is known
+    /// to have tried another host.
+    pub(crate) fn notes_after(&self, stderr: &str, unreachable: bool) -> Vec<String> {
         let mut notes = Vec::new();
         let refused = [
             "Permission denied",
@@ -194,7 +195,7 @@ impl Processes {
                     .to_owned(),
             );
         }
-        let unreachable = [
+        let no_host = [
             "Network is unreachable",
             "Could not resolve",
             "Temporary failure in name resolution",
@@ -206,7 +207,7 @@ impl Processes {
         let no_network = "Note: Network access is disabled for this worker.";
         let met =
             |words: &[&str]| !self.network && words.iter().any(|words| stderr.contains(words));
-        if met(&unreachable) {
+        if unreachable || met(&no_host) {
             notes.push(no_network.to_owned());
         } else if met(&nobody) {
             notes.push(format!(

@@ -24,6 +24,7 @@ mod listing;
 mod memory;
 mod pins;
 mod probe;
+mod routes;
 mod supervise;
 mod sys;
 mod target;

@@ -6,6 +6,7 @@
 use crate::job::Run;
 use crate::pins;
 use crate::probe;
+use crate::routes;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
 use crate::watch::Watch;
@@ -97,6 +98,12 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     }
 
     let end = wait(run, target, children, errors, mounts, deadline, watch);
+    if run.has(wire::FLAG_COUNT_UNREACHABLE) {
+        match routes::refused() {
+            0 => {}
+            count => tell(wire::RECORD_UNREACHABLE, 0, 0, count),
+        }
+    }
     match end {
         End::Target(_) => {}
         End::TimedOut => tell(wire::RECORD_TIMED_OUT, 0, 0, 0),

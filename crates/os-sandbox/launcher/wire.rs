@@ -86,6 +86,9 @@ pub const FLAG_CONNECT: u64 = 128;
 pub const FLAG_DEVICE_LINKS: u64 = 256;
 /// Parts of mounts have an access of their own: when one of their mounts is lost, so is the tree.
 pub const FLAG_PARTS: u64 = 512;
+/// The target has a network namespace of its own, without a route out of it: attempts to reach other
+/// hosts are counted.
+pub const FLAG_COUNT_UNREACHABLE: u64 = 1024;
 
 /// A pin that bubblewrap has made: look whether it is there.
 pub const PIN_LOOK: u64 = 0;
@@ -138,6 +141,8 @@ pub const RECORD_PART_LOST: u32 = 12;
 pub const RECORD_OVER_LIMIT: u32 = 11;
 pub const OVER_BYTES: i32 = 1;
 pub const OVER_THREADS: i32 = 2;
+/// The tree tried to reach other hosts: how many times, as the third number.
+pub const RECORD_UNREACHABLE: u32 = 13;
 
 /// Where starting failed.
 pub const STAGE_PROTOCOL: i32 = 1;

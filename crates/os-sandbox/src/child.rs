@@ -113,6 +113,8 @@ pub(crate) struct Findings {
     pub(crate) quarantined: Vec<Quarantined>,
     pub(crate) not_copied: Vec<String>,
     pub(crate) notes: Notes,
+    /// Attempts to reach other hosts.
+    pub(crate) unreachable: u64,
     /// Why what ran cannot be vouched for.
     pub(crate) failed: Option<String>,
 }

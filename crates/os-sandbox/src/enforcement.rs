@@ -49,6 +49,15 @@ pub struct Enforcement {
     /// path of the host, and why.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub not_copied: Vec<String>,
+    /// Connections and datagrams to other hosts that were refused because the network is off, those
+    /// of name resolution included. Counted under bubblewrap only: elsewhere 0 says nothing.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub unreachable: u64,
+}
+
+#[cfg(feature = "serde")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A mount as the command sees it.
@@ -199,6 +208,7 @@ impl Enforcement {
             mounts,
             quarantined: Vec::new(),
             not_copied: Vec::new(),
+            unreachable: 0,
         }
     }
 }
@@ -209,6 +219,7 @@ impl Enforcement {
         self.note(&findings.notes.0);
         self.quarantined.extend(findings.quarantined);
         self.not_copied.extend(findings.not_copied);
+        self.unreachable += findings.unreachable;
     }
 
     /// Weakens what is kept in part only, as the start found out.

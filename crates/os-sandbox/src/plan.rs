@@ -367,6 +367,14 @@ impl Plan {
         kept::own_tracing(&self.policy, &self.support, self.backend).is_ok()
     }
 
+    /// Returns whether the command's network is its own loopback and nothing else.
+    pub(crate) fn has_unreachable_hosts(&self) -> bool {
+        match self.policy.network() {
+            Network::Denied | Network::Loopback => self.has_loopback(),
+            Network::Hosts(_) | Network::Unrestricted => false,
+        }
+    }
+
     /// What holds the limit on memory.
     pub(crate) fn memory_limiter(&self) -> MemoryLimiter {
         MemoryLimiter::new(&self.policy, &self.support, self.backend)

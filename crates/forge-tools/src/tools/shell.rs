@@ -238,7 +238,9 @@ fn execute(
         }
     }
     if !exit.success() {
-        finished.notes = processes.notes_after(finished.stderr.whole());
+        let receipt = enforcement.as_ref();
+        let unreachable = receipt.is_some_and(|receipt| receipt.get("unreachable").is_some());
+        finished.notes = processes.notes_after(finished.stderr.whole(), unreachable);
     }
     if finished.has_more() && hands.reads_outputs {
         finished.output_id = hands.outputs.keep(&finished.whole(), Instant::now());

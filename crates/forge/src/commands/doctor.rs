@@ -249,6 +249,7 @@ mod tests {
             mounts: Vec::new(),
             quarantined: Vec::new(),
             not_copied: Vec::new(),
+            unreachable: 0,
         };
         Attempt {
             backend: Backend::Landlock,

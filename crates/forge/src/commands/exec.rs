@@ -40,6 +40,10 @@ use receipt::Receipt;
 /// What a person can do about what was taken.
 const RESTORE_HINT: &str = "hint: look at it, and move it back: forge quarantine restore PATH";
 
+/// Whether that is why it failed, only the command can say.
+const UNREACHABLE: &str = "note: the command tried to reach another host, and the network is off; \
+                           `network: true` turns it on";
+
 pub(crate) fn run(global: &Global, args: &Exec, ambient: &Ambient) -> Result<Exit, Failure> {
     // Whatever goes wrong before the command runs is 125, configuration included.
     let refused = |failure: Failure| failure.exits(Exit::ExecRefused);
@@ -442,6 +446,9 @@ fn run_it(
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
         // The exit code alone (137, or the command's own) does not say why.
         say(format!("limit: the command used {exceeded}"));
+    }
+    if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
+        say(UNREACHABLE);
     }
     if global.json {
         let exceeded = child.exceeded().map(|limit| limit.to_string());

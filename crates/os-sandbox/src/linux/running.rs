@@ -287,6 +287,11 @@ impl Running {
             .reap()
             .map_err(|error| Error::io("could not wait for the launcher", error))?;
         self.finish();
+        let unreachable = self
+            .records
+            .iter()
+            .find(|record| record.kind == wire::RECORD_UNREACHABLE);
+        self.findings.unreachable = unreachable.map_or(0, |record| record.c.into());
         let mut own = std::mem::take(&mut self.own);
         let exit = match (&self.alone, status) {
             (Some(alone), Some(status)) => alone.exit(status),

@@ -254,6 +254,9 @@ impl Prepared {
         match backend {
             Backend::Bubblewrap => {
                 run.flags |= wire::FLAG_PID1;
+                if plan.has_unreachable_hosts() {
+                    run.flags |= wire::FLAG_COUNT_UNREACHABLE;
+                }
                 let of_policy = &mounts[..policy.mounts().len().min(mounts.len())];
                 let parts = of_policy.iter().any(|mount| {
                     let around = |other: &HostMount| {
