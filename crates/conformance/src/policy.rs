@@ -117,7 +117,7 @@ impl PolicySpec {
             limits = limits.max_file_bytes(bytes);
         }
         if let Some(bytes) = self.max_total_bytes {
-            limits = limits.max_total_bytes(bytes);
+            limits = limits.max_total_bytes(bytes, "quota.max_bytes");
         }
         limits
     }

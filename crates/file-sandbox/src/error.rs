@@ -432,6 +432,7 @@ pub(crate) enum Reason {
         what: &'static str,
         needed: u64,
         limit: u64,
+        setting: &'static str,
     },
     Encoding {
         verb: Verb,
@@ -714,8 +715,11 @@ impl Reason {
                 what,
                 needed,
                 limit,
+                setting,
                 ..
-            } => Some(format!("Needed: {needed} {what}, maximum allowed: {limit}")),
+            } => Some(format!(
+                "Needed: {needed} {what}, maximum allowed: {limit} (`{setting}`)"
+            )),
             Self::Busy { .. } => Some("Try again later.".to_owned()),
             Self::NoMatch(no) => Some(no.hint()),
             Self::NotUnique { places, total, .. } => Some(places_hint(places, *total)),

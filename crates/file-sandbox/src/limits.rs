@@ -17,8 +17,8 @@ pub struct Limits {
     suffixes: Option<Vec<String>>,
     max_file_bytes: Option<u64>,
     max_write_bytes: Option<(u64, &'static str)>,
-    quota_bytes: Option<u64>,
-    quota_files: Option<u64>,
+    quota_bytes: Option<(u64, &'static str)>,
+    quota_files: Option<(u64, &'static str)>,
     hard_links: HardLinks,
     strict_paths: bool,
     durable: bool,
@@ -78,17 +78,17 @@ impl Limits {
     }
 
     /// Refuses writes that would make all files of the mount together larger than this. Counted
-    /// at each write that adds something.
+    /// at each write that adds something. `setting` is what the refusal names.
     #[must_use]
-    pub fn max_total_bytes(mut self, max: u64) -> Self {
-        self.quota_bytes = Some(max);
+    pub fn max_total_bytes(mut self, max: u64, setting: &'static str) -> Self {
+        self.quota_bytes = Some((max, setting));
         self
     }
 
-    /// Refuses to create a file when the mount holds this many.
+    /// Refuses to create a file when the mount holds this many. `setting` is what the refusal names.
     #[must_use]
-    pub fn max_files(mut self, max: u64) -> Self {
-        self.quota_files = Some(max);
+    pub fn max_files(mut self, max: u64, setting: &'static str) -> Self {
+        self.quota_files = Some((max, setting));
         self
     }
 
@@ -140,13 +140,18 @@ impl Limits {
     /// How many bytes the mount may hold; `None` when there is no limit.
     #[must_use]
     pub fn quota_bytes(&self) -> Option<u64> {
-        self.quota_bytes
+        self.quota_bytes.map(|(max, _)| max)
+    }
+
+    /// Both quotas, each with its setting.
+    pub(crate) fn quotas(&self) -> [Option<(u64, &'static str)>; 2] {
+        [self.quota_bytes, self.quota_files]
     }
 
     /// How many files the mount may hold; `None` when there is no limit.
     #[must_use]
     pub fn quota_files(&self) -> Option<u64> {
-        self.quota_files
+        self.quota_files.map(|(max, _)| max)
     }
 
     /// What happens with hard links.

@@ -15,6 +15,8 @@ pub(crate) struct Finished {
     pub(crate) exceeded: Option<String>,
     pub(crate) stdout: Printed,
     pub(crate) stderr: Printed,
+    /// The settings by which output was cut.
+    pub(crate) cut_by: Vec<&'static str>,
     /// What the model should know after a failure (F004-34..36); part of standard error.
     pub(crate) notes: Vec<String>,
     /// As the command saw them. Where they lie now is a matter of people.
@@ -45,6 +47,13 @@ impl Finished {
 
     pub(crate) fn text(&self) -> String {
         let mut text = self.printed(&self.stdout.shown, &self.stderr.shown);
+        if !self.cut_by.is_empty() {
+            own_line(&mut text);
+            text.push_str(&format!(
+                "[limit: output is cut by {}]",
+                self.cut_by.join(", ")
+            ));
+        }
         if let Some(id) = &self.output_id {
             own_line(&mut text);
             let count = self.whole().chars().count();

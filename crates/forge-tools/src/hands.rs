@@ -433,8 +433,12 @@ impl View<'_> {
     }
 }
 
-/// The setting that a refusal of a large write names.
+/// The settings that refusals name: of a large write, and of what a directory may hold.
 pub(crate) const MAX_WRITE: &str = "limits.max_file_write_mb";
+#[cfg(feature = "node")]
+pub(crate) const MAX_TOTAL: &str = "quota.max_bytes";
+#[cfg(feature = "node")]
+pub(crate) const MAX_FILES: &str = "quota.max_files";
 
 /// What [`Tool::run`](crate::Tool::run) works with.
 ///

@@ -138,7 +138,7 @@ pub use runner::{LocalRunner, Runner};
 pub use spec::{Annotations, PreferredRunner, Risk, Spec};
 pub use stand_in::StandIn;
 #[cfg(feature = "process")]
-pub use starter::{Ended, Start, StartInput, Started, Starter};
+pub use starter::{Ended, Start, StartInput, Started, Starter, describe_exceeded};
 pub use time::rfc3339;
 pub use tool::{BoxFuture, Tool, blocking};
 pub use toolbox::Toolbox;

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use os_sandbox::{Backend, Child, Command, ErrorKind, Exit, Plan, Stdio, Stream};
+use os_sandbox::{Backend, Child, Command, ErrorKind, Exceeded, Exit, Plan, Stdio, Stream};
 use serde_json::Value;
 
 use crate::call::{Code, Failure};
@@ -210,6 +210,24 @@ impl Local {
     }
 }
 
+/// Returns the limit that a command met, with the key that sets it, if a key does.
+///
+/// ```
+/// let limit = os_sandbox::Exceeded::Processes(64);
+/// let text = forge_tools::describe_exceeded(&limit);
+/// assert_eq!(text, "more than 64 processes and threads at once (limits.processes)");
+/// ```
+#[must_use]
+pub fn describe_exceeded(limit: &Exceeded) -> String {
+    let key = match limit {
+        Exceeded::Memory(_) => "limits.memory_mb",
+        Exceeded::Processes(_) => "limits.processes",
+        // The first is the call's own; no key sets the others.
+        Exceeded::Wall(_) | Exceeded::Cpu(_) | Exceeded::FileSize(_) => return limit.to_string(),
+    };
+    format!("{limit} ({key})")
+}
+
 /// A child of this process.
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -232,7 +250,7 @@ impl Started for Running {
         let quarantined = self.child.quarantined().iter();
         Ok(Ended {
             exit,
-            exceeded: self.child.exceeded().map(|limit| limit.to_string()),
+            exceeded: self.child.exceeded().as_ref().map(describe_exceeded),
             quarantined: quarantined
                 .map(|found| crate::escape_controls(&found.path.to_string_lossy()))
                 .collect(),

@@ -241,7 +241,7 @@ fn scene() -> Scene {
         Mount::open_ambient(target, root.join(&name[1..]), Mode::ReadWrite, authority)
             .expect("mount")
     };
-    let quota = mount("/q").with_limits(Limits::new().max_files(1_000_000));
+    let quota = mount("/q").with_limits(Limits::new().max_files(1_000_000, "quota.max_files"));
     let files = FileSandbox::new(vec![mount("/a"), mount("/b"), quota]).expect("sandbox");
     Scene {
         _host: host,

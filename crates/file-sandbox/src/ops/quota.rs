@@ -33,7 +33,7 @@ impl FileSandbox {
         new: u64,
     ) -> Result<Option<Room>, Error> {
         let limits = spot.mount.limits();
-        let (max_bytes, max_files) = (limits.quota_bytes(), limits.quota_files());
+        let [max_bytes, max_files] = limits.quotas();
         let adds_bytes = max_bytes.is_some() && new > old.unwrap_or(0);
         let adds_file = max_files.is_some() && old.is_none();
         if !adds_bytes && !adds_file {
@@ -57,26 +57,27 @@ impl FileSandbox {
         visit(&spot.mount.whole, &mut count).await?;
         // What others are about to add counts as if it were there.
         let used = count.used.and(room.others());
-        let refuse = |what, needed, limit| {
+        let refuse = |what, needed, limit, setting| {
             let reason = Reason::Quota {
                 verb,
                 what,
                 needed,
                 limit,
+                setting,
             };
             Err(Error::new(path.asked(), reason))
         };
-        if let Some(limit) = max_bytes.filter(|_| adds_bytes) {
+        if let Some((limit, setting)) = max_bytes.filter(|_| adds_bytes) {
             let needed = used.bytes.saturating_sub(old.unwrap_or(0));
             let needed = needed.saturating_add(new);
             if needed > limit {
-                return refuse("bytes", needed, limit);
+                return refuse("bytes", needed, limit, setting);
             }
         }
-        if let Some(limit) = max_files.filter(|_| adds_file) {
+        if let Some((limit, setting)) = max_files.filter(|_| adds_file) {
             let needed = used.files.saturating_add(1);
             if needed > limit {
-                return refuse("files", needed, limit);
+                return refuse("files", needed, limit, setting);
             }
         }
         Ok(Some(room))

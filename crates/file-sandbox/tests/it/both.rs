@@ -54,8 +54,8 @@ fn build(mount: impl Fn(&str, Mode) -> Mount) -> FileSandbox {
     let limits = Limits::new()
         .suffixes([".md"])
         .max_file_bytes(10)
-        .max_total_bytes(25)
-        .max_files(4);
+        .max_total_bytes(25, "quota.max_bytes")
+        .max_files(4, "quota.max_files");
     FileSandbox::new(vec![
         mount("/data", Mode::ReadWrite)
             .protect([".git/hooks", "*.pem"])

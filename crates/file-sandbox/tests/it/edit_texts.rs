@@ -17,8 +17,8 @@ fn files() -> FileSandbox {
         .unwrap();
     let limits = Limits::new()
         .suffixes(["md"])
-        .max_total_bytes(10)
-        .max_files(2);
+        .max_total_bytes(10, "quota.max_bytes")
+        .max_files(2, "quota.max_files");
     let small = Mount::memory(path("/small"), Mode::ReadWrite).with_limits(limits);
     let files = FileSandbox::new(vec![data, small]).unwrap();
     files
@@ -160,16 +160,16 @@ fn no_room() {
     write("/small/a.md", "12345678").unwrap();
     assert_snapshot!(write("/small/b.md", "123").unwrap_err(), @r#"
     Cannot write to '/small/b.md': no room for more bytes.
-    Needed: 11 bytes, maximum allowed: 10
+    Needed: 11 bytes, maximum allowed: 10 (`quota.max_bytes`)
     "#);
     write("/small/b.md", "").unwrap();
     assert_snapshot!(write("/small/c.md", "").unwrap_err(), @r#"
     Cannot write to '/small/c.md': no room for more files.
-    Needed: 3 files, maximum allowed: 2
+    Needed: 3 files, maximum allowed: 2 (`quota.max_files`)
     "#);
     assert_snapshot!(files.append(&path("/small/b.md"), b"123").unwrap_err(), @r#"
     Cannot append to '/small/b.md': no room for more bytes.
-    Needed: 11 bytes, maximum allowed: 10
+    Needed: 11 bytes, maximum allowed: 10 (`quota.max_bytes`)
     "#);
 }
 

@@ -41,7 +41,7 @@ fn every_kind_can_happen() {
         .unwrap();
     let limits = Limits::new()
         .suffixes(["md"])
-        .max_files(1)
+        .max_files(1, "quota.max_files")
         .max_file_bytes(4);
     let small = Mount::memory(path("/small"), Mode::ReadWrite).with_limits(limits);
     let ro = Mount::memory(path("/ro"), Mode::ReadOnly);

@@ -105,8 +105,8 @@ fn run(files: &FileSandbox, what: &Do) -> String {
 fn sandbox(mount: impl Fn(&str) -> Mount) -> FileSandbox {
     let limits = file_sandbox::Limits::new()
         .suffixes(["md"])
-        .max_total_bytes(20)
-        .max_files(2);
+        .max_total_bytes(20, "quota.max_bytes")
+        .max_files(2, "quota.max_files");
     let data = mount("/data").protect(["*.pem"]).unwrap();
     FileSandbox::new(vec![
         data.hide([".env"]).unwrap(),

@@ -341,7 +341,11 @@ fn run(shared: &Shared, call: &Call, id: u32, asked: RunCall) -> Result<Vec<u8>,
         let limit = group.and_then(usage::memory_limit)?;
         let failed = ended.exit != os_sandbox::Exit::Code(0);
         let was = failed && before < out_of_memory();
-        was.then(|| os_sandbox::Exceeded::Memory(limit).to_string())
+        // The lower of the two.
+        was.then(|| {
+            let limit = os_sandbox::Exceeded::Memory(limit);
+            format!("{limit} (limits.memory_mb or docker.mem_limit_mb)")
+        })
     };
     let exceeded = ended.exceeded.or_else(ours);
     done(&RunDone {

@@ -485,10 +485,10 @@ impl FileMount {
             limits = limits.max_write_bytes(max, crate::hands::MAX_WRITE);
         }
         if let Some(max) = self.quota_bytes {
-            limits = limits.max_total_bytes(max);
+            limits = limits.max_total_bytes(max, crate::hands::MAX_TOTAL);
         }
         if let Some(max) = self.quota_files {
-            limits = limits.max_files(max);
+            limits = limits.max_files(max, crate::hands::MAX_FILES);
         }
         Ok(mount
             .with_limits(limits)

@@ -213,13 +213,23 @@ fn execute(
         captured[stream as usize].push(bytes);
     })?;
     let printed = [0, 1].map(|n| usize::try_from(captured[n].total_bytes()).unwrap_or(usize::MAX));
-    let limits = fitting(limits, printed, hands.outputs.page());
+    let stated = limits;
+    let limits = fitting(stated, printed, hands.outputs.page());
     let [stdout, stderr] = [0, 1].map(|n| Printed::new(&captured[n], limits[n], &hands.redactor));
+    let cut = [&stdout, &stderr].map(Printed::truncated);
+    let keys = ["limits.max_stdout_kb", "limits.max_stderr_kb"];
+    let cut_by = [0, 1]
+        .into_iter()
+        // What one result holds is no setting.
+        .filter(|&n| cut[n] && limits[n] == stated[n])
+        .map(|n| keys[n])
+        .collect();
     let mut finished = Finished {
         exit,
         exceeded,
         stdout,
         stderr,
+        cut_by,
         notes: Vec::new(),
         quarantined,
         duration: clock.elapsed(),
@@ -270,7 +280,8 @@ fn execute(
                 processes.longest_timeout().as_secs()
             )
         } else {
-            "No call may take longer here: do less in one command.".to_owned()
+            "No call may take longer here (limits.timeout_s_max): do less in one command."
+                .to_owned()
         })
         .structured(finished.facts())
         .ran(Ran {

@@ -115,7 +115,7 @@ fn where_it_had_to_stop_is_said() {
         ),
         (5, "No file was pulled before that."),
     ] {
-        let world = world(Limits::new().max_total_bytes(room), &ten);
+        let world = world(Limits::new().max_total_bytes(room, "quota.max_bytes"), &ten);
         let error = world.pull(&["d"], "/workspace").unwrap_err();
         assert_eq!(
             error.kind(),

@@ -17,8 +17,8 @@ use std::time::Duration;
 use file_sandbox::cap_std;
 use forge_runtime::{Containers, hosts_not_kept};
 use os_sandbox::{
-    Assumed, Backend, Captured, Command, Enforcement, Entry, Error, ErrorKind, Limits, Plan,
-    PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
+    Assumed, Backend, Captured, Command, Enforcement, Entry, Error, ErrorKind, Exceeded, Limits,
+    Plan, PlanError, Policy, Rank, Requirement, Session, Stdio, Stream, Support,
 };
 use rustix::fs::OFlags;
 use sandbox_config::{
@@ -445,13 +445,13 @@ fn run_it(
     let code = stops.told().unwrap_or(code);
     if let Some(exceeded) = child.exceeded().filter(|_| !global.json) {
         // The exit code alone (137, or the command's own) does not say why.
-        say(format!("limit: the command used {exceeded}"));
+        say(format!("limit: the command used {}", met(&exceeded)));
     }
     if !exit.success() && !quiet && child.enforcement().unreachable > 0 {
         say(UNREACHABLE);
     }
     if global.json {
-        let exceeded = child.exceeded().map(|limit| limit.to_string());
+        let exceeded = child.exceeded().as_ref().map(met);
         let enforcement = serde_json::to_value(child.enforcement()).unwrap_or_default();
         report(&exit, exceeded, &printed, enforcement)?;
     }
@@ -459,6 +459,16 @@ fn run_it(
         return Ok(Exit::Quarantined);
     }
     Ok(Exit::Command(code))
+}
+
+/// The limit that a command met, with what sets it.
+fn met(limit: &Exceeded) -> String {
+    match limit {
+        Exceeded::Wall(_) => format!("{limit} (--timeout)"),
+        Exceeded::Cpu(_) | Exceeded::Memory(_) | Exceeded::Processes(_) | Exceeded::FileSize(_) => {
+            forge_tools::describe_exceeded(limit)
+        }
+    }
 }
 
 /// What became of guards, where it is not what was planned a moment ago.

@@ -197,8 +197,10 @@ impl Grant {
     }
 }
 
-/// The key that a refusal names.
+/// The keys that refusals name.
 const MAX_FILE_WRITE: &str = "limits.max_file_write_mb";
+const MAX_TOTAL: &str = "quota.max_bytes";
+const MAX_FILES: &str = "quota.max_files";
 
 fn ruled(limits: Limits, rules: &FileRules) -> Limits {
     let limits = limits
@@ -210,11 +212,11 @@ fn ruled(limits: Limits, rules: &FileRules) -> Limits {
             HardLinks::Deny => file_sandbox::HardLinks::Deny,
         });
     let limits = match rules.max_total_bytes() {
-        Some(max) => limits.max_total_bytes(max),
+        Some(max) => limits.max_total_bytes(max, MAX_TOTAL),
         None => limits,
     };
     match rules.max_files() {
-        Some(max) => limits.max_files(max),
+        Some(max) => limits.max_files(max, MAX_FILES),
         None => limits,
     }
 }

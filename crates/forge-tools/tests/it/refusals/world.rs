@@ -76,8 +76,11 @@ impl World {
                 .unwrap()
                 .hide(["*.key"])
                 .unwrap(),
-            open("/full", "full", Mode::ReadWrite)
-                .with_limits(Limits::new().max_total_bytes(12).max_files(1)),
+            open("/full", "full", Mode::ReadWrite).with_limits(
+                Limits::new()
+                    .max_total_bytes(12, "quota.max_bytes")
+                    .max_files(1, "quota.max_files"),
+            ),
         ])
         .unwrap()
     }

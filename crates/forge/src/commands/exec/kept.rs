@@ -151,7 +151,7 @@ impl Kept {
         self.record.events.extend(
             ended
                 .exceeded
-                .map(|limit| PolicyEvent::new(EventKind::Exceeded, limit.to_string())),
+                .map(|limit| PolicyEvent::new(EventKind::Exceeded, super::met(&limit))),
         );
         self.enforced(ended.enforcement);
         let code = match ended.exit {

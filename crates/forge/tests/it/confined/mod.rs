@@ -14,6 +14,7 @@ mod git_leads;
 mod hosts;
 mod isolation;
 mod keys;
+mod limits;
 mod mcp;
 mod own_path;
 mod parts;
