@@ -1,4 +1,4 @@
-//! The connector: makes the target's connects for it. The target's filter turns each `connect`
+//! The connector: makes the target's connects for it, and changes modes (`modes.rs`). The target's filter turns each `connect`
 //! into a question to this process, which lies outside of every confinement and looks at copies of
 //! its own: of the address, which another thread could exchange after a look, and of the socket,
 //! whose number could be given to another one. What may be reached is connected here, by the path
@@ -14,8 +14,9 @@
 //! <https://man7.org/linux/man-pages/man2/seccomp_unotify.2.html>
 
 use crate::job::Strings;
+use crate::modes::Modes;
 use crate::sys::notify::{self, MAX_ADDRESS_BYTES, Open, Request, Text};
-use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, ENOSYS, Errno, PollFd};
+use crate::sys::{self, EACCES, EAGAIN, EFAULT, EINTR, EINVAL, Errno, PollFd};
 use crate::wire;
 use crate::{Failure, at, target};
 
@@ -40,20 +41,24 @@ const LOOK_MS: u64 = 50;
 pub struct Connect<'a> {
     internet: bool,
     names: Strings<'a>,
+    places: Strings<'a>,
 }
 
 impl<'a> Connect<'a> {
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let flags = u32::from_ne_bytes(body.get(0..4)?.try_into().ok()?);
         let count = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as usize;
-        if count > wire::MAX_SOCKETS {
+        let places = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?) as usize;
+        if count > wire::MAX_SOCKETS || places > wire::MAX_PLACES {
             return None;
         }
-        let mut rest = body.get(8..)?;
+        let mut rest = body.get(12..)?;
         let names = Strings::take(&mut rest, count * 2)?;
+        let places = Strings::take(&mut rest, places)?;
         Some(Connect {
             internet: flags & wire::CONNECT_INTERNET != 0,
             names,
+            places,
         })
     }
 
@@ -79,19 +84,22 @@ impl<'a> Connect<'a> {
 /// Splits: returns in the child, which goes on with the job. The parent serves until that is gone.
 pub fn split(connect: &Connect<'_>, channel: i32) -> Result<(), Failure> {
     let failed = at(wire::STAGE_CONNECT);
+    // Before there is a target that could put something else there.
+    let modes = Modes::open(connect.places).map_err(&failed)?;
     match sys::fork().map_err(&failed)? {
         0 => {
             // The job's descriptors take the same numbers as without a connector.
+            modes.close();
             sys::close(channel);
             Ok(())
         }
-        child => serve(connect, channel, child),
+        child => serve(connect, modes, channel, child),
     }
 }
 
 /// Never tells the broker anything: its socket is the supervisor's. An end of this process, for
 /// whatever reason, is seen there.
-fn serve(connect: &Connect<'_>, channel: i32, child: i32) -> ! {
+fn serve(connect: &Connect<'_>, modes: Modes, channel: i32, child: i32) -> ! {
     // The end of the control socket means the end of the tree, so it must not be held open here.
     for number in 0..3 {
         sys::close(number);
@@ -108,6 +116,7 @@ fn serve(connect: &Connect<'_>, channel: i32, child: i32) -> ! {
     }
     let mut state = State {
         connect,
+        modes,
         me: sys::getpid(),
         child,
         done: false,
@@ -167,6 +176,7 @@ fn serve(connect: &Connect<'_>, channel: i32, child: i32) -> ! {
 
 struct State<'a> {
     connect: &'a Connect<'a>,
+    modes: Modes,
     me: i32,
     /// The rest of the run, and whether it is over.
     child: i32,
@@ -208,6 +218,11 @@ impl State<'_> {
         // A thread makes one call at a time: an older connect of it was interrupted, or was made
         // in vain.
         self.stop(|worker| worker.thread == request.thread);
+        if request.number != sys::nr::CONNECT as u32 {
+            let result = self.modes.change(self.listener, &request);
+            let _ = notify::answer(self.listener, request.id, result);
+            return;
+        }
         let result = match self.decide(&request) {
             Ok(decided) => match self.connect(&request, &decided) {
                 Some(result) => result,
@@ -239,9 +254,6 @@ impl State<'_> {
     /// Everything that a decision rests on is copied first. The thread waits in its call all the
     /// while (looked at before and after), so its number means no other process.
     fn decide(&self, request: &Request) -> Result<Decided, Errno> {
-        if request.number != sys::nr::CONNECT as u32 {
-            return Err(ENOSYS);
-        }
         // The kernel takes both as int.
         let (number, bytes) = (request.args[0] as i32, request.args[2] as i32);
         let bytes = usize::try_from(bytes).map_err(|_| EINVAL)?;

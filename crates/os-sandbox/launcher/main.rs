@@ -22,6 +22,7 @@ mod connect;
 mod job;
 mod listing;
 mod memory;
+mod modes;
 mod pins;
 mod probe;
 mod routes;

@@ -58,6 +58,7 @@ pub const EFAULT: Errno = 14;
 pub const EXDEV: Errno = 18;
 pub const ENOTDIR: Errno = 20;
 pub const EINVAL: Errno = 22;
+pub const ENAMETOOLONG: Errno = 36;
 pub const ENOSYS: Errno = 38;
 pub const ELOOP: Errno = 40;
 pub const EPROTO: Errno = 71;
@@ -92,7 +93,7 @@ pub const POLLERR: i16 = 8;
 pub const POLLHUP: i16 = 16;
 pub const POLLRDHUP: i16 = 0x2000;
 
-const AT_FDCWD: i32 = -100;
+pub const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: usize = 0x1000;
 
 /// A string that ends in NUL, checked where it was made.
@@ -780,8 +781,20 @@ pub fn landlock_allow(ruleset: i32, parent: i32, rights: u64) -> Result<()> {
 
 /// What `statx` says of an open descriptor: device, inode, and whether it is the root of a mount.
 pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
-    const BASIC: usize = 0x7ff;
     const MOUNT_ROOT: u64 = 0x2000;
+    let data = statx(number)?;
+    // struct statx: mask and blksize (0), attributes (1), nlink and uid (2), … inode (4), …
+    // attributes_mask (7), … rdev (16), dev_major and dev_minor (17).
+    Ok((data[17], data[4], data[1] & data[7] & MOUNT_ROOT != 0))
+}
+
+/// How many names an open file has.
+pub fn links(number: i32) -> Result<u32> {
+    statx(number).map(|data| data[2] as u32)
+}
+
+fn statx(number: i32) -> Result<[u64; 32]> {
+    const BASIC: usize = 0x7ff;
     let mut data = [0u64; 32];
     raw(
         nr::STATX,
@@ -794,7 +807,5 @@ pub fn identity(number: i32) -> Result<(u64, u64, bool)> {
             0,
         ],
     )?;
-    // struct statx: mask and blksize (0), attributes (1), … inode (4), … attributes_mask (7),
-    // … rdev (16), dev_major and dev_minor (17).
-    Ok((data[17], data[4], data[1] & data[7] & MOUNT_ROOT != 0))
+    Ok(data)
 }

@@ -184,9 +184,8 @@ pub fn connect_without_waiting(socket: i32, address: &[u8]) -> Result<()> {
 
 /// Whether calls on it return at once.
 pub fn never_blocks(number: i32) -> Result<bool> {
-    const F_GETFL: usize = 3;
     const O_NONBLOCK: usize = 0o4000;
-    raw(nr::FCNTL, [fd(number), F_GETFL, 0, 0, 0, 0]).map(|flags| flags & O_NONBLOCK != 0)
+    flags_of(number).map(|flags| flags & O_NONBLOCK != 0)
 }
 
 pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
@@ -204,16 +203,25 @@ pub fn connect(socket: i32, address: &[u8]) -> Result<()> {
     .map(drop)
 }
 
+pub const RESOLVE_NO_MAGICLINKS: u64 = 2;
+pub const RESOLVE_NO_SYMLINKS: u64 = 4;
+pub const RESOLVE_BENEATH: u64 = 8;
+
 /// A place, not opened for anything, through no link at all.
 pub fn place(path: CStr<'_>) -> Result<Open> {
-    // Without O_NOFOLLOW, which would open a link at the end instead of refusing it.
-    const O_PATH_ONLY: u64 = (super::O_PATH | O_CLOEXEC) as u32 as u64;
-    const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let how = [O_PATH_ONLY, 0, RESOLVE_NO_SYMLINKS];
+    // Not with `nofollow`, which would open a link at the end instead of refusing it.
+    open_place(AT_FDCWD, path, false, RESOLVE_NO_SYMLINKS)
+}
+
+/// A place, not opened for anything; with `nofollow` a link at the end is the place.
+pub fn open_place(start: i32, path: CStr<'_>, nofollow: bool, resolve: u64) -> Result<Open> {
+    let nofollow = if nofollow { super::O_NOFOLLOW } else { 0 };
+    let flags = (super::O_PATH | O_CLOEXEC | nofollow) as u32;
+    let how = [u64::from(flags), 0, resolve];
     raw(
         nr::OPENAT2,
         [
-            fd(AT_FDCWD),
+            fd(start),
             path.pointer(),
             how.as_ptr() as usize,
             core::mem::size_of_val(&how),
@@ -222,6 +230,43 @@ pub fn place(path: CStr<'_>) -> Result<Open> {
         ],
     )
     .map(|number| Open(number as i32))
+}
+
+/// Where an open file is now, with a NUL behind it.
+pub fn name_of(number: i32, buffer: &mut [u8]) -> Result<&[u8]> {
+    let mut path = [0u8; 32];
+    let mut text = Text::new(&mut path);
+    text.push(b"/proc/self/fd/");
+    text.push_number(number);
+    text.push(b"\0");
+    let path = text.c_str().ok_or(EINVAL)?;
+    let room = buffer.len() - 1;
+    let bytes = raw(
+        nr::READLINKAT,
+        [
+            fd(AT_FDCWD),
+            path.pointer(),
+            buffer.as_mut_ptr() as usize,
+            room,
+            0,
+            0,
+        ],
+    )?;
+    if bytes >= room {
+        return Err(super::ENAMETOOLONG);
+    }
+    buffer[bytes] = 0;
+    Ok(&buffer[..=bytes])
+}
+
+/// Whether it is open for its place only (`O_PATH`).
+pub fn is_path_only(number: i32) -> Result<bool> {
+    flags_of(number).map(|flags| flags & super::O_PATH as usize != 0)
+}
+
+fn flags_of(number: i32) -> Result<usize> {
+    const F_GETFL: usize = 3;
+    raw(nr::FCNTL, [fd(number), F_GETFL, 0, 0, 0, 0])
 }
 
 /// Sends one descriptor, with the one byte that it needs to travel.
@@ -342,7 +387,7 @@ impl<'a> Text<'a> {
         &self.bytes[..self.len]
     }
 
-    fn c_str(&self) -> Option<CStr<'_>> {
+    pub fn c_str(&self) -> Option<CStr<'_>> {
         CStr::new(self.as_bytes())
     }
 }

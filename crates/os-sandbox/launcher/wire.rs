@@ -28,14 +28,17 @@ pub const KIND_RUN: u32 = 2;
 /// Say what the kernel has, and exit.
 pub const KIND_REPORT: u32 = 3;
 /// Split in two: one stays outside and connects for the target (`connect.rs`), the other takes the
-/// next message. Flags and count (u32 each), then strings, each ended by NUL: for every socket the
-/// name that the target uses and the path that it stands for. One descriptor: the end of the
+/// next message. Flags, count of sockets and count of places (u32 each), then strings, each ended by
+/// NUL: for every socket the name that the target uses and the path that it stands for, then the
+/// places below which modes may be changed (`modes.rs`). One descriptor: the end of the
 /// channel on which the target's listener arrives.
 pub const KIND_CONNECT: u32 = 4;
 /// Internet sockets may be connected too.
 pub const CONNECT_INTERNET: u32 = 1;
 /// Bound on the named sockets of one policy.
 pub const MAX_SOCKETS: usize = 64;
+/// Bound on the places below which modes may be changed.
+pub const MAX_PLACES: usize = 64;
 
 /// A run's body: these u64 words, then filter instructions (8 bytes each), limits (3 words each),
 /// late rules (1 word each: the rights), pins (3 words each: what to do, then device and inode,

@@ -375,6 +375,11 @@ impl Plan {
         }
     }
 
+    /// Returns whether a process of ours makes every change of a mode for the command.
+    pub(crate) fn judges_modes(&self) -> bool {
+        kept::judges_modes(&self.policy, &self.support, self.backend)
+    }
+
     /// What holds the limit on memory.
     pub(crate) fn memory_limiter(&self) -> MemoryLimiter {
         MemoryLimiter::new(&self.policy, &self.support, self.backend)

@@ -68,6 +68,7 @@ pub(super) fn profile(arch: Arch, internet: bool, unix: Local, inside: Inside) -
         shared_host: false,
         shared_group: false,
         tracing: false,
+        ask_modes: false,
     });
     let mut out = Profile::new(arch);
     let mut plain: Vec<&str> = PLAIN.split_whitespace().collect();
@@ -252,6 +253,7 @@ mod tests {
             shared_host: false,
             shared_group: false,
             tracing: false,
+            ask_modes: false,
         })
     }
 

@@ -73,19 +73,24 @@ pub(crate) fn exec<'a>(
     }
 }
 
-/// Makes the launcher split off a connector; `channel` is its end.
+/// Makes the launcher split off a connector; `channel` is its end. It changes modes below `places`.
 pub(crate) fn connect<'a>(
     sockets: &[(PathBuf, PathBuf)],
     internet: bool,
+    places: &[PathBuf],
     channel: BorrowedFd<'a>,
 ) -> Message<'a> {
     let flags = if internet { wire::CONNECT_INTERNET } else { 0 };
     let mut body = Vec::new();
     body.extend_from_slice(&flags.to_ne_bytes());
     body.extend_from_slice(&(sockets.len() as u32).to_ne_bytes());
+    body.extend_from_slice(&(places.len() as u32).to_ne_bytes());
     for (name, real) in sockets {
         string(&mut body, name.as_os_str().as_bytes());
         string(&mut body, real.as_os_str().as_bytes());
+    }
+    for place in places {
+        string(&mut body, place.as_os_str().as_bytes());
     }
     Message {
         kind: wire::KIND_CONNECT,

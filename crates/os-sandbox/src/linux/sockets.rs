@@ -21,6 +21,8 @@ pub(crate) struct Connector {
     /// The name that the target uses, and where it leads without any link.
     sockets: Vec<(PathBuf, PathBuf)>,
     internet: bool,
+    /// Where modes may be changed.
+    places: Vec<PathBuf>,
     /// The target's listener travels over it, and its end tells the supervisor that nobody
     /// answers any more.
     ours: UnixStream,
@@ -34,6 +36,7 @@ impl Connector {
         paths: &[PathBuf],
         mounts: &[HostMount],
         internet: bool,
+        places: Vec<PathBuf>,
     ) -> Result<Connector, Error> {
         let mut sockets = Vec::with_capacity(paths.len());
         for path in paths {
@@ -44,13 +47,19 @@ impl Connector {
         Ok(Connector {
             sockets,
             internet,
+            places,
             ours,
             targets,
         })
     }
 
     pub(crate) fn message(&self) -> Message<'_> {
-        message::connect(&self.sockets, self.internet, self.ours.as_fd())
+        message::connect(
+            &self.sockets,
+            self.internet,
+            &self.places,
+            self.ours.as_fd(),
+        )
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     bwrap::{self, Inner},
     wire,
 };
+use crate::access::Access;
 use crate::child::{Notes, Pipes};
 use crate::command::{Command, Session};
 use crate::error::{Error, ErrorKind};
@@ -287,11 +288,15 @@ impl Prepared {
             Backend::Landlock if abi >= 6 => run.flags |= wire::FLAG_SCOPE,
             Backend::Docker | Backend::Landlock | Backend::Seatbelt | Backend::None => {}
         }
+        let places = match plan.judges_modes() {
+            true => writable_places(&mounts, private.as_deref()),
+            false => Vec::new(),
+        };
         let connector = match plan.connects() {
-            [] => None,
+            [] if !plan.judges_modes() => None,
             paths => {
                 run.flags |= wire::FLAG_CONNECT;
-                Some(Connector::new(paths, &mounts, internet(plan))?)
+                Some(Connector::new(paths, &mounts, internet(plan), places)?)
             }
         };
         let group = limit_tree(plan, &mut run)?;
@@ -523,8 +528,20 @@ fn filter(plan: &Plan, session: Session) -> Result<Vec<u8>, Error> {
         shared_host: plan.backend() == Backend::Landlock,
         shared_group: session == Session::Inherit && plan.support().landlock_abi() < 6,
         tracing: plan.allows_own_tracing(),
+        ask_modes: plan.judges_modes(),
     };
     plan.places().filter(wanted).ok_or_else(none)
+}
+
+/// What the command may write, by the host's paths.
+fn writable_places(mounts: &[HostMount], private: Option<&PrivateDir>) -> Vec<PathBuf> {
+    let own = private.map(|private| [private.home(), private.tmp()]);
+    mounts
+        .iter()
+        .filter(|mount| mount.access.contains(Access::WRITE))
+        .map(|mount| mount.host.clone())
+        .chain(own.into_iter().flatten())
+        .collect()
 }
 
 /// Whether internet sockets can be made.

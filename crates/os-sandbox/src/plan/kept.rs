@@ -7,6 +7,9 @@ use crate::policy::{Network, Policy, UnixSockets};
 use crate::promise::{Entry, Mechanism, Promise, State};
 use crate::support::{Finding, Support};
 
+/// The launcher changes modes below at most 64 places, of which some are no mounts.
+const MAX_JUDGED_MOUNTS: usize = 32;
+
 /// Every promise that the policy makes. Seatbelt's table stands beside its profile, that of
 /// containers in a file of its own.
 pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> Vec<Entry> {
@@ -256,7 +259,17 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
              command's own, and what somebody else replaces meanwhile is told",
         );
     }
-    out.any(Promise::Metadata, &[&layer]);
+    if judges_modes(policy, support, backend) {
+        let reason = "times can be changed; modes, owners and attributes cannot";
+        out.push(
+            Promise::Metadata,
+            State::Degraded,
+            &[Seccomp, Launcher],
+            reason,
+        );
+    } else {
+        out.any(Promise::Metadata, &[&layer]);
+    }
     out.any(Promise::ProcessList, &[&layer]);
     if mount_layer {
         out.any(Promise::Devices, &[&layer]);
@@ -287,6 +300,18 @@ pub(super) fn own_tracing(
         // Not this filter's to decide.
         Backend::Docker | Backend::Seatbelt | Backend::None => Ok(()),
     }
+}
+
+/// Whether a process of ours makes every change of a mode for the command: uid 0 owns most of the
+/// system, and Landlock does not control modes. A supervisor goes with it, which sees its end.
+pub(super) fn judges_modes(policy: &Policy, support: &Support, backend: Backend) -> bool {
+    backend == Backend::Landlock
+        && support.uid_zero
+        && !support.own_container
+        && support.seccomp()
+        && support.named_sockets(backend)
+        && !policy.leaves()
+        && policy.mounts().len() <= MAX_JUDGED_MOUNTS
 }
 
 /// What holds the limit on memory: one thing, so that nothing tighter than what was asked for is

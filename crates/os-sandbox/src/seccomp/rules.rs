@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     /// Debuggers may trace processes of the command's own tree. The filter cannot tell whose a
     /// process is: only a Landlock domain of the command's own makes the kernel refuse all others.
     pub(crate) tracing: bool,
+    /// Somebody else decides about every change of a mode.
+    pub(crate) ask_modes: bool,
 }
 
 /// Local sockets.
@@ -177,18 +179,33 @@ pub(crate) fn table(wanted: Wanted) -> Table {
     rules.rule("ioctl", ioctls(wanted));
 
     // A set-id file in a writable mount outlives the sandbox and works outside.
-    rules.when(
-        &["chmod", "fchmod", "creat", "mkdir", "mknod"],
-        1,
-        SET_ID,
-        EPERM,
-    );
-    rules.when(
-        &["fchmodat", "fchmodat2", "mkdirat", "mknodat"],
-        2,
-        SET_ID,
-        EPERM,
-    );
+    rules.when(&["creat", "mkdir", "mknod"], 1, SET_ID, EPERM);
+    rules.when(&["mkdirat", "mknodat"], 2, SET_ID, EPERM);
+    let else_modes = match wanted.ask_modes {
+        true => Action::Ask,
+        false => Action::Allow,
+    };
+    for (name, mode) in [
+        ("chmod", 1),
+        ("fchmod", 1),
+        ("fchmodat", 2),
+        ("fchmodat2", 2),
+    ] {
+        let refused = Clause {
+            tests: vec![Test::Any {
+                arg: mode,
+                mask: SET_ID,
+            }],
+            action: Action::Errno(EPERM),
+        };
+        rules.rule(
+            name,
+            Rule {
+                clauses: vec![refused],
+                otherwise: else_modes,
+            },
+        );
+    }
     rules.creating("open", 1, 2);
     rules.creating("openat", 2, 3);
 

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 fn all_wanted() -> Vec<Wanted> {
     let mut all = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        for bits in 0..128 {
+        for bits in 0..256 {
             all.push(Wanted {
                 arch,
                 internet: bits & 1 != 0,
@@ -26,6 +26,7 @@ fn all_wanted() -> Vec<Wanted> {
                 shared_host: bits & 8 != 0,
                 shared_group: bits & 16 != 0,
                 tracing: bits & 64 != 0,
+                ask_modes: bits & 128 != 0,
             });
         }
     }
@@ -45,6 +46,7 @@ const CLOSED: Wanted = Wanted {
     shared_host: true,
     shared_group: true,
     tracing: false,
+    ask_modes: false,
 };
 const OPEN: Wanted = Wanted {
     arch: Arch::X86_64,
@@ -54,9 +56,11 @@ const OPEN: Wanted = Wanted {
     shared_host: false,
     shared_group: false,
     tracing: true,
+    ask_modes: false,
 };
 const NAMED: Wanted = Wanted {
     unix: Local::Asked,
+    ask_modes: true,
     ..CLOSED
 };
 
@@ -121,6 +125,12 @@ fn what_is_refused_and_what_is_not() {
             Errno(EPERM),
         ),
         (OPEN, "openat", [0, 0, 0o200_000, 0o6755, 0, 0], Allow),
+        (NAMED, "chmod", [0, 0o755, 0, 0, 0, 0], Ask),
+        (NAMED, "chmod", [0, 0o4755, 0, 0, 0, 0], Errno(EPERM)),
+        (NAMED, "fchmod", [3, 0o755, 0, 0, 0, 0], Ask),
+        (NAMED, "fchmodat", [3, 0, 0o755, 0, 0, 0], Ask),
+        (NAMED, "fchmodat2", [3, 0, high | 0o755, 0, 0, 0], Ask),
+        (NAMED, "fchmodat2", [3, 0, 0o2755, 0, 0, 0], Errno(EPERM)),
         (OPEN, "chown", [0; 6], Allow),
         (CLOSED, "chown", [0; 6], Errno(EPERM)),
         (CLOSED, "setxattr", [0; 6], Errno(EOPNOTSUPP)),

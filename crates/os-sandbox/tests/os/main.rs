@@ -40,6 +40,8 @@ mod left;
 mod limits;
 mod matrix;
 #[cfg(target_os = "linux")]
+mod modes;
+#[cfg(target_os = "linux")]
 mod outcome;
 #[cfg(target_os = "linux")]
 mod parts;
@@ -235,6 +237,7 @@ fn tests() -> Vec<Test> {
             ("guards", guards::all),
             ("limits", limits::all),
             ("tracing", tracing::all),
+            ("modes", modes::all),
             ("git", git::all),
             ("git_files", git_files::all),
         ];

@@ -1,0 +1,230 @@
+//! Changes modes of files for a target that owns more than it may change: uid 0 under Landlock
+//! alone, which does not control modes. The target's filter turns each such call into a question to
+//! the connector, which opens the file itself, looks whether exactly that file is below a place that
+//! the target may write, and changes it by the handle that it found there. Names are only a hint: a
+//! file counts by its identity, opened below the place without any link.
+//!
+//! Entry point: [`Modes::change`].
+
+use crate::sys::notify::{self, Open, Request, Text};
+use crate::sys::{
+    self, AT_FDCWD, CStr, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, EPERM, Errno, nr,
+};
+use crate::wire;
+
+/// `PATH_MAX`, with the NUL.
+const MAX_PATH_BYTES: usize = 4096;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const SET_ID: u32 = 0o6000;
+
+const NO_LINKS: u64 = notify::RESOLVE_NO_SYMLINKS | notify::RESOLVE_NO_MAGICLINKS;
+
+/// The places below which modes may be changed.
+pub struct Modes {
+    places: [i32; wire::MAX_PLACES],
+    count: usize,
+}
+
+/// One call, as the kernel reads it.
+struct Call {
+    /// A descriptor of the target, or its working directory.
+    at: i32,
+    /// Where the path is in the target's memory; `None` for `fchmod`.
+    path: Option<u64>,
+    mode: u32,
+    flags: u64,
+}
+
+impl Modes {
+    pub fn open(places: crate::job::Strings<'_>) -> sys::Result<Modes> {
+        let mut modes = Modes {
+            places: [-1; wire::MAX_PLACES],
+            count: 0,
+        };
+        for path in places {
+            let slot = modes.places.get_mut(modes.count).ok_or(EINVAL)?;
+            let place = notify::place(path)?;
+            *slot = place.0;
+            core::mem::forget(place);
+            modes.count += 1;
+        }
+        Ok(modes)
+    }
+
+    pub fn close(&self) {
+        for place in &self.places[..self.count] {
+            sys::close(*place);
+        }
+    }
+
+    /// Makes the call for the target, or returns why not.
+    pub fn change(&self, listener: i32, request: &Request) -> Result<(), Errno> {
+        let call = Call::parse(request)?;
+        let refused = |errno: Errno| match errno {
+            EBADF | EFAULT | ENAMETOOLONG => errno,
+            _ => EPERM,
+        };
+        let thread = notify::thread(request.thread).map_err(refused)?;
+        if !notify::waits(listener, request.id) {
+            return Err(EPERM);
+        }
+        let take = |number: i32| notify::take_descriptor(&thread, number).map_err(refused);
+        let mut text = [0u8; MAX_PATH_BYTES];
+        let path = match call.path {
+            Some(address) => Some(read_path(request.thread, address, &mut text).map_err(refused)?),
+            None => None,
+        };
+        let empty = path.is_some_and(|path| path.bytes().is_empty());
+        let object = match path {
+            None => {
+                let file = take(call.at)?;
+                if notify::is_path_only(file.0)? {
+                    return Err(EBADF);
+                }
+                file
+            }
+            Some(_) if empty && call.flags & AT_EMPTY_PATH == 0 => return Err(ENOENT),
+            Some(path) => {
+                let start = match call.at {
+                    AT_FDCWD => working_directory(request.thread).map_err(refused)?,
+                    // An absolute path asks for no descriptor.
+                    _ if path.bytes().first() == Some(&b'/') => {
+                        working_directory(request.thread).map_err(refused)?
+                    }
+                    number => take(number)?,
+                };
+                match empty {
+                    true => start,
+                    false => {
+                        let nofollow = call.flags & AT_SYMLINK_NOFOLLOW != 0;
+                        // What /proc leads to is another file for us than for the target.
+                        let resolve = notify::RESOLVE_NO_MAGICLINKS;
+                        notify::open_place(start.0, path, nofollow, resolve)?
+                    }
+                }
+            }
+        };
+        if !notify::waits(listener, request.id) {
+            return Err(EPERM);
+        }
+        // Without a name there is nobody else to whom its mode means anything.
+        if call.path.is_none() && sys::links(object.0)? == 0 {
+            return set(object.0, call.mode);
+        }
+        self.set_below(&object, call.mode)
+    }
+
+    /// By a handle that was found below a place; `EPERM` if it is below none.
+    fn set_below(&self, object: &Open, mode: u32) -> Result<(), Errno> {
+        let (mut name, mut root) = ([0u8; MAX_PATH_BYTES], [0u8; MAX_PATH_BYTES]);
+        let name = notify::name_of(object.0, &mut name)?;
+        let identity = sys::identity(object.0)?;
+        let is_it = |number: i32| {
+            sys::identity(number).is_ok_and(|found| (found.0, found.1) == (identity.0, identity.1))
+        };
+        for place in &self.places[..self.count] {
+            // Now, because a place may have been moved.
+            let Ok(root) = notify::name_of(*place, &mut root) else {
+                continue;
+            };
+            let Some(rest) = below(name, root) else {
+                continue;
+            };
+            if rest.len() == 1 {
+                if is_it(*place) {
+                    return set(*place, mode);
+                }
+                continue;
+            }
+            let Some(rest) = CStr::new(rest) else {
+                continue;
+            };
+            let resolve = NO_LINKS | notify::RESOLVE_BENEATH;
+            if let Ok(found) = notify::open_place(*place, rest, true, resolve)
+                && is_it(found.0)
+            {
+                return set(found.0, mode);
+            }
+        }
+        Err(EPERM)
+    }
+}
+
+impl Call {
+    /// Descriptors and modes are as wide as the kernel takes them.
+    fn parse(request: &Request) -> Result<Call, Errno> {
+        let args = request.args;
+        let (at, path, mode, flags) = match request.number as usize {
+            nr::CHMOD => (AT_FDCWD, Some(args[0]), args[1], 0),
+            nr::FCHMOD => (args[0] as i32, None, args[1], 0),
+            nr::FCHMODAT => (args[0] as i32, Some(args[1]), args[2], 0),
+            nr::FCHMODAT2 => (args[0] as i32, Some(args[1]), args[2], args[3]),
+            _ => return Err(sys::ENOSYS),
+        };
+        let flags = u64::from(flags as u32);
+        if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(EINVAL);
+        }
+        let mode = mode as u32 & 0o7777;
+        // The filter has refused them already.
+        if mode & SET_ID != 0 {
+            return Err(EPERM);
+        }
+        Ok(Call {
+            at,
+            path,
+            mode,
+            flags,
+        })
+    }
+}
+
+/// The part of a name below another one, with its NUL; both begin with `/` and end with a NUL.
+fn below<'a>(name: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
+    let root = root.strip_suffix(b"\0")?;
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    let rest = name.strip_prefix(root)?;
+    match rest {
+        [0] => Some(rest),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// A path of the target. Read page by page: behind its end there may be nothing.
+fn read_path(thread: i32, address: u64, buffer: &mut [u8]) -> Result<CStr<'_>, Errno> {
+    const PAGE: usize = 4096;
+    let mut have = 0;
+    while have < buffer.len() {
+        let at = address.checked_add(have as u64).ok_or(EFAULT)?;
+        let page = PAGE - at as usize % PAGE;
+        let end = buffer.len().min(have + page);
+        notify::read_memory(thread, at, &mut buffer[have..end])?;
+        if let Some(nul) = buffer[have..end].iter().position(|byte| *byte == 0) {
+            return CStr::new(&buffer[..=have + nul]).ok_or(EINVAL);
+        }
+        have = end;
+    }
+    Err(ENAMETOOLONG)
+}
+
+fn working_directory(thread: i32) -> Result<Open, Errno> {
+    let mut path = [0u8; 32];
+    let mut text = Text::new(&mut path);
+    text.push(b"/proc/");
+    text.push_number(thread);
+    text.push(b"/cwd\0");
+    let path = text.c_str().ok_or(EINVAL)?;
+    sys::open(path, sys::O_PATH | sys::O_CLOEXEC, 0).map(Open)
+}
+
+/// By the handle: `/proc` leads to exactly what it is open for.
+fn set(number: i32, mode: u32) -> Result<(), Errno> {
+    let mut path = [0u8; 32];
+    let mut text = Text::new(&mut path);
+    text.push(b"/proc/self/fd/");
+    text.push_number(number);
+    text.push(b"\0");
+    sys::attempts::chmod(text.c_str().ok_or(EINVAL)?, mode)
+}
