@@ -39,6 +39,8 @@ pub struct Run<'a> {
     pub groups: &'a [i32],
     pub watch_bytes: u64,
     pub watch_threads: u64,
+    /// Where modes may be changed; `None` if the filter does not ask the supervisor.
+    pub places: Option<Strings<'a>>,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -108,6 +110,10 @@ impl<'a> Run<'a> {
             _ => return None,
         };
         let pin_paths = Strings::take(&mut rest, pins)?;
+        let places = match count(wire::WORD_PLACES)? {
+            0 => None,
+            places => Some(Strings::take(&mut rest, places)?),
+        };
         let ruleset = match flags & wire::FLAG_RULESET {
             0 => None,
             _ => Some(*fds.get(3)?),
@@ -138,6 +144,7 @@ impl<'a> Run<'a> {
             groups: fds.get(fds.len().checked_sub(count(wire::WORD_GROUPS)?)?..)?,
             watch_bytes: word(wire::WORD_WATCH_BYTES)?,
             watch_threads: word(wire::WORD_WATCH_THREADS)?,
+            places,
         })
     }
 

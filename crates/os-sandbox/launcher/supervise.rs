@@ -3,10 +3,12 @@
 //! over a limit, and when the broker is gone or asks for it (end of the control socket): the same
 //! path every time.
 
-use crate::job::Run;
+use crate::job::{Run, Strings};
+use crate::modes::Modes;
 use crate::pins;
 use crate::probe;
 use crate::routes;
+use crate::sys::notify;
 use crate::sys::{self, EPERM, PollFd};
 use crate::target;
 use crate::watch::Watch;
@@ -15,6 +17,7 @@ use crate::{CONTROL, Failure, at, tell};
 
 const PR_SET_CHILD_SUBREAPER: usize = 36;
 const PR_SET_DUMPABLE: usize = 4;
+const SOCK_STREAM: i32 = 1;
 
 /// Rounds of ending everything and reaping, ten milliseconds apart at most: half a minute, if
 /// nobody can be reaped.
@@ -81,11 +84,19 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
     if mounts >= 0 && pins::is_part_lost(run) {
         return Err((wire::STAGE_PIN, sys::ESTALE));
     }
+    let mut asks = match run.places {
+        Some(places) => Some(Asks::open(places).map_err(&forking)?),
+        None => None,
+    };
+    let channel = asks.as_ref().map_or(run.channel, |asks| Some(asks.targets));
     let target = match sys::fork().map_err(&forking)? {
-        0 => target::become_target(run, me, errors_target),
+        0 => target::become_target(run, me, errors_target, channel),
         pid => pid,
     };
     sys::close(errors_target);
+    if let Some(asks) = &asks {
+        sys::close(asks.targets);
+    }
     // Only the target holds its own ends: a pipe must close when it does.
     for number in run.stdio {
         sys::close(number);
@@ -97,7 +108,16 @@ pub fn run(run: &Run<'_>) -> Result<(), Failure> {
         sys::close(*group);
     }
 
-    let end = wait(run, target, children, errors, mounts, deadline, watch);
+    let end = wait(
+        run,
+        target,
+        children,
+        errors,
+        mounts,
+        deadline,
+        watch,
+        asks.as_mut(),
+    );
     if run.has(wire::FLAG_COUNT_UNREACHABLE) {
         match routes::refused() {
             0 => {}
@@ -182,6 +202,7 @@ fn wait(
     mounts: i32,
     deadline: Option<u64>,
     mut watch: Option<Watch>,
+    mut asks: Option<&mut Asks>,
 ) -> End {
     let mut errors = errors;
     let mut waiting = false;
@@ -224,6 +245,11 @@ fn wait(
                 events: sys::POLLPRI,
                 revents: 0,
             },
+            PollFd {
+                fd: asks.as_ref().map_or(-1, |asks| asks.next),
+                events: sys::POLLIN,
+                revents: 0,
+            },
         ];
         if sys::poll(&mut fds, left).is_err() {
             continue;
@@ -244,6 +270,11 @@ fn wait(
         if fds[3].revents != 0 {
             return End::ConnectorGone;
         }
+        if let Some(asks) = &mut asks
+            && fds[5].revents != 0
+        {
+            asks.serve(fds[5].revents);
+        }
         let due = mounts >= 0 && sys::monotonic_ms() >= next_look_ms;
         if fds[4].revents != 0 || due {
             if pins::is_part_lost(run) {
@@ -261,6 +292,51 @@ fn wait(
                 }
                 return End::Target(status);
             }
+        }
+    }
+}
+
+/// The target's questions about modes.
+struct Asks {
+    modes: Modes,
+    /// The target's end of the channel on which its listener comes.
+    targets: i32,
+    /// Our end of it, then the listener; -1 when nothing more can come.
+    next: i32,
+    listens: bool,
+}
+
+impl Asks {
+    fn open(places: Strings<'_>) -> sys::Result<Asks> {
+        // Before there is a target that could put something else there.
+        let modes = Modes::open(places)?;
+        let [ours, targets] = sys::attempts::socket_pair(SOCK_STREAM | sys::O_CLOEXEC)?;
+        Ok(Asks {
+            modes,
+            targets,
+            next: ours,
+            listens: false,
+        })
+    }
+
+    fn serve(&mut self, events: i16) {
+        if !self.listens {
+            let mut received = [-1i32; 1];
+            let count = sys::receive(self.next, &mut [0u8; 1], &mut received);
+            sys::close(self.next);
+            // Without one the target never came to its filter, and says why.
+            self.next = if count == Ok(1) { received[0] } else { -1 };
+            self.listens = true;
+            if self.next >= 0 {
+                notify::wake_in_step(self.next);
+            }
+        } else if events & sys::POLLIN == 0 {
+            // Nobody is left who could ask.
+            self.next = -1;
+        } else if let Ok(request) = notify::receive(self.next) {
+            let result = self.modes.change(self.next, &request);
+            // Fails if nobody waits any more.
+            let _ = notify::answer(self.next, request.id, result);
         }
     }
 }

@@ -21,9 +21,9 @@ const PR_CAP_AMBIENT: usize = 47;
 const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
 
 /// Never returns: execs, or reports why not on `errors` and exits.
-pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32) -> ! {
+pub fn become_target(run: &Run<'_>, supervisor: i32, errors: i32, channel: Option<i32>) -> ! {
     let mut errors = errors;
-    let (stage, errno) = match prepare(run, supervisor, &mut errors) {
+    let (stage, errno) = match prepare(run, supervisor, &mut errors, channel) {
         Ok(()) if run.has(wire::FLAG_PROBE) => {
             let mut answers = [0u8; probe::MAX_BYTES];
             let bytes = probe::run(run, &mut answers);
@@ -61,7 +61,7 @@ fn prepare_alone(run: &Run<'_>, control: &mut i32) -> Result<(), Failure> {
     }
     // Out of the way of the target's own streams.
     *control = sys::dup_above(CONTROL, wire::MAX_FDS as i32 + 3).map_err(at(wire::STAGE_STDIO))?;
-    confine(run, control)
+    confine(run, control, run.channel)
 }
 
 /// Gives up for good what the supervisor does not need either: new privileges and capabilities.
@@ -85,17 +85,22 @@ pub fn give_up_privileges() -> Result<(), Failure> {
     Ok(())
 }
 
-fn prepare(run: &Run<'_>, supervisor: i32, errors: &mut i32) -> Result<(), Failure> {
+fn prepare(
+    run: &Run<'_>,
+    supervisor: i32,
+    errors: &mut i32,
+    channel: Option<i32>,
+) -> Result<(), Failure> {
     // One more string to the end of the tree: if the supervisor goes, so does its child.
     sys::prctl(PR_SET_PDEATHSIG, sys::SIGKILL as usize, 0).map_err(at(wire::STAGE_PARENT))?;
     if sys::getppid() != supervisor {
         return Err((wire::STAGE_PARENT, sys::ECHILD));
     }
-    confine(run, errors)
+    confine(run, errors, channel)
 }
 
-/// `errors` is moved to [`ERRORS`] on the way.
-fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
+/// `errors` is moved to [`ERRORS`] on the way. The filter's listener leaves over `channel`.
+fn confine(run: &Run<'_>, errors: &mut i32, channel: Option<i32>) -> Result<(), Failure> {
     // While it is the only process of the tree, so that everything after it is inside.
     for group in run.groups {
         // "Whoever writes this": of one thread, which is all of us.
@@ -115,7 +120,7 @@ fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
     if let Some(ruleset) = run.ruleset {
         sys::landlock_restrict(ruleset).map_err(at(wire::STAGE_LANDLOCK))?;
     }
-    let last = match run.channel {
+    let last = match channel {
         None => ERRORS,
         Some(channel) if channel == CHANNEL => CHANNEL,
         Some(channel) => {
@@ -133,7 +138,7 @@ fn confine(run: &Run<'_>, errors: &mut i32) -> Result<(), Failure> {
     sys::chdir(run.directory).map_err(at(wire::STAGE_DIRECTORY))?;
     sys::block_signals(false).map_err(at(wire::STAGE_PARENT))?;
     if !run.filter.is_empty() {
-        let listener = sys::install_filter(run.filter, run.channel.is_some())
+        let listener = sys::install_filter(run.filter, channel.is_some())
             .map_err(at(wire::STAGE_FILTER))?;
         if let Some(listener) = listener {
             // The connector's alone from here on: a target that held it could answer itself.

@@ -47,7 +47,7 @@ pub const MAX_PLACES: usize = 64;
 ///
 /// The last descriptors ([`WORD_GROUPS`] says how many) are files of control groups, open for
 /// writing: the target enters those groups before it does anything else.
-pub const RUN_WORDS: usize = 14;
+pub const RUN_WORDS: usize = 15;
 pub const WORD_FLAGS: usize = 0;
 /// 0 is no limit.
 pub const WORD_WALL_MS: usize = 1;
@@ -66,6 +66,9 @@ pub const WORD_GROUPS: usize = 11;
 pub const WORD_WATCH_BYTES: usize = 12;
 /// Threads of the whole tree that the supervisor watches over; 0 is none.
 pub const WORD_WATCH_THREADS: usize = 13;
+/// Places below which the supervisor changes modes for the target (`modes.rs`); 0 is none. Their
+/// paths are the last strings. A connector does it in its place where there is one.
+pub const WORD_PLACES: usize = 14;
 
 /// The supervisor is pid 1 of a pid namespace: its end is the end of the tree.
 pub const FLAG_PID1: u64 = 1;

@@ -35,6 +35,8 @@ pub(crate) struct Run {
     pub(crate) groups: u64,
     pub(crate) watch_bytes: u64,
     pub(crate) watch_threads: u64,
+    /// Where the supervisor changes modes; empty if the filter does not ask it.
+    pub(crate) places: Vec<PathBuf>,
 }
 
 /// A place that must be the root of a mount when the target starts.
@@ -125,6 +127,7 @@ impl Run {
         words[wire::WORD_GROUPS] = self.groups;
         words[wire::WORD_WATCH_BYTES] = self.watch_bytes;
         words[wire::WORD_WATCH_THREADS] = self.watch_threads;
+        words[wire::WORD_PLACES] = self.places.len() as u64;
         let mut body = Vec::new();
         for word in words {
             body.extend_from_slice(&word.to_ne_bytes());
@@ -156,6 +159,9 @@ impl Run {
         }
         for pin in &self.pins {
             string(&mut body, &pin.path);
+        }
+        for place in &self.places {
+            string(&mut body, place.as_os_str().as_bytes());
         }
         Message {
             kind: wire::KIND_RUN,

@@ -293,7 +293,10 @@ impl Prepared {
             false => Vec::new(),
         };
         let connector = match plan.connects() {
-            [] if !plan.judges_modes() => None,
+            [] => {
+                run.places = places;
+                None
+            }
             paths => {
                 run.flags |= wire::FLAG_CONNECT;
                 Some(Connector::new(paths, &mounts, internet(plan), places)?)
