@@ -383,8 +383,9 @@ fn run_pages(copy: &checkout::Copy, forge: &Path, check: bool) -> Result<usize, 
                         match verdict(block, shown, &place, forge)? {
                             Verdict::AsWritten(output) => {
                                 println!("... ok");
-                                if is_picture {
-                                    picture(&output, check)?;
+                                if is_picture && let Err(failure) = picture(&output, check) {
+                                    failed += 1;
+                                    println!("FAILED: {failure}");
                                 }
                             }
                             Verdict::NotRun(reason) => println!("... not run: {reason}"),
