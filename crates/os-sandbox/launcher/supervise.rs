@@ -246,7 +246,9 @@ fn wait(
                 revents: 0,
             },
             PollFd {
-                fd: asks.as_ref().map_or(-1, |asks| asks.next),
+                fd: asks
+                    .as_ref()
+                    .map_or(-1, |asks| asks.descriptor(run.has(wire::FLAG_PROBE))),
                 events: sys::POLLIN,
                 revents: 0,
             },
@@ -260,6 +262,9 @@ fn wait(
             sys::close(errors);
             // poll ignores negative descriptors.
             errors = -1;
+            if let Some(asks) = &mut asks {
+                asks.accept();
+            }
         }
         // Nothing is ever sent after the job; any event here is the end of the broker's side.
         if fds[0].revents & (sys::POLLIN | sys::POLLRDHUP | sys::POLLHUP | sys::POLLERR) != 0 {
@@ -301,9 +306,10 @@ struct Asks {
     modes: Modes,
     /// The target's end of the channel on which its listener comes.
     targets: i32,
-    /// Our end of it, then the listener; -1 when nothing more can come.
-    next: i32,
-    listens: bool,
+    /// Our end of it, until the listener has come.
+    channel: i32,
+    /// -1 before the target has started, and when nobody is left who could ask.
+    listener: i32,
 }
 
 impl Asks {
@@ -314,29 +320,44 @@ impl Asks {
         Ok(Asks {
             modes,
             targets,
-            next: ours,
-            listens: false,
+            channel: ours,
+            listener: -1,
         })
     }
 
+    /// What is to be polled. A probe asks before it says that it was started; the exec of a program
+    /// wakes the supervisor anyway.
+    fn descriptor(&self, probes: bool) -> i32 {
+        match probes && self.listener < 0 {
+            true => self.channel,
+            false => self.listener,
+        }
+    }
+
+    /// Takes the listener, which was sent before the exec.
+    fn accept(&mut self) {
+        if self.channel < 0 {
+            return;
+        }
+        let mut received = [-1i32; 1];
+        // Without one the target never came to its filter, and says why.
+        if sys::receive(self.channel, &mut [0u8; 1], &mut received) == Ok(1) {
+            self.listener = received[0];
+            notify::wake_in_step(self.listener);
+        }
+        sys::close(self.channel);
+        self.channel = -1;
+    }
+
     fn serve(&mut self, events: i16) {
-        if !self.listens {
-            let mut received = [-1i32; 1];
-            let count = sys::receive(self.next, &mut [0u8; 1], &mut received);
-            sys::close(self.next);
-            // Without one the target never came to its filter, and says why.
-            self.next = if count == Ok(1) { received[0] } else { -1 };
-            self.listens = true;
-            if self.next >= 0 {
-                notify::wake_in_step(self.next);
-            }
+        if self.listener < 0 {
+            self.accept();
         } else if events & sys::POLLIN == 0 {
-            // Nobody is left who could ask.
-            self.next = -1;
-        } else if let Ok(request) = notify::receive(self.next) {
-            let result = self.modes.change(self.next, &request);
+            self.listener = -1;
+        } else if let Ok(request) = notify::receive(self.listener) {
+            let result = self.modes.change(self.listener, &request);
             // Fails if nobody waits any more.
-            let _ = notify::answer(self.next, request.id, result);
+            let _ = notify::answer(self.listener, request.id, result);
         }
     }
 }
