@@ -259,17 +259,7 @@ pub(super) fn evaluate(policy: &Policy, support: &Support, backend: Backend) -> 
              command's own, and what somebody else replaces meanwhile is told",
         );
     }
-    if judges_modes(policy, support, backend) {
-        let reason = "times can be changed; modes, owners and attributes cannot";
-        out.push(
-            Promise::Metadata,
-            State::Degraded,
-            &[Seccomp, Launcher],
-            reason,
-        );
-    } else {
-        out.any(Promise::Metadata, &[&layer]);
-    }
+    out.any(Promise::Metadata, &[&layer]);
     out.any(Promise::ProcessList, &[&layer]);
     if mount_layer {
         out.any(Promise::Devices, &[&layer]);
