@@ -9,7 +9,7 @@ use crate::mcp;
 use crate::process;
 use crate::tools;
 
-pub(crate) const ABOUT: &str = "install what the tests need (apt or brew; cargo-deny into the cache, the judges of MCP into target)";
+pub(crate) const ABOUT: &str = "install what the tests need (apt or brew; cargo-deny and MCP clients into the cache, the judges of MCP into target)";
 
 /// A program the tests start, and the packages that bring it.
 struct Need {
@@ -79,19 +79,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     say(&format!("already there: {}", there.join(", ")));
     install_packages(&missing)?;
 
-    if let Some(path) = tools::cargo_deny()? {
+    if let Some(path) = tools::find(&tools::CARGO_DENY)? {
         say(&format!("already there: cargo-deny ({})", path.display()));
     } else {
         say(
             "building cargo-deny into the cache (once, a few minutes): checks licences, bans and sources",
         );
-        tools::install_cargo_deny()?;
-        if tools::cargo_deny()?.is_none() {
+        tools::install(&tools::CARGO_DENY)?;
+        if tools::find(&tools::CARGO_DENY)?.is_none() {
             return Err(Failure::new("cargo-deny was installed but does not start"));
         }
     }
     unpack_packages()?;
-    mcp_judges()?;
+    from_npm()?;
     say("ready: run `cargo xtask test`");
     Ok(())
 }
@@ -140,7 +140,7 @@ fn unpack_packages() -> Result<(), Failure> {
 }
 
 /// npm itself is not installed: it brings hundreds of packages of its own on some systems.
-fn mcp_judges() -> Result<(), Failure> {
+fn from_npm() -> Result<(), Failure> {
     say("the judges of MCP, from npm into the target directory");
     match mcp::install()? {
         Some(mcp::Installed::Before) => say("already there: the judges of MCP"),
@@ -151,6 +151,14 @@ fn mcp_judges() -> Result<(), Failure> {
             "not on this system: npm, or a Node from it; the judges of MCP are skipped by \
              `cargo xtask test`",
         ),
+    }
+    say(
+        "MCP clients, from npm into the cache (about 1 GB): they read what `forge mcp install` writes",
+    );
+    match mcp::install_clients()? {
+        Some(mcp::Installed::Before) => say("already there: MCP clients"),
+        Some(mcp::Installed::Now) => say("installed: MCP clients"),
+        None => say("not on this system: npm; MCP clients are skipped by `cargo xtask test`"),
     }
     Ok(())
 }

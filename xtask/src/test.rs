@@ -15,14 +15,15 @@ use crate::test_os;
 use crate::tools;
 use crate::workspace;
 
-pub(crate) const ABOUT: &str = "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance, MCP (--mcp: that alone)";
+pub(crate) const ABOUT: &str = "every check: format, clippy, deny, tests, docs, README, sandbox tests, conformance, MCP (--mcp: MCP alone)";
 
 /// What every cargo step is told to look at. The same words everywhere: another choice of
 /// packages would be another choice of features, and another build of everything.
 pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 
-/// The step that `--mcp` runs alone.
+/// The steps that `--mcp` runs alone.
 const MCP: &str = "judges of MCP";
+const MCP_CLIENTS: &str = "MCP clients";
 
 /// Rust sources that belong to no crate, so that `cargo fmt` does not see them: the launcher
 /// is compiled by os-sandbox's build script.
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::default();
     if arguments == ["--mcp"] {
         steps.run(MCP, mcp::outcome);
+        steps.run(MCP_CLIENTS, mcp::settings_outcome);
         return steps.close();
     }
     Failure::unless_empty(arguments)?;
@@ -55,6 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     steps.run("test-os", test_os::outcome);
     steps.run("conformance", conformance::outcome);
     steps.run(MCP, mcp::outcome);
+    steps.run(MCP_CLIENTS, mcp::settings_outcome);
     drop(engine);
     steps.close()
 }
@@ -83,7 +86,7 @@ fn clippy() -> Result<(), Failure> {
 }
 
 fn deny() -> Outcome {
-    let deny = match tools::cargo_deny() {
+    let deny = match tools::find(&tools::CARGO_DENY) {
         Ok(Some(deny)) => deny,
         Ok(None) => {
             return Outcome::Failed("there is no cargo-deny: run `cargo xtask setup`".into());

@@ -9,35 +9,69 @@ use crate::process;
 use crate::scratch::Scratch;
 use crate::workspace;
 
-/// The cargo-deny releases whose `deny.toml` is ours.
-const CARGO_DENY: &str = "0.20";
+/// A program that is built from its source, as crates name it.
+pub(crate) struct Tool {
+    pub(crate) package: &'static str,
+    program: &'static str,
+    /// The releases whose settings are ours.
+    version: &'static str,
+}
 
-/// The cached cargo-deny, or one on `PATH`, if it is of the right version.
-pub(crate) fn cargo_deny() -> Result<Option<PathBuf>, Failure> {
-    let cached = workspace::cache_dir()?.join("bin/cargo-deny");
-    let candidates = std::iter::once(cached).chain(process::find("cargo-deny"));
+/// Reads `deny.toml`.
+pub(crate) const CARGO_DENY: Tool = Tool {
+    package: "cargo-deny",
+    program: "cargo-deny",
+    version: "0.20",
+};
+
+/// Reads `dist-workspace.toml`, which names the same version.
+pub(crate) const DIST: Tool = Tool {
+    package: "cargo-dist",
+    program: "dist",
+    version: "0.34",
+};
+
+/// Reads the metadata of the crate `forge`.
+pub(crate) const CARGO_DEB: Tool = Tool {
+    package: "cargo-deb",
+    program: "cargo-deb",
+    version: "3",
+};
+
+/// Returns the cached program, or the one in `PATH`, if it is of the right version.
+pub(crate) fn find(tool: &Tool) -> Result<Option<PathBuf>, Failure> {
+    let cached = workspace::cache_dir()?.join("bin").join(tool.program);
+    let candidates = std::iter::once(cached).chain(process::find(tool.program));
     for candidate in candidates {
         let version = process::output(process::command(&candidate).arg("--version"));
-        if version.is_ok_and(|text| is_version(&text, CARGO_DENY)) {
+        if version.is_ok_and(|text| is_version(&text, tool.version)) {
             return Ok(Some(candidate));
         }
     }
     Ok(None)
 }
 
-/// Builds cargo-deny into the cache.
-pub(crate) fn install_cargo_deny() -> Result<(), Failure> {
+/// Returns the program of a tool that was installed before.
+pub(crate) fn require(tool: &Tool) -> Result<PathBuf, Failure> {
+    find(tool)?.ok_or_else(|| Failure::new(format!("{} is not installed", tool.package)))
+}
+
+/// Builds the tool into the cache.
+pub(crate) fn install(tool: &Tool) -> Result<(), Failure> {
     let cache = workspace::cache_dir()?;
     let mut cargo = process::cargo();
     // Its own target directory: ours is cleaned, and this one is only needed once.
     cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
-    cargo.args(["install", "--locked", "--quiet", "cargo-deny", "--version"]);
-    cargo.arg(format!("^{CARGO_DENY}")).arg("--root").arg(cache);
+    cargo.args(["install", "--locked", "--quiet", tool.package, "--version"]);
+    cargo
+        .arg(format!("^{}", tool.version))
+        .arg("--root")
+        .arg(cache);
     process::shown(&mut cargo)
 }
 
 /// Where packages of Debian are unpacked, each in a directory of its name; the tests look there.
-fn unpacked(package: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn unpacked(package: &str) -> Result<PathBuf, Failure> {
     Ok(workspace::cache_dir()?.join("debian").join(package))
 }
 
@@ -76,10 +110,10 @@ pub(crate) fn unpack(package: &str) -> Result<(), Failure> {
     done
 }
 
-/// Whether `cargo-deny 0.20.2` is a release of `0.20`.
+/// Returns whether `cargo-deny 0.20.2`, or only `0.20.2`, is a release of `0.20`.
 fn is_version(text: &str, wanted: &str) -> bool {
     text.split_whitespace()
-        .nth(1)
+        .last()
         .and_then(|version| version.strip_prefix(wanted))
         .is_some_and(|rest| rest.starts_with('.'))
 }
@@ -91,6 +125,7 @@ mod tests {
     #[test]
     fn a_version_is_compared_by_component() {
         assert!(is_version("cargo-deny 0.20.2\n", "0.20"));
+        assert!(is_version("3.8.0\n", "3"));
         for other in [
             "cargo-deny 0.2.0",
             "cargo-deny 0.200.1",

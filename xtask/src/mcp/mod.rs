@@ -1,5 +1,6 @@
-//! `cargo xtask test --mcp`: the official judges of MCP servers. The conformance suite judges the
-//! adapter with tools that the suite calls by name, the inspector and `mcpdo` judge `forge mcp`.
+//! `cargo xtask test --mcp`: programs of others on our MCP server. The conformance suite judges the
+//! adapter with tools that the suite calls by name, the inspector and `mcpdo` judge `forge mcp`, and
+//! clients read the settings that `forge mcp install` writes.
 
 use crate::steps::Outcome;
 use crate::test_os;
@@ -7,9 +8,13 @@ use crate::test_os;
 mod clients;
 mod expected;
 mod judges;
+mod packages;
+mod settings;
 mod suite;
 
-pub(crate) use judges::{Installed, install};
+pub(crate) use judges::install;
+pub(crate) use packages::Installed;
+pub(crate) use settings::{install as install_clients, outcome as settings_outcome};
 
 /// As a step of `cargo xtask test`.
 pub(crate) fn outcome() -> Outcome {
@@ -20,7 +25,7 @@ pub(crate) fn outcome() -> Outcome {
 }
 
 fn judge() -> Result<Outcome, crate::failure::Failure> {
-    let judges = match judges::find()? {
+    let judges = match judges::find() {
         Ok(judges) => judges,
         Err(judges::Missing::NotHere(why)) => {
             println!("the judges of MCP did not run: {why}");
