@@ -123,6 +123,11 @@ const PLACES: [&str; 4] = [
 ];
 
 impl Copy {
+    /// Returns the directory of the checkout.
+    pub(crate) fn into_checkout(self) -> PathBuf {
+        self.checkout
+    }
+
     /// In the copy, with nothing kept from an earlier run.
     pub(crate) fn checkout(&self) -> Place {
         Place {

@@ -15,6 +15,7 @@ mod conformance;
 mod docs;
 mod fuzz;
 mod mcp;
+mod package;
 mod race;
 mod setup;
 mod test;
@@ -86,6 +87,11 @@ const COMMANDS: &[Command] = &[
         name: "fuzz",
         about: fuzz::ABOUT,
         run: fuzz::run,
+    },
+    Command {
+        name: "package",
+        about: package::ABOUT,
+        run: package::run,
     },
     Command {
         name: "docs",
