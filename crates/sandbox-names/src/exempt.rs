@@ -38,6 +38,7 @@ const TEMPLATES: [&str; 4] = [".dist", ".example", ".sample", ".template"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exemption {
     templates: bool,
+    by_content: bool,
 }
 
 impl Exemption {
@@ -45,9 +46,19 @@ impl Exemption {
     #[must_use]
     pub fn of(pattern: &str) -> Option<Exemption> {
         match pattern {
-            ".env*" => Some(Exemption { templates: true }),
-            "*.pem" | ".mcp.json" | ".vscode" | ".idea" | ".cursor" | ".claude" | ".codex"
-            | ".gemini" | ".devcontainer" => Some(Exemption { templates: false }),
+            ".env*" => Some(Exemption {
+                templates: true,
+                by_content: false,
+            }),
+            "*.pem" => Some(Exemption {
+                templates: false,
+                by_content: true,
+            }),
+            ".mcp.json" | ".vscode" | ".idea" | ".cursor" | ".claude" | ".codex" | ".gemini"
+            | ".devcontainer" => Some(Exemption {
+                templates: false,
+                by_content: false,
+            }),
             _ => None,
         }
     }
@@ -57,6 +68,33 @@ impl Exemption {
     #[must_use]
     pub fn holds<'n>(self, above: impl IntoIterator<Item = &'n str>, name: &str) -> bool {
         self.is_template(name) || above.into_iter().any(is_dependencies)
+    }
+
+    /// Returns `true` if the pattern holds for a regular file only if it holds a private key
+    /// ([`holds_private_key`](crate::secret::holds_private_key)). What is not a regular file cannot
+    /// be judged, so the pattern holds for it.
+    ///
+    /// ```
+    /// use sandbox_names::exempt::Exemption;
+    /// assert!(Exemption::of("*.pem").is_some_and(Exemption::is_by_content));
+    /// assert!(!Exemption::of(".env*").is_some_and(Exemption::is_by_content));
+    /// ```
+    #[must_use]
+    pub fn is_by_content(self) -> bool {
+        self.by_content
+    }
+
+    /// Returns `true` if the pattern hides a secret, which a regular file does not hold that git
+    /// tracks with its very content ([`TrackedFiles`](crate::git_index::TrackedFiles)).
+    ///
+    /// ```
+    /// use sandbox_names::exempt::Exemption;
+    /// assert!(Exemption::of(".env*").is_some_and(Exemption::spares_tracked));
+    /// assert!(!Exemption::of(".vscode").is_some_and(Exemption::spares_tracked));
+    /// ```
+    #[must_use]
+    pub fn spares_tracked(self) -> bool {
+        self.templates || self.by_content
     }
 
     /// Whether the name alone is enough.

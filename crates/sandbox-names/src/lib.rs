@@ -1,12 +1,15 @@
 //! Names that programs obey, as tables: what lies where below a git directory ([`git`]), what
 //! other programs run because it lies in a directory ([`obeyed`]), and what is never written
-//! ([`PROTECTED`]). Text in, answers out: no file is opened here, and case is the caller's.
+//! ([`PROTECTED`]). Where a name does not decide, the content does ([`secret`]). Text in, answers
+//! out: no file is opened here, and case is the caller's.
 
 pub mod exempt;
 pub mod git;
 pub mod git_config;
+pub mod git_index;
 pub mod obeyed;
 pub mod pattern;
+pub mod secret;
 
 /// What no worker writes below any mount. A name or path counts at any depth, one with a leading
 /// `/` at the mount's root only. With a name below `.git` in the list, everything below git
