@@ -275,6 +275,11 @@ impl Verb {
         }
     }
 
+    /// Whether it is about what a caller must have seen before, so that what is hidden is absent.
+    pub(crate) const fn sees(self) -> bool {
+        matches!(self, Self::Delete | Self::Move | Self::Edit)
+    }
+
     const fn words(self) -> &'static str {
         match self {
             Self::Access => "access",

@@ -74,6 +74,7 @@ mod error;
 
 mod backend;
 mod bare;
+mod by_content;
 mod edit;
 mod escape;
 mod glob;

@@ -18,7 +18,7 @@ use crate::mode::Mode;
 use crate::ops::WriteOptions;
 use crate::path::SandboxPath;
 use crate::resolve::{hidden_by, names_below};
-use crate::rules::NameRules;
+use crate::rules::{Match, NameRules, strictest};
 use crate::sandbox::FileSandbox;
 
 /// One directory of the host, shown at a place in the sandbox.
@@ -36,11 +36,11 @@ use crate::sandbox::FileSandbox;
 ///     cap_std::ambient_authority(),
 /// )?
 /// .with_limits(Limits::new().max_file_bytes(1 << 20))
-/// .protect([".git/hooks", "*.pem"])?
+/// .protect([".git/hooks", "*.key"])?
 /// .hide([".env*"])?;
 /// let files = FileSandbox::new(vec![mount])?;
 ///
-/// let denied = files.write_bytes(&SandboxPath::parse("/data/key.pem")?, b"x", Default::default());
+/// let denied = files.write_bytes(&SandboxPath::parse("/data/tls.key")?, b"x", Default::default());
 /// assert_eq!(denied.unwrap_err().kind(), file_sandbox::ErrorKind::ReadOnly);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -173,7 +173,7 @@ impl Mount {
             mode: Mode::ReadWrite,
             limits: Limits::new(),
             protected: NameRules::default(),
-            hidden: NameRules::default(),
+            hidden: NameRules::hiding(),
             ..self.clone()
         };
         let files = FileSandbox::new(vec![open])?;
@@ -195,7 +195,7 @@ impl Mount {
             mode,
             limits: Limits::new(),
             protected: NameRules::default(),
-            hidden: NameRules::default(),
+            hidden: NameRules::hiding(),
             base: Vec::new(),
             around: Vec::new(),
             hosts: Vec::new(),
@@ -376,8 +376,9 @@ impl Mount {
     }
 
     /// Protects names: they are read, but never written, created or deleted, nor is anything below
-    /// them. `.git/hooks` and `*.pem` count at any depth, `/.bashrc` at the top only; case does
-    /// not matter.
+    /// them. `.git/hooks` and `*.key` count at any depth, `/.bashrc` at the top only; case does
+    /// not matter. The pattern `*.pem` is for private keys: a file of that name without one is a
+    /// file like others, and a new name is free.
     ///
     /// # Errors
     /// `INVALID_PATH` for a pattern that cannot be read.
@@ -511,21 +512,26 @@ impl Mount {
         &'m self,
         rules: &'m NameRules,
         names: &[OsString],
-    ) -> Option<&'m str> {
-        self.rule_bases()
-            .find_map(|base| rules.matching(&base, names))
+    ) -> Option<Match<'m>> {
+        strictest((self.rule_bases()).filter_map(|base| rules.matching(&base, names)))
     }
 
     /// The protected name that `names` below this mount, or the way to them, fall under: one of the
     /// rules, or, where those are about repositories, what git's own table leaves to nobody.
-    pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<&'m str> {
-        self.falls_under(&self.protected, names).or_else(|| {
-            let own = || {
-                let mut bases = self.rule_bases();
-                bases.find_map(|base| crate::bare::kept_in_git(&base, names))
-            };
-            self.protects_repositories().then(own).flatten()
-        })
+    pub(crate) fn protected_by<'m>(&'m self, names: &[OsString]) -> Option<Match<'m>> {
+        let own = || {
+            let mut bases = self.rule_bases();
+            let text = bases.find_map(|base| crate::bare::kept_in_git(&base, names))?;
+            Some(Match {
+                text,
+                by_content: None,
+            })
+        };
+        match self.falls_under(&self.protected, names) {
+            Some(matched) if matched.by_content.is_none() => Some(matched),
+            matched if self.protects_repositories() => own().or(matched),
+            matched => matched,
+        }
     }
 
     /// Whether `names` below this mount may be a directory only: a file there would say that the

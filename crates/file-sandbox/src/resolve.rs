@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 
 use crate::backend::{AnyFile, Contents as _, Directory as _, Fault, Kind, Meta};
+use crate::by_content::{Guard, is_secret};
 use crate::error::{Error, InvalidPath, Reason, Verb};
 use crate::escape;
 use crate::limits::HardLinks;
 use crate::mount::Mount;
 use crate::nearest;
 use crate::path::SandboxPath;
-use crate::rules::TEMP_PREFIX;
+use crate::rules::{Match, TEMP_PREFIX, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Budget, Found, Last, Stop, Tree, walk};
 
@@ -27,6 +28,8 @@ pub(crate) struct Spot<'s> {
     /// The names below the mount, none of them a link but perhaps the last.
     pub(crate) real: Vec<OsString>,
     pub(crate) found: Found<'s>,
+    /// The rule, of the path asked for or the real one, that the content of the file decides.
+    pub(crate) by_content: Option<Match<'s>>,
 }
 
 impl Spot<'_> {
@@ -75,12 +78,21 @@ impl FileSandbox {
             return Err(self.outside(path));
         };
         self.check_open(path, index, verb)?;
-        if hidden_by(&self.table.mounts[index], &names).is_some() {
+        let asked = hidden_by(&self.table.mounts[index], &names);
+        if asked.is_some_and(|rule| rule.by_content.is_none()) {
             return self.hidden_place(path, path.clone());
         }
-        let spot = self.walk_mounts(path, index, names, last, verb).await?;
-        if hidden_by(spot.mount, &spot.real).is_some() {
-            return self.hidden_place(path, spot.path());
+        let mut spot = self.walk_mounts(path, index, names, last, verb).await?;
+        let real = hidden_by(spot.mount, &spot.real);
+        if let Some(rule) = strictest(asked.into_iter().chain(real)) {
+            let is_secret = match rule.by_content {
+                Some(content) => self.is_secret_in(path, &spot, content).await,
+                None => true,
+            };
+            if is_secret {
+                return self.hidden_place(path, spot.path());
+            }
+            spot.by_content = Some(rule);
         }
         if path.asks_for_directory()
             && let Found::Entry { meta, .. } = &spot.found
@@ -128,12 +140,18 @@ impl FileSandbox {
                 self.outside(path)
             });
         };
-        self.check_changeable(path, index, &names, verb)?;
-        let spot = self.walk_mounts(path, index, names, last, verb).await?;
-        self.check_changeable(path, spot.index, &spot.real, verb)?;
+        let asked = self.check_changeable(path, index, &names, verb)?;
+        let mut spot = self.walk_mounts(path, index, names, last, verb).await?;
+        let real = self.check_changeable(path, spot.index, &spot.real, verb)?;
         if self.is_only_shown(&spot) {
             return Err(holds_root(path, verb));
         }
+        let guard = match asked {
+            Some(asked) if asked.is_hidden => Some(asked),
+            asked => real.or(asked),
+        };
+        self.check_key(path, guard, &spot, verb).await?;
+        spot.by_content = guard.map(|guard| guard.rule);
         self.check_bare(path, &spot, verb).await?;
         self.check_led(path, &spot, verb).await?;
         Ok(spot)
@@ -183,6 +201,12 @@ impl FileSandbox {
         let meta = meta.map_err(|fault| self.system(path, Verb::Read, fault))?;
         let mount = spot.mount;
         check_opened(path, mount, Some(&name), &meta)?;
+        // Once more, of the file that is read: the one that was found may have been exchanged.
+        if let Some(content) = spot.by_content.and_then(|rule| rule.by_content)
+            && is_secret(&file, content, (mount, &spot.real)).await
+        {
+            return Err(not_found(path, Vec::new()));
+        }
         Ok(Opened { file, meta, mount })
     }
 
@@ -257,7 +281,7 @@ impl FileSandbox {
     }
 
     /// Walks from mount to mount, as links lead, on one budget.
-    async fn walk_mounts(
+    pub(crate) async fn walk_mounts(
         &self,
         path: &SandboxPath,
         index: usize,
@@ -297,6 +321,7 @@ impl FileSandbox {
                         index,
                         real: walked.real,
                         found: walked.found,
+                        by_content: None,
                     });
                 }
                 Err(Stop::Absolute { text, rest }) => {
@@ -324,13 +349,14 @@ impl FileSandbox {
         }
     }
 
+    /// Checks what the names decide; returns the guard that is left to the content.
     fn check_changeable(
         &self,
         path: &SandboxPath,
         index: usize,
         names: &[OsString],
         verb: Verb,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Guard<'_>>, Error> {
         let mount = &self.table.mounts[index];
         if !mount.mode().can_write() {
             let writable = self.writable_roots();
@@ -345,19 +371,25 @@ impl FileSandbox {
                 Reason::Invalid(InvalidPath::Reserved),
             ));
         }
-        let sees = matches!(verb, Verb::Delete | Verb::Move | Verb::Edit);
-        if sees && mount.falls_under(&mount.hidden, names).is_some() {
-            return Err(not_found(path, Vec::new()));
+        let hidden = mount.falls_under(&mount.hidden, names);
+        if let Some(rule) = hidden.filter(|rule| verb.sees() && !rule.is_for_keys()) {
+            let is_hidden = true;
+            return match rule.by_content {
+                Some(_) => Ok(Some(Guard { rule, is_hidden })),
+                None => Err(not_found(path, Vec::new())),
+            };
         }
-        match mount
-            .protected_by(names)
-            .or_else(|| mount.falls_under(&mount.hidden, names))
-        {
-            Some(name) => {
-                let name = name.to_owned();
+        let rules = [mount.protected_by(names), hidden];
+        match strictest(rules.into_iter().flatten()) {
+            Some(rule) if rule.is_for_keys() => Ok(Some(Guard {
+                rule,
+                is_hidden: hidden.is_some(),
+            })),
+            Some(rule) => {
+                let name = rule.text.to_owned();
                 Err(Error::new(path.asked(), Reason::Protected { verb, name }))
             }
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 
@@ -416,6 +448,7 @@ impl FileSandbox {
         let visible = |name: &OsString| {
             let mut names = there.to_vec();
             names.push(name.clone());
+            // Also where the content would show it: no file is opened for a suggestion.
             hidden_by(spot.mount, &names).is_none()
         };
         let names = nearest::names(parent, &rest[0], visible).await;
@@ -559,9 +592,12 @@ pub(crate) fn check_size(
 }
 
 /// The rule that hides a place in a mount.
-pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<&'m str> {
+pub(crate) fn hidden_by<'m>(mount: &'m Mount, names: &[OsString]) -> Option<Match<'m>> {
     if is_temp(names) {
-        return Some(TEMP_PREFIX);
+        return Some(Match {
+            text: TEMP_PREFIX,
+            by_content: None,
+        });
     }
     mount.falls_under(&mount.hidden, names)
 }

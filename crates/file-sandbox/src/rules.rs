@@ -16,6 +16,8 @@ use crate::glob::{Glob, State};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameRules {
     rules: Vec<Rule>,
+    /// They hide, rather than protect.
+    hides: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,53 @@ impl Rule {
     fn spares(&self, name: &str) -> bool {
         self.exempt.is_some_and(|exempt| exempt.is_template(name))
     }
+
+    /// As it is said of a path that falls under it.
+    fn matching(&self, is_last: bool, hides: bool) -> Match<'_> {
+        let is_for_keys = self.exempt.is_some_and(Exemption::is_by_content);
+        let spares_tracked = hides && self.exempt.is_some_and(Exemption::spares_tracked);
+        let by_content = match (is_last, is_for_keys, spares_tracked) {
+            (true, true, _) => Some(Content::Key),
+            (true, false, true) => Some(Content::Untracked),
+            (true, false, false) | (false, _, _) => None,
+        };
+        Match {
+            text: &self.text,
+            by_content,
+        }
+    }
+}
+
+/// Which content a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A private key; to be hidden, one that git does not track.
+    Key,
+    /// Whatever git does not track.
+    Untracked,
+}
+
+/// A rule that a path falls under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Match<'r> {
+    pub(crate) text: &'r str,
+    /// What the file must hold for the rule to hold. The path is not below what the rule names.
+    pub(crate) by_content: Option<Content>,
+}
+
+impl Match<'_> {
+    pub(crate) fn is_for_keys(&self) -> bool {
+        self.by_content == Some(Content::Key)
+    }
+}
+
+/// Returns the first match that the names alone decide, or else the first one for most contents.
+pub(crate) fn strictest<'r>(matches: impl Iterator<Item = Match<'r>>) -> Option<Match<'r>> {
+    matches.min_by_key(|one| match one.by_content {
+        None => 0,
+        Some(Content::Untracked) => 1,
+        Some(Content::Key) => 2,
+    })
 }
 
 /// What git takes for a repository's directory, or, if it is a file, for where one lies.
@@ -75,6 +124,13 @@ pub const DEFAULT_HIDDEN: &[&str] = &sandbox_names::HIDDEN;
 pub(crate) const TEMP_PREFIX: &str = ".forge-tmp-";
 
 impl NameRules {
+    pub(crate) fn hiding() -> Self {
+        NameRules {
+            rules: Vec::new(),
+            hides: true,
+        }
+    }
+
     /// Adds a pattern: `.git/hooks` and `*.pem` at any depth, `/.bashrc` at the top only.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), &'static str> {
         let folded = fold(text);
@@ -134,14 +190,14 @@ impl NameRules {
         self.rules.iter().map(|rule| rule.text.as_str())
     }
 
-    /// The first rule that `names` below `base`, or the way to it, falls under.
-    pub(crate) fn matching(&self, base: &[OsString], names: &[OsString]) -> Option<&str> {
+    /// The rule that `names` below `base`, or the way to it, falls under.
+    pub(crate) fn matching(&self, base: &[OsString], names: &[OsString]) -> Option<Match<'_>> {
         if self.rules.is_empty() {
             return None;
         }
         let names = base.iter().chain(names);
         let names: Vec<String> = names.map(|n| fold(&n.to_string_lossy())).collect();
-        let hit = |rule: &&Rule| {
+        let hit = |rule: &Rule| {
             let mut state = rule.glob.start();
             let way = names.iter().enumerate();
             let mut held = way.take_while(|(at, _)| {
@@ -149,12 +205,15 @@ impl NameRules {
                     .and_then(|above| names.get(above))
                     .is_none_or(|above| !rule.ends_at(above))
             });
-            held.any(|(_, name)| {
+            held.find_map(|(at, name)| {
                 state = rule.glob.step(&state, name);
-                rule.glob.accepts(&state) && !rule.spares(name)
+                (rule.glob.accepts(&state) && !rule.spares(name)).then_some(at)
             })
         };
-        self.rules.iter().find(hit).map(|rule| rule.text.as_str())
+        strictest(self.rules.iter().filter_map(|rule| {
+            let is_last = hit(rule)? + 1 == names.len();
+            Some(rule.matching(is_last, self.hides))
+        }))
     }
 }
 
@@ -162,6 +221,7 @@ impl NameRules {
 /// one step, however deep it lies.
 pub(crate) struct InDir<'r> {
     rules: Vec<(&'r Rule, State)>,
+    hides: bool,
 }
 
 impl NameRules {
@@ -171,8 +231,9 @@ impl NameRules {
         names: &[OsString],
     ) -> InDir<'r> {
         let mut rules = Vec::new();
+        let hides = self.hides;
         if self.rules.is_empty() {
-            return InDir { rules };
+            return InDir { rules, hides };
         }
         for base in bases {
             let start = rules.len();
@@ -190,7 +251,7 @@ impl NameRules {
                 });
             }
         }
-        InDir { rules }
+        InDir { rules, hides }
     }
 }
 
@@ -202,22 +263,31 @@ impl<'r> InDir<'r> {
         let held = self.rules.iter().filter(|(rule, _)| !rule.ends_at(&name));
         Self {
             rules: held.map(step).collect(),
+            hides: self.hides,
         }
     }
 
-    /// Whether a name falls under a rule, or is one of our temporary files.
-    pub(crate) fn matches(&self, name: &OsStr) -> bool {
-        name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) || self.names(name)
+    /// The rule that a name falls under. One of our temporary files falls under one of its own.
+    pub(crate) fn hiding(&self, name: &OsStr) -> Option<Match<'r>> {
+        if name.as_encoded_bytes().starts_with(TEMP_PREFIX.as_bytes()) {
+            return Some(Match {
+                text: TEMP_PREFIX,
+                by_content: None,
+            });
+        }
+        self.matching(name)
     }
 
-    /// Whether a name falls under a rule.
-    pub(crate) fn names(&self, name: &OsStr) -> bool {
+    /// The rule that a name falls under.
+    pub(crate) fn matching(&self, name: &OsStr) -> Option<Match<'r>> {
         if self.rules.is_empty() {
-            return false;
+            return None;
         }
         let name = fold(&name.to_string_lossy());
-        let mut rules = self.rules.iter();
-        rules.any(|(rule, state)| rule.glob.accepts_child(state, &name) && !rule.spares(&name))
+        let rules = self.rules.iter();
+        let hit = rules
+            .filter(|(rule, state)| rule.glob.accepts_child(state, &name) && !rule.spares(&name));
+        strictest(hit.map(|(rule, _)| rule.matching(true, self.hides)))
     }
 }
 
@@ -285,6 +355,8 @@ mod tests {
             ("node_modules/.bashrc", None),
             ("node_modules", None),
             ("key.pem", Some("*.pem")),
+            ("key.pem/x", Some("*.pem")),
+            ("key.pem/x.pem", Some("*.pem")),
             ("key.pem.txt", None),
             (".bashrc", Some("/.bashrc")),
             ("home/.bashrc", None),
@@ -292,13 +364,16 @@ mod tests {
         ];
         for (path, rule) in rows {
             let names: Vec<OsString> = path.split('/').map(OsString::from).collect();
-            assert_eq!(rules.matching(&[], &names), rule, "{path}");
+            let matched = rules.matching(&[], &names);
+            assert_eq!(matched.map(|one| one.text), rule, "{path}");
+            let is_for_keys = matched.is_some_and(|one| one.is_for_keys());
+            assert_eq!(is_for_keys, path == "key.pem", "{path}");
             // A walk never comes into a directory that falls under a rule.
             if let Some((last, above)) = names.split_last()
                 && rules.matching(&[], above).is_none()
             {
                 let in_dir = rules.in_dir(std::iter::once(Cow::Borrowed(&[][..])), above);
-                assert_eq!(in_dir.matches(last), rule.is_some(), "{path}");
+                assert_eq!(in_dir.matching(last), matched, "{path}");
             }
         }
     }

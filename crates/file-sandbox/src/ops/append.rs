@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Meta, now};
+use crate::by_content::is_key;
 use crate::edit;
 use crate::error::{Error, Reason, Verb};
 use crate::hash::ContentHash;
@@ -191,6 +192,9 @@ impl FileSandbox {
                 let name = last_name(path, &spot)?;
                 let file = parent.open_file(&name).await;
                 let file = file.map_err(|fault| self.system(path, verb, fault))?;
+                if spot.by_content.is_some() && is_key(&file).await {
+                    return Err(Error::new(path.asked(), Reason::Changed { verb }));
+                }
                 self.fit(path, &file, old.size, text).await?
             }
             (_, _, Addition::Text(text)) => Fitted::as_it_is(text),

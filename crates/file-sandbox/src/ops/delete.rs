@@ -82,7 +82,7 @@ impl FileSandbox {
     /// ```
     /// # use file_sandbox::{ErrorKind, FileSandbox, Mode, Mount, SandboxPath};
     /// let data = Mount::memory(SandboxPath::parse("/data")?, Mode::ReadWrite);
-    /// let files = FileSandbox::new(vec![data.protect(["*.pem"])?])?;
+    /// let files = FileSandbox::new(vec![data.protect(["*.key"])?])?;
     /// files.write(&files.path("/data/old/a/b.md")?, "x", Default::default())?;
     /// files.delete_all(&files.path("/data/old")?)?;
     /// assert!(!files.exists(&files.path("/data/old")?)?);

@@ -18,6 +18,7 @@ use crate::ops::list::Window;
 use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions};
 use crate::path::SandboxPath;
 use crate::resolve::{Place, hidden_by, path_in};
+use crate::rules::Content;
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Budget, Found, Last, Tree, joined, walk};
 
@@ -80,6 +81,8 @@ pub(crate) struct Child {
     pub(crate) kind: Kind,
     /// Whether the pattern matches; without one, everything does.
     pub(crate) hit: bool,
+    /// The content has decided that it is shown.
+    pub(crate) by_content: Option<Content>,
     /// Where it lies, if that is not simply below its directory.
     elsewhere: Option<Box<At>>,
 }
@@ -264,7 +267,8 @@ impl<'s> Descent<'s> {
         dir: &Handle<'_>,
         children: &mut Vec<Child>,
     ) -> Result<(), Fault> {
-        let mount = &self.files.table.mounts[mount];
+        let index = mount;
+        let mount = &self.files.table.mounts[index];
         let hidden = mount.hidden.in_dir(mount.rule_bases(), names);
         let mut entries = dir.names().await?;
         let mut directories = 0;
@@ -277,7 +281,8 @@ impl<'s> Descent<'s> {
             if self.report.cut.is_some() || (look && self.is_over()) {
                 return Ok(());
             }
-            if hidden.matches(&raw) {
+            let rule = hidden.hiding(&raw);
+            if rule.is_some_and(|rule| rule.by_content.is_none()) {
                 continue;
             }
             // Not every file system tells the type with the name; one look then.
@@ -289,6 +294,14 @@ impl<'s> Descent<'s> {
             // by sockets that nobody can open. They are no part of the tree, and soon gone.
             if kind == Kind::Socket && mount.protects(names, &raw) {
                 continue;
+            }
+            let by_content = rule.and_then(|rule| rule.by_content);
+            if let Some(content) = by_content {
+                let files = self.files;
+                let secret = files.is_listed_secret(index, content, (names, &raw), (dir, kind));
+                if secret.await {
+                    continue;
+                }
             }
             let (name, raw) = match escape::spell(&raw) {
                 Cow::Borrowed(name) => (name.to_owned(), None),
@@ -327,6 +340,7 @@ impl<'s> Descent<'s> {
                 raw,
                 kind,
                 hit: true,
+                by_content,
                 elsewhere: None,
             });
         }
@@ -478,6 +492,7 @@ impl FileSandbox {
                 raw: None,
                 kind: Kind::Directory,
                 hit: true,
+                by_content: None,
                 elsewhere: Some(Box::new(elsewhere)),
             };
             match there {

@@ -1,6 +1,7 @@
 //! Editing: some of a text replaced, everything else as it was.
 
 use crate::backend::{Contents as _, Directory as _, now};
+use crate::by_content::is_key;
 use crate::edit::{self, Change, Look, Lost, View};
 use crate::error::{Error, NoMatch, Now, Reason, Verb};
 use crate::hash::ContentHash;
@@ -204,7 +205,7 @@ impl FileSandbox {
         let file = file.map_err(|fault| self.system(path, verb, fault))?;
         let meta = file.meta().await;
         let meta = meta.map_err(|fault| self.system(path, verb, fault))?;
-        if meta.id != old.id {
+        if meta.id != old.id || spot.by_content.is_some() && is_key(&file).await {
             return Err(Error::new(path.asked(), Reason::Changed { verb }));
         }
         let mount = spot.mount;

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::backend::{AnyDir, Directory as _, Fault, Kind, Meta, now};
+use crate::by_content::is_key_at;
 use crate::error::{Error, Now, Reason, Verb};
 use crate::hash::ContentHash;
 use crate::mount::Mount;
@@ -12,7 +13,7 @@ use crate::ops::tree::{Visitor, visit};
 use crate::ops::write::{hash_of, last_name};
 use crate::path::SandboxPath;
 use crate::resolve::{Opened, Spot, check_size, holds_root};
-use crate::rules::{InDir, REPOSITORY, fold};
+use crate::rules::{InDir, REPOSITORY, fold, strictest};
 use crate::sandbox::{FileSandbox, wrong_type};
 use crate::walk::{Found, Last};
 
@@ -212,6 +213,11 @@ impl FileSandbox {
         if meta.kind == Kind::Directory {
             // With all that is in it.
             self.check_led(to, &target, Verb::Move).await?;
+            if let Some(rule) = target.by_content {
+                let name = rule.text.to_owned();
+                let verb = Verb::Write;
+                return Err(Error::new(to.asked(), Reason::Protected { verb, name }));
+            }
         }
         if source.index == target.index && source.real == target.real {
             let (path, replaced) = (target.path(), false);
@@ -547,8 +553,11 @@ impl Visitor for Below<'_> {
         if meta.kind != Kind::Directory && !limits.allows_name(&name.to_string_lossy()) {
             return Err(self.refuse("files with a suffix that is not allowed"));
         }
-        let mut rules = self.rules.get(way.len()).into_iter().flatten();
-        if rules.any(|rules| rules.names(name)) {
+        let rules = self.rules.get(way.len()).into_iter().flatten();
+        let rule = strictest(rules.filter_map(|rules| rules.matching(name)));
+        if let Some(rule) = rule
+            && (!rule.is_for_keys() || is_key_at(at, name, meta.kind).await)
+        {
             return Err(self.refuse("a protected name"));
         }
         let is_git = is_repository(name);

@@ -4,11 +4,14 @@
 //! bounded pieces that end at a line. The expressions are those of the `regex` crate, which take
 //! linear time on any text (`grep-regex` and `grep-searcher` are the parts that ripgrep is made of).
 
+use std::ffi::OsString;
+
 use crate::backend::{Contents as _, Directory as _, Fault, Kind, Meta, now};
+use crate::by_content::is_secret;
 use crate::error::{Error, Verb};
 use crate::limits::HardLinks;
 use crate::mount::Mount;
-use crate::ops::descend::{At, Descent, Page};
+use crate::ops::descend::{At, Child, Descent, Page};
 use crate::ops::lines::Search;
 use crate::ops::walk::{Cancel, Cut, Ignored, Skipped, WalkOptions, parse_glob};
 use crate::path::SandboxPath;
@@ -258,10 +261,15 @@ impl FileSandbox {
         search: &mut Search<'_>,
         descent: &mut Descent<'_>,
     ) {
-        let (Some(dir), At::In { mount, .. }) = (&page.dir, &page.at) else {
+        let (Some(dir), At::In { mount, names }) = (&page.dir, &page.at) else {
             return;
         };
         let mount = &self.table.mounts[*mount];
+        let below = |child: &Child| -> Vec<OsString> {
+            (names.iter().cloned())
+                .chain([child.raw().to_owned()])
+                .collect()
+        };
         for child in &page.children {
             if !child.hit || child.kind != Kind::File {
                 continue;
@@ -277,6 +285,12 @@ impl FileSandbox {
             let opened = async {
                 let file = dir.open_file(child.raw()).await?;
                 let meta = file.meta().await?;
+                // Exchanged since it was listed.
+                if let Some(content) = child.by_content
+                    && is_secret(&file, content, (mount, &below(child))).await
+                {
+                    return Err(Fault::Missing);
+                }
                 Ok::<_, Fault>((file, meta))
             };
             let (file, meta) = match opened.await {

@@ -134,7 +134,7 @@ fn nothing_becomes_a_repository_by_another_name() {
             (Err(error), false) => {
                 assert_eq!(error.kind(), ErrorKind::ReadOnly, "{what}: {error}");
                 // Where nobody protects a repository's names, these are names like others.
-                let free = attempt(&mount(&["*.pem"]), &row.attempt);
+                let free = attempt(&mount(&["*.key"]), &row.attempt);
                 assert!(free.is_ok(), "{what}: {free:?}");
             }
             (outcome, _) => panic!("{what}: {outcome:?}"),

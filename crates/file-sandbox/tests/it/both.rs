@@ -58,7 +58,7 @@ fn build(mount: impl Fn(&str, Mode) -> Mount) -> FileSandbox {
         .max_files(4, "quota.max_files");
     FileSandbox::new(vec![
         mount("/data", Mode::ReadWrite)
-            .protect([".git/hooks", "*.pem"])
+            .protect([".git/hooks", "*.key"])
             .unwrap()
             .hide([".env*"])
             .unwrap(),
@@ -122,7 +122,7 @@ fn modes_limits_and_rules() {
     both(|files| {
         let write = |at: &str, text: &str| files.write(&path(at), text, WriteOptions::new());
         assert_eq!(kind(write("/ref/x.md", "")), ErrorKind::ReadOnly);
-        assert_eq!(kind(write("/data/k.pem", "")), ErrorKind::ReadOnly);
+        assert_eq!(kind(write("/data/k.key", "")), ErrorKind::ReadOnly);
         assert_eq!(kind(write("/data/.ENV", "")), ErrorKind::ReadOnly);
         assert_eq!(kind(write("/docs/a.txt", "")), ErrorKind::SuffixNotAllowed);
         assert_eq!(
@@ -262,7 +262,7 @@ fn a_move_never_replaces_unasked() {
             ("/data/.", "/docs/x", ErrorKind::ReadOnly),
             ("/data/none", "/data/x", ErrorKind::NotFound),
             ("/data/moved/b.md", "/ref/b.md", ErrorKind::ReadOnly),
-            ("/data/moved/b.md", "/data/k.pem", ErrorKind::ReadOnly),
+            ("/data/moved/b.md", "/data/k.key", ErrorKind::ReadOnly),
             ("/data/moved/b.md", "/data/.env", ErrorKind::ReadOnly),
             (
                 "/data/moved/b.md",

@@ -13,7 +13,7 @@ const SOURCE: &str =
 
 fn files() -> FileSandbox {
     let data = Mount::memory(path("/data"), Mode::ReadWrite)
-        .protect(["*.pem"])
+        .protect(["*.key"])
         .unwrap();
     let limits = Limits::new()
         .suffixes(["md"])
@@ -194,8 +194,8 @@ fn what_does_not_move() {
     assert_snapshot!(rename("/data/dir", "/data/m.rs"), @r#"
     Cannot create '/data/m.rs': it already exists.
     "#);
-    assert_snapshot!(rename("/data/m.rs", "/data/m.pem"), @r#"
-    Cannot write to '/data/m.pem': path is read-only, because '*.pem' is a protected name.
+    assert_snapshot!(rename("/data/m.rs", "/data/m.key"), @r#"
+    Cannot write to '/data/m.key': path is read-only, because '*.key' is a protected name.
     "#);
     assert_snapshot!(files.delete_all(&path("/data/dir/..")).unwrap_err(), @r#"
     Cannot delete '/data/dir/..': it is a root of the sandbox.

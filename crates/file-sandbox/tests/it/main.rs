@@ -12,6 +12,7 @@
 mod again;
 mod bare;
 mod both;
+mod by_content;
 mod closed;
 mod edit_texts;
 mod escapes;

@@ -26,7 +26,7 @@ enum Do {
 }
 
 fn some_path() -> impl Strategy<Value = String> {
-    let name = proptest::sample::select(&["a", "b", "c", ".env", "k.pem", "l", "..", "d.md"][..]);
+    let name = proptest::sample::select(&["a", "b", "c", ".env", "k.key", "l", "..", "d.md"][..]);
     let mount = proptest::sample::select(&["/data", "/data", "/data", "/small", "/ref", ""][..]);
     (mount, proptest::collection::vec(name, 0..4))
         .prop_map(|(mount, names)| format!("{mount}/{}", names.join("/")))
@@ -107,7 +107,7 @@ fn sandbox(mount: impl Fn(&str) -> Mount) -> FileSandbox {
         .suffixes(["md"])
         .max_total_bytes(20, "quota.max_bytes")
         .max_files(2, "quota.max_files");
-    let data = mount("/data").protect(["*.pem"]).unwrap();
+    let data = mount("/data").protect(["*.key"]).unwrap();
     FileSandbox::new(vec![
         data.hide([".env"]).unwrap(),
         mount("/small").with_limits(limits),

@@ -173,7 +173,7 @@ fn questions() {
         ("/", true, false),
         ("/ref/r.md", true, false),
         ("/docs/x.exe", false, false),
-        ("/data/key.pem", true, false),
+        ("/data/tls.key", true, false),
         ("/data/.env", false, false),
         ("/data/out_rel", false, false),
         ("/data/in_abs", true, true),

@@ -62,7 +62,7 @@ impl Scene {
         file("data/.git/hooks/pre-commit", "hook");
         file("data/.git/config", "config");
         file("data/.env", "KEY=secret");
-        file("data/key.pem", "secret key");
+        file("data/tls.key", "secret key");
         fs::create_dir(at("data/empty")).unwrap();
         file("data/hard.txt", "two names");
         fs::hard_link(at("data/hard.txt"), at("outside/hard.txt")).unwrap();
@@ -106,7 +106,7 @@ impl Scene {
         drop(UnixListener::bind(at("data/socket")).unwrap());
 
         let data = mount("/data", &at("data"), Mode::ReadWrite)
-            .protect([".git/hooks", ".git/config", "*.pem", ".mcp.json"])
+            .protect([".git/hooks", ".git/config", "*.key", ".mcp.json"])
             .unwrap()
             .hide([".env*"])
             .unwrap();

@@ -301,7 +301,7 @@ fn nothing_hidden_and_nothing_outside_is_found() {
     for scene in [Scene::new(), Scene::with_nested_root()] {
         let options = || SearchOptions::new().gitignore(false);
         let found = search(&scene.files, "/", "secret|KEY", options());
-        assert_eq!(shown(&found), ["/data/key.pem:1:secret key"]);
+        assert_eq!(shown(&found), ["/data/tls.key:1:secret key"]);
         let hook = search(&scene.files, "/", "^hook$", options());
         assert_eq!(hook.hits.len(), 1);
         let all = scene.files.walk(&path("/"), WalkOptions::new()).unwrap();

@@ -88,10 +88,10 @@ fn a_part_keeps_the_rules_of_the_whole() {
         .with_limits(Limits::new().max_file_bytes(20))
         .protect([".git/hooks"])
         .unwrap()
-        .hide(["*.pem"])
+        .hide(["*.key"])
         .unwrap();
     let part = whole.part(&path("/.git"), path("/repository")).unwrap();
-    std::fs::write(host.path().join(".git/key.pem"), "key").unwrap();
+    std::fs::write(host.path().join(".git/tls.key"), "key").unwrap();
     let files = FileSandbox::new(vec![part]).unwrap();
     crate::place::everywhere(|| {
         let toolbox = with_files(Toolbox::builder(), files.clone())
@@ -109,7 +109,7 @@ fn a_part_keeps_the_rules_of_the_whole() {
         let hidden = call(
             &toolbox,
             "read_file",
-            json!({"path": "/repository/key.pem"}),
+            json!({"path": "/repository/tls.key"}),
         );
         assert_eq!(hidden.code, Some(Code::File(ErrorKind::NotFound)));
     });

@@ -1,0 +1,246 @@
+//! Names that are protected or hidden only for what the file holds: `*.pem` for a private key, and
+//! every hidden name for what git does not track with this very content.
+//!
+//! The open file is judged, not its name, so that an exchange in between changes nothing. What is
+//! not a regular file, or cannot be read as a whole, counts as a secret. A name where nothing is
+//! belongs to everybody: a key that a worker makes is not a secret of the person's, until the next
+//! call finds it there.
+
+use std::ffi::{OsStr, OsString};
+
+use sandbox_names::git_index::{MAX_INDEX_BYTES, TrackedFiles};
+use sandbox_names::secret::{MAX_JUDGED_BYTES, holds_private_key};
+
+use crate::backend::{AnyDir, AnyFile, Contents as _, Directory as _, Fault, Kind};
+use crate::error::{Error, Reason, Verb};
+use crate::mount::Mount;
+use crate::path::SandboxPath;
+use crate::resolve::{Spot, hidden_by, not_found, path_in};
+use crate::rules::{Content, Match, REPOSITORY};
+use crate::sandbox::FileSandbox;
+use crate::walk::{Found, Last};
+
+/// A rule against a change that the content decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guard<'m> {
+    pub(crate) rule: Match<'m>,
+    pub(crate) is_hidden: bool,
+}
+
+/// Returns the bytes of a file, `None` if it has more than `most` or cannot be read.
+async fn content_of(file: &AnyFile, most: u64) -> Option<Vec<u8>> {
+    let most = usize::try_from(most).ok()?;
+    let size = usize::try_from(file.meta().await.ok()?.size).unwrap_or(most);
+    let mut content = vec![0; size.min(most) + 1];
+    let mut filled = 0;
+    while filled <= most {
+        if filled == content.len() {
+            // It has grown, or its size is not known.
+            content.resize(most + 1, 0);
+        }
+        match file.read_at(&mut content[filled..], filled as u64).await {
+            Ok(0) => {
+                content.truncate(filled);
+                return Some(content);
+            }
+            Ok(bytes) => filled += bytes,
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Returns `true` if an open file holds a private key.
+pub(crate) async fn is_key(file: &AnyFile) -> bool {
+    let content = content_of(file, MAX_JUDGED_BYTES).await;
+    content.is_none_or(|content| holds_private_key(&content))
+}
+
+/// Returns `true` if an open file holds what a rule hides. `names` are where it really lies in the
+/// mount.
+pub(crate) async fn is_secret(
+    file: &AnyFile,
+    rule: Content,
+    (mount, names): (&Mount, &[OsString]),
+) -> bool {
+    let Some(content) = content_of(file, MAX_JUDGED_BYTES).await else {
+        return true;
+    };
+    let is_named = match rule {
+        Content::Key => holds_private_key(&content),
+        Content::Untracked => true,
+    };
+    is_named && !is_tracked(mount, names, &content).await
+}
+
+/// Returns `true` if the innermost repository around a file, in the same mount, has it in its
+/// index with this content.
+async fn is_tracked(mount: &Mount, names: &[OsString], content: &[u8]) -> bool {
+    for depth in (0..names.len()).rev() {
+        let git: Vec<&OsStr> = (names[..depth].iter().map(OsString::as_os_str))
+            .chain([OsStr::new(REPOSITORY)])
+            .collect();
+        let index = match read_index(&mount.dir, &git).await {
+            Err(Fault::Missing) => continue,
+            index => index.ok().flatten(),
+        };
+        // Whoever cannot read the objects has no other way to the content.
+        let objects = git.iter().copied().chain([OsStr::new("objects")]);
+        let objects: Vec<OsString> = objects.map(OsStr::to_owned).collect();
+        if hidden_by(mount, &objects).is_some() {
+            return false;
+        }
+        let Some(path) = index.as_ref().and_then(|_| joined(&names[depth..])) else {
+            return false;
+        };
+        let is_it = |name: &[u8]| name == path;
+        let tracked = index.and_then(|index| TrackedFiles::read(&index, &is_it).ok());
+        return tracked.is_some_and(|tracked| tracked.has(&path, content));
+    }
+    false
+}
+
+/// Reads the index of a git directory. `Missing` if there is no such directory.
+async fn read_index(top: &AnyDir, git: &[&OsStr]) -> Result<Option<Vec<u8>>, Fault> {
+    let mut dir: Option<AnyDir> = None;
+    for name in git {
+        dir = Some(dir.as_ref().unwrap_or(top).open_dir(name).await?);
+    }
+    let Some(dir) = dir else {
+        return Err(Fault::Missing);
+    };
+    match dir.open_file(OsStr::new("index")).await {
+        Ok(file) => Ok(content_of(&file, MAX_INDEX_BYTES).await),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A path as git writes it.
+fn joined(names: &[OsString]) -> Option<Vec<u8>> {
+    let names: Option<Vec<&str>> = names.iter().map(|name| name.to_str()).collect();
+    Some(names?.join("/").into_bytes())
+}
+
+/// Returns `true` if a name in an open directory is a key; a link is not followed.
+pub(crate) async fn is_key_at(dir: &AnyDir, name: &OsStr, kind: Kind) -> bool {
+    if kind != Kind::File {
+        return true;
+    }
+    match dir.open_file(name).await {
+        Ok(file) => is_key(&file).await,
+        Err(_) => true,
+    }
+}
+
+impl FileSandbox {
+    /// Returns `true` if what is at a place is what a rule hides, or not a file. A place where
+    /// nothing is has nothing to hide.
+    pub(crate) async fn is_secret_in(
+        &self,
+        path: &SandboxPath,
+        spot: &Spot<'_>,
+        rule: Content,
+    ) -> bool {
+        let (Found::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
+            return matches!(spot.found, Found::Root);
+        };
+        match meta.kind {
+            Kind::Link => {
+                let names = spot.real.clone();
+                self.leads_to_secret(path, spot.index, names, rule).await
+            }
+            Kind::File => match parent.open_file(name).await {
+                Ok(file) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
+                Err(_) => true,
+            },
+            _ => true,
+        }
+    }
+
+    /// The same for a name in a directory of a mount, as its listing says.
+    pub(crate) async fn is_listed_secret(
+        &self,
+        mount: usize,
+        rule: Content,
+        (names, name): (&[OsString], &OsStr),
+        (dir, kind): (&AnyDir, Kind),
+    ) -> bool {
+        let names: Vec<OsString> = names.iter().cloned().chain([name.to_owned()]).collect();
+        let whole = &self.table.mounts[mount];
+        match kind {
+            Kind::Link => {
+                let path = path_in(whole, &names);
+                self.leads_to_secret(&path, mount, names, rule).await
+            }
+            Kind::File => match dir.open_file(name).await {
+                Ok(file) => is_secret(&file, rule, (whole, &names)).await,
+                Err(_) => true,
+            },
+            _ => true,
+        }
+    }
+
+    /// Returns `true` unless a link leads to a file that is not hidden, by its own name or by the
+    /// rule for that of the link.
+    async fn leads_to_secret(
+        &self,
+        path: &SandboxPath,
+        mount: usize,
+        names: Vec<OsString>,
+        rule: Content,
+    ) -> bool {
+        let walked = self.walk_mounts(path, mount, names, Last::Follow, Verb::Read);
+        let Ok(spot) = Box::pin(walked).await else {
+            return true;
+        };
+        let (Found::Entry { parent, meta }, Some(name)) = (&spot.found, spot.real.last()) else {
+            return true;
+        };
+        let own = hidden_by(spot.mount, &spot.real);
+        let rule = match own.map(|own| own.by_content) {
+            Some(None) => return true,
+            Some(Some(Content::Untracked)) => Content::Untracked,
+            Some(Some(Content::Key)) | None => rule,
+        };
+        match (meta.kind, parent.open_file(name).await) {
+            (Kind::File, Ok(file)) => is_secret(&file, rule, (spot.mount, &spot.real)).await,
+            _ => true,
+        }
+    }
+
+    /// Refuses to change a private key and what is hidden, and to make a directory where only a
+    /// file could be judged.
+    pub(crate) async fn check_key(
+        &self,
+        path: &SandboxPath,
+        guard: Option<Guard<'_>>,
+        spot: &Spot<'_>,
+        verb: Verb,
+    ) -> Result<(), Error> {
+        let Some(guard) = guard else { return Ok(()) };
+        let rule = guard.rule.by_content.unwrap_or(Content::Untracked);
+        let refused = match (&spot.found, rule) {
+            (_, Content::Untracked) => true,
+            (Found::Missing { .. }, Content::Key) => verb == Verb::Create,
+            (Found::Entry { parent, meta }, Content::Key) if meta.kind != Kind::Link => {
+                let name = spot.real.last().map_or(OsStr::new(""), OsString::as_os_str);
+                is_key_at(parent, name, meta.kind).await
+            }
+            (Found::Entry { .. } | Found::Root, Content::Key) => {
+                self.is_secret_in(path, spot, rule).await
+            }
+        };
+        if !refused {
+            return Ok(());
+        }
+        let is_absent = guard.is_hidden
+            && verb.sees()
+            && (matches!(spot.found, Found::Missing { .. })
+                || self.is_secret_in(path, spot, rule).await);
+        if is_absent {
+            return Err(not_found(path, Vec::new()));
+        }
+        let name = guard.rule.text.to_owned();
+        Err(Error::new(path.asked(), Reason::Protected { verb, name }))
+    }
+}
