@@ -82,6 +82,8 @@ mod escape;
 mod exceeded;
 mod git_config;
 mod holes;
+#[cfg(any(target_os = "linux", feature = "docker"))]
+mod key_files;
 #[cfg(feature = "docker")]
 mod layout;
 mod output;

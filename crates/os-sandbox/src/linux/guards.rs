@@ -49,6 +49,13 @@ pub(super) fn guard(
         let remark = format!("but that nothing can be reached in {what}, which cannot be listed");
         (Promise::ProtectedNames, remark)
     });
+    let unread = names.iter().flat_map(|names| names.unread.iter());
+    let unread: Vec<_> = unread
+        .map(|unread| {
+            let remark = format!("also what git tracks: {unread}");
+            (Promise::HiddenNames, remark)
+        })
+        .collect();
     let loose = match policy.unix_sockets() {
         UnixSockets::Own => sockets::in_system(policy),
         UnixSockets::Closed | UnixSockets::Named(_) | UnixSockets::Open => None,
@@ -75,7 +82,7 @@ pub(super) fn guard(
         names,
         held,
         notes,
-        remarks: remarks.into_iter().chain(closed).collect(),
+        remarks: remarks.into_iter().chain(closed).chain(unread).collect(),
     })
 }
 

@@ -34,6 +34,7 @@ mod remove;
 mod repository;
 mod ruleset;
 mod running;
+mod secrets;
 mod sockets;
 mod start;
 mod state;

@@ -9,10 +9,11 @@ use super::below;
 use super::listings::{Lister, Memory};
 use super::ready_patterns::{Guards, LastNames};
 use super::repository::{self, Led};
+use super::secrets::Secrets;
 use super::view::HostMount;
 use super::worktree::Linked;
 use crate::access::Access;
-use crate::policy::{Git, Policy, UnixSockets};
+use crate::policy::{Git, Pattern, Policy, UnixSockets};
 use crate::quarantine::QUARANTINE;
 use nix::errno::Errno;
 use nix::sys::stat::SFlag;
@@ -68,6 +69,10 @@ pub(crate) struct Names {
     elsewhere: Vec<(PathBuf, String)>,
     /// What of that cannot be kept, in words.
     pub(crate) unheld: Vec<String>,
+    /// Files that are not hidden or protected because git tracks them.
+    pub(crate) tracked: Vec<PathBuf>,
+    /// Indexes of repositories that were not read, and why.
+    pub(crate) unread: Vec<String>,
     /// Directories that the caller may not list.
     pub(crate) unlisted: Vec<PathBuf>,
     /// Why not everything was looked at.
@@ -177,6 +182,7 @@ pub(crate) fn find_but(
     let git_matters = bare::matters(policy, protect);
     let notable = LastNames::new(protect.iter().chain(hide), beside_patterns());
     let (protected_names, hidden_names) = (Guards::new(protect), Guards::new(hide));
+    let secrets = Secrets::new(policy, mount, earlier.is_none());
     let mut lister = Lister::new(mount, earlier);
     let mut queue = VecDeque::from([PathBuf::new()]);
     let mut again = 0usize;
@@ -268,13 +274,18 @@ pub(crate) fn find_but(
                 .linked
                 .as_ref()
                 .is_some_and(|one| one.foreign(&below, name));
-            let hidden = own || hidden_names.has(&named, name);
+            let candidate = secrets.candidate(&below, name, kind);
+            let holds = |pattern: &Pattern| candidate.is_held_by(pattern);
+            let hidden = own || hidden_names.has(&named, name, &holds);
             let pointer = pointers && name == ".git" && !kind.is_dir();
             let link = part && kind.is_symlink();
             let kept = place
                 .as_ref()
                 .is_some_and(|place| place.keeps(policy, name));
-            let protected = pointer || foreign || kept || protected_names.has(&named, name);
+            let protected = pointer || foreign || kept || protected_names.has(&named, name, &holds);
+            if candidate.is_spared() {
+                names.tracked.push(below.join(name));
+            }
             let held = hidden || protected;
             // Another repository is looked for, and looked at, by what is in it.
             if protected && !data && kind.is_symlink() && name != ".git" {
@@ -327,6 +338,7 @@ pub(crate) fn find_but(
         }
     }
     names.memory = lister.memory;
+    names.unread = secrets.into_unread();
     if !protect.is_empty() && names.incomplete.is_none() {
         names.follow(mount, &guarded_links, &attributes, known);
     }

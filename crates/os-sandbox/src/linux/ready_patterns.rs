@@ -70,11 +70,12 @@ impl<'p> Guards<'p> {
     }
 
     /// Whether `name` in the directory `below` is what a pattern names. The last name decides in most
-    /// cases, and needs no path.
-    pub(super) fn has(&self, below: &Path, name: &OsStr) -> bool {
+    /// cases, and needs no path. `holds` has the last word.
+    pub(super) fn has(&self, below: &Path, name: &OsStr, holds: &dyn Fn(&Pattern) -> bool) -> bool {
         self.last.may_have(name.as_bytes())
-            && (self.patterns.iter())
-                .any(|pattern| pattern.last(name) && pattern.ends(&below.join(name)))
+            && (self.patterns.iter()).any(|pattern| {
+                pattern.last(name) && pattern.ends(&below.join(name)) && holds(pattern)
+            })
     }
 }
 
@@ -114,7 +115,8 @@ mod tests {
         ] {
             let path = Path::new(path);
             let (parent, name) = (path.parent().unwrap(), path.file_name().unwrap());
-            assert_eq!(guards.has(parent, name), has, "{path:?}");
+            assert_eq!(guards.has(parent, name, &|_| true), has, "{path:?}");
+            assert!(!guards.has(parent, name, &|_| false), "{path:?}");
             assert_eq!(patterns.iter().any(|one| one.ends(path)), has, "{path:?}");
             assert!(notable.may_have(name.as_bytes()) || !has, "{path:?}");
         }

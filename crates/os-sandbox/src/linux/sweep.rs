@@ -58,6 +58,8 @@ struct Before {
     /// What configuration said that may be changed; `None` if it could not be read.
     configs: HashMap<PathBuf, Option<Vec<u8>>>,
     bare: HashSet<PathBuf>,
+    /// Files that the command may change because git tracks them.
+    tracked: HashSet<PathBuf>,
     /// What was to be done in rebases and the like that are not done.
     todo: HashMap<PathBuf, HashSet<String>>,
     unlisted: Vec<PathBuf>,
@@ -166,6 +168,15 @@ impl Sweep {
                 .filter(|config| !left.contains(*config) && !before.configs.contains_key(*config))
                 .cloned()
                 .collect::<Vec<_>>();
+            // Links to private keys: what took their place may be no secret.
+            let replaced = before.links.keys().filter(|link| {
+                let name = mount.named(link);
+                let mut patterns = self.policy.protect_patterns().iter();
+                patterns.any(|one| one.is_by_content() && one.ends(&name))
+                    && !left.contains(*link)
+                    && before.changed_link(mount, link)
+            });
+            let replaced = replaced.cloned().collect::<Vec<_>>();
             let names = after.found.iter().map(|found| &found.below);
             let names = names.chain(&new_configs).map(|below| (below, false));
             for state in &after.states {
@@ -186,14 +197,18 @@ impl Sweep {
                     );
                 }
             }
-            for (below, link) in names.chain(links) {
-                left.insert(below.clone());
+            let replaced = replaced.iter().map(|below| (below, true));
+            for (below, link) in names.chain(links).chain(replaced) {
+                if !left.insert(below.clone()) {
+                    continue;
+                }
                 let same = link && !before.changed_link(mount, below);
                 if same || !writable(&self.mounts, &mount.host.join(below)) {
                     continue;
                 }
                 let led = after.led.iter().find(|led| led.below == *below);
-                let offence = self.offence(mount, below, link, &after.bare);
+                let was_link = before.links.contains_key(below);
+                let offence = self.offence(mount, below, (link, was_link), &after.bare);
                 let offence = offence.or_else(|| led.and_then(|led| led_offence(mount, led)));
                 let Some((pattern, why)) = offence else {
                     continue;
@@ -285,7 +300,7 @@ impl Sweep {
         &self,
         mount: &HostMount,
         below: &Path,
-        link: bool,
+        (link, was_link): (bool, bool),
         bare: &[PathBuf],
     ) -> Option<(String, String)> {
         let name = below.file_name()?;
@@ -297,7 +312,9 @@ impl Sweep {
         let secret = |text: &str| self.policy.hidden().any(|hidden| hidden == text);
         let named = mount.named(below);
         let patterns = self.policy.protect_patterns().iter();
-        let mut matched = patterns.filter(|one| one.ends(&named));
+        // So is a private key that it makes, in any directory.
+        let mut matched =
+            patterns.filter(|one| one.ends(&named) && (was_link || !one.is_by_content()));
         let counts = matched.find(|one| !secret(one.text()) || !self.is_new(&parent));
         let text = match counts {
             Some(pattern) => pattern.text(),
@@ -412,6 +429,7 @@ impl Before {
                 })
                 .collect(),
             bare: names.bare.into_iter().collect(),
+            tracked: names.tracked.into_iter().collect(),
             todo: names
                 .states
                 .into_iter()
@@ -456,7 +474,7 @@ impl Before {
 
     /// Links are always looked at again: they can be replaced.
     fn knows(&self, path: &Path, link: bool) -> bool {
-        !link && self.names.contains_key(path)
+        !link && (self.names.contains_key(path) || self.tracked.contains(path))
             || self
                 .unlisted
                 .iter()

@@ -90,6 +90,18 @@ impl Pattern {
         fits(self.last_name(), name)
     }
 
+    /// Returns `true` if the pattern holds for a regular file only if it holds a private key.
+    #[cfg(any(target_os = "linux", feature = "docker"))]
+    pub(crate) fn is_by_content(&self) -> bool {
+        self.exempt.is_some_and(Exemption::is_by_content)
+    }
+
+    /// Returns `true` if the pattern does not hold for a file that git tracks as it is.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn spares_tracked(&self) -> bool {
+        self.exempt.is_some_and(Exemption::spares_tracked)
+    }
+
     /// The path, if the pattern stands for exactly one name or run of names.
     pub(crate) fn exact(&self) -> Option<&Path> {
         (!self.text.contains('*')).then(|| Path::new(&self.text))

@@ -314,7 +314,7 @@ pub(crate) fn names(engine: &Daemon) {
         .policy()
         .protect(".git/hooks")
         .protect(".envrc")
-        .protect("*.pem")
+        .protect("*.key")
         .hide(".env")
         .hide(".ssh");
     let swept = world.plan(engine, policy.clone());
@@ -337,7 +337,7 @@ pub(crate) fn names(engine: &Daemon) {
             "exit code 0: old\n",
         ),
         ("(echo x > .envrc) 2>/dev/null", "exit code 1: "),
-        ("mkdir sub; echo x > sub/a.pem", "exit code 0: "),
+        ("mkdir sub; echo x > sub/a.key", "exit code 0: "),
     ] {
         let output = world.sh(&plan, script);
         let want_exit = want.split(':').next().unwrap_or_default();
@@ -357,14 +357,14 @@ pub(crate) fn names(engine: &Daemon) {
         output.enforcement.quarantined
     );
     assert!(!world.path("project/.envrc").exists(), "it is swept");
-    let output = world.sh(&plan, "echo x > b.pem");
+    let output = world.sh(&plan, "echo x > b.key");
     assert_eq!(
         output.enforcement.quarantined.len(),
         1,
         "{:?}",
         output.enforcement.quarantined
     );
-    assert!(!world.path("project/b.pem").exists());
+    assert!(!world.path("project/b.key").exists());
     let hidden = plan
         .entries()
         .iter()

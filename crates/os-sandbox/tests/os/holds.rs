@@ -32,7 +32,7 @@ const EXACT: [&str; 14] = [
     ".gemini",
     ".devcontainer",
 ];
-const PATTERNS: [&str; 3] = [".env*", "*.pem", ".git/modules/*/hooks"];
+const PATTERNS: [&str; 3] = [".env*", "*.key", ".git/modules/*/hooks"];
 
 pub(crate) fn all(mechanism: Mechanism, report: &mut Report) {
     if !mechanism.has_mount_layer() {
@@ -87,7 +87,7 @@ fn policy(world: &World) -> PolicyBuilder {
     }
     policy
         .hide(".env*")
-        .hide("*.pem")
+        .hide("*.key")
         .hide(".ssh")
         .hold_absent()
 }
@@ -291,12 +291,12 @@ fn present(mechanism: Mechanism) -> Result<(), String> {
     let world = World::new(mechanism);
     project(&world)?;
     let mut names: Vec<String> = EXACT.map(str::to_owned).to_vec();
-    names.extend([".env", ".env.local", "key.pem", ".git/modules/lib/hooks"].map(str::to_owned));
+    names.extend([".env", ".env.local", "tls.key", ".git/modules/lib/hooks"].map(str::to_owned));
     let nested: Vec<String> = names.iter().map(|name| format!("sub/{name}")).collect();
     names.extend(nested);
     for (index, name) in names.iter().enumerate() {
         let path = world.host("rw").join(name);
-        if index % 2 == 0 && !name.contains(".env") && !name.contains(".pem") {
+        if index % 2 == 0 && !name.contains(".env") && !name.contains(".key") {
             std::fs::create_dir(&path).map_err(say)?;
             std::fs::write(path.join("mine"), "mine").map_err(say)?;
         } else {
@@ -320,7 +320,7 @@ fn quarantined(mechanism: Mechanism) -> Result<(), String> {
     let before = listing(&world.host("rw"));
     let made = [
         ".env.local",
-        "new.pem",
+        "new.key",
         ".git/modules/lib/hooks",
         "sub/.env",
         "sub/.vscode",

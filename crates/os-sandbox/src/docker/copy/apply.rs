@@ -68,8 +68,20 @@ impl Protected {
         }
     }
 
-    fn keeps(&self, below: &Path) -> bool {
-        self.names.iter().any(|name| name.covers(below))
+    /// Returns `true` if what is below `top` at the path is not to be changed. Where the content
+    /// decides, that of the file here does.
+    fn keeps(&self, top: BorrowedFd<'_>, below: &Path) -> bool {
+        let mut names = self.names.iter().filter(|name| name.covers(below));
+        names.any(|name| {
+            !name.is_by_content()
+                || below.ancestors().any(|path| {
+                    name.ends(path)
+                        && match tree::around(top, path) {
+                            Ok((at, name)) => tree::is_key(at.as_fd(), Some(name)),
+                            Err(errno) => errno != Errno::ENOENT,
+                        }
+                })
+        })
     }
 
     fn leads(&self, below: &Path) -> bool {
@@ -127,7 +139,7 @@ struct Applying<'a> {
 
 impl Applying<'_> {
     fn remove(&mut self, below: &Path, was: &Known) {
-        if self.protected.keeps(below) {
+        if self.protected.keeps(self.top, below) {
             self.back.refused.push(below.to_owned());
             return;
         }
@@ -163,7 +175,7 @@ impl Applying<'_> {
             return;
         }
         let leads = got.what != What::Directory && self.protected.leads(below);
-        if leads || self.protected.keeps(below) {
+        if leads || self.protected.keeps(self.top, below) {
             self.back.refused.push(below.to_owned());
             return;
         }

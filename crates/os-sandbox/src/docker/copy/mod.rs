@@ -33,7 +33,7 @@ use pack::{Manifest, Packed, Unpackable};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -252,7 +252,7 @@ impl Copies {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let inside = PathBuf::from(format!("{INSIDE}/{index}"));
         let packer = std::thread::spawn(move || -> Result<Packed, Unpackable> {
-            let hidden = |below: &Path| hidden.iter().any(|one| one.covers(below));
+            let hidden = |at: BorrowedFd<'_>, below: &Path| pack::is_hidden(&hidden, at, below);
             let to = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender.clone()));
             let packed = pack::pack(top.as_fd(), &inside, &hidden, owner, &limits, to);
             let packed = packed.and_then(|(packed, mut to)| match to.flush() {

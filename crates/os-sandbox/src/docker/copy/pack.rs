@@ -3,6 +3,7 @@
 
 use super::limits::CopyLimits;
 use super::tree::{self, Stamp};
+use crate::policy::Pattern;
 use nix::errno::Errno;
 use nix::sys::stat::{FileStat, SFlag};
 use sha2::{Digest, Sha256};
@@ -55,11 +56,18 @@ pub(super) enum Unpackable {
     Io(PathBuf, io::Error),
 }
 
-/// Packs everything below `top` as files of `owner` below `inside`, but what `hidden` says.
+/// Returns `true` if one of the patterns hides a path whose last name lies in the directory `at`.
+pub(super) fn is_hidden(patterns: &[Pattern], at: BorrowedFd<'_>, below: &Path) -> bool {
+    let mut covers = patterns.iter().filter(|one| one.covers(below));
+    covers.any(|one| !one.is_by_content() || tree::is_key(at, below.file_name()))
+}
+
+/// Packs everything below `top` as files of `owner` below `inside`, but what `hidden` says of a
+/// directory and a path whose last name lies in it.
 pub(super) fn pack<W: Write>(
     top: BorrowedFd<'_>,
     inside: &Path,
-    hidden: &dyn Fn(&Path) -> bool,
+    hidden: &dyn Fn(BorrowedFd<'_>, &Path) -> bool,
     owner: (u32, u32),
     limits: &CopyLimits,
     to: W,
@@ -92,7 +100,7 @@ struct Packing<'a, W: Write> {
     builder: tar::Builder<W>,
     packed: Packed,
     inside: &'a Path,
-    hidden: &'a dyn Fn(&Path) -> bool,
+    hidden: &'a dyn Fn(BorrowedFd<'_>, &Path) -> bool,
     owner: (u32, u32),
     limits: &'a CopyLimits,
 }
@@ -110,7 +118,7 @@ impl<W: Write> Packing<'_, W> {
         };
         for name in names {
             let below = below.join(&name);
-            if (self.hidden)(&below) {
+            if (self.hidden)(at.as_fd(), &below) {
                 continue;
             }
             match self.one(at.as_fd(), &name, &below) {

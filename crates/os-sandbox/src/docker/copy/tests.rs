@@ -48,7 +48,8 @@ impl Place {
         let store = tempfile::tempfile().unwrap();
         let unpacked = unpack(archive, &self.packed.manifest, limits, store)?;
         let top = File::open(self.top()).unwrap();
-        let protected = Protected::new(&[Pattern::parse(".git/hooks").unwrap()]);
+        let protected = [".git/hooks", "*.pem"].map(|text| Pattern::parse(text).unwrap());
+        let protected = Protected::new(&protected);
         Ok(apply(
             top.as_fd(),
             &self.packed.manifest,
@@ -70,11 +71,11 @@ impl Place {
 
 fn packed(top: &Path, limits: &CopyLimits) -> Result<(Packed, Vec<u8>), Unpackable> {
     let top = File::open(top).unwrap();
-    let hidden = Pattern::parse(".env").unwrap();
+    let hidden = [".env", "*.pem"].map(|text| Pattern::parse(text).unwrap());
     pack::pack(
         top.as_fd(),
         Path::new("in/0"),
-        &|below| hidden.covers(below),
+        &|at, below| pack::is_hidden(&hidden, at, below),
         (7, 8),
         limits,
         Vec::new(),
@@ -282,6 +283,30 @@ fn what_is_protected_stays() {
         .map(|path| path.to_str().unwrap())
         .collect();
     assert!(refused.contains(&".git/hooks/old") && refused.contains(&".git/hooks/pre-commit"));
+}
+
+#[test]
+fn a_private_key_does_not_go_out_and_a_certificate_does() {
+    let place = Place::new(|top| {
+        fs::write(top.join("key.pem"), "-----BEGIN PRIVATE KEY-----").unwrap();
+        fs::write(top.join("cert.pem"), "-----BEGIN CERTIFICATE-----").unwrap();
+        fs::create_dir(top.join("dir.pem")).unwrap();
+    });
+    let sent: Vec<_> = place.packed.manifest.keys().cloned().collect();
+    assert_eq!(sent, [PathBuf::from("cert.pem")]);
+    let archive = archive(&[
+        ROOT,
+        (FILE, b"./key.pem", b"", b"other"),
+        (FILE, b"./dir.pem", b"", b"other"),
+        (FILE, b"./cert.pem", b"", b"other"),
+        (FILE, b"./new.pem", b"", b"-----BEGIN PRIVATE KEY-----"),
+    ]);
+    let back = place.back(&archive).unwrap();
+    assert_eq!(back.refused, ["dir.pem", "key.pem"].map(PathBuf::from));
+    let read = |name: &str| fs::read_to_string(place.top().join(name)).unwrap();
+    assert!(read("key.pem").contains("PRIVATE"));
+    assert_eq!(read("cert.pem"), "other");
+    assert!(read("new.pem").contains("PRIVATE"));
 }
 
 #[test]

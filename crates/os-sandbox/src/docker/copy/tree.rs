@@ -1,6 +1,7 @@
 //! Reaches into a directory by descriptor, one name at a time and never through a link: what is
 //! written there must not land elsewhere because somebody swapped a directory for a link.
 
+use crate::key_files;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
@@ -89,6 +90,15 @@ pub(super) fn file(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<(File, FileSt
     match kind(&stat) {
         SFlag::S_IFREG => Ok((file, stat)),
         _ => Err(io::Error::from(Errno::EINVAL)),
+    }
+}
+
+/// Returns `true` unless the name is a regular file without a private key, or nothing.
+pub(super) fn is_key(at: BorrowedFd<'_>, name: Option<&OsStr>) -> bool {
+    let Some(name) = name else { return true };
+    match file(at, name) {
+        Ok((file, _)) => key_files::is_key(file),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 
