@@ -707,25 +707,45 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 /// The usable mounts with nothing in them: what may be done to a *name* is answered by the very
 /// code that answers tools, and no directory of the host is opened or made for it.
 pub(crate) fn mirror(grant: &Grant) -> Result<Option<FileSandbox>, file_sandbox::Error> {
-    mirrored(grant, |mount| {
-        let protect = grant.protect().iter().chain(mount.own_files());
-        let protect = protect.chain(mount.protected_paths());
-        let hide = grant.hide().iter().chain(mount.hidden_paths());
-        (protect.cloned().collect(), hide.cloned().collect())
-    })
+    mirrored(grant, None, |mount| guards(grant, mount))
 }
 
-/// The same with these names protected and hidden, and no others: which of them it is.
+/// What a file holds at the path that is asked about: some names are guarded only where there is a
+/// private key.
+pub(crate) const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----";
+
+/// The same with a file at a path.
+pub(crate) fn mirror_with_file(
+    grant: &Grant,
+    path: &SandboxPath,
+    content: &[u8],
+) -> Result<Option<FileSandbox>, file_sandbox::Error> {
+    mirrored(grant, Some((path, content)), |mount| guards(grant, mount))
+}
+
+/// The same with a private key there, with these names protected and hidden, and no others: which
+/// of them it is.
 pub(crate) fn mirror_with(
     grant: &Grant,
+    path: &SandboxPath,
     protect: &[String],
     hide: &[String],
 ) -> Result<Option<FileSandbox>, file_sandbox::Error> {
-    mirrored(grant, |_| (protect.to_vec(), hide.to_vec()))
+    mirrored(grant, Some((path, KEY)), |_| {
+        (protect.to_vec(), hide.to_vec())
+    })
+}
+
+fn guards(grant: &Grant, mount: &Mount) -> (Vec<String>, Vec<String>) {
+    let protect = grant.protect().iter().chain(mount.own_files());
+    let protect = protect.chain(mount.protected_paths());
+    let hide = grant.hide().iter().chain(mount.hidden_paths());
+    (protect.cloned().collect(), hide.cloned().collect())
 }
 
 fn mirrored(
     grant: &Grant,
+    file: Option<(&SandboxPath, &[u8])>,
     guards: impl Fn(&Mount) -> (Vec<String>, Vec<String>),
 ) -> Result<Option<FileSandbox>, file_sandbox::Error> {
     let mut mounts = Vec::new();
@@ -739,12 +759,22 @@ fn mirrored(
             limits = limits.suffixes(suffixes);
         }
         let (protect, hide) = guards(mount);
-        mounts.push(
-            file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
-                .with_limits(limits)
-                .protect(&protect)?
-                .hide(&hide)?,
-        );
+        let mut mirror = file_sandbox::Mount::memory(SandboxPath::parse(mount.target())?, mode)
+            .with_limits(limits)
+            .protect(&protect)?
+            .hide(&hide)?;
+        let owner = |path: &SandboxPath| grant.mount_at(path.as_str()).map(Mount::target);
+        if let Some((path, content)) = file
+            && owner(path) == Some(mount.target())
+            && let Some(below) = (path.as_str()).strip_prefix(mount.target().trim_end_matches('/'))
+            && !below.is_empty()
+            && !path.asked().ends_with('/')
+        {
+            let below = SandboxPath::parse(below)?;
+            // Where there can be no file, the name decides.
+            mirror = mirror.clone().with_file(&below, content).unwrap_or(mirror);
+        }
+        mounts.push(mirror);
     }
     if mounts.is_empty() {
         return Ok(None);

@@ -802,7 +802,9 @@ fn guarded(
     path: &SandboxPath,
     operation: Operation,
 ) -> Option<Why> {
-    let files = describe::mirror(grant).ok().flatten()?;
+    let files = describe::mirror_with_file(grant, path, describe::KEY)
+        .ok()
+        .flatten()?;
     let hidden = |files: &FileSandbox| {
         let outcome = files.resolve(path);
         outcome.is_err_and(|error| error.kind() == ErrorKind::NotFound)
@@ -811,10 +813,17 @@ fn guarded(
         let own = grant.mount_at(path.as_str()).into_iter();
         let own = own.flat_map(Mount::hidden_paths);
         let name = grant.hide().iter().chain(own).find(|name| {
-            let only = describe::mirror_with(grant, &[], std::slice::from_ref(name));
+            let only = describe::mirror_with(grant, path, &[], std::slice::from_ref(name));
             only.ok().flatten().is_some_and(|only| hidden(&only))
         });
-        let text = "the name is hidden (`sandbox.hide`): it is shown as absent";
+        let without_key = describe::mirror_with_file(grant, path, b"").ok().flatten();
+        let text = match without_key.is_some_and(|files| !hidden(&files)) {
+            true => {
+                "a file of this name is hidden (`sandbox.hide`) if it holds a private key: it is \
+                 shown as absent"
+            }
+            false => "the name is hidden (`sandbox.hide`): it is shown as absent",
+        };
         return Some(Why::guard(project, text, "sandbox.hide", name));
     }
     let refused = |files: &FileSandbox| match operation {
@@ -823,7 +832,8 @@ fn guarded(
         Operation::Delete => files.check_delete(path).err(),
     };
     let error = refused(&files)?;
-    let unguarded = describe::mirror_with(grant, &[], &[]).ok().flatten()?;
+    let unguarded = describe::mirror_with(grant, path, &[], &[]);
+    let unguarded = unguarded.ok().flatten()?;
     if refused(&unguarded).is_some_and(|other| other.kind() == error.kind()) {
         // Not a matter of the name.
         return Some(Why::words(Verdict::Block, &error.to_string()));
@@ -831,7 +841,7 @@ fn guarded(
     let own = grant.mount_at(path.as_str()).into_iter();
     let own = own.flat_map(|mount| mount.own_files().iter().chain(mount.protected_paths()));
     let name = grant.protect().iter().chain(own).find(|name| {
-        let only = describe::mirror_with(grant, std::slice::from_ref(name), &[]);
+        let only = describe::mirror_with(grant, path, std::slice::from_ref(name), &[]);
         only.ok()
             .flatten()
             .is_some_and(|only| refused(&only).is_some())

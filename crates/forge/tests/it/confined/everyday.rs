@@ -61,6 +61,7 @@ impl Person {
             "project/src",
             "project/empty",
             "project/dep",
+            "project/tests",
         ] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
         }
@@ -80,6 +81,15 @@ impl Person {
             (
                 "Makefile",
                 "hello: hello.c\n\tcc -o hello hello.c\nclean:\n\trm -f hello\n",
+            ),
+            (".env", "A=1\n"),
+            (
+                "cert.pem",
+                "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+            ),
+            (
+                "tests/key.pem",
+                "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n",
             ),
             (
                 "dep/package.json",

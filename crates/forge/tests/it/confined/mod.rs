@@ -26,6 +26,7 @@ mod records;
 mod sockets;
 mod stopping;
 mod stress;
+mod tracked;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
