@@ -167,15 +167,23 @@ fn a_command_cannot_plant_a_hidden_name_by_tracking_it() {
 
 #[test]
 fn file_tools_do_not_write_what_is_tracked() {
-    let world = world("sandbox: { root: . }\napproval: { default: preApproved }\n");
+    let world = world("sandbox: { root: . }\n");
     outside(&world, "git add .env");
-    for (tool, call) in [
-        ("write_file", r#"{"path": "/.env", "content": "x"}"#),
-        ("delete_file", r#"{"path": "/.env"}"#),
-        ("move_file", r#"{"from": "/.env", "to": "/x"}"#),
-    ] {
-        world.forge(&["tools", "call", tool, call]);
-        let text = std::fs::read_to_string(world.project().join(".env")).unwrap();
-        assert_eq!(text, "TOKEN=1\n", "{tool}");
+    for (path, stays) in [(".env", true), ("other", false)] {
+        let before = std::fs::read_to_string(world.project().join(path)).unwrap();
+        for (tool, call) in [
+            ("write_file", r#"{"path": "/PATH", "content": "x"}"#),
+            ("move_file", r#"{"from": "/PATH", "to": "/x"}"#),
+        ] {
+            let call = call.replace("PATH", path);
+            let ran = world.forge(&["tools", "call", tool, &call, "--yes"]);
+            let there = std::fs::read_to_string(world.project().join(path));
+            let is_as_before = there.is_ok_and(|text| text == before);
+            assert_eq!(
+                is_as_before, stays,
+                "{tool} {path}: {} {}",
+                ran.stdout, ran.stderr
+            );
+        }
     }
 }
