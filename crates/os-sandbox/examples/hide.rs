@@ -214,11 +214,6 @@ pub(crate) mod linux {
         }
     }
 
-    /// Asks the tracer about one call, whatever its arguments.
-    pub(crate) fn trace(call: i64) -> Result<(), Box<dyn Error>> {
-        filter(BTreeMap::from([(call, vec![])]), SeccompAction::Trace(0))
-    }
-
     fn answer(rules: Rules, errno: i32) -> Result<(), Box<dyn Error>> {
         filter(rules, SeccompAction::Errno(errno as u32))
     }

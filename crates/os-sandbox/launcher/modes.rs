@@ -108,17 +108,20 @@ impl Modes {
         if !notify::waits(listener, request.id) {
             return Err(EPERM);
         }
-        // Without a name there is nobody else to whom its mode means anything.
-        if call.path.is_none() && sys::links(object.0)? == 0 {
+        let mut name = [0u8; MAX_PATH_BYTES];
+        let name = notify::name_of(object.0, &mut name)?;
+        // Without a name there is nobody else to whom its mode means anything. Some file systems
+        // count no names at all.
+        let is_deleted = name.ends_with(b" (deleted)\0") && sys::links(object.0)? == 0;
+        if call.path.is_none() && is_deleted {
             return set(object.0, call.mode);
         }
-        self.set_below(&object, call.mode)
+        self.set_below(&object, name, call.mode)
     }
 
     /// By a handle that was found below a place; `EPERM` if it is below none.
-    fn set_below(&self, object: &Open, mode: u32) -> Result<(), Errno> {
-        let (mut name, mut root) = ([0u8; MAX_PATH_BYTES], [0u8; MAX_PATH_BYTES]);
-        let name = notify::name_of(object.0, &mut name)?;
+    fn set_below(&self, object: &Open, name: &[u8], mode: u32) -> Result<(), Errno> {
+        let mut root = [0u8; MAX_PATH_BYTES];
         let identity = sys::identity(object.0)?;
         let is_it = |number: i32| {
             sys::identity(number).is_ok_and(|found| (found.0, found.1) == (identity.0, identity.1))
