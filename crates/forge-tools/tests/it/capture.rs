@@ -95,6 +95,7 @@ fn both_ends_are_shown_and_the_rest_is_read_by_its_handle_here() {
     2999
     3000
     [exit code 3]
+    [limit: output is cut by limits.max_stdout_kb, limits.max_stderr_kb]
     [read_output with output_id "ID" reads all of it: 8920 characters]
     "#);
     assert_eq!(facts["truncated"], true);
