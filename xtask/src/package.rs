@@ -46,7 +46,7 @@ const IN_ARCHIVE: [&str; 9] = [
 
 /// The same files where Debian has them. cargo-deb compresses what Debian's policy wants compressed.
 const IN_DEB: [&str; 9] = [
-    "usr/share/doc/forge/CHANGELOG.md.gz",
+    "usr/share/doc/forge/CHANGELOG.md",
     "usr/share/doc/forge/LICENSE-APACHE",
     "usr/share/doc/forge/LICENSE-MIT",
     "usr/share/doc/forge/README.md",
