@@ -196,7 +196,10 @@ fn project(server: &Server, findings: &mut Findings) {
     findings.add(
         "directory",
         State::Note,
-        format!("clients start servers anywhere: the settings say -C {place}"),
+        format!(
+            "clients start a person's servers anywhere: your own settings say -C {place}; those of \
+             a project are started in it"
+        ),
     );
 }
 
