@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use comfy_table::ContentArrangement;
+use comfy_table::{ColumnConstraint, ContentArrangement};
 use file_sandbox::{FileSandbox, Limits, SandboxPath};
 use forge_runtime::{Dollars, GrantGate, OsSandbox, Repositories};
 use forge_tools::git::tools::{RepoAccess, all as all_of_git};
@@ -21,6 +21,9 @@ use crate::visible::{visible, visible_path};
 
 /// Narrower than this no table is readable.
 const MIN_WIDTH: u16 = 30;
+
+/// Built-in names that are listed one by one; more are counted.
+const MAX_NAMED: usize = 5;
 
 /// Columns of a screen that has room for host paths beside verdicts.
 const WIDE: u16 = 100;
@@ -63,6 +66,11 @@ impl Layout {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
+    /// `true` if the reader is a person at a screen.
+    pub(crate) fn is_screen(self) -> bool {
+        self.width.is_some()
+    }
+
     /// Returns a line with its end; on a screen it goes on in further rows.
     pub(crate) fn wrap(self, line: &str, indent: &str) -> String {
         table(&[vec![line.to_owned()]], indent, self)
@@ -72,6 +80,17 @@ impl Layout {
 /// Columns wide enough for their longest cell, two blanks between. On a screen cells are wrapped at
 /// words. Cells hold what files say, so each is made visible here.
 pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: Layout) -> String {
+    arrange(rows, indent, layout, FirstColumn::Wrapped)
+}
+
+/// `Whole` keeps a column as wide as its longest cell, whatever the others need.
+#[derive(Clone, Copy)]
+enum FirstColumn {
+    Wrapped,
+    Whole,
+}
+
+fn arrange(rows: &[Vec<String>], indent: &str, layout: Layout, first: FirstColumn) -> String {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
     let indent_width = u16::try_from(indent.len()).unwrap_or(0);
@@ -87,9 +106,39 @@ pub(crate) fn table(rows: &[Vec<String>], indent: &str, layout: Layout) -> Strin
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
+    if let (FirstColumn::Whole, Some(first)) = (first, table.column_mut(0)) {
+        first.set_constraint(ColumnConstraint::ContentWidth);
+    }
     let rows = table.lines();
     rows.map(|row| format!("{indent}{}\n", row.trim_end()))
         .collect()
+}
+
+/// A [`table`] whose first column is one word in the colour of what it means.
+pub(crate) fn verdict_table(rows: &[(Tone, Vec<String>)], indent: &str, layout: Layout) -> String {
+    let cells: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
+    let mut text = String::new();
+    let mut rows = rows.iter().peekable();
+    for line in arrange(&cells, indent, layout, FirstColumn::Whole).lines() {
+        let word = |row: &&(Tone, Vec<String>)| row.1.first().map(|word| visible(word));
+        let painted = rows.peek().and_then(|row| {
+            let word = word(row)?;
+            if word.is_empty() {
+                return Some(format!("{line}\n"));
+            }
+            let rest = line.strip_prefix(indent)?.strip_prefix(&word)?;
+            Some(format!("{indent}{}{rest}\n", layout.paint(&word, row.0)))
+        });
+        match painted {
+            Some(line) => {
+                text.push_str(&line);
+                rows.next();
+            }
+            // A row goes on in the next line.
+            None => text.push_str(&format!("{line}\n")),
+        }
+    }
+    text
 }
 
 /// The mount table, with its heading.
@@ -131,7 +180,7 @@ pub(crate) fn mount_table(grant: &Grant, indent: &str, layout: Layout, verbose: 
     }
     let mut text = table(&rows, indent, layout);
     if layout.width.is_some() && !verbose {
-        text.push_str(&layout.wrap("-v: where they are on the host, and who says so", indent));
+        text.push_str(&layout.wrap("-v: host paths, and the lines that grant them", indent));
     }
     text
 }
@@ -413,12 +462,21 @@ pub(crate) fn confinement(grant: &Grant) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The names that a project adds; those of every project are on a page of their own.
+/// The names that a project adds, and how many there are besides in every project.
 fn names(held: &[String], everywhere: &[&str]) -> String {
-    let mut list = vec!["what every project keeps".to_owned()];
-    let own = held
-        .iter()
-        .filter(|name| !everywhere.contains(&name.as_str()));
+    let is_built_in = |name: &&String| everywhere.contains(&name.as_str());
+    let kept = held.iter().filter(is_built_in).count();
+    let mut list = vec![match kept {
+        // A few are named.
+        0..=MAX_NAMED => held
+            .iter()
+            .filter(is_built_in)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" "),
+        _ => format!("{kept} built-in names (`forge config show`)"),
+    }];
+    let own = held.iter().filter(|name| !is_built_in(name));
     list.extend(own.cloned());
     let gone: Vec<&str> = everywhere
         .iter()
@@ -428,6 +486,7 @@ fn names(held: &[String], everywhere: &[&str]) -> String {
     if !gone.is_empty() {
         list.push(format!("without {}", gone.join(" ")));
     }
+    list.retain(|part| !part.is_empty());
     list.join(", ")
 }
 

@@ -92,6 +92,16 @@ impl Runs {
         self.0.iter()
     }
 
+    /// Returns the start of the id of `run` that names no other run, of `min_chars` at least.
+    pub(crate) fn short_id<'a>(&self, run: &'a Run, min_chars: usize) -> &'a str {
+        let id = run.id();
+        let is_unique =
+            |start: &str| self.0.iter().filter(|run| run.answers_to(start)).count() == 1;
+        let mut lengths = (min_chars..id.len()).filter(|end| id.is_char_boundary(*end));
+        let end = lengths.find(|end| is_unique(&id[..*end]));
+        end.map_or(id, |end| &id[..end])
+    }
+
     /// The run that is meant: `last`, or the beginning of its name or of its id.
     pub(crate) fn find(&self, name: &str) -> Result<&Run, Failure> {
         let unknown = |text: String| Failure::new(Exit::Usage, "log.run", text);
@@ -107,10 +117,8 @@ impl Runs {
         let meant: Vec<&Run> = self.0.iter().filter(|run| run.answers_to(name)).collect();
         match meant.as_slice() {
             [one] => Ok(one),
-            [] => Err(
-                unknown(format!("there is no run `{}`", escape_controls(name)))
-                    .hint("`forge log list` shows the runs; `last` is the newest"),
-            ),
+            [] => Err(unknown(format!("unknown run `{}`", escape_controls(name)))
+                .hint("`forge log list` shows the runs; `last` is the newest")),
             [first, second, ..] => Err(unknown(format!(
                 "`{}` is the beginning of {} runs, {} and {} among them",
                 escape_controls(name),
@@ -179,7 +187,7 @@ impl Run {
             Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
             Ok(_) => Err(std::io::Error::new(
                 ErrorKind::InvalidInput,
-                "it is no regular file",
+                "not a regular file",
             )),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

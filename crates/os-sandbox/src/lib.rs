@@ -132,5 +132,5 @@ pub use promise::{Entry, Mechanism, Promise, Rank, State};
 pub use proof::{Check, Expected, Proof, Seen};
 pub use quarantine::{QUARANTINE, Quarantined};
 pub use seatbelt::{SeatbeltProfile, SeatbeltRun};
-pub use support::{Assumed, Bubblewrap, Support};
+pub use support::{Assumed, Bubblewrap, MechanismReport, Support};
 pub use survey::Survey;

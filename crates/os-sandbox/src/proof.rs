@@ -101,6 +101,25 @@ impl Proof {
         !self.checks.is_empty() && self.checks.iter().all(|check| check.ok)
     }
 
+    /// Returns the number of checks, the mechanism, the time and the outcome, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let failures = self.failures().count();
+        let is_listed = |check: &&Check| check.ok && check.verdict() == "listed";
+        let listed = self.checks.iter().filter(is_listed).count();
+        let outcome = match (failures, listed) {
+            (0, 0) => "all hold".to_owned(),
+            (0, _) => format!("all as the plan says, {listed} of them listed as open"),
+            _ => format!("{failures} not as the plan says"),
+        };
+        format!(
+            "{} checks under {} in {} ms: {outcome}",
+            self.checks.len(),
+            self.enforcement.backend,
+            self.millis
+        )
+    }
+
     /// What was not as the plan says.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.ok)
@@ -128,10 +147,11 @@ impl Check {
         }
     }
 
-    /// The verdict in words.
-    fn verdict(&self) -> &'static str {
+    /// Returns the verdict in one word.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
         match (self.ok, self.expected, self.seen) {
-            (true, Expected::Listed, Seen::Worked) => "as listed",
+            (true, Expected::Listed, Seen::Worked) => "listed",
             (true, _, _) => "holds",
             (false, _, Seen::Unclear) => "UNCLEAR",
             (false, _, Seen::Refused | Seen::Worked) => "FAILS",
@@ -144,24 +164,7 @@ impl fmt::Display for Proof {
         for check in &self.checks {
             writeln!(f, "{check}")?;
         }
-        let failures = self.failures().count();
-        let listed = self
-            .checks
-            .iter()
-            .filter(|check| check.ok && check.verdict() == "as listed")
-            .count();
-        write!(
-            f,
-            "{} checks under {} in {} ms: ",
-            self.checks.len(),
-            self.enforcement.backend,
-            self.millis
-        )?;
-        match (failures, listed) {
-            (0, 0) => writeln!(f, "all hold"),
-            (0, _) => writeln!(f, "all as the plan says, {listed} of them listed as open"),
-            _ => writeln!(f, "{failures} not as the plan says"),
-        }
+        writeln!(f, "{}", self.summary())
     }
 }
 
@@ -230,7 +233,7 @@ mod tests {
         insta::assert_snapshot!(good, @r#"
         holds     read outside     try something                          refused
         holds     write outside    try something                          worked
-        as listed metadata         try something                          worked
+        listed    metadata         try something                          worked
         3 checks under none in 3 ms: all as the plan says, 1 of them listed as open
         "#);
         checks.push(check(Promise::Network, Expected::Refused, Seen::Worked));
@@ -241,7 +244,7 @@ mod tests {
         insta::assert_snapshot!(bad, @r#"
         holds     read outside     try something                          refused
         holds     write outside    try something                          worked
-        as listed metadata         try something                          worked
+        listed    metadata         try something                          worked
         FAILS     network          try something                          worked
         UNCLEAR   metadata         try something                          unclear
         5 checks under none in 3 ms: 2 not as the plan says

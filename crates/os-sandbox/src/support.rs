@@ -80,6 +80,34 @@ pub(crate) enum Finding<T> {
     Missing { reason: String, how: String },
 }
 
+/// One mechanism of a host, as [`Support::mechanisms`] lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MechanismReport {
+    /// The mechanism, such as `landlock`.
+    pub name: &'static str,
+    /// `true` if it works here.
+    pub works: bool,
+    /// Its version and place; if it does not work, the reason and what would change that.
+    pub details: Vec<String>,
+}
+
+impl MechanismReport {
+    fn new(name: &'static str, found: Result<String, (&str, &str)>) -> MechanismReport {
+        let (works, details) = match found {
+            Ok(detail) => (true, vec![detail]),
+            Err((reason, how)) => (false, vec![reason.to_owned(), how.to_owned()]),
+        };
+        MechanismReport {
+            name,
+            works,
+            details: details
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect(),
+        }
+    }
+}
+
 /// The kernel's Landlock version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Landlock {
@@ -518,6 +546,57 @@ impl Support {
 }
 
 impl Support {
+    /// Returns every mechanism that was looked for, with what was found.
+    ///
+    /// ```
+    /// use os_sandbox::{Assumed, Support};
+    ///
+    /// let host = Support::assume(Assumed { landlock_abi: 7, ..Assumed::default() });
+    /// assert!(host.mechanisms().iter().any(|row| row.name == "landlock" && row.works));
+    /// ```
+    #[must_use]
+    pub fn mechanisms(&self) -> Vec<MechanismReport> {
+        if let Some(seatbelt) = &self.seatbelt {
+            let found = seatbelt.row(|()| "sandbox-exec".to_owned());
+            return vec![MechanismReport::new("seatbelt", found)];
+        }
+        let mut bubblewrap = MechanismReport::new(
+            "bubblewrap",
+            self.bubblewrap
+                .row(|bwrap| format!("{} at {}", bwrap.version, bwrap.path.display())),
+        );
+        if bubblewrap.works {
+            let holes = self.known_holes().into_iter();
+            let holes = holes.map(|hole| format!("known hole {hole}"));
+            bubblewrap.details.extend(holes);
+        }
+        let mut rows = vec![bubblewrap];
+        let mut row = |name, found| rows.push(MechanismReport::new(name, found));
+        if self.bubblewrap().is_some() {
+            row("pins", self.pins.row(|()| "made by descriptor".to_owned()));
+        }
+        if let Some(birdcage) = &self.birdcage {
+            row("birdcage", birdcage.row(|path| path.display().to_string()));
+        }
+        let landlock =
+            |landlock: &Landlock| format!("ABI {}, errata {:#b}", landlock.abi, landlock.errata);
+        row("landlock", self.landlock.row(landlock));
+        row("seccomp", self.seccomp.row(|()| "filter mode".to_owned()));
+        row("sockets", self.sockets_row());
+        let launcher = self.launcher.row(|()| "started from memory".to_owned());
+        row("launcher", launcher);
+        let group = |group: &ControlGroup| {
+            let version = match group.version {
+                GroupVersion::One => 1,
+                GroupVersion::Two => 2,
+            };
+            format!("control groups {version}, in {}", group.parent.display())
+        };
+        row("memory", self.memory_group.row(group));
+        row("processes", self.process_group.row(group));
+        rows
+    }
+
     /// Named sockets, under those mechanisms that work.
     fn sockets_row(&self) -> Result<String, (&str, &str)> {
         let rows = [
@@ -547,57 +626,16 @@ impl Support {
 
 impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let holes = self.known_holes();
-        let mut row = |what: &str, found: Result<String, (&str, &str)>| match found {
-            Ok(detail) => writeln!(f, "{what:<11} yes  {detail}"),
-            Err((reason, how)) => {
-                writeln!(f, "{what:<11} no   {reason}")?;
-                if how.is_empty() {
-                    Ok(())
-                } else {
-                    writeln!(f, "{:<16} {how}", "")
+        for row in self.mechanisms() {
+            let works = if row.works { "yes" } else { "no" };
+            for (index, detail) in row.details.iter().enumerate() {
+                match index {
+                    0 => writeln!(f, "{:<11} {works:<3}  {detail}", row.name)?,
+                    _ => writeln!(f, "{:<16} {detail}", "")?,
                 }
             }
-        };
-        if let Some(seatbelt) = &self.seatbelt {
-            return row("seatbelt", seatbelt.row(|()| "sandbox-exec".to_owned()));
         }
-        row(
-            "bubblewrap",
-            self.bubblewrap.row(|bwrap| {
-                let mut text = format!("{} at {}", bwrap.version, bwrap.path.display());
-                for hole in &holes {
-                    text.push_str(&format!("\n{:<16} known hole {hole}", ""));
-                }
-                text
-            }),
-        )?;
-        if self.bubblewrap().is_some() {
-            row("pins", self.pins.row(|()| "made by descriptor".to_owned()))?;
-        }
-        if let Some(birdcage) = &self.birdcage {
-            row("birdcage", birdcage.row(|path| path.display().to_string()))?;
-        }
-        row(
-            "landlock",
-            self.landlock
-                .row(|landlock| format!("ABI {}, errata {:#b}", landlock.abi, landlock.errata)),
-        )?;
-        row("seccomp", self.seccomp.row(|()| "filter mode".to_owned()))?;
-        row("sockets", self.sockets_row())?;
-        row(
-            "launcher",
-            self.launcher.row(|()| "started from memory".to_owned()),
-        )?;
-        let group = |group: &ControlGroup| {
-            let version = match group.version {
-                GroupVersion::One => 1,
-                GroupVersion::Two => 2,
-            };
-            format!("control groups {version}, in {}", group.parent.display())
-        };
-        row("memory", self.memory_group.row(group))?;
-        row("processes", self.process_group.row(group))
+        Ok(())
     }
 }
 

@@ -16,7 +16,8 @@ pub(crate) enum LogAction {
     #[command(after_long_help = "\
 Examples:
   forge log list
-  forge log list --worker main --since 2h")]
+  forge log list --worker main --since 2h
+  forge log list --all --limit 500")]
     List {
         /// Runs of this worker (`mcp`, `exec`, `tools-call` and `stage` for those commands).
         #[arg(long, value_name = "WORKER")]
@@ -27,6 +28,9 @@ Examples:
         /// Runs of every project, not of this one alone.
         #[arg(long)]
         all: bool,
+        /// At most so many, the newest.
+        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        limit: usize,
     },
     /// Every call of a run with its reasons.
     #[command(after_long_help = "\

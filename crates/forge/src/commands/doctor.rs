@@ -1,15 +1,17 @@
 //! `forge doctor`: what this machine can enforce, found out by running it; with `--prove` also
 //! whether it holds for the project at hand, by trying to get out.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
-use os_sandbox::{Backend, Plan, Policy, Proof, Requirement, Support, Survey};
+use os_sandbox::{
+    Backend, Check, Entry, Expected, Plan, Policy, Proof, Requirement, Seen, State, Support, Survey,
+};
 use sandbox_config::WithoutFile;
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
 use crate::cli::{Doctor, Global};
+use crate::describe::{self, Layout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::gather;
 
@@ -52,16 +54,13 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
         }
         json!({"sandbox": facts}).to_string()
     } else {
+        let view = View {
+            layout: ambient.layout(),
+            verbose: global.verbose > 0,
+        };
         match &proofs {
-            None => format!("{}\n\n{support}", verdict(&plan)),
-            Some(proofs) => {
-                let holds = match all_hold(proofs) && looked(&surveys) {
-                    true => "Everything that is promised here holds.",
-                    false => "Something that is promised here does not hold: see below.",
-                };
-                let tables = format!("{}\n{}", table(proofs), mounts(&surveys));
-                format!("{holds}\n\n{support}\n{tables}")
-            }
+            None => view.machine(&support, &plan),
+            Some(proofs) => view.proved(proofs, &surveys, &support),
         }
     };
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).map_err(Failure::stdout)?;
@@ -76,34 +75,6 @@ pub(crate) fn run(global: &Global, args: &Doctor, ambient: &Ambient) -> Result<E
 /// Whether commands can run in all of them.
 fn looked(surveys: &[Survey]) -> bool {
     surveys.iter().all(|one| one.incomplete.is_none())
-}
-
-/// What is in the project's own mounts, and what of it nothing can be mounted over.
-fn mounts(surveys: &[Survey]) -> String {
-    let mut out = String::new();
-    for survey in surveys {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "mount {}: {} files and directories, {} protected or hidden names",
-            survey.mount, survey.entries, survey.names
-        );
-        for told in super::check::told(survey) {
-            let _ = writeln!(out, "  {told}");
-        }
-        for (what, list) in [
-            ("a link, which nothing can be mounted over", &survey.links),
-            ("git configuration", &survey.git),
-        ] {
-            for one in list.iter().take(MAX_SHOWN) {
-                let _ = writeln!(out, "  {what}: {one}");
-            }
-            if let Some(more @ 1..) = list.len().checked_sub(MAX_SHOWN) {
-                let _ = writeln!(out, "  {what}: {more} more");
-            }
-        }
-    }
-    out
 }
 
 fn default_policy() -> Result<Policy, Failure> {
@@ -142,14 +113,210 @@ fn facts(support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> Value
     })
 }
 
-fn verdict(plan: &Result<Plan, os_sandbox::PlanError>) -> String {
-    match plan {
-        Ok(plan) => format!("Commands are confined by {}.\n\n{plan}", plan.backend()),
-        Err(error) => format!(
-            "Commands cannot be confined on this machine: {error}\n\n{}",
-            error.hint()
-        ),
+/// How the answer is shown to a person: the verdict, then what is missing; everything with `-v`.
+struct View {
+    layout: Layout,
+    verbose: bool,
+}
+
+impl View {
+    fn machine(&self, support: &Support, plan: &Result<Plan, os_sandbox::PlanError>) -> String {
+        let layout = self.layout;
+        let mut text = match plan {
+            Ok(plan) => {
+                let verdict = format!("Commands are confined by {}.", plan.backend());
+                let tone = match plan.gaps().next() {
+                    None => Tone::Good,
+                    Some(_) => Tone::Doubtful,
+                };
+                format!("{}\n", layout.paint(&verdict, tone))
+            }
+            Err(error) => {
+                let verdict = "Commands cannot be confined on this machine:";
+                let mut text = layout.wrap(&format!("{verdict} {error}"), "");
+                if let Some(rest) = text.strip_prefix(verdict) {
+                    text = format!("{}{rest}", layout.paint(verdict, Tone::Bad));
+                }
+                text.push('\n');
+                for line in error.hint().lines() {
+                    text.push_str(&layout.wrap(line, ""));
+                }
+                text
+            }
+        };
+        if let Ok(plan) = plan {
+            text.push_str(&self.promises(plan));
+        }
+        text.push_str(&self.mechanisms(support));
+        text.push_str(&self.more("every promise, and every mechanism that was looked for"));
+        text
     }
+
+    /// What a plan keeps: without `-v` the promises that are not fully kept.
+    fn promises(&self, plan: &Plan) -> String {
+        let entries = plan.entries();
+        let is_kept = |entry: &&Entry| entry.state == State::Enforced;
+        let kept = entries.iter().filter(is_kept).count();
+        let mut text = format!("{kept} of {} promises are enforced", entries.len());
+        let shown = entries
+            .iter()
+            .filter(|entry| self.verbose || !is_kept(entry));
+        let rows: Vec<(Tone, Vec<String>)> = shown.map(promise_row).collect();
+        match rows.is_empty() {
+            true => text.push_str(".\n"),
+            false if self.verbose => text.push_str(":\n"),
+            false => text.push_str("; not fully:\n"),
+        }
+        text.push_str(&describe::verdict_table(&rows, "  ", self.layout));
+        text
+    }
+
+    /// The mechanisms of the machine: without `-v` those that are missing.
+    fn mechanisms(&self, support: &Support) -> String {
+        let mechanisms = support.mechanisms().into_iter();
+        let shown = mechanisms.filter(|row| self.verbose || !row.works);
+        // What would change it stands below.
+        let rows: Vec<(Tone, Vec<String>)> = shown
+            .flat_map(|row| {
+                let (word, tone) = match row.works {
+                    true => ("yes", Tone::Good),
+                    false => ("no", Tone::Doubtful),
+                };
+                let name = match row.name {
+                    "memory" => "memory cgroup",
+                    "processes" => "process cgroup",
+                    name => name,
+                };
+                let cells = |(index, detail): (usize, String)| match index {
+                    0 => vec![word.to_owned(), name.to_owned(), detail],
+                    _ => vec![String::new(), String::new(), detail],
+                };
+                let rows: Vec<_> = row.details.into_iter().enumerate().map(cells).collect();
+                rows.into_iter().map(move |cells| (tone, cells))
+            })
+            .collect();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let heading = match self.verbose {
+            true => "What this machine has:",
+            false => "What this machine lacks:",
+        };
+        let table = describe::verdict_table(&rows, "  ", self.layout);
+        format!("\n{heading}\n{table}")
+    }
+
+    fn proved(&self, proofs: &[Attempt], surveys: &[Survey], support: &Support) -> String {
+        let verdict = match all_hold(proofs) && looked(surveys) {
+            true => {
+                let text = "Everything that is promised here holds.";
+                self.layout.paint(text, Tone::Good)
+            }
+            false => {
+                let text = "Something that is promised here does not hold: see below.";
+                self.layout.paint(text, Tone::Bad)
+            }
+        };
+        let mut text = format!("{verdict}\n\n{}", self.attempts(proofs));
+        text.push('\n');
+        text.push_str(&self.mounts(surveys));
+        text.push_str(&self.mechanisms(support));
+        text.push_str(&self.more("every check, and every mechanism that was looked for"));
+        text
+    }
+
+    /// What became of the checks: without `-v` those that failed.
+    fn attempts(&self, attempts: &[Attempt]) -> String {
+        if attempts.is_empty() {
+            return "Nothing to prove: no mechanism works on this machine.\n".to_owned();
+        }
+        let mut text = String::new();
+        for Attempt { backend, outcome } in attempts {
+            match outcome {
+                Outcome::Proved(proof) => {
+                    text.push_str(&self.layout.wrap(&proof.summary(), ""));
+                    let checks = proof.checks.iter();
+                    let shown = checks.filter(|check| self.verbose || !check.ok);
+                    let rows: Vec<(Tone, Vec<String>)> = shown.map(check_row).collect();
+                    text.push_str(&describe::verdict_table(&rows, "  ", self.layout));
+                }
+                Outcome::Refused(why) => {
+                    let line = format!("{backend}: not used for this policy: {why}");
+                    text.push_str(&self.layout.wrap(&line, ""));
+                }
+                Outcome::Failed(why) => {
+                    let line = format!("{backend}: the self-test did not run: {why}");
+                    text.push_str(&self.layout.wrap(&line, ""));
+                }
+            }
+        }
+        text
+    }
+
+    /// What is in the project's own mounts, and what of it nothing can be mounted over.
+    fn mounts(&self, surveys: &[Survey]) -> String {
+        let mut text = String::new();
+        for survey in surveys {
+            let line = format!(
+                "mount {}: {} files and directories, {} protected or hidden names",
+                survey.mount, survey.entries, survey.names
+            );
+            text.push_str(&self.layout.wrap(&line, ""));
+            for told in super::check::told(survey) {
+                text.push_str(&self.layout.wrap(&told, "  "));
+            }
+            for (what, list) in [
+                ("a link, which nothing can be mounted over", &survey.links),
+                ("git configuration", &survey.git),
+            ] {
+                for one in list.iter().take(MAX_SHOWN) {
+                    text.push_str(&self.layout.wrap(&format!("{what}: {one}"), "  "));
+                }
+                if let Some(more @ 1..) = list.len().checked_sub(MAX_SHOWN) {
+                    text.push_str(&self.layout.wrap(&format!("{what}: {more} more"), "  "));
+                }
+            }
+        }
+        text
+    }
+
+    fn more(&self, what: &str) -> String {
+        match self.verbose {
+            true => String::new(),
+            false => format!("\n{}", self.layout.wrap(&format!("-v: {what}"), "")),
+        }
+    }
+}
+
+fn promise_row(entry: &Entry) -> (Tone, Vec<String>) {
+    let tone = match entry.state {
+        State::Enforced => Tone::Good,
+        State::Detected | State::Degraded => Tone::Doubtful,
+        State::Absent => Tone::Bad,
+    };
+    let by: Vec<String> = entry.by.iter().map(ToString::to_string).collect();
+    let row = vec![
+        entry.state.to_string(),
+        entry.promise.to_string(),
+        by.join(" + "),
+        entry.reason.clone().unwrap_or_default(),
+    ];
+    (tone, row)
+}
+
+fn check_row(check: &Check) -> (Tone, Vec<String>) {
+    let tone = match (check.ok, check.expected, check.seen) {
+        (true, Expected::Listed, Seen::Worked) => Tone::Doubtful,
+        (true, _, _) => Tone::Good,
+        (false, _, _) => Tone::Bad,
+    };
+    let row = vec![
+        check.verdict().to_owned(),
+        check.promise.to_string(),
+        check.name.to_owned(),
+        check.seen.to_string(),
+    ];
+    (tone, row)
 }
 
 /// What became of the self-test under one mechanism.
@@ -202,22 +369,6 @@ fn all_hold(attempts: &[Attempt]) -> bool {
     judged.peek().is_some() && judged.all(|holds| holds)
 }
 
-fn table(attempts: &[Attempt]) -> String {
-    let mut out = String::new();
-    if attempts.is_empty() {
-        out.push_str("Nothing to prove: no mechanism works on this machine.");
-    }
-    for Attempt { backend, outcome } in attempts {
-        // Writing to a String cannot fail.
-        let _ = match outcome {
-            Outcome::Proved(proof) => writeln!(out, "{proof}"),
-            Outcome::Refused(why) => writeln!(out, "{backend}: not used for this policy: {why}\n"),
-            Outcome::Failed(why) => writeln!(out, "{backend}: the self-test did not run: {why}\n"),
-        };
-    }
-    out
-}
-
 impl Attempt {
     fn to_json(&self) -> Value {
         let mechanism = self.backend.to_string();
@@ -234,7 +385,7 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os_sandbox::{Check, Enforcement, Expected, Promise, Seen};
+    use os_sandbox::{Enforcement, Promise};
 
     fn proved(checks: Vec<Check>) -> Attempt {
         let enforcement = Enforcement {
@@ -282,14 +433,23 @@ mod tests {
         // Nothing ran, so nothing is proved.
         assert!(!all_hold(&[refused()]));
         assert!(!all_hold(&[]));
-        insta::assert_snapshot!(table(&[refused(), listed(), bad()]), @r#"
+        let view = |verbose| View {
+            layout: Layout::default(),
+            verbose,
+        };
+        let attempts = [refused(), listed(), bad()];
+        insta::assert_snapshot!(view(true).attempts(&attempts), @r"
         bubblewrap: not used for this policy: this host cannot keep: signals (why)
-
-        as listed read outside     read a file outside                    worked
         1 checks under landlock in 2 ms: all as the plan says, 1 of them listed as open
-
-        FAILS     read outside     read a file outside                    worked
+          listed  read outside  read a file outside  worked
         1 checks under landlock in 2 ms: 1 not as the plan says
-        "#);
+          FAILS  read outside  read a file outside  worked
+        ");
+        // Without -v only what failed.
+        let short = view(false).attempts(&attempts);
+        assert!(
+            short.contains("  FAILS  ") && !short.contains("  listed  "),
+            "{short}"
+        );
     }
 }

@@ -225,7 +225,7 @@ fn what_commands_leave_can_be_listed_and_verified() {
     world
         .forge(&["log", "show", "nothing"])
         .code(2)
-        .says(&["there is no run `nothing`"]);
+        .says(&["unknown run `nothing`"]);
 
     let name = runs[0]["run"].as_str().unwrap();
     let file = world
@@ -498,7 +498,7 @@ fn a_transcript_that_is_missing_or_damaged_is_said() {
     );
     for command in ["list", "show"] {
         let ran = world.forge(&["log", command]);
-        let says = format!("damaged transcript: {place}it is no line of a transcript");
+        let says = format!("damaged transcript: {place}not a line of a transcript");
         assert!(ran.code(0).stdout.contains(&says), "{}", ran.stdout);
         assert!(ran.stdout.chars().all(|c| c == '\n' || !c.is_control()));
     }
@@ -629,6 +629,15 @@ fn a_list_is_of_this_project_with_what_was_asked_for_in_local_time() {
         "{}",
         a.stdout
     );
+    forge("a", &["--trust", "tools", "call", "list_files", "path=/"]).code(0);
+    let limited = forge("a", &["log", "list", "--limit", "1"]);
+    limited
+        .code(0)
+        .says(&["note: the newest 1 of 2 runs; pass --limit to see more"]);
+    assert_eq!(limited.stdout.lines().count(), 1, "{}", limited.stdout);
+    let limited = forge("a", &["log", "list", "--limit", "1", "--json"]);
+    let limited: Value = serde_json::from_str(&limited.code(0).stdout).unwrap();
+    assert_eq!(limited["left_out"], 1);
     let all = forge("a", &["log", "list", "--all"]);
     for dir in ["a", "b"] {
         let dir = world.project().join(dir).canonicalize().unwrap();
@@ -637,6 +646,6 @@ fn a_list_is_of_this_project_with_what_was_asked_for_in_local_time() {
     }
     let none = forge("c", &["log", "list"]);
     none.code(0)
-        .says(&["no run of this project, 2 runs of others: --all"]);
+        .says(&["no run of this project, 3 runs of others: --all"]);
     assert_eq!(none.stdout, "");
 }

@@ -134,7 +134,7 @@ pub(crate) fn older() -> usize {
 pub(crate) fn unconfined() -> usize {
     let mut report = Report::new(Mechanism::Landlock);
     let outcome = best_effort(&Support::detect(), Backend::None).and_then(|proof| {
-        if !proof.holds() || !proof.to_string().contains("as listed") {
+        if !proof.holds() || !proof.to_string().contains("listed  ") {
             return Err(proof.to_string());
         }
         let refused: Vec<&str> = proof

@@ -11,6 +11,7 @@ use super::calls::{Calls, Item, text};
 use super::told::Left;
 use super::{put, unreadable};
 use crate::cli::Global;
+use crate::describe::{self, Layout, Tone};
 use crate::exit::{Exit, Failure};
 use crate::run_dir::About;
 use crate::runs::{Run, Runs};
@@ -20,6 +21,12 @@ use crate::visible::{shortened, visible, visible_path};
 
 /// Characters of what was asked for; `--json` has more of it.
 const MAX_COMMAND_CHARS: usize = 60;
+
+/// Columns of a screen that everything but what was asked for takes, mostly.
+const OTHER_COLUMNS: usize = 75;
+
+/// Fewest characters of an id that a screen shows: the second, and the start of the rest.
+const MIN_ID_CHARS: usize = 15;
 
 /// What a run came to.
 struct Came {
@@ -37,6 +44,8 @@ pub(super) struct Wanted<'a> {
     pub(super) since_ms: Option<u64>,
     /// None: those of all projects.
     pub(super) project: Option<&'a Path>,
+    /// At most so many, the newest.
+    pub(super) limit: usize,
 }
 
 impl Wanted<'_> {
@@ -49,9 +58,15 @@ impl Wanted<'_> {
     }
 }
 
-pub(super) fn list(global: &Global, runs: &Runs, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
+pub(super) fn list(
+    global: &Global,
+    runs: &Runs,
+    wanted: &Wanted<'_>,
+    layout: Layout,
+) -> Result<Exit, Failure> {
+    let mut objects = Vec::new();
     let mut rows = Vec::new();
-    let (mut listed, mut elsewhere) = (0_u64, 0_u64);
+    let (mut listed, mut elsewhere, mut left_out) = (0, 0_u64, 0_u64);
     let mut all_read = true;
     let chosen = runs
         .newest_first()
@@ -66,6 +81,10 @@ pub(super) fn list(global: &Global, runs: &Runs, wanted: &Wanted<'_>) -> Result<
             elsewhere += 1;
             continue;
         }
+        if listed == wanted.limit {
+            left_out += 1;
+            continue;
+        }
         listed += 1;
         let left = Left::briefly(run);
         let came = match came(run) {
@@ -77,19 +96,47 @@ pub(super) fn list(global: &Global, runs: &Runs, wanted: &Wanted<'_>) -> Result<
                 Came::unreadable()
             }
         };
-        if global.json {
-            rows.push(row(run, about.as_ref(), &came, &left));
-        } else {
-            put(line(run, about.as_ref(), wanted, &came, &left))?;
+        match (global.json, layout.is_screen()) {
+            (true, _) => objects.push(object(run, about.as_ref(), &came, &left)),
+            (false, true) => {
+                let facts = facts(&came, &left);
+                let (tone, mut cells) = row(run, runs, &came);
+                let about = about.as_ref();
+                if wanted.project.is_none() {
+                    cells.push(about.map_or_else(String::new, project_name));
+                }
+                let command = about.and_then(|about| about.command.as_deref());
+                let columns = usize::from(layout.width.unwrap_or_default());
+                let chars = columns
+                    .saturating_sub(OTHER_COLUMNS)
+                    .clamp(20, MAX_COMMAND_CHARS);
+                let command = shortened(visible(command.unwrap_or("")), chars);
+                cells.extend([command, facts]);
+                rows.push((tone, cells));
+            }
+            (false, false) => put(line(run, about.as_ref(), wanted, &came, &left))?,
         }
     }
     if global.json {
-        put(json!({ "runs": rows }))?;
-    } else if elsewhere > 0 && listed == 0 && !global.quiet {
-        let runs = show::count(elsewhere, "run");
-        say(format_args!(
-            "note: no run of this project, {runs} of others: --all"
-        ));
+        put(json!({ "runs": objects, "left_out": left_out }))?;
+    } else if !rows.is_empty() {
+        let table = describe::verdict_table(&rows, "", layout);
+        put(table.trim_end())?;
+    }
+    if !global.json && !global.quiet {
+        if left_out > 0 {
+            let limit = wanted.limit;
+            say(format_args!(
+                "note: the newest {limit} of {} runs; pass --limit to see more",
+                left_out.saturating_add(limit as u64)
+            ));
+        }
+        if elsewhere > 0 && listed == 0 {
+            let runs = show::count(elsewhere, "run");
+            say(format_args!(
+                "note: no run of this project, {runs} of others: --all"
+            ));
+        }
     }
     Ok(if all_read { Exit::Done } else { Exit::Negative })
 }
@@ -98,8 +145,8 @@ fn began(run: &Run) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(run.seconds.min(253_402_300_799))
 }
 
-fn row(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
-    let mut row = json!({
+fn object(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
+    let mut object = json!({
         "run": run.name,
         "worker": run.worker,
         "at": rfc3339(began(run)),
@@ -112,9 +159,40 @@ fn row(run: &Run, about: Option<&About>, came: &Came, left: &Left) -> Value {
         "programs": came.programs,
     });
     for (name, value) in left.fields() {
-        row[name] = value;
+        object[name] = value;
     }
-    row
+    object
+}
+
+/// Returns what a screen shows of every run: what came of it, when it began, and its id as far as
+/// it is needed.
+fn row(run: &Run, runs: &Runs, came: &Came) -> (Tone, Vec<String>) {
+    let tone = match came.outcome.as_str() {
+        "done" | "answered" | "exit code 0" => Tone::Good,
+        "running" => Tone::Doubtful,
+        outcome if outcome.starts_with("pushed") => Tone::Good,
+        _ => Tone::Bad,
+    };
+    let at = DateTime::<Local>::from(began(run)).format("%Y-%m-%d %H:%M");
+    let id = runs.short_id(run, MIN_ID_CHARS).to_owned();
+    let cells = vec![came.outcome.clone(), at.to_string(), id, run.worker.clone()];
+    (tone, cells)
+}
+
+/// The last part of the project's path: all of it fits no screen.
+fn project_name(about: &About) -> String {
+    let name = about.project.file_name();
+    visible_path(name.map_or(&about.project, Path::new))
+}
+
+/// Counts without those that are zero, and what the models used.
+fn facts(came: &Came, left: &Left) -> String {
+    let mut facts = vec![show::count(came.calls, "call")];
+    for (count, what) in [(came.failed, "failed"), (came.denied, "denied")] {
+        facts.extend((count > 0).then(|| format!("{count} {what}")));
+    }
+    facts.extend(left.shown());
+    facts.join(", ")
 }
 
 /// In the person's time, with its distance from UTC.

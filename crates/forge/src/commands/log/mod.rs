@@ -25,10 +25,15 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
     let state = ambient
         .state
         .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
     let runs = Runs::read(state)?;
     match &args.action {
-        LogAction::List { worker, since, all } => {
+        LogAction::List {
+            worker,
+            since,
+            all,
+            limit,
+        } => {
             let project = match all {
                 true => None,
                 false => gather::project_dir(global, ambient).ok(),
@@ -37,8 +42,9 @@ pub(crate) fn run(global: &Global, args: &Log, ambient: &Ambient) -> Result<Exit
                 worker: worker.as_deref(),
                 since_ms: since.as_deref().map(since::parse).transpose()?,
                 project: project.as_deref(),
+                limit: *limit,
             };
-            list::list(global, &runs, &wanted)
+            list::list(global, &runs, &wanted, ambient.layout())
         }
         LogAction::Show {
             run,

@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<u64, Failure> {
     match seconds {
         Some(seconds) => Ok(seconds.saturating_mul(1000)),
         None => Err(Failure::usage(format!(
-            "`{}` is no time",
+            "invalid time `{}`",
             forge_tools::escape_controls(text)
         ))
         .hint("2h, 15m, 3d, 2026-11-21 or 2026-11-21T18:40:05Z")),

@@ -191,10 +191,10 @@ fn told(host: Host) -> Option<String> {
     let forge = |args: &[&str]| start(&world, way, host, args);
     let mut out = String::new();
 
-    let doctor = forge(&["doctor"]);
+    let doctor = forge(&["-v", "doctor"]);
     // They are not for everybody, and nobody needs them.
     let groups = host.mounts == NO_CGROUPS;
-    let others = |name: &str| groups || !matches!(name, "memory" | "process" | "processes");
+    let others = |name: &str| groups || !name.starts_with("memory") && !name.starts_with("process");
     out.push_str(&rows(&doctor.stdout, others));
     let json: serde_json::Value =
         serde_json::from_str(&forge(&["--json", "doctor"]).stdout).unwrap();
@@ -292,25 +292,62 @@ fn files(forge: &dyn Fn(&[&str]) -> Ran) {
     assert_eq!(forge(&["tools", "call", "write_file", new]).code, 1);
 }
 
-/// The table without its details, the verdict, and what the plan does not fully keep.
+/// The verdict, what the plan does not fully keep, and the mechanisms: those that work without
+/// their details.
 fn rows(doctor: &str, wanted: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
-    let mut present = false;
+    // Of rows that are left out, all is left out.
+    let mut shows = true;
     for line in doctor.lines() {
-        if !line.starts_with(' ') && !line.split(' ').next().is_none_or(&wanted) {
-            // And what is said about it on the next lines.
-            present = true;
-            continue;
-        }
-        if let Some((name, _)) = line.split_once(" yes ") {
-            present = true;
-            let _ = writeln!(out, "{name} yes");
-        } else if line.starts_with(' ') && present {
-            // More about what is there.
-        } else if !line.contains(" enforced ") && !line.starts_with("mechanism:") {
-            present = false;
-            let _ = writeln!(out, "{line}");
-        }
+        let cells: Vec<&str> = line
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .collect();
+        let row = match (line.starts_with("  "), cells.as_slice()) {
+            (false, _) if line.contains("promises are enforced") => String::new(),
+            (false, _) if line.starts_with("What this machine") => continue,
+            (false, _) => line.to_owned(),
+            (true, [word @ ("yes" | "no"), name, details @ ..]) => {
+                shows = wanted(name) && *word == "no";
+                let name = match *name {
+                    "memory cgroup" => "memory",
+                    "process cgroup" => "processes",
+                    name => name,
+                };
+                match (*word, shows) {
+                    ("no", true) => format!("{name:<11} no   {}", details.join("  ")),
+                    ("yes", _) if wanted(name) => format!("{name:<11} yes"),
+                    _ => continue,
+                }
+            }
+            (true, ["enforced", ..]) => {
+                shows = false;
+                continue;
+            }
+            (
+                true,
+                [
+                    state @ ("absent" | "degraded" | "detected"),
+                    promise,
+                    rest @ ..,
+                ],
+            ) => {
+                shows = wanted(promise);
+                if !shows {
+                    continue;
+                }
+                let rest = match rest {
+                    [by, reason] => format!(" {by} ({reason})"),
+                    [reason] => format!(" ({reason})"),
+                    _ => String::new(),
+                };
+                format!("{promise:<16} {state:<9}{rest}")
+            }
+            (true, _) if shows => format!("{:<17}{}", "", line.trim_start()),
+            (true, _) => continue,
+        };
+        let _ = writeln!(out, "{row}");
     }
     while out.contains("\n\n\n") {
         out = out.replace("\n\n\n", "\n\n");

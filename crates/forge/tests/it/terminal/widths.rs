@@ -79,8 +79,13 @@ fn no_row_is_longer_than_the_screen() {
         "echo",
         "a command with a few words",
     ]);
+    let mut commands = COMMANDS.to_vec();
+    commands.extend([&["log", "list"][..], &["log", "list", "--all"]]);
+    if world.forge(&["doctor"]).code == 0 {
+        commands.extend([&["doctor"][..], &["doctor", "-v"]]);
+    }
     for columns in [60, 80, 120] {
-        for args in COMMANDS {
+        for args in &commands {
             let text = plain(&on_screen(&world, columns, USUAL.env, args));
             for row in text.lines() {
                 let cells = row.chars().count();
@@ -100,6 +105,21 @@ fn colours_are_for_screens_that_have_them() {
         let text = on_screen(&world, 80, &[("TERM", "xterm"), env], check);
         assert!(!text.contains('\u{1b}'), "{env:?}: {text}");
     }
+}
+
+#[test]
+fn a_list_of_runs_begins_with_what_came_of_them() {
+    let world = world();
+    let call = ["tools", "call", "read_file", "path=/data/none"];
+    world.forge(&call).code(1);
+    let text = on_screen(&world, 80, USUAL.env, &["log", "list"]);
+    let begins = "\u{1b}[31mNOT_FOUND\u{1b}[0m  20";
+    assert!(text.starts_with(begins), "{text}");
+    assert!(text.contains("  tools-call  read_file"), "{text}");
+    // The id that is shown is enough to name the run.
+    let row = plain(&text);
+    let id = row.split_whitespace().nth(3).unwrap();
+    world.forge(&["log", "show", id]).code(0);
 }
 
 #[test]
@@ -126,6 +146,6 @@ fn the_verdicts_of_a_table_are_those_that_count() {
       /data           ro    preApproved  -      -
       /documentation  rw    preApproved  ask    ask
       /reports        rw    preApproved  ask    blocked
-      -v: where they are on the host, and who says so
+      -v: host paths, and the lines that grant them
     ");
 }
