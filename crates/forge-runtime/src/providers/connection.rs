@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::body::{Body, Form};
 use super::chat::LimitName;
-use super::http::{Problem, causes, problem};
+use super::http::{Problem, causes, is_loopback, is_refused, problem};
 use super::provider::{Provider, Wire};
 use super::responses::SealedThinking;
 use super::turn::{Reader, Step, too_long, whole};
@@ -43,7 +43,7 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 ///     messages: vec![Message::Input { text: "Hello?".into() }],
 /// };
 /// let event = rt.block_on(async { model.turn(Arc::new(request)).recv().await });
-/// assert!(matches!(event, Some(Event::Failed(ModelError::Unreachable(_)))));
+/// assert!(matches!(event, Some(Event::Failed(ModelError::NoConnection(_)))));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Connection {
@@ -179,6 +179,16 @@ impl Shared {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let host = provider.url.host_str().unwrap_or_default();
+                // A server of this machine that is not there does not come by waiting.
+                if is_loopback(&provider.url) && is_refused(&error) {
+                    let port = provider.url.port_or_known_default().unwrap_or_default();
+                    let start = match provider.name.as_str() {
+                        "ollama" => "run `ollama serve`".to_owned(),
+                        name => format!("start the server of the provider `{name}`"),
+                    };
+                    let why = format!("no server listens at {host}:{port}; {start}");
+                    return Err(ModelError::NoConnection(why));
+                }
                 let why = format!("{host}: {}", causes(&error));
                 return Err(match problem(&error) {
                     Problem::NotHttp => ModelError::Malformed(why),

@@ -44,7 +44,8 @@ pub(super) fn client(url: &Url, bounds: &Bounds) -> Result<reqwest::Client, Prov
         .map_err(|error| ProviderError::Client(causes(&error)))
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// `true` if the server is on this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
     };
@@ -123,6 +124,19 @@ pub(super) fn problem(error: &reqwest::Error) -> Problem {
         };
     }
     Problem::Passing
+}
+
+/// `true` if nothing listens at the address.
+pub(super) fn is_refused(error: &reqwest::Error) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// An error with its reasons; reqwest shows only the outermost. Without the URL, which people

@@ -283,7 +283,7 @@ impl Answer {
     fn call(&mut self, index: u64) -> Result<&mut PartialCall, ModelError> {
         let kept = self.items.get_mut(&index);
         kept.and_then(|kept| kept.call.as_mut()).ok_or_else(|| {
-            ModelError::Malformed(format!("arguments came of item {index}, which is no call"))
+            ModelError::Malformed(format!("arguments for item {index}, which is not a call"))
         })
     }
 
