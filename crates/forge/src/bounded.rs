@@ -19,7 +19,7 @@ pub(crate) fn read_bytes(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
         .read(true)
         .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
         .open(path)?;
-    let no_file = || Error::new(ErrorKind::InvalidInput, "it is no regular file");
+    let no_file = || Error::new(ErrorKind::InvalidInput, "not a regular file");
     let facts = file.metadata()?;
     if !facts.is_file() {
         return Err(no_file());

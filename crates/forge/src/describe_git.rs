@@ -39,7 +39,7 @@ pub(crate) fn credentials(project: &Project) -> Vec<(&'static str, String)> {
         })
         .collect();
     for server in git.untrusted() {
-        let text = format!("{server}: the project's own word, and nobody has agreed to it");
+        let text = format!("{server}: the project's own word, and you have not agreed to it");
         rows.push(("credential", text));
     }
     rows

@@ -80,7 +80,7 @@ pub(crate) fn check_own(dir: &Path) -> Result<()> {
         // Whoever needs it says what cannot be done.
         return Ok(());
     } else if meta.uid() != rustix::process::geteuid().as_raw() {
-        "belongs to somebody else"
+        "belongs to another user"
     } else if meta.mode() & 0o022 != 0 {
         "can be written by others"
     } else {
@@ -110,9 +110,9 @@ pub(crate) fn is_private(dir: &Path) -> Result<()> {
     let why = if meta.file_type().is_symlink() {
         "is a link"
     } else if !meta.is_dir() {
-        "is no directory"
+        "is not a directory"
     } else if meta.uid() != rustix::process::geteuid().as_raw() {
-        "belongs to somebody else"
+        "belongs to another user"
     } else if meta.mode() & 0o077 != 0 {
         "is open to others"
     } else {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use sandbox_config::Diagnostics;
 use serde_json::{Value, json};
 
-use crate::stderr::say;
+use crate::stderr::{say, say_diagnostic};
 use crate::visible::visible_lines;
 
 /// How a command ends.
@@ -280,17 +280,19 @@ impl Failure {
         }
         match (&self.diagnostics, as_json) {
             (_, true) => say(self.to_json()),
-            (Some(diagnostics), false) => say(visible_lines(&diagnostics.to_string())),
+            (Some(diagnostics), false) => {
+                say_diagnostic(&visible_lines(&diagnostics.to_string()));
+            }
             (None, false) => {
                 // A mistake in a file says what it is by itself.
                 let message = visible_lines(&self.message);
                 if message.starts_with("error[") {
-                    say(message);
+                    say_diagnostic(&message);
                 } else {
-                    say(format_args!("error: {message}"));
+                    say_diagnostic(&format!("error: {message}"));
                 }
                 if let Some(hint) = &self.hint {
-                    say(format_args!("\nhint: {}", visible_lines(hint)));
+                    say_diagnostic(&format!("\nhint: {}", visible_lines(hint)));
                 }
             }
         }

@@ -28,6 +28,7 @@ use crate::repositories;
 use crate::signals::told_to_stop;
 use crate::stderr::say;
 use crate::trust_store::TrustStore;
+use crate::visible::shell_word;
 
 /// How long work that nobody waits for any more may take to end.
 const SHUTDOWN: Duration = Duration::from_millis(200);
@@ -206,7 +207,7 @@ fn sources(
     Ok(sources)
 }
 
-/// What nobody has agreed to is told in full once, and in one line from then on.
+/// What you have not agreed to is told in full once, and in one line from then on.
 fn warn(project: &Project, global: &Global, ambient: &Ambient) {
     let ignored: Vec<&WideningKey> = project
         .widening()
@@ -223,7 +224,7 @@ fn warn(project: &Project, global: &Global, ambient: &Ambient) {
         let keys: Vec<&str> = ignored.iter().map(|key| key.key()).collect();
         let keys = crate::visible::visible(&keys.join(", "));
         say(format_args!(
-            "warning: nobody has agreed to {keys}: see `forge trust`"
+            "warning: you have not agreed to {keys}: see `forge trust`"
         ));
     }
 }
@@ -322,7 +323,27 @@ pub(crate) fn approver(
         Some(reason) => queue(Absent::Refuse(format!(
             "{reason}, and nobody watches with `forge approve --watch`"
         ))),
-        None => Arc::new(Terminal::new(patience, ambient.colour, !global.quiet)),
+        None => {
+            let command = (!global.quiet).then(|| allow_command(project.dir()));
+            Arc::new(Terminal::new(patience, ambient.colour, command))
+        }
+    }
+}
+
+/// Returns the command that writes a rule of the person's for this project, as it is typed here.
+pub(crate) fn allow_command(project: &Path) -> String {
+    let real = |path: &Path| path.canonicalize().ok();
+    let here = std::env::current_dir().ok().and_then(|here| real(&here));
+    let is_inside = here
+        .zip(real(project))
+        .is_some_and(|(here, project)| here.starts_with(project));
+    match is_inside {
+        true => "forge allow".to_owned(),
+        false => {
+            let project = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+            let project = shell_word(&project.to_string_lossy());
+            format!("forge -C {project} allow")
+        }
     }
 }
 

@@ -157,10 +157,7 @@ fn missing(provider: &Provider, why: &str) -> Failure {
     Failure::new(
         Exit::Credentials,
         "model.credentials",
-        format!(
-            "there is no key for the provider `{}`: {why}",
-            provider.name()
-        ),
+        format!("missing key for the provider `{}`: {why}", provider.name()),
     )
 }
 

@@ -77,7 +77,7 @@ impl Place {
                 let socket = TcpListener::bind(address).await.map_err(failed)?;
                 let token = HttpToken::random().map_err(failed)?;
                 let state = ambient.state.as_deref().ok_or_else(|| {
-                    Failure::new(Exit::Negative, "state", "there is no home directory")
+                    Failure::new(Exit::Negative, "state", "missing home directory")
                 })?;
                 let file =
                     RunDir::under(&state.join("http"), "mcp")?.keep("token", token.reveal())?;

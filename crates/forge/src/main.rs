@@ -47,6 +47,7 @@ fn main() -> std::process::ExitCode {
         return failure.report(true).into();
     }
     let ambient = ambient::Ambient::take(cli.global.color);
+    stderr::set_colour(ambient.colour);
     if cli.command.keeps_files()
         && let Err(failure) = ambient.check()
     {

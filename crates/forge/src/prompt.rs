@@ -85,8 +85,8 @@ n REASON  no, and the model is told why
 pub(crate) struct Terminal {
     patience: Duration,
     colour: bool,
-    /// Whether the rule that would have answered is named after a yes.
-    hints: bool,
+    /// The command that keeps a yes as a rule; `None` if it is not to be named.
+    allow_command: Option<String>,
     /// One question at a time, whoever asks. Holds whether the person has said yes to everything
     /// that asks.
     turn: tokio::sync::Mutex<bool>,
@@ -94,18 +94,18 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// A question waits as long as `patience`; then it counts as no.
-    pub(crate) fn new(patience: Duration, colour: bool, hints: bool) -> Self {
+    pub(crate) fn new(patience: Duration, colour: bool, allow_command: Option<String>) -> Self {
         Terminal {
             patience,
             colour,
-            hints,
+            allow_command,
             turn: tokio::sync::Mutex::new(false),
         }
     }
 }
 
 /// Returns how the person would not be asked this again, where rules are enough for that.
-pub(crate) fn allow_hint(rules: &[String]) -> Option<String> {
+pub(crate) fn allow_hint(command: &str, rules: &[String]) -> Option<String> {
     // What a person types is what they read.
     let is_readable = |rule: &String| escape_controls(rule) == rule.as_str();
     if rules.is_empty() || !rules.iter().all(is_readable) {
@@ -113,7 +113,7 @@ pub(crate) fn allow_hint(rules: &[String]) -> Option<String> {
     }
     let words: Vec<String> = rules.iter().map(|rule| shell_word(rule)).collect();
     Some(format!(
-        "To be asked no more for this: forge allow {}",
+        "To be asked no more for this: {command} {}",
         words.join(" ")
     ))
 }
@@ -141,8 +141,8 @@ impl Approver for Terminal {
             let by = || "a person at the terminal".to_owned();
             let allows = matches!(asked, Ok(Ok(Typed::Once | Typed::Run)));
             if allows
-                && self.hints
-                && let Some(hint) = allow_hint(&request.rules_to_allow)
+                && let Some(command) = &self.allow_command
+                && let Some(hint) = allow_hint(command, &request.rules_to_allow)
             {
                 say(hint);
             }

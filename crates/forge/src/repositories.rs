@@ -119,7 +119,7 @@ fn credentials(project: &Project, ambient: &Ambient) -> Result<Credentials, Fail
             .map_err(|error| unfit(&error))?;
     }
     for server in project.git().untrusted() {
-        let why = "the project says how, and nobody has agreed to that (`forge trust`)";
+        let why = "the project says how, and you have not agreed to that (`forge trust`)";
         all = all
             .with(server, Credential::absent(why))
             .map_err(|error| unfit(&error))?;
@@ -162,7 +162,7 @@ fn credential(
                 (None, _) => Ok(Credential::absent(
                     "SSH_AUTH_SOCK is not set: no agent runs",
                 )),
-                (Some(_), None) => Ok(Credential::absent("there is no home directory")),
+                (Some(_), None) => Ok(Credential::absent("missing home directory")),
             }
         }
     }

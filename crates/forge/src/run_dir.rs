@@ -70,7 +70,7 @@ impl RunDir {
                 return Err(Failure::new(
                     Exit::Negative,
                     "state",
-                    "there is no home directory",
+                    "missing home directory",
                 ));
             }
         };
@@ -145,7 +145,7 @@ impl RunDir {
             Ok(()) | Err(_) => {}
         }
         if !path.symlink_metadata()?.is_dir() {
-            return Err(std::io::Error::other("it is no directory"));
+            return Err(std::io::Error::other("not a directory"));
         }
         Ok(path)
     }

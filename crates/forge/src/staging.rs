@@ -37,7 +37,7 @@ impl Staging {
         let state = ambient
             .state
             .as_deref()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
         let whole = project
             .canonicalize()
             .unwrap_or_else(|_| project.to_owned());

@@ -7,6 +7,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use rustix::termios::tcgetwinsize;
@@ -21,6 +22,70 @@ pub(crate) fn say(text: impl Display) {
     if !view().is_some_and(|live| live.say(&text.to_string())) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
+}
+
+/// `true` if what is said may be coloured.
+static COLOUR: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether what is said from now on may be coloured.
+pub(crate) fn set_colour(colour: bool) {
+    COLOUR.store(colour, Ordering::Relaxed);
+}
+
+/// Writes an error, a warning or a hint of one or more lines, in colours where there are any.
+pub(crate) fn say_diagnostic(text: &str) {
+    match COLOUR.load(Ordering::Relaxed) {
+        true => say(painted(text)),
+        false => say(text),
+    }
+}
+
+/// Paints the words and marks by which a diagnostic is read. The text holds no control characters.
+fn painted(text: &str) -> String {
+    const RED: &str = "\u{1b}[31m";
+    const YELLOW: &str = "\u{1b}[33m";
+    const CYAN: &str = "\u{1b}[36m";
+    const END: &str = "\u{1b}[0m";
+    let mut mark = RED;
+    let line = |line: &str| {
+        let labels = [
+            ("error", RED),
+            ("warning", YELLOW),
+            ("hint", CYAN),
+            ("note", CYAN),
+        ];
+        for (label, colour) in labels {
+            let rest = line.strip_prefix(label);
+            let Some(end) = rest.and_then(|rest| match rest.starts_with(['[', ':']) {
+                true => line.find(':'),
+                false => None,
+            }) else {
+                continue;
+            };
+            mark = colour;
+            let (label, rest) = line.split_at(end);
+            return format!("{colour}{label}{END}{rest}");
+        }
+        let trimmed = line.trim_start();
+        for label in ["= help", "= note"] {
+            if let Some(rest) = trimmed.strip_prefix(label) {
+                let blanks = &line[..line.len() - trimmed.len()];
+                return format!("{blanks}{CYAN}{label}{END}{rest}");
+            }
+        }
+        // The carets below a quoted line.
+        if let Some((margin, marks)) = line.split_once(" | ")
+            && margin.trim().is_empty()
+            && marks.trim_start().starts_with('^')
+            && let Some(start) = marks.find('^')
+        {
+            let (blanks, marks) = marks.split_at(start);
+            return format!("{margin} | {blanks}{mark}{marks}{END}");
+        }
+        line.to_owned()
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n")
 }
 
 /// From now on the screen is this view's.
@@ -88,4 +153,25 @@ pub(crate) fn stdout_width() -> Option<u16> {
 
 fn view() -> Option<Arc<Live>> {
     VIEW.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnostic_is_painted_by_its_marks() {
+        let text = "warning[rule.shadowed]: `a` never decides: `b` always does\n \
+                    --> f:1:2\n   |\n 1 | a\n   | ^\n   = help: put it first\nerrors are words";
+        let shown = painted(text).replace('\u{1b}', "␛");
+        insta::assert_snapshot!(shown, @r"
+        ␛[33mwarning[rule.shadowed]␛[0m: `a` never decides: `b` always does
+         --> f:1:2
+           |
+         1 | a
+           | ␛[33m^␛[0m
+           ␛[36m= help␛[0m: put it first
+        errors are words
+        ");
+    }
 }

@@ -40,6 +40,14 @@ pub(crate) fn chosen(global: &Global, args: &Run, ambient: &Ambient) -> Result<C
         Subject::Entry | Subject::Project(_) => offer::entry(&project, global, ambient)?,
         Subject::Named(name) => project.worker(name).map_err(|mistakes| {
             // A path that is no directory was meant as one.
+            if name.ends_with(".worker") {
+                return Failure::new(
+                    Exit::Usage,
+                    "run.subject",
+                    format!("cannot find the worker file `{}`", crate::visible::visible(name)),
+                )
+                .hint("`forge worker list` shows the workers here");
+            }
             match name.contains('/') {
                 true => Failure::new(
                     Exit::Usage,
@@ -84,7 +92,7 @@ fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
             Exit::Usage,
             "run.subject",
             format!(
-                "`{}` is no worker of the project in {}",
+                "`{}` is not a worker of the project in {}",
                 file.display(),
                 project.dir().display()
             ),
@@ -93,13 +101,17 @@ fn of_project(project: &Project, file: &Path) -> Result<Worker, Failure> {
     })
 }
 
-/// Takes a first argument with white space as the input of the entry worker:
-/// `forge run "fix the failing test"`. A worker's name has no white space; a directory or a file may.
+/// Takes a first argument that reads as a sentence as the input of the entry worker:
+/// `forge run "fix the failing test"`, `forge run Report.`. A directory or a file may be called so.
 pub(crate) fn with_sentence_as_input(global: &Global, args: &Run) -> Run {
     let mut args = args.clone();
     let is_sentence = |word: &String| {
-        word.contains(char::is_whitespace)
-            && matches!(subject(global, Some(word)), Subject::Named(_))
+        let is_text = word.contains(char::is_whitespace)
+            || word.ends_with(['.', '!', '?', '…', ',', ';', ':'])
+            || word
+                .chars()
+                .any(|c| !c.is_alphanumeric() && !"_-./".contains(c));
+        is_text && matches!(subject(global, Some(word)), Subject::Named(_))
     };
     if args.file.is_none()
         && let Some(sentence) = args.worker.take_if(|word| is_sentence(word))

@@ -20,7 +20,10 @@ pub(crate) const TOPICS: [(&str, &str); 5] = [
 /// The codes that are not about what stands in a project or worker file.
 const CODES: [(&str, &str); 78] = [
     ("answer.unfit", "an answer that does not fit its schema"),
-    ("approve.answered", "somebody else has answered the request"),
+    (
+        "approve.answered",
+        "another terminal has answered the request",
+    ),
     ("approve.queue", "the queue of requests cannot be used"),
     ("approve.unknown", "no such request waits, or not any more"),
     (
@@ -59,7 +62,7 @@ const CODES: [(&str, &str); 78] = [
     ("git", "git, or the place of what is staged, failed"),
     (
         "git.credentials",
-        "a repository wants to know who is asking, and does not let you in",
+        "a repository requires credentials, or rejected them",
     ),
     (
         "git.damaged",
@@ -163,7 +166,7 @@ const CODES: [(&str, &str); 78] = [
     ),
     (
         "run.changed",
-        "the run rested upon something else than there is now",
+        "the configuration of the run has changed since it started",
     ),
     ("run.held", "another program still works on the run"),
     (

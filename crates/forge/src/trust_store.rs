@@ -118,7 +118,7 @@ impl TrustStore {
             return Err(self.refused(format!("{shown} is a link")));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(self.refused(format!("{shown} belongs to somebody else")));
+            return Err(self.refused(format!("{shown} belongs to another user")));
         }
         // A link has no mode of its own; what it leads to has, and is looked at as well.
         if !meta.is_symlink() && meta.mode() & 0o022 != 0 {

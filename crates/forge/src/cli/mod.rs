@@ -17,7 +17,8 @@ mod tools;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{self, Failure};
 
@@ -92,7 +93,15 @@ impl Cli {
             };
             return Ok(Cli { global, command });
         }
-        Cli::try_parse_from(arguments)
+        Cli::try_parse_from(&arguments).map_err(|error| match error.kind() {
+            // Why: to lay out every command takes time that a command which only runs has not.
+            ErrorKind::DisplayHelp => with_examples_first(Cli::command())
+                .try_get_matches_from(&arguments)
+                .err()
+                .unwrap_or(error),
+            ErrorKind::InvalidSubcommand => with_similar_command(error),
+            _ => error,
+        })
     }
 
     /// Whether failures are for programs.
@@ -133,6 +142,46 @@ impl Cli {
         self.global.set.extend(settings);
         Ok(())
     }
+}
+
+/// Examples and notes stand before the options in the help of each command: what all commands take
+/// fills a screen of its own.
+fn with_examples_first(command: clap::Command) -> clap::Command {
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|below| below.get_name().to_owned())
+        .collect();
+    names.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |below| {
+            with_examples_first(below).help_template(
+                "{before-help}{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}",
+            )
+        })
+    })
+}
+
+/// Adds the command that was meant, where the parser found none: letters of it are exchanged.
+fn with_similar_command(mut error: clap::Error) -> clap::Error {
+    let has_one = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let command = Cli::command();
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.sort_unstable();
+    let similar = command.get_subcommands().find(|known| {
+        let mut own: Vec<char> = known.get_name().chars().collect();
+        own.sort_unstable();
+        own == letters
+    });
+    if let (false, Some(similar)) = (has_one, similar) {
+        let names = vec![similar.get_name().to_owned()];
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(names),
+        );
+    }
+    error
 }
 
 /// Flags that every command takes.

@@ -37,7 +37,7 @@ pub(crate) struct Schema {
 pub(crate) enum SchemaOf {
     /// One line of an audit log.
     Audit,
-    /// golem-forge.config.yaml
+    /// The project file, forge.yaml.
     Config,
     /// One line of `forge run --output stream-json`.
     Events,

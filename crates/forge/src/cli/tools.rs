@@ -23,16 +23,17 @@ pub(crate) enum ToolsAction {
     /// Call one, through the same checks and records as a model's call.
     #[command(after_long_help = "\
 Examples:
-  forge tools call list_files '{\"path\": \"/\"}'
+  forge tools call list_files path=/
+  forge tools call search_files pattern=TODO max_results=5
   forge tools call read_file '{\"path\": \"/workspace/a.md\"}' --json
   forge tools call --worker main reader '{\"input\": \"Sum up /data.\"}'")]
     Call {
         /// The tool.
         #[arg(value_name = "NAME")]
         name: String,
-        /// Its arguments, as one JSON object.
-        #[arg(value_name = "JSON", default_value = "{}")]
-        arguments: String,
+        /// Its arguments: one JSON object, or NAME=VALUE for each.
+        #[arg(value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
         /// On behalf of this worker.
         #[arg(long, value_name = "WORKER")]
         worker: Option<String>,

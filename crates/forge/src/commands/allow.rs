@@ -72,7 +72,7 @@ impl RulesFile {
         let project = gather::project_dir(global, ambient)?;
         let dir = ambient
             .personal_rules()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
         let name = PersonalRules::file_name(&project);
         Ok(RulesFile { project, dir, name })
     }

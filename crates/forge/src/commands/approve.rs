@@ -28,6 +28,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let desk = Desk {
         global,
         place: ambient.queue(&project),
+        allow_command: gather::allow_command(&project),
         // Whoever cannot be asked is shown what there is.
         asks: ambient.terminal && ambient.nobody_to_ask(global.no_input).is_none() && !global.json,
         colour: ambient.colour,
@@ -56,6 +57,8 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
 struct Desk<'a> {
     global: &'a Global,
     place: Place,
+    /// The command that keeps a yes as a rule.
+    allow_command: String,
     asks: bool,
     colour: bool,
     tty: Option<String>,
@@ -108,7 +111,7 @@ impl Desk<'_> {
     async fn say(&self, id: &str, said: Said, reason: Option<String>) -> Result<Exit, Failure> {
         if said != Said::Deny && !is_id(id) {
             return Err(Failure::usage(format!(
-                "`{}` is no whole ID, and only that names exactly one request",
+                "`{}` is not a whole ID, and only a whole ID names exactly one request",
                 escape_controls(id)
             ))
             .hint("copy it from `forge approve`"));
@@ -201,8 +204,8 @@ impl Desk<'_> {
                     };
                     say(format_args!("answered: {}{kept}", said.as_str()));
                     let allows = matches!(said, Said::AllowOnce | Said::AllowRun);
-                    if allows && let Some(hint) = prompt::allow_hint(&found.request.rules_to_allow)
-                    {
+                    let rules = &found.request.rules_to_allow;
+                    if allows && let Some(hint) = prompt::allow_hint(&self.allow_command, rules) {
                         say(hint);
                     }
                 }

@@ -15,7 +15,7 @@ use crate::describe_git;
 use crate::exit::{Exit, Failure};
 use crate::findings;
 use crate::gather;
-use crate::stderr::say;
+use crate::stderr::{say, say_diagnostic};
 use crate::visible::{visible, visible_lines, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Exit, Failure> {
@@ -36,7 +36,7 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
                 global,
                 ambient.layout(),
             );
-            print(&format!("What it would be if you agreed:\n\n{text}"))?;
+            print(&format!("If you agree, this is in force:\n\n{text}"))?;
             return Err(failure);
         }
         // Whoever collects findings wants these as well.
@@ -66,14 +66,14 @@ pub(crate) fn run(global: &Global, args: &Check, ambient: &Ambient) -> Result<Ex
     print(&text)?;
     if matches!(format, CheckFormat::Text) && !global.quiet {
         for told in ahead(&project) {
-            say(format!("warning: {told}"));
+            say_diagnostic(&format!("warning: {told}"));
         }
     }
     let bad = shown.iter().any(Diagnostic::is_error);
     match format {
         CheckFormat::Text => {
             for finding in shown.iter().filter(|one| one.is_error() || !global.quiet) {
-                say(format_args!("{}\n", visible_lines(&finding.to_string())));
+                say_diagnostic(&format!("{}\n", visible_lines(&finding.to_string())));
             }
         }
         CheckFormat::Json => {
@@ -181,7 +181,7 @@ fn restricted(
             .canonicalize()
             .map_err(|error| unusable(&error.to_string()))?;
         if !belongs(project, &path) {
-            return Err(unusable("it is no file of this project"));
+            return Err(unusable("not a file of this project"));
         }
         named.insert(path);
     }

@@ -96,13 +96,15 @@ fn open_root(
     let owner = rustix::fs::fstat(&dir).map(|stat| stat.st_uid);
     match owner {
         Ok(owner) if owner == rustix::process::geteuid().as_raw() => {}
-        Ok(_) => return refuse("it belongs to somebody else".to_owned()),
+        Ok(_) => return refuse("it belongs to another user".to_owned()),
         Err(error) => return refuse(error.to_string()),
     }
     for name in PROJECT_FILES.into_iter().chain([".git"]) {
         let found = rustix::fs::statat(&dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if found.is_ok() {
-            return refuse(format!("it holds a `{name}`, so it is no sandbox"));
+            return refuse(format!(
+                "it holds a `{name}`, so it is not a sandbox directory"
+            ));
         }
     }
     if project

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use sandbox_config::{Origin, Project, Settings, WithoutFile};
+use sandbox_config::{Origin, Project, Settings, Trust, WithoutFile};
 use serde_json::{Value, json};
 
 use crate::ambient::Ambient;
@@ -14,7 +14,15 @@ use crate::gather;
 use crate::visible::{visible, visible_path};
 
 pub(crate) fn run(global: &Global, args: &Config, ambient: &Ambient) -> Result<Exit, Failure> {
-    let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
+    let loaded = gather::project(global, ambient, None, WithoutFile::DefaultZones);
+    let project = match (loaded, &args.action) {
+        // Which files are read decides nothing: who looks for them may not have agreed yet.
+        (Err(failure), ConfigAction::Path) if gather::is_untrusted(&failure) => {
+            let (start, without_file) = (None, WithoutFile::DefaultZones);
+            gather::project_trusting(global, ambient, start, without_file, Trust::Given)?
+        }
+        (loaded, _) => loaded?,
+    };
     let settings = project.settings();
     let text = match &args.action {
         ConfigAction::Show { .. } if global.json => everything(&project, &settings).to_string(),

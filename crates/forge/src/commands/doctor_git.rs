@@ -97,7 +97,7 @@ fn checks(project: &Project, ambient: &Ambient) -> Result<Vec<Check>, Failure> {
         checks.push(Check::new(one.server(), credential(one, ambient)));
     }
     for server in project.git().untrusted() {
-        let detail = "the project says who is asking, and nobody has agreed to that";
+        let detail = "the project names credentials, and you have not agreed to that";
         let failed = Outcome::Failed(detail.to_owned(), "forge trust".to_owned());
         checks.push(Check::new(server, failed));
     }
@@ -178,7 +178,7 @@ fn repository(project: &Project, one: &Repository) -> Outcome {
     match said {
         true => Outcome::Ok(format!("{access}, {}", one.address())),
         false => Outcome::Note(format!(
-            "{access}, {}; nothing says who is asking at {server} (`git.credentials`)",
+            "{access}, {}; no credentials for {server} (`git.credentials`)",
             one.address()
         )),
     }
@@ -232,7 +232,7 @@ fn agent(one: &GitCredential, known_hosts: Option<&Path>, ambient: &Ambient) -> 
         Some(file) => Outcome::Ok(format!("your agent; hosts by {}", file.display())),
         None => {
             let host = one.server().trim_start_matches("ssh://");
-            let detail = "there is no file of known hosts, so no host is believed".to_owned();
+            let detail = "missing known_hosts file, so forge trusts no host".to_owned();
             Outcome::Failed(detail, format!("ssh -T ssh://{host}"))
         }
     }

@@ -208,7 +208,7 @@ fn prepare(
         Failure::new(
             Exit::ExecRefused,
             "isolation.unavailable",
-            format!("the command has nowhere to run: {why}"),
+            format!("no runner is available for the command: {why}"),
         )
         .hint(hint)
     };
@@ -330,7 +330,7 @@ fn run_it(
         directory,
     } = start;
     let Some((program, rest)) = args.command.split_first() else {
-        return Err(Failure::usage("there is no command"));
+        return Err(Failure::usage("missing command"));
     };
     let here = caller_directory(global)?;
     let said = plan.policy().environment().variables();

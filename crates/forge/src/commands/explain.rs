@@ -192,7 +192,7 @@ fn subject(project: &Project, last: Option<Worker>, args: &Explain) -> Result<Su
         return Ok(host);
     }
     let names: Vec<&str> = tools.iter().map(|spec| spec.name.as_str()).collect();
-    Err(Failure::usage(format!("`{word}` is no sandbox path, host, tool or worker")).hint(format!(
+    Err(Failure::usage(format!("`{word}` is not a sandbox path, host, tool or worker")).hint(format!(
         "a path begins with `/`, a host with `host:`, a repository with `repo:`, a command comes after `--`; tools are: {}",
         names.join(", ")
     )))
@@ -437,7 +437,7 @@ impl Explained {
         let address = match known {
             Some(known) => known.address().to_owned(),
             None => repositories::address(name)
-                .map_err(|why| Failure::usage(format!("`{name}` is no repository: {why}")))?,
+                .map_err(|why| Failure::usage(format!("invalid repository `{name}`: {why}")))?,
         };
         self.shown = match staging {
             true => format!("stage for {name}"),
@@ -563,7 +563,14 @@ impl Explained {
             });
             return;
         }
-        let judged = judge(grant, spec, &[Intent::Execute(line.clone())], confined);
+        // A command reads whatever it is shown, so a mount that asks is asked about.
+        let gate = GrantGate::new(grant.clone());
+        let mounts = grant.mounts().filter(|mount| mount.usable());
+        let mounts = mounts.filter_map(|mount| SandboxPath::parse(mount.target()).ok());
+        let asks = |target: &SandboxPath| gate.mount(target).read == forge_tools::Verdict::Ask;
+        let mut intents = vec![Intent::Execute(line.clone())];
+        intents.extend(mounts.filter(asks).map(Intent::Read));
+        let judged = judge(grant, spec, &intents, confined);
         // The gate sees the whole line, the mode and the confinement, so it has the last word.
         let judged = Why::from(judged);
         if judged.verdict != self.why.verdict {
@@ -628,7 +635,7 @@ impl Explained {
             if let Some(Enforcement::Impossible(why)) = &self.enforcement {
                 text.push_str(&format!("\nnot enforced: {}\n", visible(why)));
             } else if more {
-                text.push_str("\n-v: what it is held to, and by what\n");
+                text.push_str("\n-v: the limits of this call, and what enforces them\n");
             }
             return text;
         }
@@ -742,7 +749,8 @@ impl From<Judgement> for Why {
             forge_tools::Verdict::Ask => Verdict::Ask,
             forge_tools::Verdict::Block => Verdict::Block,
         };
-        match judgement.reasons.into_iter().next() {
+        let decides = judgement.deciding().first().cloned();
+        match decides.or_else(|| judgement.reasons.into_iter().next()) {
             Some(reason) => Why {
                 verdict,
                 text: reason.text,

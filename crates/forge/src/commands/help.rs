@@ -45,7 +45,7 @@ fn of_command(words: &[String]) -> Result<String, Failure> {
         at = at.find_subcommand_mut(word).ok_or_else(|| {
             let topics = topics::TOPICS.iter().map(|(name, _)| (*name).to_owned());
             let names: Vec<String> = known.into_iter().chain(topics).collect();
-            Failure::usage(format!("there is no command or topic `{word}`"))
+            Failure::usage(format!("unknown command or topic `{word}`"))
                 .hint(format!("there are: {}", names.join(", ")))
         })?;
     }

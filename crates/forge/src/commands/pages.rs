@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use serde_json::json;
 
 use crate::cli::{Cli, Completions, Global, Man};
@@ -57,7 +57,24 @@ pub(crate) fn man(global: &Global, args: &Man) -> Result<Exit, Failure> {
 /// The page of a command, and those of the commands below it.
 fn page(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut text)?;
+    let man = clap_mangen::Man::new(command.clone());
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    // Why: the library's own synopsis leaves out the values of options.
+    text.extend_from_slice(synopsis(command).as_bytes());
+    man.render_description_section(&mut text)?;
+    if command.get_opts().any(|option| !option.is_hide_set()) {
+        man.render_options_section(&mut text)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    if command.get_after_long_help().is_some() {
+        man.render_extra_section(&mut text)?;
+    }
+    if command.get_version().is_some() {
+        man.render_version_section(&mut text)?;
+    }
     // With the commands above it: forge-mcp-install.
     let name = command.get_display_name().unwrap_or(NAME);
     pages.push((format!("{name}.1"), text));
@@ -65,4 +82,65 @@ fn page(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Resul
         page(below, pages)?;
     }
     Ok(())
+}
+
+/// Returns the synopsis of a command: its own options with their values, the others in one word, and
+/// what follows them.
+fn synopsis(command: &Command) -> String {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let mut words = vec![format!("\\fB{}\\fR", roff(name))];
+    let own = |option: &&Arg| !option.is_hide_set() && !option.is_global_set();
+    for option in command.get_opts().filter(own) {
+        let long = option.get_long().map(|long| format!("--{long}"));
+        let flag = long.or_else(|| option.get_short().map(|short| format!("-{short}")));
+        let mut word = format!("\\fB{}\\fR", roff(&flag.unwrap_or_default()));
+        for value in option.get_value_names().unwrap_or_default() {
+            let takes_none = option
+                .get_num_args()
+                .is_some_and(|count| count.min_values() == 0);
+            let value = format!("\\fI{}\\fR", roff(value));
+            word.push_str(&match takes_none {
+                true => format!(" [{value}]"),
+                false => format!(" {value}"),
+            });
+        }
+        words.push(match option.is_required_set() {
+            true => word,
+            false => format!("[{word}]"),
+        });
+    }
+    let flags = command.get_arguments().filter(|argument| {
+        !argument.is_positional() && !argument.get_action().takes_values() && own(argument)
+    });
+    for flag in flags.filter_map(Arg::get_long) {
+        words.push(format!("[\\fB{}\\fR]", roff(&format!("--{flag}"))));
+    }
+    words.push("[\\fIGLOBAL OPTIONS\\fR]".to_owned());
+    for positional in command.get_positionals() {
+        let names = positional.get_value_names().unwrap_or_default();
+        let names: Vec<String> = names.iter().map(|name| roff(name)).collect();
+        let mut word = format!("\\fI{}\\fR", names.join(" "));
+        if positional
+            .get_num_args()
+            .is_some_and(|count| count.max_values() > 1)
+        {
+            word.push_str("...");
+        }
+        words.push(match positional.is_required_set() {
+            true => word,
+            false => format!("[{word}]"),
+        });
+    }
+    if command.has_subcommands() {
+        words.push(match command.is_subcommand_required_set() {
+            true => "\\fICOMMAND\\fR".to_owned(),
+            false => "[\\fICOMMAND\\fR]".to_owned(),
+        });
+    }
+    format!(".SH SYNOPSIS\n{}\n", words.join(" "))
+}
+
+/// Returns a text in which roff changes nothing.
+fn roff(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::ambient::Ambient;
 use crate::cli::{Approval, Global, Tools, ToolsAction};
 use crate::commands::run::model::{Chosen as Models, choose_for_call, missing};
+use crate::describe;
 use crate::exit::{Exit, Failure};
 use crate::gather;
 use crate::repositories;
@@ -70,20 +71,14 @@ fn list(global: &Global, worker: Option<&str>, ambient: &Ambient) -> Result<Exit
 
 struct Request<'a> {
     name: &'a str,
-    arguments: &'a str,
+    arguments: &'a [String],
     worker: Option<&'a str>,
     model: Option<&'a str>,
     approval: &'a Approval,
 }
 
 fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exit, Failure> {
-    let arguments: Value = serde_json::from_str(request.arguments).map_err(|error| {
-        Failure::usage(format!(
-            "the arguments of {} are not JSON: {error}",
-            request.name
-        ))
-        .hint("pass one JSON object, for example '{\"path\": \"/\"}'")
-    })?;
+    let arguments = arguments(request)?;
     let project = gather::project(global, ambient, None, WithoutFile::DefaultZones)?;
     let holder = Holder::find(&project, request.worker)?;
     let models = holder.models(request, &arguments, ambient)?;
@@ -105,6 +100,57 @@ fn call(global: &Global, request: &Request<'_>, ambient: &Ambient) -> Result<Exi
     };
     run_dir::seal(&audit, ending)?;
     tell(global, &result?)
+}
+
+/// Returns the arguments of a call as one object.
+fn arguments(request: &Request<'_>) -> Result<Value, Failure> {
+    let not_json = |error: serde_json::Error| {
+        Failure::usage(format!(
+            "the arguments of {} are not JSON: {error}",
+            request.name
+        ))
+        .hint("pass one JSON object such as '{\"path\": \"/\"}', or path=/")
+    };
+    let pair = |word: &String| {
+        let (name, value) = word.split_once('=')?;
+        let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (!name.is_empty() && is_name(name)).then(|| (name.to_owned(), value.to_owned()))
+    };
+    match request.arguments {
+        [] => return Ok(json!({})),
+        [one] if pair(one).is_none() => return serde_json::from_str(one).map_err(not_json),
+        _ => {}
+    }
+    let tools = describe::all_tools()
+        .map_err(|error| Failure::new(Exit::Negative, "config.tool_name", error))?;
+    let spec = tools.iter().find(|spec| spec.answers_to(request.name));
+    let mut object = serde_json::Map::new();
+    for word in request.arguments {
+        let Some((name, value)) = pair(word) else {
+            let word = visible_lines(word);
+            let message = format!(
+                "invalid argument `{word}` of {}: not NAME=VALUE",
+                request.name
+            );
+            return Err(Failure::usage(message).hint("or pass one JSON object"));
+        };
+        let kind =
+            spec.map(|spec| spec.to_json()["input_schema"]["properties"][&name]["type"].clone());
+        // A text is taken as it stands; `count=3` and `all=true` are JSON.
+        let is_text = kind.is_none_or(|kind| kind.is_null() || kind == "string");
+        let parsed = match is_text {
+            true => None,
+            false => serde_json::from_str(&value).ok(),
+        };
+        if object
+            .insert(name.clone(), parsed.unwrap_or(Value::String(value)))
+            .is_some()
+        {
+            let message = format!("`{name}` is given twice");
+            return Err(Failure::usage(message));
+        }
+    }
+    Ok(Value::Object(object))
 }
 
 fn tell(global: &Global, result: &CallResult) -> Result<Exit, Failure> {

@@ -26,7 +26,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
     let state = ambient
         .state
         .as_deref()
-        .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+        .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
     let store = TrustStore::in_state(state);
     let hashes = store.read()?;
     let before = |key: &WideningKey| hashes.contains(key.hash());
@@ -46,6 +46,7 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
                 hashes.remove(key.hash());
             }
         })?;
+        told(global, "Revoked", &keys, "`forge trust` agrees again")?;
         return done(global, &keys, |_| false);
     }
     if !args.yes && !agreed(global, ambient)? {
@@ -53,7 +54,23 @@ pub(crate) fn run(global: &Global, args: &Args, ambient: &Ambient) -> Result<Exi
         return Ok(Exit::Negative);
     }
     store.change(|hashes| hashes.extend(keys.iter().map(|key| key.hash().to_owned())))?;
+    told(
+        global,
+        "Agreed to",
+        &keys,
+        "`forge trust --revoke` takes it back",
+    )?;
     done(global, &keys, |_| true)
+}
+
+/// Says what was done, and how to undo it.
+fn told(global: &Global, done: &str, keys: &[WideningKey], undo: &str) -> Result<(), Failure> {
+    if global.json {
+        return Ok(());
+    }
+    let count = crate::show::count(keys.len() as u64, "setting");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{done} {count}; {undo}.").map_err(Failure::stdout)
 }
 
 /// Asks about what the project cannot be used without, and stores a yes. Whether there was one.
@@ -123,7 +140,7 @@ fn show(
     is_trusted: impl Fn(&WideningKey) -> bool,
 ) -> std::io::Result<()> {
     if keys.is_empty() {
-        return writeln!(out, "This project widens nothing.");
+        return writeln!(out, "This project requests no additional permissions.");
     }
     keys.iter().try_for_each(|key| {
         let mark = if is_trusted(key) {

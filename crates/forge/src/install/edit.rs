@@ -1,4 +1,4 @@
-//! One entry into a file that belongs to somebody else. Whatever the format's own editor did, the
+//! One entry into a file that belongs to another user. Whatever the format's own editor did, the
 //! outcome is read again: it must say what the file said before and the entry, and for a new entry
 //! every character that was there, in its order. Otherwise nothing is written.
 

@@ -170,7 +170,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 fn utf8(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::usage(format!(
-            "{}: settings of clients cannot hold a path that is no UTF-8",
+            "{}: settings of clients cannot hold a path that is not UTF-8",
             visible_path(path)
         ))
     })

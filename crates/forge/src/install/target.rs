@@ -193,7 +193,7 @@ impl Target {
         };
         let stat = rustix::fs::fstat(&file)?;
         if !file.metadata()?.is_file() {
-            return refused("it is no regular file");
+            return refused("not a regular file");
         }
         // A file that is put in its place would be ours.
         if stat.st_uid != rustix::process::geteuid().as_raw() {

@@ -114,7 +114,7 @@ fn is_gone(error: &Error) -> bool {
 async fn exchange(socket: &Path, ask: &Ask) -> Result<(Told, Option<i32>)> {
     let meta = std::fs::symlink_metadata(socket)?;
     if !meta.file_type().is_socket() {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is no socket"));
+        return Err(Error::new(ErrorKind::InvalidInput, "not a socket"));
     }
     let conversation = async {
         let mut stream = UnixStream::connect(socket).await?;
@@ -122,7 +122,7 @@ async fn exchange(socket: &Path, ask: &Ask) -> Result<(Told, Option<i32>)> {
         if peer.uid() != rustix::process::geteuid().as_raw() {
             return Err(Error::new(
                 ErrorKind::PermissionDenied,
-                "somebody else is at the other end",
+                "another user is at the other end",
             ));
         }
         wire::write(&mut stream, ask).await?;

@@ -62,7 +62,7 @@ impl Place {
 
     /// Makes the first directory that can be used.
     pub(crate) fn make(&self) -> Result<&Path> {
-        let mut refused = Error::new(ErrorKind::NotFound, "there is no home directory");
+        let mut refused = Error::new(ErrorKind::NotFound, "missing home directory");
         for dir in &self.own {
             match make_private(dir) {
                 Ok(()) => return Ok(dir),
@@ -92,7 +92,7 @@ impl Place {
         let dir = self
             .own
             .last()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no home directory"))?;
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "missing home directory"))?;
         make_private(dir)?;
         let name = format!("{:016x}", random());
         let new = dir.join(format!(".new-{name}"));
@@ -230,7 +230,7 @@ mod tests {
             return;
         }
         let error = place.make().unwrap_err();
-        assert!(error.to_string().ends_with("belongs to somebody else"));
+        assert!(error.to_string().ends_with("belongs to another user"));
         assert!(place.existing().0.is_empty());
     }
 

@@ -321,12 +321,12 @@ async fn nonsense_is_answered_and_harms_nobody() {
     let call = spawn(&queue, "/a");
     let found = world.open(1).await.remove(0);
     for (bytes, why) in [
-        (b"garbage\n".to_vec(), "no message"),
+        (b"garbage\n".to_vec(), "not a message"),
         (b"{\"do\":\"list\"}".to_vec(), "no end"),
-        (b"\xff\xfe\n".to_vec(), "no message"),
+        (b"\xff\xfe\n".to_vec(), "not a message"),
         (b"{\"do\":\"list\",\"x\":1}\n{}\n".to_vec(), ""),
         (vec![b'x'; 10 * 1024 * 1024], "longer than"),
-        (b"\n".to_vec(), "no message"),
+        (b"\n".to_vec(), "not a message"),
         (Vec::new(), "no end"),
     ] {
         let heard = world.raw(bytes).await;

@@ -129,7 +129,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     if line.last() != Some(&b'\n') {
         return Err(invalid("the line has no end".to_owned()));
     }
-    serde_json::from_slice(&line).map_err(|_| invalid("the line is no message".to_owned()))
+    serde_json::from_slice(&line).map_err(|_| invalid("the line is not a message".to_owned()))
 }
 
 /// Writes one line.

@@ -13,7 +13,6 @@ sandbox:
   mode: direct
   zones:
     data: { path: ./data }
-    secret: { path: ./secret, approval: { read: ask } }
 shell:
   rules:
     - { pattern: 'wc *', approval: ask }
@@ -23,8 +22,15 @@ shell:
 ";
 
 fn world() -> World {
+    World::new(&[("golem-forge.config.yaml", PROJECT), ("data/a.md", "one\n")])
+}
+
+/// One more directory, which asks before it is read.
+fn world_with_secret() -> World {
+    let secret = "    secret: { path: ./secret, approval: { read: ask } }\nshell:";
+    let project = PROJECT.replace("shell:", secret);
     World::new(&[
-        ("golem-forge.config.yaml", PROJECT),
+        ("golem-forge.config.yaml", &*project),
         ("data/a.md", "one\n"),
         ("secret/b.md", "two\n"),
     ])
@@ -125,13 +131,31 @@ fn a_rule_answers_what_is_asked_and_lifts_no_block() {
     let shown = world.forge(&["--trust", "check"]);
     shown.code(0).says(&[
         "`*` runs unasked, and it is any program",
-        "`rm *` never decides: `rm *` always does",
+        "`rm *` never decides: `rm *` (golem-forge.config.yaml:",
     ]);
     assert!(shown.stdout.contains("3 of your own"), "{}", shown.stdout);
     let shown = world.forge(&["--trust", "check", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(shown["personal_rules"][0]["rule"], "wc *");
-    // Whatever lifts the question about commands, a mount has its own.
+}
+
+/// A command reads whatever it is shown, so a mount that asks is asked about.
+#[test]
+fn a_rule_for_a_command_answers_nothing_about_a_mount() {
+    let world = world_with_secret();
+    world.forge(&["allow", "wc *", "--yes"]).code(0);
+    let explained = check(&world, "wc -l data/a.md", "ask");
+    let text = explained["rule"]["text"].as_str().unwrap();
+    assert!(text.contains("read in /secret is `ask`"), "{explained}");
+    world
+        .forge(&[
+            "--trust",
+            "tools",
+            "call",
+            "shell",
+            "command=wc -l data/a.md",
+        ])
+        .code(3);
     let read = world.forge(&["explain", "/secret/b.md", "--json"]);
     assert!(read.code(0).stdout.contains("ask"), "{}", read.stdout);
 }
@@ -417,7 +441,7 @@ mod asked {
 
     #[test]
     fn a_mount_that_asks_is_asked_about_whatever_rules_say() {
-        let world = world();
+        let world = world_with_secret();
         let (_, screen) = answer(&world, "wc -l /data/a.md", "y");
         assert!(!screen.contains("forge allow"), "{screen}");
         world.forge(&["allow", "wc *", "--yes"]).code(0);

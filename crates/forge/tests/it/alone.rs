@@ -92,7 +92,7 @@ fn a_file_of_a_project_is_its_worker() {
     std::fs::remove_file(world.project().join("made.txt")).unwrap();
     run(&world, &["other/x.worker"])
         .code(2)
-        .says(&["is no worker of the project", "--no-config"]);
+        .says(&["is not a worker of the project", "--no-config"]);
     run(&world, &["--no-config", "other/x.worker"]).code(0);
     assert!(!world.project().join("made.txt").exists());
 }

@@ -87,7 +87,7 @@ fn a_request_is_listed_shown_and_answered_from_another_terminal() {
     world
         .forge(&["approve", &id[..8], "--allow"])
         .code(2)
-        .says(&["no whole ID"]);
+        .says(&["is not a whole ID"]);
     assert!(!world.written());
 
     let answered = world.forge(&["approve", id, "--allow"]);

@@ -95,8 +95,8 @@ fn the_table_and_the_tree() {
     required nothing; if the OS sandbox is unavailable: ask before each command
     runner prefer_local
     limits timeout_s_default 30, timeout_s_max 300, max_stdout_kb 256, max_stderr_kb 64, max_file_write_mb 10, max_turns 50, max_tool_calls 20000, max_tokens 500000, max_wall_s 1800, repeat_calls 3
-    protected what every project keeps
-    hidden what every project keeps
+    protected 37 built-in names (`forge config show`)
+    hidden .env* *.pem .ssh
 
     workers
     main (entry) data ro, ws rw; shell
@@ -130,14 +130,14 @@ fn every_finding_at_once() {
       ::: workers/main.worker:5:11   'main' may call 'fmt', which asks for more
        = note: Available zones: data
 
-    warning[worker.unreachable]: nobody calls 'lost'
+    warning[worker.unreachable]: no worker calls 'lost'
       --> workers/lost.worker:1:1
        |
      1 | ---
        | ^
        = help: it runs only by `forge run lost`: name it in the `workers` of its caller
 
-    error[worker.unknown]: 'main' may call 'nobody', and there is no such worker
+    error[worker.unknown]: 'main' may call the unknown worker 'nobody'
       --> workers/main.worker:5:16
        |
      5 | workers: [fmt, nobody]
@@ -221,7 +221,7 @@ fn sarif_for_code_scanning() {
                 {
                   "id": "worker.unreachable",
                   "shortDescription": {
-                    "text": "a worker that nobody calls"
+                    "text": "a worker that no worker calls"
                   }
                 },
                 {
@@ -282,7 +282,7 @@ fn sarif_for_code_scanning() {
               "ruleIndex": 2,
               "level": "warning",
               "message": {
-                "text": "nobody calls 'lost'\nit runs only by `forge run lost`: name it in the `workers` of its caller"
+                "text": "no worker calls 'lost'\nit runs only by `forge run lost`: name it in the `workers` of its caller"
               },
               "locations": [
                 {
@@ -303,7 +303,7 @@ fn sarif_for_code_scanning() {
               "ruleIndex": 0,
               "level": "error",
               "message": {
-                "text": "'main' may call 'nobody', and there is no such worker\n`forge worker list` shows the workers; `forge worker new` writes one"
+                "text": "'main' may call the unknown worker 'nobody'\n`forge worker list` shows the workers; `forge worker new` writes one"
               },
               "locations": [
                 {
@@ -334,8 +334,8 @@ fn workflow_commands_for_pull_requests() {
     insta::assert_snapshot!(ran.stdout, @r#"
     ::warning file=golem-forge.config.yaml,line=9,col=18,title=rule.shadowed::`ls -l` never decides: `ls *` always does%0Athe first match counts: put the narrower one first
     ::error file=workers/fmt.worker,line=4,col=28,title=worker.exceeds_parent::Child requests zone 'ws' but parent doesn't have it
-    ::warning file=workers/lost.worker,line=1,col=1,title=worker.unreachable::nobody calls 'lost'%0Ait runs only by `forge run lost`: name it in the `workers` of its caller
-    ::error file=workers/main.worker,line=5,col=16,title=worker.unknown::'main' may call 'nobody', and there is no such worker%0A`forge worker list` shows the workers; `forge worker new` writes one
+    ::warning file=workers/lost.worker,line=1,col=1,title=worker.unreachable::no worker calls 'lost'%0Ait runs only by `forge run lost`: name it in the `workers` of its caller
+    ::error file=workers/main.worker,line=5,col=16,title=worker.unknown::'main' may call the unknown worker 'nobody'%0A`forge worker list` shows the workers; `forge worker new` writes one
     "#);
 }
 
@@ -455,7 +455,7 @@ fn what_commands_and_file_tools_are_held_to_is_shown() {
         ),
         (
             "sandbox: { protect: [notes.md] }",
-            "every project keeps, notes.md",
+            "(`forge config show`), notes.md",
             "/confinement/hide/0",
             "\".env*\"",
         ),
@@ -488,7 +488,7 @@ fn what_nobody_has_agreed_to_is_shown() {
         .code(2)
         .says(&["error[config.untrusted]", "forge trust"]);
     let first = checked.stdout.lines().next();
-    assert_eq!(first, Some("What it would be if you agreed:"));
+    assert_eq!(first, Some("If you agree, this is in force:"));
     assert!(
         checked
             .stdout

@@ -38,7 +38,7 @@ fn what_widens_and_was_not_agreed_to_asks() {
     world.forge(&call).code(3).says(&[
         "warning[config.untrusted]",
         "golem-forge.config.yaml:10:",
-        "nobody has agreed",
+        "you have not agreed",
     ]);
 }
 
@@ -210,6 +210,43 @@ fn check_shows_the_table_and_finds_what_cannot_work() {
 }
 
 #[test]
+fn arguments_of_a_call_are_pairs_or_an_object() {
+    let world = World::new(&[
+        ("forge.yaml", "sandbox: { root: . }\n"),
+        ("a.md", "a\nb\nc\n"),
+    ]);
+    let call = |words: &[&str]| world.forge(&[&["--trust", "tools", "call"], words].concat());
+    let by_pairs = call(&["read_file", "path=/a.md", "line=2", "lines=1"]);
+    let by_object = call(&["read_file", r#"{"path":"/a.md","line":2,"lines":1}"#]);
+    assert!(
+        by_pairs.code(0).stdout.starts_with("b\n"),
+        "{}",
+        by_pairs.stdout
+    );
+    assert_eq!(by_pairs.stdout, by_object.stdout);
+    // A text stays one, whatever it looks like.
+    call(&["--yes", "write_file", "path=/n.txt", "content=7"]).code(0);
+    assert_eq!(
+        std::fs::read_to_string(world.project().join("n.txt")).unwrap(),
+        "7"
+    );
+    for (words, says) in [
+        (&["read_file", "/a.md"][..], "not JSON"),
+        (
+            &["read_file", "path=/a.md", "x"],
+            "invalid argument `x` of read_file",
+        ),
+        (
+            &["read_file", "path=/a.md", "path=/b"],
+            "`path` is given twice",
+        ),
+        (&["read_file", "pth=/a.md"], "did you mean `path`?"),
+    ] {
+        call(words).code(2).says(&[says]);
+    }
+}
+
+#[test]
 fn doctor_says_what_holds_here() {
     let world = World::new(&[]);
     let ran = world.forge(&["doctor", "--json"]);
@@ -241,7 +278,15 @@ fn doctor_proves_what_it_says() {
     let left = std::fs::read_dir(world.project().join("workspace")).unwrap();
     assert_eq!(left.count(), 0, "something was left in a mount");
 
+    // A line each without -v.
     let ran = world.forge(&["doctor", "--prove"]);
+    ran.code(has(&object));
+    assert!(
+        !ran.stdout.contains("read a file outside"),
+        "{}",
+        ran.stdout
+    );
+    let ran = world.forge(&["doctor", "--prove", "-v"]);
     ran.code(has(&object));
     let lines = ran.stdout.matches("read a file outside").count();
     let proved = proofs.iter().filter(|proof| proof.get("proof").is_some());

@@ -32,7 +32,7 @@ fn show_is_a_project_file_and_get_is_one_value() {
         "{with_origin}"
     );
     assert!(
-        with_origin.contains("is ignored, nobody has agreed to it"),
+        with_origin.contains("is ignored, you have not agreed to it"),
         "{with_origin}"
     );
     // It loads, and means the same.
@@ -85,7 +85,7 @@ fn show_is_a_project_file_and_get_is_one_value() {
         .forge(&["config", "get", "limits.max_trun"])
         .code(2)
         .says(&[
-            "there is no key `limits.max_trun`",
+            "unknown key `limits.max_trun`",
             "did you mean `limits.max_turns`?",
         ]);
     let paths = world.forge(&["config", "path", "-q"]).stdout;
@@ -201,7 +201,9 @@ fn trust_is_bound_to_what_was_shown() {
     assert_eq!(network(&[]), "false");
     // Without a terminal nobody can be asked.
     world.forge(&["trust"]).code(3);
-    world.forge(&["trust", "--yes"]).code(0);
+    let yes = world.forge(&["trust", "--yes"]);
+    let says = "Agreed to 1 setting; `forge trust --revoke` takes it back.\n";
+    assert!(yes.code(0).stdout.ends_with(says), "{}", yes.stdout);
     assert_eq!(network(&[]), "true");
     let store = world.outside().join("state/trusted");
     let mode = std::fs::metadata(&store).unwrap().permissions().mode();
@@ -211,8 +213,19 @@ fn trust_is_bound_to_what_was_shown() {
     assert_eq!(network(&[]), "false");
     world.write(FILE, "name: other\nnetwork: true\n");
     assert_eq!(network(&[]), "true");
-    world.forge(&["trust", "--revoke"]).code(0);
+    let revoked = world.forge(&["trust", "--revoke"]);
+    let says = "Revoked 1 setting; `forge trust` agrees again.\n";
+    assert!(revoked.code(0).stdout.ends_with(says), "{}", revoked.stdout);
     assert_eq!(network(&[]), "false");
+}
+
+#[test]
+fn which_files_are_read_is_told_before_anybody_agrees() {
+    let zones = "sandbox: { mode: direct, zones: { up: { path: ../up } } }\n";
+    let world = World::new(&[(FILE, zones)]);
+    world.forge(&["config", "show"]).code(2);
+    let ran = world.forge(&["config", "path"]);
+    assert!(ran.code(0).stdout.contains(FILE), "{}", ran.stdout);
 }
 
 /// What is agreed to is what is read: no name of a file or a pattern repaints the question.
@@ -298,7 +311,7 @@ fn a_store_that_is_not_ones_own_is_not_believed() {
         world
             .forge(&["check"])
             .code(2)
-            .says(&["belongs to somebody else"]);
+            .says(&["belongs to another user"]);
     } else {
         eprintln!("skipped: only root can give a file away");
     }

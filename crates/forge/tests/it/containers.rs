@@ -403,7 +403,7 @@ fn a_persons_command_has_its_streams_and_its_exit_code(engine: &Daemon) {
     down.forge(&["--trust", "exec", "--", "true"])
         .code(125)
         .says(&[
-            "nowhere to run",
+            "no runner is available",
             "docker cannot be used",
             "/nonexistent/docker.sock",
         ]);

@@ -175,6 +175,16 @@ fn what_it_says_to_try() {
 }
 
 #[test]
+fn a_server_of_this_machine_that_is_not_there_is_said_at_once() {
+    let world = world("http://127.0.0.1:1/v1", "");
+    world.write("workers/main.worker", "---\nname: main\n---\nGo.\n");
+    let ran = world.forge(&["run", "do it"]);
+    ran.code(7)
+        .says(&["no server listens at 127.0.0.1:1; start the server of the provider `mine`"]);
+    assert!(!ran.stderr.contains("again in"), "{}", ran.stderr);
+}
+
+#[test]
 fn whom_it_cannot_ask() {
     let world = world("http://127.0.0.1:1/v1", "");
     let forge = world.forge(&["doctor", "--model"]);
@@ -182,11 +192,11 @@ fn whom_it_cannot_ask() {
         forge
             .code(7)
             .stdout
-            .contains("cannot be reached: 127.0.0.1: ")
+            .contains("no server listens at 127.0.0.1:1; start the server of the provider `mine`")
     );
     assert!(forge.stdout.contains("try: curl -v http://127.0.0.1:1/v1"));
     let rows = [
-        ("nobody:m", 2, "there is no provider `nobody`"),
+        ("nobody:m", 2, "unknown provider `nobody`"),
         ("m", 2, "names no provider"),
         ("scripted:a.yaml", 2, "there is no endpoint to probe"),
         ("anthropic:m", 4, "ANTHROPIC_API_KEY is not set"),

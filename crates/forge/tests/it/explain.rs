@@ -167,12 +167,9 @@ fn what_cannot_be_explained_is_a_usage_mistake() {
     let world = world();
     for (args, says) in [
         (&[][..], "required"),
-        (&["frobnicate"], "no sandbox path, host, tool or worker"),
+        (&["frobnicate"], "not a sandbox path, host, tool or worker"),
         (&["host:"], "not a host"),
-        (
-            &["--as", "main>nobody", "/ws"],
-            "there is no worker `nobody`",
-        ),
+        (&["--as", "main>nobody", "/ws"], "unknown worker `nobody`"),
         (&["--as", "fmt>main", "/ws"], "may not call 'main'"),
         (&["--as", "main>main", "/ws"], "at work above itself"),
         (&["--write", "--delete", "/ws"], "cannot be used with"),

@@ -70,3 +70,40 @@ fn a_missing_directory_is_not_called_a_bad_name() {
     ran.code(2)
         .says(&["neither a directory `examples/nope` nor a worker of that name"]);
 }
+
+#[test]
+fn examples_stand_before_the_options_and_a_synopsis_keeps_values() {
+    let world = World::new(&[]);
+    for command in [&["exec"][..], &["log", "list"], &["tools", "call"]] {
+        let ran = world.forge(&[command, &["--help"]].concat());
+        let at = |text: &str| ran.stdout.find(text).unwrap_or_else(|| panic!("{text}"));
+        ran.code(0);
+        assert!(at("Usage:") < at("\nExamples:"), "{}", ran.stdout);
+        assert!(at("\nExamples:") < at("\nOptions:"), "{}", ran.stdout);
+        assert!(at("\nOptions:") < at("\nGlobal options:"), "{}", ran.stdout);
+    }
+    world.forge(&["man", "man"]).code(0);
+    let page = std::fs::read_to_string(world.project().join("man/forge-exec.1")).unwrap();
+    let synopsis = page
+        .lines()
+        .skip_while(|line| *line != ".SH SYNOPSIS")
+        .nth(1);
+    let synopsis = synopsis.unwrap();
+    for part in [
+        r"[\fB\-\-worker\fR \fIWORKER\fR]",
+        r"[\fB\-\-timeout\fR \fISECONDS\fR]",
+        r"[\fIGLOBAL OPTIONS\fR] \fICOMMAND\fR...",
+    ] {
+        assert!(synopsis.contains(part), "{part}: {synopsis}");
+    }
+}
+
+#[test]
+fn a_command_with_exchanged_letters_is_suggested() {
+    let world = World::new(&[]);
+    for (typed, meant) in [("rnu", "run"), ("eecx", "exec"), ("lgo", "log")] {
+        let ran = world.forge(&[typed]);
+        ran.code(2)
+            .says(&[&format!("a similar subcommand exists: '{meant}'")]);
+    }
+}

@@ -299,7 +299,7 @@ fn a_home_directory_is_no_project() {
     let world = World::new(&[]);
     for dir in ["../home", "/", ".."] {
         let ran = world.forge(&["init", "--yes", dir]);
-        ran.code(2).says(&["is no place for a project"]);
+        ran.code(2).says(&["a project cannot be there"]);
     }
     assert!(!world.outside().join("home").join(FILE).exists());
 }

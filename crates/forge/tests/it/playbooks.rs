@@ -272,8 +272,8 @@ fn a_run_that_cannot_be_recorded_is_not_begun() {
     }
     // Nothing is lost by a slip of the fingers.
     for (place, why) in [
-        ("x.worker", "it is there already, and is no recording"),
-        ("p.yaml", "it is there already, and is no recording"),
+        ("x.worker", "it exists and is not a recording"),
+        ("p.yaml", "it exists and is not a recording"),
         (".", "it is a directory"),
         ("link", "it is a link"),
     ] {
@@ -317,7 +317,7 @@ fn a_playbook_is_a_file() {
         let args = ["run", "x.worker", "go", "--replay", place];
         let mut forge = world.command(forge_program(), &args);
         let ran = ran(forge.env("CANARY", canary).output().unwrap());
-        ran.code(2).says(&["it is no regular file"]);
+        ran.code(2).says(&["not a regular file"]);
         assert!(!ran.stderr.contains(canary), "{}", ran.stderr);
     }
 }

@@ -162,8 +162,10 @@ fn what_changed_is_shown_and_has_to_be_accepted() {
             ran.code(5);
             continue;
         }
-        ran.code(2)
-            .says(&["rested upon something else than there is now:", text]);
+        ran.code(2).says(&[
+            "cannot be resumed as it was, because its configuration has changed since it started:",
+            text,
+        ]);
         assert!(
             ran.stderr.contains("--accept-changes"),
             "{what}: {}",
@@ -209,7 +211,7 @@ fn what_cannot_go_on_says_why() {
             "a damaged line",
             &|run| damage(run, 4, "{}"),
             1,
-            &["cannot be gone on from: line 4: it is no line of a transcript"],
+            &["cannot be gone on from: line 4: not a line of a transcript"],
         ),
         (
             "a line that is missing",

@@ -258,7 +258,7 @@ fn a_schema_is_looked_at_before_the_run() {
     let world = world(ECHO);
     for (text, says) in [
         ("{", "is not JSON"),
-        ("[]", "it is no mapping"),
+        ("[]", "not a mapping"),
         ("{\"type\": \"strin\"}", "at /type"),
         ("{\"$ref\": \"https://example.com/a\"}", "none is fetched"),
         ("{\"pattern\": \"(\"}", "/pattern"),
@@ -479,4 +479,12 @@ fn a_missing_model_names_some_to_try() {
         "export ANTHROPIC_API_KEY=…",
         "ollama serve",
     ]);
+    // One word is a sentence as well, if it cannot be a name.
+    for sentence in ["Report.", "Why?", "fix:it"] {
+        let ran = world.forge(&["--trust", "run", sentence]);
+        ran.code(2).says(&["no model is configured"]);
+    }
+    let ran = world.forge(&["--trust", "run", "none.worker"]);
+    ran.code(2)
+        .says(&["cannot find the worker file `none.worker`"]);
 }

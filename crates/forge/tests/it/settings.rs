@@ -95,7 +95,7 @@ fn a_tool_that_does_not_exist_is_a_mistake() {
     world
         .forge(&["check"])
         .code(2)
-        .says(&["there is no tool `reed_file`", "did you mean `read_file`?"]);
+        .says(&["unknown tool `reed_file`", "did you mean `read_file`?"]);
 }
 
 #[test]

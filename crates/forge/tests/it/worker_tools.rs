@@ -219,14 +219,14 @@ fn a_rule_about_a_name_that_neither_a_tool_nor_a_worker_has_is_a_mistake() {
     world
         .forge(&["check"])
         .code(2)
-        .says(&["there is no tool `raeder`", "golem-forge.config.yaml:5:40"]);
+        .says(&["unknown tool `raeder`", "golem-forge.config.yaml:5:40"]);
     let world = self::world("");
     let main = "workers: [reader]\napproval: { require_user_permission: { other: true } }\n";
     world.write("workers/main.worker", &worker(main));
     world
         .forge(&["check"])
         .code(2)
-        .says(&["there is no tool `other`"]);
+        .says(&["unknown tool `other`"]);
 }
 
 #[test]

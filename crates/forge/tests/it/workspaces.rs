@@ -95,7 +95,7 @@ fn every_run_has_a_workspace_of_its_own_and_goes_on_in_it() {
         second,
         "--accept-changes",
     ];
-    world.forge(&more).code(1).says(&["it is no directory"]);
+    world.forge(&more).code(1).says(&["not a directory"]);
 }
 
 #[test]

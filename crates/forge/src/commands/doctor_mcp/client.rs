@@ -204,7 +204,7 @@ impl Client {
             };
             let message: Value = serde_json::from_str(&line).map_err(|_| {
                 let start: String = line.chars().take(80).collect();
-                format!("standard output holds something that is no message: {start}")
+                format!("standard output holds something that is not a message: {start}")
             })?;
             if message["id"] != id {
                 continue;

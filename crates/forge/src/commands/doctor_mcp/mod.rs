@@ -207,9 +207,9 @@ fn project(server: &Server, findings: &mut Findings) {
 fn questions(global: &Global, ambient: &Ambient, findings: &mut Findings) {
     let dir = gather::project_dir(global, ambient).ok();
     let queue = if dir.is_some_and(|dir| ambient.queue(&dir).is_watched()) {
-        "somebody watches the queue now"
+        "a terminal with `forge approve --watch` answers now"
     } else {
-        "nobody watches the queue now"
+        "no terminal answers with `forge approve --watch` now"
     };
     let hasty = ambient.state.as_deref().map_or(0, refused_at_once);
     if hasty > 0 {

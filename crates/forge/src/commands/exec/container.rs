@@ -75,7 +75,7 @@ fn start(args: &Exec, directory: &str) -> Result<Start, Failure> {
     for word in &args.command {
         // What is spoken with a container is text.
         let word = word.to_str().ok_or_else(|| {
-            let text = "an argument that is no text cannot be given to a command in a container";
+            let text = "an argument that is not text cannot be given to a command in a container";
             Failure::new(Exit::ExecRefused, "exec", text)
         })?;
         words.push(word.to_owned());
@@ -83,7 +83,7 @@ fn start(args: &Exec, directory: &str) -> Result<Start, Failure> {
     let mut words = words.into_iter();
     let program = words
         .next()
-        .ok_or_else(|| Failure::usage("there is no command"))?;
+        .ok_or_else(|| Failure::usage("missing command"))?;
     let mut start = Start::new(program, words);
     start.directory = Some(directory.to_owned());
     start.timeout = args.timeout.map(Duration::from_secs);

@@ -31,7 +31,7 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let above = directory(file);
     match std::fs::metadata(above) {
         Ok(facts) if facts.is_dir() => Ok(()),
-        Ok(_) => refuse(&format!("{} is no directory", visible_path(above))),
+        Ok(_) => refuse(&format!("{} is not a directory", visible_path(above))),
         Err(error) => refuse(&format!("{}: {error}", visible_path(above))),
     }
 }

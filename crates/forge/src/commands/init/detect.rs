@@ -231,7 +231,7 @@ impl Found {
         words.extend(self.languages.iter().map(|kind| kind.name));
         words.extend(self.directories.iter().map(|(name, _)| *name));
         if words.is_empty() {
-            "nothing that says what this is".to_owned()
+            "an empty or unknown kind of project".to_owned()
         } else {
             words.join(", ")
         }

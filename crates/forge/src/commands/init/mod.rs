@@ -64,10 +64,7 @@ fn refuse_home(dir: &Path, ambient: &Ambient) -> Result<(), Failure> {
     Err(Failure::new(
         Exit::Usage,
         "init",
-        format!(
-            "{} is {what}, which is no place for a project",
-            dir.display()
-        ),
+        format!("{} is {what}: a project cannot be there", dir.display()),
     )
     .hint("go to the project, or name it: forge init DIR"))
 }

@@ -55,7 +55,8 @@ pub(super) fn all(dir: &Path, plan: &Plan, ambient: &Ambient) -> Result<Vec<Path
 fn check(dir: &Path, plan: &Plan, ambient: &Ambient) -> Result<(), Failure> {
     let trial = dir.join(format!(".{CONFIG}.{}", std::process::id()));
     let failed = |error: std::io::Error| {
-        let message = format!("cannot write {}: {error}", trial.display());
+        // The name of the trial means nothing to a person.
+        let message = format!("cannot write {}: {error}", dir.join(CONFIG).display());
         Failure::new(Exit::Negative, "init", message)
     };
     fresh(&trial, &plan.config).map_err(failed)?;

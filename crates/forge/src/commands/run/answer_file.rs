@@ -44,7 +44,7 @@ pub(super) fn check(file: &Path) -> std::result::Result<(), Failure> {
     } else {
         match std::fs::metadata(above) {
             Ok(facts) if facts.is_dir() => None,
-            Ok(_) => Some(format!("{} is no directory", above.display())),
+            Ok(_) => Some(format!("{} is not a directory", above.display())),
             Err(error) => Some(format!("{}: {error}", above.display())),
         }
     };

@@ -77,7 +77,7 @@ impl Sandbox<'_> {
         };
         let facts = std::fs::metadata(file).map_err(|error| cannot(&error))?;
         if !facts.is_file() {
-            return Err(cannot(&"it is no regular file"));
+            return Err(cannot(&"not a regular file"));
         }
         if facts.len() > left {
             return Err(too_large());

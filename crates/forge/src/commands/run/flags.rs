@@ -44,7 +44,7 @@ pub(super) fn applied(global: &Global, args: &Run, ambient: &Ambient) -> Result<
 /// Whose endpoint `--base-url` is.
 fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Failure> {
     if args.replay.is_some() {
-        return Err(Failure::usage("--base-url: a playbook is reached nowhere"));
+        return Err(Failure::usage("--base-url: a playbook has no address"));
     }
     let typed = args.model.as_deref().or_else(|| ambient.var("FORGE_MODEL"));
     let model = match typed {
@@ -62,7 +62,7 @@ fn provider(global: &Global, args: &Run, ambient: &Ambient) -> Result<String, Fa
         .and_then(|model| model.split_once(':'))
         .map(|(provider, _)| provider);
     match provider {
-        Some("scripted") => Err(Failure::usage("--base-url: a playbook is reached nowhere")),
+        Some("scripted") => Err(Failure::usage("--base-url: a playbook has no address")),
         Some(provider) => Ok(provider.to_owned()),
         None => Err(Failure::usage(
             "--base-url: no model names a provider; pass --model provider:model",

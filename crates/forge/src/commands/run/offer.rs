@@ -29,7 +29,7 @@ pub(crate) fn entry(
         return Err(missing.into());
     }
     say(format_args!(
-        "There is no worker `{}`; the others are:",
+        "Unknown worker `{}`; the others are:",
         visible(project.entry())
     ));
     for (index, worker) in others.iter().enumerate() {

@@ -75,7 +75,7 @@ fn check(path: &Path) -> Result<(), Failure> {
         return refused("it is a link");
     }
     if !facts.is_file() {
-        return refused("it is no file");
+        return refused("not a file");
     }
     let mut begins = Vec::new();
     let length = u64::try_from(forge_runtime::RECORDED.len()).unwrap_or(0);
@@ -84,7 +84,7 @@ fn check(path: &Path) -> Result<(), Failure> {
         Err(error) => Err(failed(path, &error)),
         Ok(0) => Ok(()),
         Ok(_) if begins == forge_runtime::RECORDED.as_bytes() => Ok(()),
-        Ok(_) => refused("it is there already, and is no recording"),
+        Ok(_) => refused("it exists and is not a recording"),
     }
 }
 

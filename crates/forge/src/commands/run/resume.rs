@@ -341,12 +341,12 @@ fn changed(run: &Run, changes: &[String]) -> Failure {
         Exit::Usage,
         "run.changed",
         format!(
-            "{} rested upon something else than there is now:{}",
+            "{} cannot be resumed as it was, because its configuration has changed since it started:{}",
             run.shown(),
             list.concat()
         ),
     )
-    .hint("give the flags that the run was begun with, or --accept-changes to go on all the same")
+    .hint("pass the flags that the run was started with, or pass --accept-changes to resume anyway")
 }
 
 fn tell(run: &Run, past: &Past) {

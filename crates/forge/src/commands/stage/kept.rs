@@ -36,7 +36,7 @@ impl Kept {
         let state = ambient
             .state
             .as_deref()
-            .ok_or_else(|| Failure::new(Exit::Negative, "state", "there is no home directory"))?;
+            .ok_or_else(|| Failure::new(Exit::Negative, "state", "missing home directory"))?;
         // Not where a project keeps its runs: it has no say in what is kept of a person.
         let dir = RunDir::under(&state.join("runs"), RUN)?;
         let audit = dir.audit(true)?;

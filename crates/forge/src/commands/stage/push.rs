@@ -295,7 +295,7 @@ fn text_of(commit: &StagedCommit, outlook: &Outlook, author: &Author) -> String 
             );
         }
         if !file.is_text() {
-            row("warning", "what is in it is not shown: it is no text");
+            row("warning", "its content is not shown: it is not text");
         }
         for line in file.rows() {
             match line.strip_prefix('\\') {

@@ -132,7 +132,7 @@ fn a_project_needs_a_yes() {
     again.code(0);
     assert_eq!(
         again.stderr,
-        "warning: nobody has agreed to sandbox.programs[~/tools/bin]: see `forge trust`\n"
+        "warning: you have not agreed to sandbox.programs[~/tools/bin]: see `forge trust`\n"
     );
     home.forge(&path, &["trust", "--yes"]).code(0);
     home.forge(&path, &["exec", "--", "own"]).code(0);

@@ -74,7 +74,7 @@ fn a_playbook_that_never_ends_is_not_read() {
         world
             .forge(&["run", "--model", &format!("scripted:{place}")])
             .code(2)
-            .says(&["cannot read the playbook", "it is no regular file"]);
+            .says(&["cannot read the playbook", "not a regular file"]);
     }
 }
 

@@ -345,7 +345,7 @@ fn a_binary_file_is_told_by_size_and_hash() {
     let terminal = Terminal::start(&world, USUAL, &["stage", "push", &id]);
     let screen = terminal.until(ASKED);
     assert!(screen.contains("+(3000 bytes, SHA-256 "), "{screen}");
-    let warning = "warning   what is in it is not shown: it is no text";
+    let warning = "warning   its content is not shown: it is not text";
     assert!(screen.lines().any(|line| line == warning), "{screen}");
     terminal.type_text("y\n");
     assert_eq!(terminal.end().code, Some(0));
