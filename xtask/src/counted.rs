@@ -62,7 +62,9 @@ impl Counted {
                 .parse()
                 .ok()
                 .filter(|number| *number > 0)
-                .ok_or_else(|| Failure::Usage(format!("{flag}: `{number}` is no number above 0"))),
+                .ok_or_else(|| {
+                    Failure::Usage(format!("{flag}: `{number}` is not a number above 0"))
+                }),
             [one] if one == flag => Err(Failure::Usage(format!("{flag} needs a number"))),
             [argument, ..] => Err(Failure::Usage(format!("unexpected argument `{argument}`"))),
         }

@@ -16,7 +16,7 @@ pub(crate) fn here(column: Column) -> Result<(), String> {
         }
         Column::Seatbelt if support().seatbelt() => Ok(()),
         Column::Seatbelt => Err("no Seatbelt that works".to_owned()),
-        Column::Docker => Err("not tried here: the probe is no program of Linux".to_owned()),
+        Column::Docker => Err("not tried here: the probe is not a Linux program".to_owned()),
     }
 }
 

@@ -224,8 +224,8 @@ impl GrantGate {
             rule: Some(format!("execution.mode: {}", execution.mode())),
             origin: Some(execution.origin().to_string()),
             why: Some(
-                "Only a person can change where calls run, by `execution` or `docker` in the \
-                 project file."
+                "A person has to run `forge doctor --docker`, which says what is missing, or to \
+                 change `execution` or `docker` in the project file."
                     .to_owned(),
             ),
         };

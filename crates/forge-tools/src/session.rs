@@ -113,7 +113,7 @@ impl State {
     /// The state after a command, from what the script said; in words why there is none.
     pub(crate) fn after(&self, said: &[u8]) -> Result<State, &'static str> {
         let Ok(said) = std::str::from_utf8(said) else {
-            return Err("a name or a value is no text");
+            return Err("a name or a value is not text");
         };
         let start = said.split('\0').next().unwrap_or_default();
         if said.ends_with(GONE) {

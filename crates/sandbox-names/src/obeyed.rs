@@ -29,13 +29,13 @@ impl Row {
     ///
     /// ```
     /// let row = sandbox_names::obeyed::row(&[".github", "workflows", "ci.yml"]).unwrap();
-    /// assert_eq!(row.why(), "GitHub Actions obeys it on the servers of whoever builds the repository");
+    /// assert_eq!(row.why(), "GitHub Actions obeys it on the build servers of the repository");
     /// ```
     #[must_use]
     pub fn why(&self) -> String {
         let when = match self.when {
-            When::Built => "on the servers of whoever builds the repository",
-            When::Opened => "as soon as somebody opens, enters or builds the directory",
+            When::Built => "on the build servers of the repository",
+            When::Opened => "as soon as a person opens, enters or builds the directory",
             When::Forge => "when it is started there: it says what workers may do",
         };
         format!("{} obeys it {when}", self.by)
@@ -95,12 +95,12 @@ pub const ROWS: &[Row] = &[
     row_of(".mcp.json", "a client of MCP servers", Opened),
     row_of(
         ".devcontainer/",
-        "whoever opens development containers",
+        "a program that opens development containers",
         Opened,
     ),
     row_of(
         ".devcontainer.json",
-        "whoever opens development containers",
+        "a program that opens development containers",
         Opened,
     ),
     row_of(".direnv/", "direnv", Opened),

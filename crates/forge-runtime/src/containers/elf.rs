@@ -52,7 +52,7 @@ impl Elf {
         let head: [u8; HEADER_BYTES] = at(file, 0)?;
         // 64 bits, least byte first.
         if !head.starts_with(b"\x7fELF\x02\x01") {
-            return Err("it is no program for Linux".to_owned());
+            return Err("not a program for Linux".to_owned());
         }
         let architecture = match u16_at(&head, 18) {
             X86_64 => "amd64",
@@ -165,7 +165,7 @@ fn at<const N: usize>(file: &File, place: u64) -> Result<[u8; N], String> {
     match file.read_exact_at(&mut held, place) {
         Ok(()) => Ok(held),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Err("it is no program for Linux".to_owned())
+            Err("not a program for Linux".to_owned())
         }
         Err(error) => Err(error.to_string()),
     }
@@ -227,7 +227,7 @@ mod tests {
     fn what_is_no_program_is_said() {
         for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF\x01\x01", &[0; 4096]] {
             let why = Elf::read(&file(bytes)).unwrap_err();
-            assert_eq!(why, "it is no program for Linux");
+            assert_eq!(why, "not a program for Linux");
         }
         let mut other = b"\x7fELF\x02\x01".to_vec();
         other.resize(64, 0);

@@ -248,7 +248,7 @@ fn read(path: &Path) -> Result<Elf, ProgramError> {
     let file = File::open(path).map_err(|error| refused(path, error.to_string()))?;
     let is_file = file.metadata().is_ok_and(|facts| facts.is_file());
     if !is_file {
-        return Err(refused(path, "it is no file".to_owned()));
+        return Err(refused(path, "not a file".to_owned()));
     }
     Elf::read(&file).map_err(|why| refused(path, why))
 }

@@ -131,7 +131,7 @@ pub enum Problem {
     #[error("there is more than any transcript holds")]
     TooMany,
     /// Not JSON, or not a line of a transcript.
-    #[error("it is no line of a transcript: {0}")]
+    #[error("not a line of a transcript: {0}")]
     NotALine(String),
     /// A line that cannot stand behind those before it.
     #[error("{0}")]

@@ -163,14 +163,14 @@ async fn asked(
     };
     let kind = header(CONTENT_TYPE.as_str()).unwrap_or_default();
     if !kind.starts_with("application/json") {
-        return Err((400, "the request is no application/json".to_owned()));
+        return Err((400, "the request is not application/json".to_owned()));
     }
     if wire == PlaybookWire::Anthropic && header("anthropic-version").is_none() {
         return Err((400, "there is no anthropic-version".to_owned()));
     }
     let body = whole(request.into_body()).await?;
     let body: Value = serde_json::from_slice(&body)
-        .map_err(|error| (400, format!("the request is no JSON: {error}")))?;
+        .map_err(|error| (400, format!("the request is not JSON: {error}")))?;
     schemas::check(wire, &body).map_err(|mistakes| {
         (
             400,

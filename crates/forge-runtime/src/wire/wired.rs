@@ -226,7 +226,7 @@ fn provider(wire: PlaybookWire, address: SocketAddr) -> Result<Provider, Provide
 fn fresh_key() -> Result<Key, ModelError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| ModelError::Playbook(format!("there is no randomness: {error}")))?;
+        .map_err(|error| ModelError::Playbook(format!("cannot read random bytes: {error}")))?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Key::new(format!("playbook-{text}")).map_err(|error| ModelError::Playbook(error.to_string()))
 }

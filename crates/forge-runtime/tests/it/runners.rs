@@ -85,7 +85,7 @@ fn a_refusal_names_docker_the_reason_and_the_setting() {
     let (_, chosen, world) = outcomes("execution: {mode: docker_required}", true);
     insta::assert_snapshot!(world.results().lines().take(2).collect::<Vec<_>>().join("\n"), @r"
     ✗ list_files: list_files is blocked here: `execution.mode: docker_required`, and docker cannot be used: it is not enabled (`docker.enabled`).
-    Only a person can change where calls run, by `execution` or `docker` in the project file. Asking again does not change it.
+    A person has to run `forge doctor --docker`, which says what is missing, or to change `execution` or `docker` in the project file. Asking again does not change it.
     ");
     insta::assert_snapshot!(chosen.lines().next().unwrap(), @"`execution.mode: docker_required`, and docker cannot be used: it is not enabled (`docker.enabled`)");
     let (_, chosen, _) = outcomes(

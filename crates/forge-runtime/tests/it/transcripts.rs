@@ -363,7 +363,7 @@ fn damage_is_named_with_its_line() {
         (
             with(0, "/basis", json!(null)),
             1,
-            "it is no line of a transcript",
+            "not a line of a transcript",
         ),
         (swapped(0, 1), 1, "it does not say which run it is of"),
         (without(find("started")), 2, "this worker had not begun"),
@@ -397,7 +397,7 @@ fn damage_is_named_with_its_line() {
         (
             with(find("turn"), "/kind", json!("turned")),
             find("turn") + 1,
-            "it is no line of a transcript",
+            "not a line of a transcript",
         ),
         (
             with(find("turn"), "/run", json!(9)),
@@ -426,7 +426,7 @@ fn damage_is_named_with_its_line() {
     assert!(
         damage
             .to_string()
-            .starts_with("line 1: it is no line of a transcript"),
+            .starts_with("line 1: not a line of a transcript"),
         "{damage}"
     );
     let long = vec![b' '; forge_runtime::transcript::MAX_LINE_BYTES];

@@ -289,7 +289,7 @@ fn user_of(authority: &str) -> Result<(Option<String>, &str), &'static str> {
     }
     let is_user = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if user.is_empty() || user.starts_with('-') || !user.chars().all(is_user) {
-        return Err("the name before '@' is not one");
+        return Err("invalid user name before '@'");
     }
     Ok((Some(user.to_owned()), host))
 }
@@ -314,12 +314,12 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), &'static str>
             && host.chars().all(letter)
     };
     if !is_name(host) && !is_address(host) {
-        return Err("its host is not one");
+        return Err("invalid host name");
     }
     let port = match port.map(str::parse) {
         None => None,
         Some(Ok(port)) if port > 0 => Some(port),
-        Some(_) => return Err("its port is not one"),
+        Some(_) => return Err("invalid port"),
     };
     Ok((host.to_ascii_lowercase(), port))
 }

@@ -15,7 +15,7 @@ const MAX_LINES: usize = 400_000;
 const READABLE: usize = 4;
 
 /// Stands before the hunks of files that are not all text, as git writes what it says itself.
-const NOTE: &str = "\\ Bytes that are no text stand here as %NN, and % itself as %25\n";
+const NOTE: &str = "\\ Bytes that are not text are written as %NN, and % itself as %25\n";
 
 /// A unified diff; of what is no text, sizes and hashes. Past `until` it is still right, and only
 /// less short. None of texts with more lines than anybody is shown.

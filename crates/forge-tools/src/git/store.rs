@@ -298,7 +298,7 @@ fn random() -> Result<[u8; 8], GitError> {
     getrandom::fill(&mut random).map_err(|error| {
         GitError::new(
             GitErrorKind::Failed,
-            format!("There is no randomness: {error}."),
+            format!("Cannot read random bytes: {error}."),
         )
     })?;
     Ok(random)

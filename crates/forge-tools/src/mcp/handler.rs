@@ -215,7 +215,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         // The list is one page, so no cursor can be ours.
         if request.is_some_and(|params| params.cursor.is_some()) {
-            return Err(ErrorData::invalid_params("There is no such cursor.", None));
+            return Err(ErrorData::invalid_params("Unknown cursor.", None));
         }
         let tools = advertise::list(&self.live.current().service);
         Ok(ListToolsResult::with_all_items(tools))

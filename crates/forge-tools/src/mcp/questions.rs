@@ -35,7 +35,7 @@ const MAX_AGREED: usize = 4096;
 pub(super) type Fingerprint = [u8; 32];
 
 /// Why a state that came back is not taken.
-const NOT_OURS: &str = "This requestState is not one of this call. Call again without it.";
+const NOT_OURS: &str = "This requestState does not belong to this call. Call again without it.";
 const USED: &str = "This requestState was used already, or is too old. Call again without it.";
 
 /// The questions that this server has put, and what was answered for longer than one call.

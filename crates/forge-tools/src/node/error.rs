@@ -26,7 +26,7 @@ pub enum NodeError {
         their_program: String,
     },
     /// What came is not what a node says.
-    #[error("the other side is no node: {why}{}", told(.said))]
+    #[error("the other side is not a node: {why}{}", told(.said))]
     Garbage {
         /// What is wrong with it.
         why: String,

@@ -12,7 +12,7 @@ use crate::spec::Spec;
 use crate::tool::{BoxFuture, Tool, blocking};
 
 /// What to do about a file that is there already.
-const THERE: &str = "It is no directory; take another name.";
+const THERE: &str = "It is not a directory; choose another name.";
 
 /// Makes a directory.
 ///

@@ -328,19 +328,19 @@ fn a_server_that_hides_or_forbids_is_said_to_want_a_name() {
             "404 Not Found",
             false,
             GitErrorKind::Authentication,
-            "or hides",
+            "or is hidden",
         ),
         (
             "403 Forbidden",
             false,
             GitErrorKind::Authentication,
-            "who is asking",
+            "requires credentials",
         ),
         (
             "401 Unauthorized",
             false,
             GitErrorKind::Authentication,
-            "who is asking",
+            "requires credentials",
         ),
         (
             "404 Not Found",

@@ -99,7 +99,7 @@ impl Address {
                     return Err(wrong("a password has no place in it"));
                 }
                 if user.is_some_and(|user| !is_name(user)) {
-                    return Err(wrong("it has no name of a user before the @"));
+                    return Err(wrong("missing user name before the @"));
                 }
                 let (host, port) = place(rest).map_err(wrong)?;
                 Way::Ssh(Ssh {
@@ -202,18 +202,18 @@ fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse() {
             Ok(port) if digits && port > 0 => Ok(Some(port)),
-            _ => Err("it has no port after the colon"),
+            _ => Err("missing port after the colon"),
         }
     };
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
         if host.parse::<Ipv6Addr>().is_err() {
-            return Err("there is no address in its brackets");
+            return Err("missing address in the brackets");
         }
         let port = match after.strip_prefix(':') {
             Some(port) => number(port)?,
             None if after.is_empty() => None,
-            None => return Err("it goes on after the bracket"),
+            None => return Err("unexpected text after the bracket"),
         };
         return Ok((host.to_owned(), port));
     }
@@ -222,7 +222,7 @@ fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
         None => (text, None),
     };
     if !is_name(host) {
-        return Err("it has no name of a host");
+        return Err("missing host name");
     }
     Ok((host.to_owned(), port))
 }

@@ -45,7 +45,7 @@ impl Back {
             say(&back.refused, "is protected, and stayed as it is here"),
             say(
                 &back.left_out,
-                "is no file, directory or link, and was not copied",
+                "is not a file, directory or link, and was not copied",
             ),
         ]
         .into_iter()

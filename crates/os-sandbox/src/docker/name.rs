@@ -53,7 +53,7 @@ impl ImageName {
     pub fn parse(text: &str) -> Result<ImageName, Error> {
         let refuse = |why: &str| {
             let shown: String = text.escape_debug().take(SHOWN_CHARS).collect();
-            let error = format!("`{shown}` is no name of an image: {why}");
+            let error = format!("invalid image name `{shown}`: {why}");
             Error::invalid(error).with_hint("write NAME:TAG, NAME@sha256:… or sha256:…")
         };
         if text.len() > MAX_BYTES {

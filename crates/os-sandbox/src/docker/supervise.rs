@@ -175,7 +175,7 @@ impl Watch {
             }
             Look::Gone => Err(Error::new(
                 ErrorKind::Enforcement,
-                "the command's container was removed by somebody else, and how it ended with it",
+                "the command's container was removed by another program, and how it ended with it",
             )),
         }
     }

@@ -49,9 +49,9 @@ pub(super) fn read(directory: &Path, host: &str) -> Result<Tls, Error> {
         let (path, bytes) = bytes(name)?;
         let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
         match found {
-            Ok(found) if found.is_empty() => Err(wrong(&path, &"there is no certificate in it")),
+            Ok(found) if found.is_empty() => Err(wrong(&path, &"it holds no certificate")),
             Ok(found) => Ok((path, found)),
-            Err(_) => Err(wrong(&path, &"it is no certificate")),
+            Err(_) => Err(wrong(&path, &"not a certificate")),
         }
     };
     let mut authorities = RootCertStore::empty();
@@ -64,7 +64,7 @@ pub(super) fn read(directory: &Path, host: &str) -> Result<Tls, Error> {
     let (key_path, key) = bytes("key.pem")?;
     // What is wrong with it could be said with parts of it.
     let key = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|_| wrong(&key_path, &"there is no private key in it"))?;
+        .map_err(|_| wrong(&key_path, &"it holds no private key"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -73,7 +73,7 @@ pub(super) fn read(directory: &Path, host: &str) -> Result<Tls, Error> {
         .with_client_auth_cert(own, key)
         .map_err(|error| wrong(&path, &error))?;
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| Error::invalid(format!("{host} is no name that a certificate can have")))?;
+        .map_err(|_| Error::invalid(format!("{host} is not a name that a certificate can have")))?;
     Ok(Tls {
         config: Arc::new(config),
         name,

@@ -38,7 +38,7 @@ impl Sources {
                 ErrorKind::Enforcement,
                 format!("{path} was replaced while the container was started, so it was ended"),
             )
-            .with_hint("somebody else, or another command, moves it; try again when that is done"))
+            .with_hint("another program moves it; try again when that is done"))
         })
     }
 }

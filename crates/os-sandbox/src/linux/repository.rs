@@ -160,7 +160,7 @@ pub(super) fn harm_of_state(
     known: &HashSet<String>,
 ) -> Option<String> {
     let Ok(directory) = below::directory(mount.handle.as_fd(), state) else {
-        return Some("it is no directory".to_owned());
+        return Some("not a directory".to_owned());
     };
     for name in ["git-rebase-todo", "todo", "author-script", "strategy"] {
         let Ok(stat) = below::look(directory.as_fd(), OsStr::new(name)) else {

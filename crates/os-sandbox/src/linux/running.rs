@@ -438,7 +438,7 @@ impl Running {
         if find(wire::RECORD_PART_LOST).is_some() {
             return Err(Error::new(
                 ErrorKind::Enforcement,
-                "a part of a mount with its own access was replaced by somebody else, so the \
+                "a part of a mount with its own access was replaced by another program, so the \
                  command was ended",
             )
             .with_hint("write it in place, or while no command runs"));

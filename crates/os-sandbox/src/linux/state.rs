@@ -354,7 +354,7 @@ fn prepare(path: &Path) -> Result<PathBuf, String> {
         return Err("not a directory".to_owned());
     }
     if meta.uid() != geteuid().as_raw() {
-        return Err("belongs to somebody else".to_owned());
+        return Err("belongs to another user".to_owned());
     }
     if meta.mode() & 0o077 != 0 {
         return Err("open to others; it must have mode 0700".to_owned());
@@ -526,7 +526,7 @@ mod tests {
         if geteuid().is_root() {
             nix::unistd::chown(&at("open"), Some(65534.into()), None).unwrap();
             let foreign = State::open(Some(&at("open")), |_| true).unwrap_err();
-            assert!(foreign.contains("somebody else"), "{foreign}");
+            assert!(foreign.contains("another user"), "{foreign}");
         }
     }
 }

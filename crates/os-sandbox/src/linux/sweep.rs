@@ -460,7 +460,7 @@ impl Before {
             if now.is_some() && now != *was {
                 let path = shown(mount, below);
                 let reason = format!(
-                    "{} was replaced by somebody else while the command ran, and not kept from then on",
+                    "{} was replaced by another program while the command ran, and not kept from then on",
                     path.display()
                 );
                 let promise = match hide {

@@ -226,7 +226,7 @@ fn through_no_link(mount: &Mount, failed: &dyn Fn(std::io::Error) -> Error) -> R
                     mount.shown_at()
                 ),
             )
-            .with_hint("somebody has replaced a directory on the way; put it back"),
+            .with_hint("another program has replaced a directory of the path; put it back"),
             errno => failed(errno.into()),
         })
 }

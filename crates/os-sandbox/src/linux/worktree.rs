@@ -146,7 +146,7 @@ fn follow(
     let text = read(&mount.handle, ".git")?;
     let own = PathBuf::from(
         text.strip_prefix("gitdir: ")
-            .ok_or("its .git is no pointer")?,
+            .ok_or("its .git is not a pointer to a git directory")?,
     );
     if !own.is_absolute() {
         return Err("its .git names a relative path".to_owned());
@@ -193,7 +193,7 @@ fn follow(
         let looked = below::look(repository.as_fd(), OsStr::new(name));
         if !looked.is_ok_and(|stat| below::kind(&stat) == wanted && stat.st_uid == me) {
             return Err(format!(
-                "{} is no repository of the caller",
+                "{} is not a repository of the caller",
                 common.display()
             ));
         }
@@ -201,7 +201,7 @@ fn follow(
     let own_directory = |stat: FileStat| stat.st_uid == me;
     for directory in [&repository, &part] {
         if !nix::sys::stat::fstat(directory).is_ok_and(own_directory) {
-            return Err(format!("{} belongs to somebody else", own.display()));
+            return Err(format!("{} belongs to another user", own.display()));
         }
     }
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;

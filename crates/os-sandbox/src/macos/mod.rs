@@ -225,7 +225,7 @@ fn real(mount: &Mount) -> Result<PathBuf, Error> {
             ErrorKind::Enforcement,
             format!("{} runs through a link now", named()),
         )
-        .with_hint("somebody has replaced a directory on the way; put it back")),
+        .with_hint("another program has replaced a directory of the path; put it back")),
         Links::Refused | Links::Followed => Ok(real),
     }
 }

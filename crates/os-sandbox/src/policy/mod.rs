@@ -666,7 +666,7 @@ impl PolicyBuilder {
         }
         if let (UnixSockets::Named(_), Survivors::Left) = (&policy.unix_sockets, policy.survivors) {
             return Err(Error::invalid("sockets are named, and survivors are left")
-                .with_hint("whoever connects for a command ends with it: end survivors, or leave all sockets open or closed"));
+                .with_hint("the process that connects for a command ends with it: end survivors, or leave all sockets open or closed"));
         }
         Ok(policy)
     }

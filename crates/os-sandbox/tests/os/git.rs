@@ -206,7 +206,7 @@ fn foreign(mechanism: Mechanism) -> Result<(), String> {
         nix::unistd::chown(&repository, Some(65534.into()), None).map_err(say)?;
         let plan = self::plan(&world, &dir.join("linked"), Git::Commit)?;
         let said = remark(&world, &plan)?;
-        ensure(said.contains("somebody else"), || said)?;
+        ensure(said.contains("another user"), || said)?;
     }
     Ok(())
 }

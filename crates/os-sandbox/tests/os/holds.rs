@@ -545,7 +545,7 @@ fn part_replaced(mechanism: Mechanism) -> Result<(), String> {
             Ok(exit) => return Err(format!("{narrower}: {exit}")),
             Err(error) => error.to_string(),
         };
-        ensure(error.contains("was replaced by somebody else"), || error)?;
+        ensure(error.contains("was replaced by another program"), || error)?;
         ensure(!rw.join(narrower).exists(), || "written".to_owned())?;
     }
     Ok(())

@@ -66,7 +66,7 @@ impl GrantError {
 pub(crate) fn ensure(mount: &Mount) -> Result<(), GrantError> {
     let refuse = |why: &str| GrantError::of(mount, why);
     if mount.awaits_run() {
-        return Err(refuse("it is a run's own directory, and this is no run"));
+        return Err(refuse("it is a run's own directory, and this is not a run"));
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut dir = rustix::fs::open(&mount.anchor, flags, Mode::empty())

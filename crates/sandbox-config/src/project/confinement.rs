@@ -87,7 +87,7 @@ pub(crate) fn read_sandbox(walk: &mut Walk<'_>, section: &Fields<'_>, ceiling: &
             Diagnostic::error(Code::BadValue, message)
                 .at(&left.node.span)
                 .related(&entry.node.span, "sockets are named here")
-                .help("whoever connects for a command ends with it: write `survivors: ended`"),
+                .help("the process that connects for a command ends with it: write `survivors: ended`"),
         );
     }
 }

@@ -95,7 +95,7 @@ impl GitSettings {
         &self.credentials
     }
 
-    /// The servers for which the project says it, and nobody has agreed to that.
+    /// The servers for which the project says it, and you have not agreed to that.
     #[must_use]
     pub fn untrusted(&self) -> &[String] {
         &self.untrusted
@@ -231,7 +231,7 @@ fn trailer(walk: &mut Walk<'_>, git: &Fields<'_>) -> Option<Option<String>> {
         && !text.contains(char::is_control);
     if !fits {
         let help = "write `assisted-by`, `none`, or one line such as \"Reviewed-by: me\"";
-        bad(walk, git, "trailer", "is no trailer of a commit", help);
+        bad(walk, git, "trailer", "is not a trailer of a commit", help);
         return None;
     }
     Some(Some(text.to_owned()))
@@ -439,7 +439,7 @@ pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnos
         .iter()
         .any(|text| holds_password(text))
     {
-        let message = "what stands here is not the address of a repository: it says who is asking";
+        let message = "not the address of a repository: it holds credentials";
         let bad = Diagnostic::error(Code::BadValue, message).hiding();
         let help = "write the address without it, and name the variable of a token under `git.credentials`";
         return Err(Box::new(bad.help(help)));
@@ -481,7 +481,7 @@ pub(crate) fn locate(walk: &Walk<'_>, text: &str) -> Result<Located, Box<Diagnos
     })?;
     // Another spelling of a directory would be another way to say where it is.
     if address.starts_with("file:") {
-        return Err(refuse("it is no path"));
+        return Err(refuse("not a path"));
     }
     Ok(Located {
         address,
@@ -724,6 +724,6 @@ fn server(walk: &Walk<'_>, text: &str) -> Result<String, Box<Diagnostic>> {
     let address = checked(walk, &format!("{text}/x")).map_err(|why| refuse(&why))?;
     match address.strip_suffix("/x") {
         Some(server) => Ok(server.to_owned()),
-        None => Err(refuse("it is no server")),
+        None => Err(refuse("not a server")),
     }
 }

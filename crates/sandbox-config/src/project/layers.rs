@@ -265,7 +265,7 @@ fn lay_entry(entries: &mut Vec<Entry>, new: Entry, path: &mut Vec<String>) {
     }
 }
 
-/// The entries of a node, taken out of it; none if it is no mapping.
+/// The entries of a node, taken out of it; none if not a mapping.
 pub(crate) fn take_entries(node: &mut Node) -> Vec<Entry> {
     match std::mem::replace(&mut node.value, Value::Null) {
         Value::Map(entries) => entries,

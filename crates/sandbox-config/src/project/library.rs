@@ -120,8 +120,7 @@ impl Library {
             .iter()
             .map(|dir| show(&self.show_from, dir))
             .collect();
-        let unknown =
-            Diagnostic::error(Code::UnknownWorker, format!("there is no worker `{name}`"));
+        let unknown = Diagnostic::error(Code::UnknownWorker, format!("unknown worker `{name}`"));
         if let Some(near) = nearest(name, stems.iter().copied()) {
             return unknown.help(format!("did you mean `{near}`?"));
         }

@@ -37,13 +37,13 @@ pub(crate) fn network(reports: &mut Reports, entry: &Entry) -> Option<NetworkAcc
 fn hosts(reports: &mut Reports, entry: &Entry) -> Option<NetworkAccess> {
     let section = Fields::open(reports, &entry.node, "network", &keys::NETWORK)?;
     if section.get("allow").is_none() {
-        section.missing(reports, "allow", "`network: false` allows nobody");
+        section.missing(reports, "allow", "`network: false` allows no host");
     }
     let list = section.strings(reports, "allow")?;
     if list.is_empty() {
         let nobody = Diagnostic::warning(
             Code::NoEffect,
-            "`network.allow` is empty: nobody is allowed",
+            "`network.allow` is empty, so no host is allowed",
         )
         .at(&entry.node.span);
         reports.add(nobody.help("`network: false` says so"));

@@ -276,7 +276,7 @@ pub(crate) fn unknown_tool(known: &[String], name: &str) -> Option<Diagnostic> {
     if known.iter().any(|tool| tool == name) {
         return None;
     }
-    let unknown = Diagnostic::error(Code::BadValue, format!("there is no tool `{name}`"));
+    let unknown = Diagnostic::error(Code::BadValue, format!("unknown tool `{name}`"));
     Some(match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => unknown.help(format!("did you mean `{near}`?")),
         None => unknown.help(format!("tools are: {}", known.join(", "))),

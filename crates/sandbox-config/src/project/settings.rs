@@ -77,11 +77,11 @@ impl Setting {
 /// use sandbox_config::{load, Sources};
 /// let settings = load(&Sources::new(dir.path())).unwrap().settings();
 /// let unknown = settings.get("netwrok").unwrap_err();
-/// assert_eq!(unknown.to_string(), "there is no key `netwrok`");
+/// assert_eq!(unknown.to_string(), "unknown key `netwrok`");
 /// assert_eq!(unknown.nearest(), Some("network"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no key `{key}`")]
+#[error("unknown key `{key}`")]
 pub struct UnknownKey {
     key: String,
     nearest: Option<String>,
@@ -175,7 +175,7 @@ impl Settings {
         found.name().is_some().then_some(found)
     }
 
-    /// The keys that nobody has agreed to, and that count for nothing therefore.
+    /// The keys that you have not agreed to, and that count for nothing therefore.
     #[must_use]
     pub fn ignored(&self) -> &[WideningKey] {
         &self.ignored
@@ -203,7 +203,7 @@ impl Settings {
                 Untrusted::Ignored(instead) => instead,
             };
             let text = format!(
-                "{}: {} ({}) is ignored, nobody has agreed to it: {instead}",
+                "{}: {} ({}) is ignored, you have not agreed to it: {instead}",
                 key.key(),
                 key.value(),
                 key.origin()

@@ -165,7 +165,7 @@ impl Leaf<'_> {
             _ => false,
         };
         if gives_nothing {
-            let message = format!("`{}` here limits nothing", self.dotted());
+            let message = format!("`{}` has no effect in the user file", self.dotted());
             reports.add(
                 Diagnostic::warning(Code::NoEffect, message)
                     .at(&self.node.span)

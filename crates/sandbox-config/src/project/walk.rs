@@ -108,7 +108,7 @@ impl<'s> Walk<'s> {
                 String::new()
             };
             let text = format!(
-                "`{key}` {}{amount}, and nobody has agreed to that",
+                "`{key}` {}{amount}, and you have not agreed to that",
                 rule.why()
             );
             let diagnostic = match rule.untrusted() {

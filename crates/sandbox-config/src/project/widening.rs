@@ -22,7 +22,7 @@ pub struct WideningRule {
     becomes: Option<&'static str>,
 }
 
-/// What happens to a widening key that nobody has agreed to: ignored if that narrows, else the
+/// What happens to a widening key that you have not agreed to: ignored if that narrows, else the
 /// load fails.
 ///
 /// ```
@@ -368,7 +368,7 @@ pub(crate) static GIT_CREDENTIAL: WideningRule = with_value(ignored(
         ),
     ],
     "says to a server of its choosing who you are",
-    "the server is not told who is asking",
+    "the server gets no credentials",
 ));
 
 pub(crate) static EXECUTABLE_CONFIG: WideningRule = ignored(

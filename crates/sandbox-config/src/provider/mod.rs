@@ -238,7 +238,7 @@ impl Provider {
 /// use sandbox_config::{Sources, load};
 /// let project = load(&Sources::new(dir.path())).unwrap();
 /// let unknown = project.provider("antropic").unwrap_err();
-/// assert_eq!(unknown.to_string(), "there is no provider `antropic`");
+/// assert_eq!(unknown.to_string(), "unknown provider `antropic`");
 /// assert_eq!(unknown.help(), "did you mean `anthropic`?");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -256,7 +256,7 @@ impl UnknownProvider {
         &self.help
     }
 
-    /// Whether the project names it, and nobody has agreed to that.
+    /// Whether the project names it, and you have not agreed to that.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.is_untrusted
@@ -287,7 +287,7 @@ impl Project {
     /// The provider of a name: one that forge knows, the person's own, or the project's.
     ///
     /// # Errors
-    /// There is none, or the project names it and nobody has agreed to that.
+    /// There is none, or the project names it and you have not agreed to that.
     pub fn provider(&self, name: &str) -> Result<&Provider, UnknownProvider> {
         self.providers.get(name)
     }
@@ -330,7 +330,7 @@ impl Providers {
         if self.untrusted.contains(name) {
             return Err(UnknownProvider {
                 message: format!(
-                    "the provider `{name}` is the project's own, and nobody has agreed to it"
+                    "the provider `{name}` is the project's own, and you have not agreed to it"
                 ),
                 help: "`forge trust --show` shows where it is; if you trust this project: `forge trust`, or `--trust` for one run".to_owned(),
                 is_untrusted: true,
@@ -345,7 +345,7 @@ impl Providers {
             ),
         };
         Err(UnknownProvider {
-            message: format!("there is no provider `{name}`"),
+            message: format!("unknown provider `{name}`"),
             help,
             is_untrusted: false,
         })

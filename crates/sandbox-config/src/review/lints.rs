@@ -66,8 +66,14 @@ fn rule_list(list: &RuleList, findings: &mut Vec<Diagnostic>) {
 fn some_rules(list: &RuleList, from: usize, findings: &mut Vec<Diagnostic>) {
     for (index, rule) in list.rules.iter().enumerate().skip(from) {
         if let Some(over) = decides_before(list, index, rule) {
+            // Two rules that read alike, or stand in two files, are told apart by their places.
+            let is_elsewhere = over.origin.name() != rule.origin.name();
+            let place = match is_elsewhere || over.pattern == rule.pattern {
+                true => format!(" ({})", over.origin),
+                false => String::new(),
+            };
             let message = format!(
-                "`{}` never decides: `{}` always does",
+                "`{}` never decides: `{}`{place} always does",
                 rule.pattern, over.pattern
             );
             let help = match over.verdict {
@@ -141,7 +147,7 @@ pub(crate) fn workers(
             );
         }
         if has_entry && !reached.contains(name) {
-            let message = format!("nobody calls '{name}'");
+            let message = format!("no worker calls '{name}'");
             findings.push(
                 Diagnostic::warning(Code::Unreachable, message)
                     .at_origin(worker.origin())
@@ -308,7 +314,7 @@ const RUNNERS: &[(&[&str], Free, &str)] = &[
     (
         &["sudo", "doas", "su", "pkexec", "runuser"],
         Free::Operand,
-        "runs any program as somebody else",
+        "runs any program as another user",
     ),
     (
         &["git"],

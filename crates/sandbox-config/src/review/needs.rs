@@ -132,7 +132,7 @@ fn leads_nowhere(ceiling: &Grant, wish: &Restrict) -> Option<Diagnostic> {
         Ok(_) => "is a file: a worker is shown directories",
         // A worker may make it before this one is called.
         Err(_) if mount.mode() == Mode::ReadWrite || !mount.host().exists() => return None,
-        Err(_) => "is not there, and nobody may make it",
+        Err(_) => "does not exist, and no worker may create it",
     };
     let message = format!("`restrict: {}` {what}", wish.place);
     let finding = Diagnostic::error(Code::BadValue, message);

@@ -248,10 +248,7 @@ impl<'p, 'f> Grower<'p, 'f> {
         above: &mut Vec<&'p str>,
     ) -> Branch {
         let Some(worker) = self.workers.get(name).copied() else {
-            let unknown = format!(
-                "'{}' may call '{name}', and there is no such worker",
-                from.name()
-            );
+            let unknown = format!("'{}' may call the unknown worker '{name}'", from.name());
             let finding = Diagnostic::error(Code::UnknownWorker, unknown);
             let finding = match nearest(name, self.workers.keys().copied()) {
                 Some(near) => finding.help(format!("did you mean `{near}`?")),

@@ -80,7 +80,7 @@ fn in_its_words(error: &Error, span: &Span) -> Diagnostic {
         .rsplit_once(" at line ")
         .map_or(first_line, |(message, _)| message);
     let diagnostic = match message {
-        "expected string scalar" => Diagnostic::error(Code::Syntax, "a key is no word"),
+        "expected string scalar" => Diagnostic::error(Code::Syntax, "a key must be a string"),
         _ => Diagnostic::error(Code::Syntax, message),
     };
     let line = span.text.line(span.line);

@@ -57,7 +57,7 @@ pub enum Code {
     OwnDirectory,
     /// A worker names a zone that the project does not have.
     UnknownZone,
-    /// A widening key that nobody has agreed to.
+    /// A widening key that you have not agreed to.
     Untrusted,
     /// More than the person's own file allows.
     AboveUserFile,
@@ -203,7 +203,7 @@ impl Code {
             Code::NotUtf8 => "the file is not UTF-8",
             Code::Empty => "the file holds no keys",
             Code::TwoFiles => "two project files in one directory",
-            Code::UnknownKey => "a key that nobody knows",
+            Code::UnknownKey => "an unknown key",
             Code::ForeignKey => "another tool's spelling of a restriction",
             Code::NotYet => "a documented key that has no effect yet",
             Code::DuplicateKey => "the same key twice in one mapping",
@@ -216,7 +216,7 @@ impl Code {
             Code::Overlap => "two mounts share host files",
             Code::OwnDirectory => "a mount holds a directory of forge's own, or lies in one",
             Code::UnknownZone => "a worker names a zone that the project does not have",
-            Code::Untrusted => "a key that widens, and nobody has agreed to it",
+            Code::Untrusted => "a key that widens permissions, and you have not agreed to it",
             Code::AboveUserFile => "a key asks for more than the person's own file allows",
             Code::FrontMatter => "a worker file without its `---` lines",
             Code::UnknownWorker => "a worker that does not exist",
@@ -230,7 +230,7 @@ impl Code {
             Code::ImplicitInherit => "a worker declares no sandbox and inherits all of it",
             Code::Cycle => "workers that call each other in a circle",
             Code::TooDeep => "a call that is deeper than `delegation.max_depth`",
-            Code::Unreachable => "a worker that nobody calls",
+            Code::Unreachable => "a worker that no worker calls",
             Code::UnusedMount => "a mount that no worker uses",
             Code::ContainerNetwork => {
                 "a network that containers do not have although one key gives it"

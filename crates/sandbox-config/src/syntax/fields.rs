@@ -97,7 +97,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// Check a mapping's keys. `None`: it is no mapping (and that has been noted).
+    /// Check a mapping's keys. `None`: not a mapping (and that has been noted).
     pub(crate) fn open(
         reports: &mut Reports,
         node: &'n Node,
@@ -131,7 +131,7 @@ impl<'n> Fields<'n> {
         }
         if known.is_some() {
             let dotted = self.dotted(key);
-            let help = "remove it: a key that does nothing would promise what is not kept";
+            let help = "remove it: forge does not support this key";
             reports.add(
                 Diagnostic::error(Code::NotYet, format!("`{dotted}` has no effect yet"))
                     .at(&entry.key_span)
@@ -155,7 +155,7 @@ impl<'n> Fields<'n> {
             reports.add(
                 placed(Diagnostic::error(
                     Code::ForeignKey,
-                    format!("`{key}` is not a forge key here"),
+                    format!("unknown key `{key}`"),
                 ))
                 .help(help),
             );
@@ -205,7 +205,7 @@ impl<'n> Fields<'n> {
     pub(crate) fn missing(&self, reports: &mut Reports, key: &str, help: &str) {
         let dotted = self.dotted(key);
         let missing =
-            Diagnostic::error(Code::MissingKey, format!("`{dotted}` is missing")).at(&self.span);
+            Diagnostic::error(Code::MissingKey, format!("missing `{dotted}`")).at(&self.span);
         reports.add(if help.is_empty() {
             missing
         } else {
@@ -486,9 +486,13 @@ pub(crate) fn wrong_type(node: &Node, path: &str, expected: &str) -> Diagnostic 
     } else {
         format!("`{path}`")
     };
-    Diagnostic::error(
+    let wrong = Diagnostic::error(
         Code::WrongType,
         format!("{subject} must be {expected}, not {}", node.kind()),
     )
-    .at(&node.span)
+    .at(&node.span);
+    match path.is_empty() {
+        true => wrong.help("the file is YAML: write `key: value` lines"),
+        false => wrong,
+    }
 }

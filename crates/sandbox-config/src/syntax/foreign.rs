@@ -29,7 +29,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "includetools",
             "coretools",
         ],
-        "forge spells it `tools:`, in a worker's file; which calls ask is `approval:` in the project file",
+        "use `tools:`, in a worker's file; which calls ask is `approval:` in the project file",
     ),
     (
         &[
@@ -44,7 +44,7 @@ const ROWS: &[(&[&str], &str)] = &[
     ),
     (
         &["permissions", "permission", "privileges", "capabilities"],
-        "forge spells it `sandbox:` for files, `network:`, `shell.rules:` for commands, and `approval:` for what asks",
+        "use `sandbox:` for files, `network:`, `shell.rules:` for commands, and `approval:` for what asks",
     ),
     (
         &[
@@ -54,7 +54,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "defaultmode",
             "approvalmode",
         ],
-        "forge spells it `approval.mode:`: tool, manual, auto or deny",
+        "did you mean `approval.mode:`? It is tool, manual, auto or deny",
     ),
     (
         &[
@@ -66,7 +66,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "dangerouslyskippermissions",
             "bypasspermissions",
         ],
-        "forge spells it `approval.mode: auto`, or `approval.require_user_permission:` by tool; in a project file both need a person's yes",
+        "use `approval.mode: auto`, or `approval.require_user_permission:` by tool; in a project file both need a person's yes",
     ),
     (
         &[
@@ -78,7 +78,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "whitelist",
             "blacklist",
         ],
-        "forge spells it `shell.rules:` with `approval: preApproved`, `ask` or `blocked` for commands, and `network: { allow: […] }` for hosts",
+        "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked` for commands, and `network: { allow: […] }` for hosts",
     ),
     (
         &[
@@ -94,11 +94,11 @@ const ROWS: &[(&[&str], &str)] = &[
     ),
     (
         &["writableroots", "writablepaths", "allowwrite", "writeallow"],
-        "forge spells it `sandbox.write_paths:`, or `mode: rw` on a mount",
+        "use `sandbox.write_paths:`, or `mode: rw` on a mount",
     ),
     (
         &["readableroots", "readablepaths", "allowread", "readallow"],
-        "forge spells it `sandbox.read_paths:`, or `mode: ro` on a mount",
+        "use `sandbox.read_paths:`, or `mode: ro` on a mount",
     ),
     (
         &[
@@ -107,7 +107,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "protectedpaths",
             "protectedfiles",
         ],
-        "forge spells it `sandbox.protect:`",
+        "did you mean `sandbox.protect:`?",
     ),
     (
         &[
@@ -119,15 +119,15 @@ const ROWS: &[(&[&str], &str)] = &[
             "excludepaths",
             "secrets",
         ],
-        "forge spells it `sandbox.hide:`",
+        "did you mean `sandbox.hide:`?",
     ),
     (
         &["sandboxmode", "sandboxpolicy", "sandboxpermissions"],
-        "forge spells it `sandbox:`; a mount that is not written is `mode: ro`",
+        "use `sandbox:`; a mount that is not written is `mode: ro`",
     ),
     (
         &["readonly", "readonlymode", "writeable", "writable"],
-        "forge spells it `mode: ro` or `mode: rw` on a mount; a root project has `sandbox.readonly:`",
+        "use `mode: ro` or `mode: rw` on a mount; a root project has `sandbox.readonly:`",
     ),
     (
         &[
@@ -138,7 +138,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "internet",
             "allowinternet",
         ],
-        "forge spells it `network:`: false, true or `{ allow: [host] }`",
+        "use `network:` with `false`, `true` or `{ allow: [host] }`",
     ),
     (
         &[
@@ -149,7 +149,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "domainallowlist",
             "networkallowlist",
         ],
-        "forge spells it `network: { allow: [\"example.com:443\", \"*.example.org\"] }`",
+        "did you mean `network: { allow: [\"example.com:443\", \"*.example.org\"] }`?",
     ),
     (
         &[
@@ -158,7 +158,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "deniedhosts",
             "domaindenylist",
         ],
-        "forge lists whom commands may reach: `network: { allow: […] }`",
+        "forge lists the hosts that commands may reach: `network: { allow: […] }`",
     ),
     (
         &["mcpservers", "mcp"],
@@ -182,7 +182,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "execrules",
             "bashrules",
         ],
-        "forge spells it `shell.rules:`, each with `pattern:` and `approval: preApproved`, `ask` or `blocked`",
+        "use `shell.rules:`, each with `pattern:` and `approval: preApproved`, `ask` or `blocked`",
     ),
     (
         &[
@@ -192,7 +192,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "safecommands",
             "trustedcommands",
         ],
-        "forge spells it `shell.rules:` with `approval: preApproved`",
+        "use `shell.rules:` with `approval: preApproved`",
     ),
     (
         &[
@@ -203,7 +203,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "excludedcommands",
             "commanddenylist",
         ],
-        "forge spells it `shell.rules:` with `approval: blocked`",
+        "use `shell.rules:` with `approval: blocked`",
     ),
     (
         &[
@@ -214,27 +214,27 @@ const ROWS: &[(&[&str], &str)] = &[
             "envvars",
             "shellenvironmentpolicy",
         ],
-        "forge spells it `shell.env: { pass: […], set: {…} }`, in the project file",
+        "use `shell.env: { pass: […], set: {…} }`, in the project file",
     ),
     (
         &["maxturns", "maxiterations", "maxsteps", "recursionlimit"],
-        "forge spells it `limits.max_turns:`",
+        "did you mean `limits.max_turns:`?",
     ),
     (
         &["maxtokens", "tokenbudget", "maxoutputtokens"],
-        "forge spells it `limits.max_tokens:`",
+        "did you mean `limits.max_tokens:`?",
     ),
     (
         &["maxcost", "maxbudget", "maxbudgetusd", "costlimit"],
-        "forge spells it `limits.max_cost_usd:`",
+        "did you mean `limits.max_cost_usd:`?",
     ),
     (
         &["timeout", "timeoutms", "timeoutsec", "timeoutseconds"],
-        "forge spells it `limits.timeout_s_default:`, in seconds",
+        "use `limits.timeout_s_default:`, in seconds",
     ),
     (
         &["maxdepth", "maxrecursion"],
-        "forge spells it `delegation.max_depth:`",
+        "did you mean `delegation.max_depth:`?",
     ),
     (
         &[
@@ -245,7 +245,7 @@ const ROWS: &[(&[&str], &str)] = &[
             "allowedagents",
             "allowedworkers",
         ],
-        "forge spells it `workers:`, in a worker's file",
+        "use `workers:`, in a worker's file",
     ),
     (
         &["childsandbox"],
@@ -253,7 +253,7 @@ const ROWS: &[(&[&str], &str)] = &[
     ),
     (
         &["systemprompt", "prompt", "developermessage"],
-        "forge spells it `instructions:`, or writes it below the front matter of a worker",
+        "use `instructions:`, or write it below the front matter of a worker",
     ),
     (
         &["cwd", "workdir", "workingdirectory"],

@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path, shown: &str, layer: Layer) -> Result<Arc<Text>, 
         } else if kind.is_fifo() {
             "it is a FIFO"
         } else {
-            "it is no regular file"
+            "not a regular file"
         };
         return Err(refuse(Code::Unreadable, what.into()));
     }

@@ -248,10 +248,20 @@ fn misplaced_subtree(key: &Entry, wish: &Restrict, ceiling: &Grant) -> Option<Di
     Some(
         Diagnostic::error(
             Code::FrontEnd,
-            format!(
-                "this project has zones: `{}` is for projects without them",
-                key.key
-            ),
+            match ceiling
+                .mounts()
+                .all(|mount| mount.origin().name().is_none())
+            {
+                true => format!(
+                    "`{}` is for projects with one root, and without `sandbox` in its file this \
+                     project has the default zones",
+                    key.key
+                ),
+                false => format!(
+                    "this project has zones: `{}` is for projects without them",
+                    key.key
+                ),
+            },
         )
         .at(&key.key_span)
         .help(help),

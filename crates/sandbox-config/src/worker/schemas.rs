@@ -102,7 +102,7 @@ impl Worker {
     ) -> Result<Worker, Vec<SchemaMistake>> {
         let mut mistakes = limits(&schema);
         if !schema.is_object() {
-            mistakes.push(wrong("", "it is no mapping"));
+            mistakes.push(wrong("", "not a mapping"));
         } else if mistakes.is_empty() {
             mistakes = check(&schema);
         }

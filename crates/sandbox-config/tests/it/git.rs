@@ -121,7 +121,7 @@ git:
     error[config.bad_value]: `git.author` is not the author of a commit
       --> golem-forge.config.yaml:2:11
        = help: write `"name <address>"`, such as "forge <forge@localhost>"
-    error[config.bad_value]: `git.trailer` is no trailer of a commit
+    error[config.bad_value]: `git.trailer` is not a trailer of a commit
       --> golem-forge.config.yaml:3:12
        = help: write `assisted-by`, `none`, or one line such as "Reviewed-by: me"
     error[config.wrong_type]: `git.allow_executable_config` must be true or false, not a string
@@ -130,7 +130,7 @@ git:
     error[config.bad_value]: `ext::sh -c id` is not the address of a repository: write owner/name
       --> golem-forge.config.yaml:6:7
        = help: write `owner/name` (at GitHub), `https://…`, `ssh://…`, or a path such as `./remotes/x.git`
-    error[config.bad_value]: what stands here is not the address of a repository: it says who is asking
+    error[config.bad_value]: not the address of a repository: it holds credentials
       --> golem-forge.config.yaml:7:7
        = help: write the address without it, and name the variable of a token under `git.credentials`
     error[config.duplicate_key]: `https://github.com/octo/reports.git` is named twice
@@ -139,7 +139,7 @@ git:
     error[config.unknown_key]: unknown key `acces`
        --> golem-forge.config.yaml:10:27
         = help: did you mean `access`?
-    error[config.missing_key]: `git.repositories[5].repo` is missing
+    error[config.missing_key]: missing `git.repositories[5].repo`
        --> golem-forge.config.yaml:11:7
         = help: for example `repo: octo/reports`
     error[config.bad_value]: `--upload-pack=id` is not the address of a repository: it is empty, begins with `-` or holds control characters
@@ -154,13 +154,13 @@ git:
     error[config.wrong_type]: `git.credentials.https://a.com` must be a mapping, not a string
        --> golem-forge.config.yaml:17:22
         = help: for example `{ token_env: GITHUB_TOKEN }`
-    error[config.foreign_key]: `token` is not a forge key here
+    error[config.foreign_key]: unknown key `token`
        --> golem-forge.config.yaml:18:24
         = help: keys stand in no file of forge's: name the variable that holds it, `credentials: { "https://github.com": { token_env: GITHUB_TOKEN } }`
     error[config.bad_value]: `git.credentials.https://c.com.token_env` is not a variable's name
        --> golem-forge.config.yaml:19:35
         = help: it names the variable that holds the key, such as GITHUB_TOKEN; a key itself stands in no file of forge's
-    error[config.foreign_key]: `helper` is not a forge key here
+    error[config.foreign_key]: unknown key `helper`
        --> golem-forge.config.yaml:20:24
         = help: a program that prints a key is named in your own file only: a file that came with a repository must not choose what runs
     error[config.no_effect]: `git.credentials.ssh://git@e.com`: ssh takes no tokens
@@ -419,6 +419,6 @@ fn a_key_is_handed_to_no_command() {
         mistakes.contains("`shell.env.pass` hands `MINE` to commands"),
         "{mistakes}"
     );
-    // What nobody has agreed to hands nothing to anybody.
+    // What you have not agreed to hands nothing to anybody.
     assert!(load(&sources(&scratch)).is_ok());
 }

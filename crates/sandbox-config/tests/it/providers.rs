@@ -110,8 +110,8 @@ const ROWS: &[Row] = &[
         before: "not agreed to",
         after: "openai-chat https://evil.org the key in OPENAI_API_KEY" },
     Row { user: "", project: "", flag: None, name: "anthropci",
-        before: "there is no provider `anthropci`",
-        after: "there is no provider `anthropci`" },
+        before: "unknown provider `anthropci`",
+        after: "unknown provider `anthropci`" },
 ];
 
 #[test]

@@ -260,7 +260,7 @@ fn mistakes_show_what_to_write() {
        = help: keep one of them; for a read-only zone write `mode: ro` beside its name
     "#);
     insta::assert_snapshot!(check("sandbox: { root: . }", true), @r#"
-    error[config.foreign_key]: `root` is not a forge key here
+    error[config.foreign_key]: unknown key `root`
       --> workers/w.worker:2:12
        |
      2 | sandbox: { root: . }

@@ -78,8 +78,8 @@ fn calls_that_cannot_work_are_errors_where_they_are_listed() {
         ZONES,
         &[("main", "workers: [fmy]\n"), ("fmt", ALL)],
         &[
-            "warning worker.unreachable workers/fmt.worker:1:1 nobody calls 'fmt'",
-            "error worker.unknown workers/main.worker:4:11 'main' may call 'fmy', and there is no such worker",
+            "warning worker.unreachable workers/fmt.worker:1:1 no worker calls 'fmt'",
+            "error worker.unknown workers/main.worker:4:11 'main' may call the unknown worker 'fmy'",
         ],
     );
     check(
@@ -161,7 +161,7 @@ fn what_is_written_and_never_used() {
         ],
         &[
             "warning config.unused_mount golem-forge.config.yaml:4:5 no worker uses `ws`",
-            "warning worker.unreachable workers/lost.worker:1:1 nobody calls 'lost'",
+            "warning worker.unreachable workers/lost.worker:1:1 no worker calls 'lost'",
         ],
     );
     // Held only, and nobody to pass it on to.
@@ -378,7 +378,7 @@ fn what_a_worker_asks_for_in_vain() {
             "sandbox: { root: ., readonly: true }\n",
             "a",
             "sandbox: { restrict: /nowhere }\n",
-            "is not there",
+            "does not exist",
         ),
         (
             "sandbox: { root: . }\n",
@@ -478,7 +478,7 @@ fn models_without_a_provider_or_prices() {
         "model: nobody:m\n",
         &[("main", "")],
         &[
-            "warning config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: there is no provider `nobody`",
+            "warning config.bad_value golem-forge.config.yaml:1:8 `model: nobody:m`: unknown provider `nobody`",
         ],
     );
     check("model: scripted:a.yaml\n", &[("main", "")], &[]);

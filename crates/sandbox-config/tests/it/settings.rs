@@ -206,7 +206,7 @@ fn every_value_says_who_said_it_and_what_is_ignored_is_marked() {
         "memory_mb: 64  # env FORGE__LIMITS__MEMORY_MB",
         "max_depth: 2  # flag -c delegation.max_depth",
         "network: false  # default",
-        "# network: true (golem-forge.config.yaml:1:10) is ignored, nobody has agreed to it: the network stays off",
+        "# network: true (golem-forge.config.yaml:1:10) is ignored, you have not agreed to it: the network stays off",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

@@ -72,7 +72,7 @@ fn names_that_lead_nowhere() {
     let scratch = project().file("workers/report.worker", "---\nname: report\n---\nx\n");
     let project = scratch.load().unwrap();
     insta::assert_snapshot!(project.worker("reprot").unwrap_err(), @r#"
-    error[worker.unknown]: there is no worker `reprot`
+    error[worker.unknown]: unknown worker `reprot`
        = help: did you mean `report`?
     "#);
     insta::assert_snapshot!(project.worker("../etc/passwd").unwrap_err(), @r#"
@@ -82,7 +82,7 @@ fn names_that_lead_nowhere() {
     let empty = Scratch::new();
     let none = empty.load().unwrap().worker("main").unwrap_err();
     insta::assert_snapshot!(none, @r#"
-    error[worker.unknown]: there is no worker `main`
+    error[worker.unknown]: unknown worker `main`
        = help: no worker files in: workers, .workers
     "#);
 }
@@ -143,7 +143,7 @@ fn tools_are_checked_if_they_are_known() {
     sources.known_tools = Some(vec!["read_file".into()]);
     let mistakes = load(&sources).unwrap().worker("a").unwrap_err();
     insta::assert_snapshot!(mistakes, @r#"
-    error[config.bad_value]: there is no tool `raed_file`
+    error[config.bad_value]: unknown tool `raed_file`
       --> workers/a.worker:3:9
        |
      3 | tools: [raed_file]

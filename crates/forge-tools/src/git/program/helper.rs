@@ -54,7 +54,7 @@ pub(super) fn erase(helper: &Helper, origin: &Origin, login: &Login) {
 }
 
 fn parse(answer: &[u8], protocol: &str, host: &str) -> Result<Login, &'static str> {
-    let text = std::str::from_utf8(answer).map_err(|_| "answered with what is no text")?;
+    let text = std::str::from_utf8(answer).map_err(|_| "answered with bytes that are not text")?;
     let mut found: BTreeMap<&str, &str> = BTreeMap::new();
     for line in text.split('\n').take_while(|line| !line.is_empty()) {
         if line.chars().any(char::is_control) {

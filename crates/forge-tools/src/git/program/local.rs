@@ -88,7 +88,7 @@ fn asked_in(config: &Path) -> Option<String> {
     let about = fs::metadata(config).ok()?;
     // Neither a pipe, which nobody may ever write to, nor a device without an end.
     if !about.is_file() {
-        return Some("its configuration is no file".to_owned());
+        return Some("its configuration is not a file".to_owned());
     }
     let mut text = Vec::new();
     let file = File::open(config).map(|file| file.take(MAX_CONFIG_BYTES + 1));

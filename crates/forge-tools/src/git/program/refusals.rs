@@ -115,8 +115,8 @@ pub(super) fn failure(repo: &Repo, shown: &Shown, done: &Done) -> GitError {
             // Services hide what they show to members only.
             if is_unknown(done) || has(&["error: 403"]) || missing {
                 let asks = match missing {
-                    true => "is not there, or hides from who does not say who is asking",
-                    false => "wants to know who is asking",
+                    true => "does not exist, or is hidden without credentials",
+                    false => "requires credentials",
                 };
                 let why = why.as_ref().map(|why| format!(", and {why}"));
                 let text = format!("{repo} {asks}{}.", why.unwrap_or_default());

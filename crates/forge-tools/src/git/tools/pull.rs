@@ -121,7 +121,7 @@ fn reply(pulled: &Pulled) -> Reply {
     if !conflicts.is_empty() {
         text.push_str(
             "\nIn conflict, local edits and the branch changed the same lines: bring together what \
-             stands between the markers. A file that is no text is as it was.",
+             stands between the markers. A file that is not text is unchanged.",
         );
     }
     let paths: Vec<&str> = pulled.files.iter().map(|file| file.path.as_str()).collect();
@@ -205,7 +205,7 @@ fn only_root(files: &FileSandbox) -> Result<SandboxPath, Failure> {
         Some(mount) => Ok(mount.target().clone()),
         None => Err(Failure::new(
             Code::InvalidArguments,
-            "There is not one place that files could go to.",
+            "It is not clear which directory the files go to.",
         )
         .hint("Say with 'into' which directory stands for the top of the repository.")),
     }

@@ -99,7 +99,7 @@ fn a_request_that_cannot_be_taken_is_an_error_of_the_protocol() {
         2 {"code":-32602,"message":"The params of tools/call are malformed."}
         3 {"code":-32602,"message":"The params of tools/call are malformed."}
         4 {"code":-32602,"message":"The params of tools/call are malformed."}
-        5 {"code":-32602,"message":"There is no such cursor."}
+        5 {"code":-32602,"message":"Unknown cursor."}
         6 {"code":-32602,"message":"The params of initialize are malformed."}
         7 {"code":-32601,"message":"no/such/method"}
         8 {"code":-32602,"message":"The params of initialize are malformed."}

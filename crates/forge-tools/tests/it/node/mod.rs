@@ -128,15 +128,15 @@ fn what_is_no_node_is_told_apart() {
     }
     let shown = shown.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!(shown, @r#"
-    a message of a container: the other side is no node: a frame of kind 101, which there is not; it said `exec /forge: exec format error\n`
-    controls: the other side is no node: a frame of kind 27, which there is not; it said `\x1b[2J\n`
+    a message of a container: the other side is not a node: a frame of kind 101, which there is not; it said `exec /forge: exec format error\n`
+    controls: the other side is not a node: a frame of kind 27, which there is not; it said `\x1b[2J\n`
     nothing, and an end: the node ended: its stream ended
     nothing at all: the node did not answer within 0 seconds
-    half a frame: the other side is no node: an end in the middle of a frame; it said `\x01\x00\x00\x00\x00\x00\x00\x00 {"f`
-    a frame that is too long: the other side is no node: a frame of 16777225 bytes, at most 1048576; it said `\x01\x00\x00\x00\x00\x01\x00\x00\x00`
+    half a frame: the other side is not a node: an end in the middle of a frame; it said `\x01\x00\x00\x00\x00\x00\x00\x00 {"f`
+    a frame that is too long: the other side is not a node: a frame of 16777225 bytes, at most 1048576; it said `\x01\x00\x00\x00\x00\x01\x00\x00\x00`
     another version: this forge (VERSION) speaks protocol 1 with nodes, and the other side (7.7) protocol 2
-    a word out of place: the other side is no node: Ready where it should say who it is
-    no JSON: the other side is no node: Hello: EOF while parsing an object at line 1 column 1
+    a word out of place: the other side is not a node: Ready where it should say who it is
+    no JSON: the other side is not a node: Hello: EOF while parsing an object at line 1 column 1
     a setup that is refused: the node refused its setup: /data: not a\x1b directory
     "#);
 }

@@ -50,7 +50,7 @@ const REPOSITORIES: Key = now(
 .trust("but for a directory of the project");
 
 const CREDENTIALS_DOC: &str =
-    "By origin, how forge says who is asking; no worker is given any of it.";
+    "By origin, the credentials that forge uses; no worker gets any of them.";
 
 pub(crate) static GIT: Keys = Keys {
     id: "git",
@@ -95,11 +95,11 @@ pub(crate) static USER_GIT: Keys = Keys {
 };
 
 const FOREIGN: &[(&str, &str)] = &[
-    ("repos", "forge spells it `repositories:`"),
-    ("repository", "forge spells it `repositories:`, a list"),
-    ("remotes", "forge spells it `repositories:`"),
-    ("user", "forge spells it `author: \"name <address>\"`"),
-    ("email", "forge spells it `author: \"name <address>\"`"),
+    ("repos", "did you mean `repositories:`?"),
+    ("repository", "use `repositories:`, a list"),
+    ("remotes", "did you mean `repositories:`?"),
+    ("user", "did you mean `author: \"name <address>\"`?"),
+    ("email", "did you mean `author: \"name <address>\"`?"),
     ("token", KEY_HELP),
     ("push", "a push is a person's: `forge stage push`"),
     ("auto_push", "a push is a person's: `forge stage push`"),
@@ -124,13 +124,13 @@ pub(crate) static GIT_REPOSITORY: Keys = Keys {
         .default("rw"),
     ],
     foreign: &[
-        ("mode", "forge spells it `access: ro` or `access: rw`"),
-        ("readonly", "forge spells it `access: ro`"),
-        ("readOnly", "forge spells it `access: ro`"),
-        ("read_only", "forge spells it `access: ro`"),
-        ("url", "forge spells it `repo:`"),
-        ("path", "forge spells it `repo:`"),
-        ("name", "forge spells it `repo:`"),
+        ("mode", "use `access: ro` or `access: rw`"),
+        ("readonly", "did you mean `access: ro`?"),
+        ("readOnly", "did you mean `access: ro`?"),
+        ("read_only", "did you mean `access: ro`?"),
+        ("url", "did you mean `repo:`?"),
+        ("path", "did you mean `repo:`?"),
+        ("name", "did you mean `repo:`?"),
         ("branch", "a branch is named by who pulls or stages"),
         ("token", KEY_HELP),
     ],
@@ -169,8 +169,8 @@ pub(crate) static GIT_CREDENTIAL: Keys = Keys {
         ("token", KEY_HELP),
         ("password", KEY_HELP),
         ("key", KEY_HELP),
-        ("api_key_env", "forge spells it `token_env:`"),
-        ("env", "forge spells it `token_env:`"),
+        ("api_key_env", "did you mean `token_env:`?"),
+        ("env", "did you mean `token_env:`?"),
         ("username", NAME_HELP),
         ("identity_file", IDENTITY_HELP),
     ],
@@ -197,8 +197,8 @@ pub(crate) static USER_GIT_CREDENTIAL: Keys = Keys {
         ("token", KEY_HELP),
         ("password", KEY_HELP),
         ("key", KEY_HELP),
-        ("api_key_env", "forge spells it `token_env:`"),
-        ("env", "forge spells it `token_env:`"),
+        ("api_key_env", "did you mean `token_env:`?"),
+        ("env", "did you mean `token_env:`?"),
         ("username", NAME_HELP),
         ("identity_file", IDENTITY_HELP),
     ],
@@ -216,7 +216,7 @@ pub(crate) static WORKER_GIT: Keys = Keys {
     )
     .default("[]")],
     foreign: &[
-        ("repos", "forge spells it `repositories:`"),
+        ("repos", "did you mean `repositories:`?"),
         ("mode", PROJECT_HELP),
         ("author", PROJECT_HELP),
         ("trailer", PROJECT_HELP),

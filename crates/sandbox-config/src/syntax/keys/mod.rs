@@ -129,10 +129,10 @@ impl Key {
 }
 
 /// Help that several tables give.
-const APPROVAL_HELP: &str = "forge spells it `approval:` with `require_user_permission` and `require_user_permission_by_risk`";
-const RULES_HELP: &str =
-    "forge spells it `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
-const MODE_HELP: &str = "forge spells it `mode: ro` or `mode: rw`";
+const APPROVAL_HELP: &str =
+    "use `approval:` with `require_user_permission` and `require_user_permission_by_risk`";
+const RULES_HELP: &str = "use `shell.rules:` with `approval: preApproved`, `ask` or `blocked`";
+const MODE_HELP: &str = "use `mode: ro` or `mode: rw`";
 
 impl Keys {
     /// Whether any key of it is read, or it has none to read.

@@ -181,17 +181,17 @@ pub(crate) static PROJECT: Keys = Keys {
         ("allowed-tools", APPROVAL_HELP),
         ("disallowedTools", APPROVAL_HELP),
         ("disallowed_tools", APPROVAL_HELP),
-        ("max_turns", "forge spells it `limits.max_turns`"),
-        ("maxTurns", "forge spells it `limits.max_turns`"),
-        ("maxDepth", "forge spells it `delegation.max_depth`"),
-        ("max_depth", "forge spells it `delegation.max_depth`"),
+        ("max_turns", "did you mean `limits.max_turns`?"),
+        ("maxTurns", "did you mean `limits.max_turns`?"),
+        ("maxDepth", "did you mean `delegation.max_depth`?"),
+        ("max_depth", "did you mean `delegation.max_depth`?"),
         ("allow", RULES_HELP),
         ("deny", RULES_HELP),
-        ("zones", "forge spells it `sandbox.zones`"),
-        ("mode", "forge spells it `sandbox.mode`"),
-        ("env", "forge spells it `shell.env`"),
+        ("zones", "did you mean `sandbox.zones`?"),
+        ("mode", "did you mean `sandbox.mode`?"),
+        ("env", "did you mean `shell.env`?"),
         ("unix_sockets", SOCKETS_HELP),
-        ("survivors", "forge spells it `sandbox.survivors`"),
+        ("survivors", "did you mean `sandbox.survivors`?"),
     ],
 };
 
@@ -233,13 +233,13 @@ pub(crate) static NETWORK: Keys = Keys {
     )
     .required()],
     foreign: &[
-        ("allowedDomains", "forge spells it `allow:`"),
-        ("allowed_domains", "forge spells it `allow:`"),
-        ("hosts", "forge spells it `allow:`"),
-        ("deny", "forge lists whom commands may reach: `allow:`"),
+        ("allowedDomains", "did you mean `allow:`?"),
+        ("allowed_domains", "did you mean `allow:`?"),
+        ("hosts", "did you mean `allow:`?"),
+        ("deny", "forge lists the hosts that commands may reach: `allow:`"),
         (
             "deniedDomains",
-            "forge lists whom commands may reach: `allow:`",
+            "forge lists the hosts that commands may reach: `allow:`",
         ),
         ("enabled", "write `network: true` or `network: false`"),
         ("mode", "write `network: true` or `network: false`"),
@@ -296,7 +296,7 @@ pub(crate) static APPROVAL: Keys = Keys {
     foreign: &[
         ("allow", RULES_HELP),
         ("deny", RULES_HELP),
-        ("tools", "forge spells it `require_user_permission:`"),
+        ("tools", "did you mean `require_user_permission:`?"),
     ],
 };
 
@@ -394,19 +394,19 @@ pub(crate) static LIMITS: Keys = Keys {
     foreign: &[
         (
             "timeout",
-            "forge spells it `timeout_s_default:`, in seconds",
+            "use `timeout_s_default:`, in seconds",
         ),
-        ("max_timeout", "forge spells it `timeout_s_max:`, in seconds"),
-        ("maxTurns", "forge spells it `max_turns:`"),
-        ("max_calls", "forge spells it `max_tool_calls:`"),
-        ("max_cost", "forge spells it `max_cost_usd:`"),
-        ("max_budget_usd", "forge spells it `max_cost_usd:`"),
+        ("max_timeout", "use `timeout_s_max:`, in seconds"),
+        ("maxTurns", "did you mean `max_turns:`?"),
+        ("max_calls", "did you mean `max_tool_calls:`?"),
+        ("max_cost", "did you mean `max_cost_usd:`?"),
+        ("max_budget_usd", "did you mean `max_cost_usd:`?"),
         (
             "context_tokens",
             "how much fits is the model's: `providers.NAME.context_tokens`",
         ),
-        ("max_processes", "forge spells it `processes:`"),
-        ("memory", "forge spells it `memory_mb:`"),
+        ("max_processes", "did you mean `processes:`?"),
+        ("memory", "did you mean `memory_mb:`?"),
     ],
 };
 

@@ -31,7 +31,7 @@ pub(crate) static EXECUTION: Keys = Keys {
         )
         .default("[os, docker]"),
     ],
-    foreign: &[("runner", "forge spells it `runners:`, a list")],
+    foreign: &[("runner", "use `runners:`, a list")],
 };
 
 pub(crate) static DOCKER: Keys = Keys {
@@ -78,9 +78,9 @@ pub(crate) static DOCKER: Keys = Keys {
         .default("call"),
     ],
     foreign: &[
-        ("network", "forge spells it `network_default:`"),
-        ("memory", "forge spells it `mem_limit_mb:`"),
-        ("cpus", "forge spells it `cpu_limit:`"),
+        ("network", "did you mean `network_default:`?"),
+        ("memory", "did you mean `mem_limit_mb:`?"),
+        ("cpus", "did you mean `cpu_limit:`?"),
         (
             "privileged",
             "a container of forge is never privileged; there is no key for it",

@@ -88,12 +88,12 @@ pub(crate) static QUOTA: Keys = Keys {
         now("max_files", Shape::Count, "Files in the directory."),
     ],
     foreign: &[
-        ("bytes", "forge spells it `max_bytes:`"),
-        ("files", "forge spells it `max_files:`"),
+        ("bytes", "did you mean `max_bytes:`?"),
+        ("files", "did you mean `max_files:`?"),
     ],
 };
 
-pub(crate) const SOCKETS_HELP: &str = "forge spells it `unix_sockets:` below `sandbox:`";
+pub(crate) const SOCKETS_HELP: &str = "use `unix_sockets:` below `sandbox:`";
 
 pub(crate) static SANDBOX: Keys = Keys {
     id: "sandbox",
@@ -233,10 +233,10 @@ pub(crate) static SANDBOX: Keys = Keys {
             "restrict",
             "`restrict` narrows a worker: it stands in the worker's file",
         ),
-        ("path", "forge spells it `programs:`, a list of directories"),
-        ("sockets", "forge spells it `unix_sockets:`"),
+        ("path", "use `programs:`, a list of directories"),
+        ("sockets", "did you mean `unix_sockets:`?"),
         ("allow", "name directories under `zones:`"),
-        ("deny", "forge spells it `hide:` or `protect:`"),
+        ("deny", "use `hide:` or `protect:`"),
         (
             "child_sandbox",
             "there is no such key: a child's rights follow from its own declaration",
@@ -272,12 +272,12 @@ pub(crate) static ZONE: Keys = Keys {
         ("write", MODE_HELP),
         ("access", MODE_HELP),
         ("unix_sockets", SOCKETS_HELP),
-        ("root", "zones spell it `path:`"),
-        ("source", "zones spell it `path:`"),
-        ("allow", "forge spells it `suffixes:` or `approval:`"),
+        ("root", "did you mean `path:`?"),
+        ("source", "did you mean `path:`?"),
+        ("allow", "use `suffixes:` or `approval:`"),
         (
             "deny",
-            "forge spells it `approval:` here, or `sandbox.hide:`",
+            "use `approval:` here, or `sandbox.hide:`",
         ),
     ],
 };
@@ -323,18 +323,18 @@ pub(crate) static NAMED_PATH: Keys = Keys {
         ("readonly", MODE_HELP),
         ("write", MODE_HELP),
         ("access", MODE_HELP),
-        ("path", "paths spell it `root:`"),
-        ("source", "paths spell it `root:`"),
-        ("allow", "forge spells it `suffixes:` or `approval:`"),
+        ("path", "did you mean `root:`?"),
+        ("source", "did you mean `root:`?"),
+        ("allow", "use `suffixes:` or `approval:`"),
         (
             "deny",
-            "forge spells it `approval:` here, or `sandbox.hide:`",
+            "use `approval:` here, or `sandbox.hide:`",
         ),
     ],
 };
 
-const READONLY_HELP: &str = "mounts spell it `readonly: true`";
-const SOURCE_HELP: &str = "mounts spell it `source:`";
+const READONLY_HELP: &str = "did you mean `readonly: true`?";
+const SOURCE_HELP: &str = "did you mean `source:`?";
 
 pub(crate) static MOUNT: Keys = Keys {
     id: "mount",
@@ -364,8 +364,8 @@ pub(crate) static MOUNT: Keys = Keys {
         ("root", SOURCE_HELP),
         ("src", SOURCE_HELP),
         ("host", SOURCE_HELP),
-        ("name", "mounts spell it `target: /NAME`"),
-        ("dst", "mounts spell it `target:`"),
-        ("destination", "mounts spell it `target:`"),
+        ("name", "did you mean `target: /NAME`?"),
+        ("dst", "did you mean `target:`?"),
+        ("destination", "did you mean `target:`?"),
     ],
 };

@@ -124,12 +124,12 @@ pub(crate) static RULE: Keys = Keys {
         ),
     ],
     foreign: &[
-        ("command", "forge spells it `pattern:`"),
-        ("allow", "forge spells it `approval: preApproved`"),
-        ("deny", "forge spells it `approval: blocked`"),
+        ("command", "did you mean `pattern:`?"),
+        ("allow", "did you mean `approval: preApproved`?"),
+        ("deny", "did you mean `approval: blocked`?"),
         (
             "approval_required",
-            "forge spells it `approval: ask` or `approval: preApproved`",
+            "use `approval: ask` or `approval: preApproved`",
         ),
     ],
 };
@@ -171,7 +171,7 @@ pub(crate) static ENVIRONMENT: Keys = Keys {
         .trust("when the variable makes a loader or an interpreter run other code"),
     ],
     foreign: &[
-        ("allow", "forge spells it `pass:`"),
-        ("inherit", "forge spells it `pass:`"),
+        ("allow", "did you mean `pass:`?"),
+        ("inherit", "did you mean `pass:`?"),
     ],
 };

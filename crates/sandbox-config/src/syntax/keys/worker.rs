@@ -15,7 +15,7 @@ const TEXTS: Shape = Shape::List(&Shape::Text);
 const SCHEMA: Shape = Shape::OneOf(&[Shape::Schema, Shape::Like(&SCHEMA_FILE)]);
 
 const TOOLS_HELP: &str =
-    "forge spells it `tools:`. As written this worker would get every tool its grants allow.";
+    "did you mean `tools:`? As written this worker would get every tool its grants allow.";
 const TOOLS_ALLOW_HELP: &str = "forge lists what is allowed: `tools: [read_file, …]`";
 
 pub(crate) static WORKER: Keys = Keys {
@@ -134,25 +134,25 @@ pub(crate) static WORKER: Keys = Keys {
         ("disallowed-tools", TOOLS_ALLOW_HELP),
         (
             "permissions",
-            "forge spells it `sandbox:`, `tools:` and `shell:`",
+            "use `sandbox:`, `tools:` and `shell:`",
         ),
-        ("max_turns", "forge spells it `limits.max_turns`"),
-        ("maxTurns", "forge spells it `limits.max_turns`"),
+        ("max_turns", "did you mean `limits.max_turns`?"),
+        ("maxTurns", "did you mean `limits.max_turns`?"),
         ("allow", RULES_HELP),
         ("deny", RULES_HELP),
-        ("readOnly", "forge spells it `mode: ro` on a zone"),
+        ("readOnly", "use `mode: ro` on a zone"),
         (
             "readonly",
-            "forge spells it `mode: ro` on a zone, or `sandbox.readonly`",
+            "use `mode: ro` on a zone, or `sandbox.readonly`",
         ),
-        ("restrict", "forge spells it `sandbox.restrict`"),
-        ("zones", "forge spells it `sandbox.zones`"),
+        ("restrict", "did you mean `sandbox.restrict`?"),
+        ("zones", "did you mean `sandbox.zones`?"),
         (
             "child_sandbox",
             "there is no such key: a child's rights follow from its own declaration",
         ),
-        ("agents", "forge spells it `workers:`"),
-        ("repositories", "forge spells it `git: { repositories: […] }`"),
+        ("agents", "did you mean `workers:`?"),
+        ("repositories", "did you mean `git: { repositories: […] }`?"),
     ],
 };
 
@@ -254,7 +254,7 @@ pub(crate) static WORKER_ZONE: Keys = Keys {
             "path",
             "the path belongs to the project file; a worker names the zone",
         ),
-        ("zone", "forge spells it `name:`"),
+        ("zone", "did you mean `name:`?"),
     ],
 };
 
@@ -353,7 +353,7 @@ pub(crate) static WORKER_APPROVAL: Keys = Keys {
     foreign: &[
         ("allow", RULES_HELP),
         ("deny", RULES_HELP),
-        ("tools", "forge spells it `require_user_permission:`"),
+        ("tools", "did you mean `require_user_permission:`?"),
         (
             "timeout_s",
             "how long a question waits is the project's: `approval.timeout_s` in the project file",
