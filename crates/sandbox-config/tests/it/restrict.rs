@@ -228,7 +228,7 @@ fn mistakes_show_what_to_write() {
                  readonly: true
     "#);
     insta::assert_snapshot!(check("sandbox: { restrict: /cache/x, readonly: true }", false), @r#"
-    error[config.front_end]: this project has zones: `restrict` is for projects without them
+    error[config.front_end]: `restrict` is for projects with one root, and without `sandbox` in its file this project has the default zones
       --> workers/w.worker:2:12
        |
      2 | sandbox: { restrict: /cache/x, readonly: true }
@@ -239,7 +239,7 @@ fn mistakes_show_what_to_write() {
                    - { name: cache, mode: ro }
     "#);
     insta::assert_snapshot!(check("sandbox: { readonly: true }", false), @r#"
-    error[config.front_end]: this project has zones: `readonly` is for projects without them
+    error[config.front_end]: `readonly` is for projects with one root, and without `sandbox` in its file this project has the default zones
       --> workers/w.worker:2:12
        |
      2 | sandbox: { readonly: true }
