@@ -9,7 +9,7 @@ use crate::mcp;
 use crate::process;
 use crate::tools;
 
-pub(crate) const ABOUT: &str = "install what the tests need (apt or brew; cargo-deny and MCP clients into the cache, the judges of MCP into target)";
+pub(crate) const ABOUT: &str = "install what the tests need (apt or brew; cargo-deny into the cache, the judges of MCP into target; --clients: real MCP clients, 1 GB, too)";
 
 /// A program the tests start, and the packages that bring it.
 struct Need {
@@ -66,7 +66,11 @@ const NEEDS: &[Need] = &[
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    Failure::unless_empty(arguments)?;
+    let clients = match arguments {
+        [] => false,
+        [flag] if flag == "--clients" => true,
+        _ => return Err(Failure::Usage("expected nothing or `--clients`".into())),
+    };
     let missing: Vec<&Need> = NEEDS
         .iter()
         .filter(|need| process::find(need.program).is_none())
@@ -152,6 +156,11 @@ fn from_npm() -> Result<(), Failure> {
              `cargo xtask test`",
         ),
     }
+    Ok(())
+}
+
+/// Installs the clients that read what `forge mcp install` writes.
+fn mcp_clients() -> Result<(), Failure> {
     say(
         "MCP clients, from npm into the cache (about 1 GB): they read what `forge mcp install` writes",
     );

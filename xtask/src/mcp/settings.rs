@@ -69,8 +69,7 @@ fn judge() -> Result<Outcome, Failure> {
         Ok(judges) if packages.are_installed() => judges,
         Err(Missing::NotHere(why)) => return skipped(&why),
         Ok(_) | Err(Missing::NotYet) => {
-            let why = "MCP clients are not installed: run `cargo xtask setup`";
-            return Ok(Outcome::Failed(why.into()));
+            return skipped("not installed: `cargo xtask setup --clients` installs them (1 GB)");
         }
     };
     let enters = |flags: &&&[&str]| {
