@@ -143,7 +143,7 @@ async fn only_a_request_with_the_key_and_the_conversation_gets_an_answer() {
                 "404",
                 "this is not POST",
             ),
-            (path(wire), "good", "{".to_owned(), "400", "is no JSON"),
+            (path(wire), "good", "{".to_owned(), "400", "is not JSON"),
             (
                 path(wire),
                 "good",

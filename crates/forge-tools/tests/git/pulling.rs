@@ -12,7 +12,7 @@ use crate::world::{World, in_memory, wait, worlds};
 fn limited(limits: Limits) -> FileSandbox {
     let at = SandboxPath::parse("/workspace").unwrap();
     let mount = Mount::memory(at, Mode::ReadWrite).with_limits(limits);
-    let mount = mount.protect([".env", "*.pem"]).unwrap();
+    let mount = mount.protect([".env", "*.key"]).unwrap();
     FileSandbox::new(vec![mount]).unwrap()
 }
 
@@ -66,9 +66,9 @@ fn what_the_place_does_not_take_is_refused_whole() {
         ),
         (
             Limits::new(),
-            &[("d/a.md", "a\n"), ("d/key.pem", "x\n")],
+            &[("d/a.md", "a\n"), ("d/id.key", "x\n")],
             file(ErrorKind::ReadOnly),
-            "d/key.pem",
+            "d/id.key",
         ),
     ] {
         let world = world(limits, theirs);

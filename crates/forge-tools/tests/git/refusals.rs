@@ -293,9 +293,9 @@ fn what_may_not_be_taken_away_is_not_staged_as_gone() {
             ".env",
         ),
         (
-            mount("/workspace").protect(["*.pem"]).unwrap(),
+            mount("/workspace").protect(["*.key"]).unwrap(),
             "/workspace",
-            "a/key.pem",
+            "a/id.key",
         ),
         (fixed, "/fixed", "a.md"),
     ] {

@@ -468,10 +468,9 @@ const EVERYDAY: &[(&str, Compared)] = &[
         Differs("the name of what confines the command itself"),
     ),
     ("nproc; umask; tty", Same),
-    ("ulimit -c; ulimit -f; ulimit -n; ulimit -t", Same),
     (
-        "ulimit -d",
-        Differs("data is limited for each process only where no control group counts memory"),
+        "ulimit -c; ulimit -d; ulimit -f; ulimit -n; ulimit -t",
+        Same,
     ),
     (
         "grep processes /proc/self/limits",
