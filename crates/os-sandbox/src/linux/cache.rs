@@ -7,10 +7,10 @@
 //! - It says "this probe passed", and nothing else. What did not pass is not kept: that is looked
 //!   at again each time (and who has just installed bubblewrap need not wait for a reboot).
 //!   An entry that is missing, removed or garbage costs time.
-//! - It holds nothing that a start is made from. The Landlock version, its errata and whether
-//!   filters work are asked of the kernel each time, bubblewrap is looked for where it always is,
-//!   and must not be set-user-id. Only its version is taken from here, for the receipt, and only
-//!   where nothing depends on it.
+//! - It holds nothing that a start is made from. The Landlock version and its errata are asked of
+//!   the kernel each time, and whether filters work wherever there is an outer one; bubblewrap is
+//!   looked for where it always is, and must not be set-user-id. Only its version is taken from
+//!   here, for the receipt, and only where nothing depends on it.
 //! - A mechanism that is wrongly said to work is used, and the start fails: rules are made with
 //!   hard requirements, the launcher reports each step that is refused, and under Landlock alone
 //!   looks whether signals are kept in before it goes on. Then the entry is forgotten. A connector
@@ -114,6 +114,11 @@ impl Known {
             bubblewrap_connector: bubblewrap_connector.found().is_some(),
             bubblewrap: bubblewrap.filter(|version| is_version(version)),
         }
+    }
+
+    /// `true` if a confined process has passed its probe under some mechanism.
+    pub(super) fn has_passed(&self) -> bool {
+        self.landlock || self.bubblewrap.is_some()
     }
 
     fn words(&self) -> String {

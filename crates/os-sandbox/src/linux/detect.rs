@@ -19,6 +19,7 @@ use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::proof::{Check, Seen};
 use crate::support::{Bubblewrap, Connector, Finding, Landlock, Support, UNTRIED};
+use landlock::{AccessFs, Erratum, LandlockStatus, Ruleset, RulesetAttr};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::unistd::geteuid;
 use std::fs::Permissions;
@@ -44,6 +45,9 @@ const MAX_VERSION_BYTES: usize = 256;
 
 /// Believes what an earlier process of this boot has seen pass, and keeps what passes now.
 pub(crate) fn detect() -> Support {
+    if let Some(support) = detect_from_cache() {
+        return support;
+    }
     let report = match report() {
         Ok(report) => report,
         Err(error) => return nothing(&error),
@@ -54,6 +58,62 @@ pub(crate) fn detect() -> Support {
     let support = look(&cache.read(), report);
     cache.write(&Known::of(&support));
     support
+}
+
+/// Answers without starting a process, if an earlier process of this boot has seen probes pass.
+fn detect_from_cache() -> Option<Support> {
+    // Why: the launcher reports three facts. Landlock's version and errata are asked of the kernel
+    // here as well. That filters work is the third: without an outer filter, which is what the key
+    // cannot tell from another one, it depends on the kernel alone, and an entry exists only where
+    // a launcher of this boot has installed one.
+    if has_outer_filter() {
+        return None;
+    }
+    let (abi, errata) = query_landlock()?;
+    let report = Report {
+        landlock: Ok(abi),
+        errata,
+        filters: true,
+    };
+    let cache = Cache::open(&report)?;
+    let known = cache.read();
+    if !known.has_passed() {
+        return None;
+    }
+    let support = look(&known, report);
+    cache.write(&Known::of(&support));
+    Some(support)
+}
+
+/// `true` if a system call filter applies to this process, or nobody knows.
+fn has_outer_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_none_or(|mode| mode.trim() != "0")
+}
+
+/// Asks the kernel for its Landlock version and errata. `None` if there is no clear answer; the
+/// launcher then finds out why.
+fn query_landlock() -> Option<(u32, u32)> {
+    // Why: the crate tells the version only to a thread that restricts itself, and a domain is the
+    // thread's own. So a thread does, which has nothing else to do and ends.
+    let asked = std::thread::Builder::new()
+        .name("landlock-version".to_owned())
+        .spawn(|| {
+            let ruleset = Ruleset::default().handle_access(AccessFs::Execute).ok()?;
+            Some(ruleset.create().ok()?.restrict_self().ok()?.landlock)
+        });
+    let LandlockStatus::Available {
+        effective_abi,
+        kernel_abi,
+    } = asked.ok()?.join().ok()??
+    else {
+        return None;
+    };
+    let abi = u32::try_from(kernel_abi.unwrap_or(effective_abi as i32)).ok()?;
+    Some((abi, Erratum::current().bits()))
 }
 
 /// Tries everything.
@@ -90,8 +150,9 @@ fn look(known: &Known, report: Report) -> Support {
     };
     [support.memory_group, support.process_group] = cgroup::find();
     // Where a confined process has passed before, a start will tell.
-    let passed = known.landlock || known.bubblewrap.is_some();
-    if !passed && let Err(reason) = enter(&support) {
+    if !known.has_passed()
+        && let Err(reason) = enter(&support)
+    {
         for group in [&mut support.memory_group, &mut support.process_group] {
             if group.found().is_some() {
                 *group = missing(&reason, "");
