@@ -96,6 +96,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     unpack_packages()?;
     from_npm()?;
+    if clients {
+        mcp_clients()?;
+    }
     say("ready: run `cargo xtask test`");
     Ok(())
 }

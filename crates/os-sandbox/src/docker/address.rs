@@ -25,7 +25,7 @@ const TLS_PORT: u16 = 2376;
 /// let there = Address::parse("ssh://build@example.org:2222")?;
 /// assert_eq!(there.to_string(), "ssh://build@example.org:2222");
 /// let wrong = Address::parse("ssh://-oProxyCommand=true").unwrap_err();
-/// assert!(wrong.to_string().contains("no name of a host"));
+/// assert!(wrong.to_string().contains("invalid host name"));
 /// assert_eq!(Address::default().to_string(), "unix:///var/run/docker.sock");
 /// # Ok::<(), os_sandbox::Error>(())
 /// ```
@@ -99,7 +99,7 @@ impl Address {
                     return Err(wrong("a password has no place in it"));
                 }
                 if user.is_some_and(|user| !is_name(user)) {
-                    return Err(wrong("missing user name before the @"));
+                    return Err(wrong("missing or invalid user name before the @"));
                 }
                 let (host, port) = place(rest).map_err(wrong)?;
                 Way::Ssh(Ssh {
@@ -202,13 +202,13 @@ fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
         let digits = port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse() {
             Ok(port) if digits && port > 0 => Ok(Some(port)),
-            _ => Err("missing port after the colon"),
+            _ => Err("missing or invalid port after the colon"),
         }
     };
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
         if host.parse::<Ipv6Addr>().is_err() {
-            return Err("missing address in the brackets");
+            return Err("missing or invalid address in the brackets");
         }
         let port = match after.strip_prefix(':') {
             Some(port) => number(port)?,
@@ -222,7 +222,7 @@ fn place(text: &str) -> Result<(String, Option<u16>), &'static str> {
         None => (text, None),
     };
     if !is_name(host) {
-        return Err("missing host name");
+        return Err("missing or invalid host name");
     }
     Ok((host.to_owned(), port))
 }
@@ -263,20 +263,20 @@ mod tests {
             ("unix:///run/\n", "control character"),
             ("npipe:////./pipe/docker", "not reached that way"),
             ("http://engine", "not reached that way"),
-            ("tcp://", "no name of a host"),
-            ("tcp://a/b", "no name of a host"),
-            ("tcp://a:0", "no port"),
-            ("tcp://a:+1", "no port"),
-            ("tcp://a:65536", "no port"),
-            ("tcp://[a]:1", "no address in its brackets"),
+            ("tcp://", "invalid host name"),
+            ("tcp://a/b", "invalid host name"),
+            ("tcp://a:0", "invalid port"),
+            ("tcp://a:+1", "invalid port"),
+            ("tcp://a:65536", "invalid port"),
+            ("tcp://[a]:1", "invalid address in the brackets"),
             ("tcp://[::1]x", "after the bracket"),
-            ("tcp://me@a", "no name of a host"),
-            ("ssh://-oProxyCommand=touch", "no name of a host"),
-            ("ssh://-l@a", "no name of a user"),
-            ("ssh://@a", "no name of a user"),
-            ("ssh://a b", "no name of a host"),
-            ("ssh://a;b", "no name of a host"),
-            ("ssh://a/var/run/docker.sock", "no name of a host"),
+            ("tcp://me@a", "invalid host name"),
+            ("ssh://-oProxyCommand=touch", "invalid host name"),
+            ("ssh://-l@a", "invalid user name"),
+            ("ssh://@a", "invalid user name"),
+            ("ssh://a b", "invalid host name"),
+            ("ssh://a;b", "invalid host name"),
+            ("ssh://a/var/run/docker.sock", "invalid host name"),
             ("ssh://a\nb", "control character"),
         ] {
             let error = Address::parse(written).expect_err(written).to_string();

@@ -63,7 +63,6 @@ fn is_told(world: &World, mechanism: &str, promise: &str) -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skip is said")]
 fn those_of_a_tree_are_told_with_their_keys() {
     for row in ROWS {
         let world = limited(row.limits);
