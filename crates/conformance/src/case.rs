@@ -47,6 +47,9 @@ struct Except {
     /// Only where the caller is uid 0.
     #[serde(default)]
     as_root: bool,
+    /// For everyone but uid 0.
+    #[serde(default)]
+    not_as_root: bool,
     /// Why it cannot be posed there.
     because: Option<String>,
 }
@@ -97,6 +100,8 @@ pub(crate) enum Cell {
     DenyBut(usize),
     /// Allowed against the policy's word where the caller is uid 0, and denied elsewhere.
     AllowRoot(usize),
+    /// A gap for everyone but uid 0, who is denied.
+    GapNotRoot,
     /// Through, and listed in the plan.
     Gap,
     NotPosed,
@@ -161,11 +166,19 @@ impl Case {
         if except.as_root && except.is != Is::Allow {
             return Err("uid 0 is never denied more".to_owned());
         }
+        if except.not_as_root && except.is != Is::Gap {
+            return Err("`not_as_root` is about a gap".to_owned());
+        }
         let cell = match (except.is, self.expect, difference, &except.because) {
             (Is::Allow, Expect::Deny, Some(id), None) if except.as_root => Cell::AllowRoot(id),
             (Is::Allow, Expect::Deny, Some(id), None) => Cell::AllowBut(id),
             (Is::Deny, Expect::Allow, Some(id), None) => Cell::DenyBut(id),
-            (Is::Gap, Expect::Deny, None, None) if self.promise.is_some() => Cell::Gap,
+            (Is::Gap, Expect::Deny, None, None) if self.promise.is_some() => {
+                match except.not_as_root {
+                    true => Cell::GapNotRoot,
+                    false => Cell::Gap,
+                }
+            }
             (Is::NotPosed, _, None, Some(_)) => Cell::NotPosed,
             (Is::Allow | Is::Deny, _, None, _) => {
                 return Err("another answer takes a difference".to_owned());
@@ -185,7 +198,11 @@ impl Case {
                     // A word for several columns may name some that do not have the verb.
                     Cell::NotPosed => {}
                     Cell::Allow | Cell::Deny => self.cells[at] = cell,
-                    Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => {
+                    Cell::AllowBut(_)
+                    | Cell::DenyBut(_)
+                    | Cell::AllowRoot(_)
+                    | Cell::Gap
+                    | Cell::GapNotRoot => {
                         return Err(format!("two exceptions for {}", column.name()));
                     }
                 }
@@ -196,9 +213,12 @@ impl Case {
 
     /// For whoever runs us.
     pub(crate) fn cell(&self, column: Column) -> Cell {
+        let is_root = nix::unistd::geteuid().is_root();
         match self.for_all(column) {
-            Cell::AllowRoot(id) if nix::unistd::geteuid().is_root() => Cell::AllowBut(id),
+            Cell::AllowRoot(id) if is_root => Cell::AllowBut(id),
             Cell::AllowRoot(_) => Cell::Deny,
+            Cell::GapNotRoot if is_root => Cell::Deny,
+            Cell::GapNotRoot => Cell::Gap,
             cell => cell,
         }
     }
@@ -212,7 +232,7 @@ impl Case {
     pub(crate) fn differences(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().filter_map(|cell| match cell {
             Cell::AllowBut(id) | Cell::DenyBut(id) | Cell::AllowRoot(id) => Some(*id),
-            Cell::Allow | Cell::Deny | Cell::Gap | Cell::NotPosed => None,
+            Cell::Allow | Cell::Deny | Cell::Gap | Cell::GapNotRoot | Cell::NotPosed => None,
         })
     }
 
@@ -220,7 +240,11 @@ impl Case {
     pub(crate) fn is_plain(&self) -> bool {
         self.cells.iter().all(|cell| match cell {
             Cell::Allow | Cell::Deny | Cell::NotPosed => true,
-            Cell::AllowBut(_) | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::Gap => false,
+            Cell::AllowBut(_)
+            | Cell::DenyBut(_)
+            | Cell::AllowRoot(_)
+            | Cell::Gap
+            | Cell::GapNotRoot => false,
         })
     }
 

@@ -208,7 +208,7 @@ fn sign_of<'a>(fixtures: &'a Fixtures, case: &Case, column: Column, cell: Cell) 
             Sign::Difference('+', &fixtures.differences[id].id)
         }
         Cell::DenyBut(id) => Sign::Difference('-', &fixtures.differences[id].id),
-        Cell::Gap => match assumed_listing(fixtures, column, case) {
+        Cell::Gap | Cell::GapNotRoot => match assumed_listing(fixtures, column, case) {
             Some(Listed::Refused) => Sign::Refused,
             Some(Listed::Open | Listed::No) | None => Sign::Gap,
         },

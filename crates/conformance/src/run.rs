@@ -193,7 +193,9 @@ fn disturbs(case: &Case, column: Column) -> bool {
             case.verb.changes()
                 || matches!(case.verb, Verb::Signal | Verb::Tcp | Verb::Udp | Verb::Unix)
         }
-        Cell::Deny | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::NotPosed => false,
+        Cell::Deny | Cell::DenyBut(_) | Cell::AllowRoot(_) | Cell::GapNotRoot | Cell::NotPosed => {
+            false
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn judge(
             format!("the difference does not show any more: {text:?}")
         }
         // A case says it for everybody, and is asked for one.
-        (Cell::AllowRoot(_), _) => "nobody knows for whom".to_owned(),
+        (Cell::AllowRoot(_) | Cell::GapNotRoot, _) => "nobody knows for whom".to_owned(),
         (Cell::NotPosed, _) => "posed where it should not be".to_owned(),
     };
     Err(format!("{}: {:?}: {wrong}", column.name(), case.name))
