@@ -261,7 +261,7 @@ fn lies(mechanism: Mechanism) -> Result<(), String> {
             "gitdir: /proc/1/worktrees/root\n".to_owned(),
             "is not shown",
         ),
-        ("nonsense\n".to_owned(), "no pointer"),
+        ("nonsense\n".to_owned(), "not a pointer"),
         ("gitdir: a\ngitdir: b\n".to_owned(), "more than a line"),
     ] {
         std::fs::write(&pointer, &text).map_err(say)?;

@@ -7,7 +7,9 @@ use super::scene::{Outside, Scene};
 use crate::fixture::Mechanism;
 use crate::report::Report;
 use crate::words;
-use os_sandbox::{Access, Command, Exceeded, Exit, Output, Plan, PlanError, Requirement, Support};
+use os_sandbox::{
+    Access, Backend, Command, Exceeded, Exit, Output, Plan, PlanError, Requirement, Support,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -193,6 +195,10 @@ impl Run<'_> {
             return Some(format!("takes root: {reason}"));
         }
         case.needs.iter().find_map(|need| {
+            if need == "connector" {
+                let there = Support::detect().named_sockets(Backend::Landlock);
+                return (!there).then(|| "no process can make calls for a command here".to_owned());
+            }
             if need == "toolchain" {
                 // Looked up again for each case, which is rare.
                 return super::scene::toolchain_missing();
