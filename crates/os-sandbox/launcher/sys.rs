@@ -282,10 +282,7 @@ fn let_go(pid: i32, signal: i32) {
     // The kernel sends it after an exec, to those that are traced only.
     let signal = if signal == SIGTRAP { 0 } else { signal };
     // It has been ended meanwhile if this fails, and is waited for as such.
-    let _ = raw(
-        nr::PTRACE,
-        [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0],
-    );
+    let _ = raw(nr::PTRACE, [PTRACE_DETACH, fd(pid), 0, fd(signal), 0, 0]);
 }
 
 pub fn close(number: i32) {

@@ -138,8 +138,8 @@ fn confine(run: &Run<'_>, errors: &mut i32, channel: Option<i32>) -> Result<(), 
     sys::chdir(run.directory).map_err(at(wire::STAGE_DIRECTORY))?;
     sys::block_signals(false).map_err(at(wire::STAGE_PARENT))?;
     if !run.filter.is_empty() {
-        let listener = sys::install_filter(run.filter, channel.is_some())
-            .map_err(at(wire::STAGE_FILTER))?;
+        let listener =
+            sys::install_filter(run.filter, channel.is_some()).map_err(at(wire::STAGE_FILTER))?;
         if let Some(listener) = listener {
             // The connector's alone from here on: a target that held it could answer itself.
             let sent = sys::notify::send_descriptor(CHANNEL, listener);
