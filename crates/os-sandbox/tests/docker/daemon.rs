@@ -193,15 +193,19 @@ impl Daemon {
             .expect("the docker client")
     }
 
-    /// Every container and volume that is there, whoever made it.
+    /// Containers and volumes with the label of os-sandbox. Why: tests of `docker run` use the same
+    /// engine at the same time.
     pub(crate) fn everything(&self) -> Vec<String> {
-        let containers = self.docker(&[
+        let ours = ["--filter", "label=os-sandbox.owner"];
+        let containers = [
             "ps",
             "--all",
             "--format",
             "container {{.Names}} {{.Status}}",
-        ]);
-        let volumes = self.docker(&["volume", "ls", "--format", "volume {{.Name}}"]);
+        ];
+        let volumes = ["volume", "ls", "--format", "volume {{.Name}}"];
+        let containers = self.docker(&[&containers[..], &ours].concat());
+        let volumes = self.docker(&[&volumes[..], &ours].concat());
         let lines = containers.lines().chain(volumes.lines());
         lines.map(str::to_owned).collect()
     }
